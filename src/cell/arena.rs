@@ -1,0 +1,362 @@
+//! Arena: pages of cells, found by index, made on demand, given back when a spike is over.
+//!
+//! Any thread looks up, any thread makes pages, one shard at a time gathers pages to retire. Ground rules and proof: README.md of this room.
+
+use super::magazine::{CELLS, Depot, Magazine, Magazines};
+use super::state::Cell;
+use crate::mem::{Zeroable, Zeroed};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Guard, Ordering, Queue, UnsafeCell, retire};
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::Arc;
+
+/// Cells in a page: with 8-byte payloads it is 96 KiB.
+#[cfg(not(loom))]
+const PAGE_CELLS: u32 = 4096;
+#[cfg(loom)]
+const PAGE_CELLS: u32 = 2;
+
+/// Pages at the most: 2^30 timers. The directory is untouched memory until it is used.
+#[cfg(not(loom))]
+const PAGES_MAX: u32 = 1 << 18;
+#[cfg(loom)]
+const PAGES_MAX: u32 = 4;
+
+/// Fresh cells are handed out by the magazine.
+const RUN: u32 = CELLS as u32;
+const _: () = assert!(PAGE_CELLS.is_multiple_of(RUN));
+
+/// Between two looks at the depot, when nothing is being gathered.
+const LOOK_EVERY_NS: u64 = 250_000_000;
+
+/// Magazines gathered in one step: about 10 us of work.
+const STEP_MAGAZINES: usize = 64;
+
+/// Free cells that are never worth gathering.
+const SURPLUS_MIN_CELLS: usize = 4 * PAGE_CELLS as usize;
+
+/// A directory entry. Zero: no page.
+#[repr(transparent)]
+struct Cells<T>(AtomicPtr<Cell<T>>);
+
+/// What is needed of a page only when it is made and retired.
+struct Record<T> {
+    page: AtomicPtr<Zeroed<Cell<T>>>,
+    /// The first generation that no timer of this page number has had.
+    generation: AtomicU64,
+}
+
+// SAFETY: a null pointer.
+unsafe impl<T> Zeroable for Cells<T> {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+// SAFETY: a null pointer and zero.
+unsafe impl<T> Zeroable for Record<T> {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self { page: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0) }
+    }
+}
+
+pub(crate) struct Arena<T> {
+    directory: Zeroed<Cells<T>>,
+    records: Zeroed<Record<T>>,
+    /// `page number << 32 | cells handed out of it`: where fresh cells come from.
+    fresh: AtomicU64,
+    /// Page numbers never used so far start here.
+    numbers: AtomicU32,
+    /// Page numbers of retired pages.
+    free_numbers: Queue<u32>,
+    /// Pages that exist.
+    pages: AtomicU32,
+    depot: Arc<Depot>,
+    collector: Collector,
+    gathering: AtomicBool,
+    gather: UnsafeCell<Gather>,
+}
+
+// SAFETY: cells are Sync; the directory's pointers are owned by the arena; `gather` is guarded by `gathering`.
+unsafe impl<T: Send> Send for Arena<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Arena<T> {}
+
+/// Indices taken from the depot, by page, until a page is complete.
+struct Gather {
+    by_page: HashMap<u32, Vec<u32>>,
+    /// Magazines to look at before the rest is put back; 0: not gathering.
+    magazines_left: usize,
+    /// Magazines that the depot had at the last look.
+    surplus: usize,
+    look_at_ns: u64,
+}
+
+/// When the arena wants its next `maintain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maintenance {
+    /// Nothing to do, however long it takes until somebody frees cells.
+    Done,
+    /// There is more to gather.
+    Soon,
+    /// Another look, in nanoseconds since the clock's origin.
+    At(u64),
+}
+
+impl<T: Send + 'static> Arena<T> {
+    pub(crate) fn new(depot: Arc<Depot>, collector: Collector) -> Self {
+        Self {
+            directory: Zeroed::new(PAGES_MAX as usize),
+            records: Zeroed::new(PAGES_MAX as usize),
+            fresh: AtomicU64::new(u64::from(PAGE_CELLS)),
+            numbers: AtomicU32::new(0),
+            free_numbers: Queue::new(),
+            pages: AtomicU32::new(0),
+            depot,
+            collector,
+            gathering: AtomicBool::new(false),
+            gather: UnsafeCell::new(Gather { by_page: HashMap::new(), magazines_left: 0, surplus: 0, look_at_ns: 0 }),
+        }
+    }
+
+    /// The cell of an index, or `None` if there is no such page (any more).
+    #[inline]
+    pub(crate) fn get<'a>(&'a self, cell: u32, _pinned: &'a Guard) -> Option<&'a Cell<T>> {
+        let slot = self.directory.get((cell / PAGE_CELLS) as usize)?;
+        // Ordering: Acquire. Pairs with the Release in `make_page`; publishes the page's cells.
+        let cells = slot.0.load(Ordering::Acquire);
+        if cells.is_null() {
+            return None;
+        }
+        // SAFETY: the page has PAGE_CELLS cells. It was in the directory after we pinned, so T3 frees it after we unpin.
+        Some(unsafe { &*cells.add((cell % PAGE_CELLS) as usize) })
+    }
+
+    /// The cell of an index that the caller holds.
+    ///
+    /// # Safety
+    /// The caller holds the index: it came from a magazine, or from a claim.
+    #[inline]
+    pub(crate) unsafe fn held(&self, cell: u32) -> &Cell<T> {
+        // Ordering: Acquire. As in `get`.
+        let cells = self.directory[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
+        debug_assert!(!cells.is_null());
+        // SAFETY: the page of an index that is held cannot be complete in anybody's hands (T1), so it is not retired.
+        unsafe { &*cells.add((cell % PAGE_CELLS) as usize) }
+    }
+
+    /// Asks for the cell's cache line.
+    #[inline]
+    pub(crate) fn prefetch(&self, cell: u32) {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            if let Some(slot) = self.directory.get((cell / PAGE_CELLS) as usize) {
+                // Ordering: Relaxed. Only an address to prefetch: nothing is read.
+                let cells = slot.0.load(Ordering::Relaxed);
+                let address = cells.wrapping_add((cell % PAGE_CELLS) as usize);
+                // SAFETY: a prefetch does not fault, whatever the address.
+                unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) };
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        let _ = cell;
+    }
+
+    /// A free cell, for the caller to hold. `None` if 2^30 cells are in use.
+    #[inline]
+    pub(crate) fn take(&self, magazines: &mut Magazines) -> Option<u32> {
+        match magazines.take() {
+            Some(cell) => Some(cell),
+            None => self.refill(magazines),
+        }
+    }
+
+    #[cold]
+    fn refill(&self, magazines: &mut Magazines) -> Option<u32> {
+        if !magazines.refill(&self.depot) {
+            let first = self.take_run()?;
+            // The lowest index last: it is taken first, so that memory is used in order.
+            for cell in (first..first + RUN).rev() {
+                magazines.loaded().push(cell).expect("a run fits into an empty magazine");
+            }
+        }
+        magazines.take()
+    }
+
+    /// The first of RUN fresh cells.
+    fn take_run(&self) -> Option<u32> {
+        loop {
+            // Ordering: Acquire. Pairs with the Release in `make_page`'s publication below; the page is in the directory.
+            let fresh = self.fresh.load(Ordering::Acquire);
+            let (number, used) = ((fresh >> 32) as u32, fresh as u32);
+            if used + RUN <= PAGE_CELLS {
+                // Ordering: Acquire on success, as above (the page may be another's). A page with fresh cells is never retired, so its
+                // number does not come back while this may succeed.
+                let next = fresh + u64::from(RUN);
+                if self.fresh.compare_exchange_weak(fresh, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return Some(number * PAGE_CELLS + used);
+                }
+                continue;
+            }
+            let number = self.make_page()?;
+            let next = u64::from(number) << 32 | u64::from(RUN);
+            // Ordering: Release. Pairs with the Acquire above; publishes the page.
+            match self.fresh.compare_exchange(fresh, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {}
+                // Another thread made a page at the same time. Nothing is lost: the rest of ours goes to the depot.
+                Err(_) => (RUN..PAGE_CELLS).step_by(RUN as usize).for_each(|used| self.give_run(number * PAGE_CELLS + used)),
+            }
+            return Some(number * PAGE_CELLS);
+        }
+    }
+
+    fn give_run(&self, first: u32) {
+        let mut magazine = Magazine::empty();
+        for cell in (first..first + RUN).rev() {
+            magazine.push(cell).expect("a run fits into an empty magazine");
+        }
+        self.depot.push_full(magazine);
+    }
+
+    /// A new page, in the directory. `None` if there are as many as there can be.
+    fn make_page(&self) -> Option<u32> {
+        let number = self.free_numbers.pop().or_else(|| {
+            // Ordering: Relaxed. Only the number is taken from it.
+            self.numbers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| (number < PAGES_MAX).then_some(number + 1)).ok()
+        })?;
+        let page = Zeroed::<Cell<T>>::new(PAGE_CELLS as usize);
+        let record = &self.records[number as usize];
+        // Ordering: Relaxed. Written before the number was put on the queue of free numbers, which orders it.
+        let generation = record.generation.load(Ordering::Relaxed);
+        if generation > 0 {
+            page.iter().for_each(|cell| cell.start_at(generation));
+        }
+        let cells = page.as_ptr().cast_mut();
+        // Ordering: Relaxed. Read by whoever retires the page, who got all its indices through the depot.
+        record.page.store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
+        // Ordering: Release. Pairs with the Acquire in `get` and `held`; publishes the cells.
+        self.directory[number as usize].0.store(cells, Ordering::Release);
+        // Ordering: Relaxed. A counter.
+        self.pages.fetch_add(1, Ordering::Relaxed);
+        Some(number)
+    }
+
+    /// Claims every armed cell and gives it to `f`: for `stop`.
+    pub(crate) fn claim_all(&self, pinned: &Guard, mut f: impl FnMut(u32, super::Place, T)) {
+        // Ordering: Acquire. Pairs with nothing by itself: the fence of `stop` makes every page visible whose cells may be armed.
+        let numbers = self.numbers.load(Ordering::Acquire);
+        for cell in (0..numbers).flat_map(|number| number * PAGE_CELLS..number * PAGE_CELLS + PAGE_CELLS) {
+            if let Some((place, payload)) = self.get(cell, pinned).and_then(Cell::claim_any) {
+                f(cell, place, payload);
+            }
+        }
+    }
+
+    /// Gives pages back that have been empty for a while, a little at a time. Returns when to call again.
+    ///
+    /// Two looks in a row that find more than half of all cells in the depot start a gathering of what both have seen: cells that nobody
+    /// needed in between. Costs some 10 us a step.
+    pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
+        // Ordering: Acquire. Pairs with the Release below: one gathers after the other. If somebody does, that is enough.
+        if self.gathering.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return Maintenance::At(now_ns + LOOK_EVERY_NS);
+        }
+        let next = self.gather.with_mut(|gather| {
+            // SAFETY: we hold `gathering`, which guards it.
+            let gather = unsafe { &mut *gather };
+            if gather.magazines_left > 0 { self.gather_step(gather) } else { self.look(gather, now_ns) }
+        });
+        // Ordering: Release. Pairs with the Acquire above.
+        self.gathering.store(false, Ordering::Release);
+        next
+    }
+
+    fn look(&self, gather: &mut Gather, now_ns: u64) -> Maintenance {
+        if now_ns < gather.look_at_ns {
+            return Maintenance::At(gather.look_at_ns);
+        }
+        gather.look_at_ns = now_ns + LOOK_EVERY_NS;
+        // Ordering: Relaxed. A counter.
+        let cells = self.pages.load(Ordering::Relaxed) as usize * PAGE_CELLS as usize;
+        let full = self.depot.full_len();
+        let surplus = if full * CELLS >= SURPLUS_MIN_CELLS && full * CELLS > cells / 2 { full } else { 0 };
+        let unused = surplus.min(std::mem::replace(&mut gather.surplus, surplus));
+        gather.magazines_left = unused;
+        match (unused, surplus) {
+            (0, 0) => Maintenance::Done,
+            (0, _) => Maintenance::At(gather.look_at_ns),
+            _ => Maintenance::Soon,
+        }
+    }
+
+    fn gather_step(&self, gather: &mut Gather) -> Maintenance {
+        let epoch = self.collector.register();
+        for _ in 0..STEP_MAGAZINES.min(gather.magazines_left) {
+            gather.magazines_left -= 1;
+            let Some(mut magazine) = self.depot.pop_full() else {
+                gather.magazines_left = 0;
+                break;
+            };
+            while let Some(cell) = magazine.pop() {
+                let number = cell / PAGE_CELLS;
+                let cells = gather.by_page.entry(number).or_default();
+                cells.push(cell);
+                if cells.len() == PAGE_CELLS as usize {
+                    gather.by_page.remove(&number);
+                    self.retire_page(number, &epoch.pin());
+                }
+            }
+        }
+        if gather.magazines_left > 0 {
+            return Maintenance::Soon;
+        }
+        let rest = std::mem::take(&mut gather.by_page);
+        let mut rest = rest.into_values().flatten().peekable();
+        while rest.peek().is_some() {
+            let mut magazine = Magazine::empty();
+            rest.by_ref().take(CELLS).for_each(|cell| magazine.push(cell).expect("as many as fit"));
+            self.depot.push_full(magazine);
+        }
+        gather.surplus = 0;
+        // Let the collector come round: it frees what was retired two epochs ago.
+        (0..4).for_each(|_| epoch.pin().flush());
+        Maintenance::At(gather.look_at_ns)
+    }
+
+    /// T2, T3. The caller has all indices of the page in hand.
+    fn retire_page(&self, number: u32, pinned: &Guard) {
+        let record = &self.records[number as usize];
+        // Ordering: Relaxed. Published with the page; the indices came through the depot after that.
+        let page = record.page.swap(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: made by `make_page`, taken out once, here; not freed before the collector runs the closure below.
+        let generation = unsafe { &*page }.iter().map(Cell::generation).max();
+        // Ordering: Relaxed. Ordered by the queue of free numbers.
+        record.generation.store(generation.unwrap_or(0), Ordering::Relaxed);
+        // T2. Ordering: Release. A later look-up finds no page; one that found it is pinned.
+        self.directory[number as usize].0.store(ptr::null_mut(), Ordering::Release);
+        // SAFETY: `make_page` boxed it.
+        let page = unsafe { Box::from_raw(page) };
+        // SAFETY: T3. Unreachable since T2: no directory entry, and no index of it in anybody's hands but ours.
+        unsafe { retire(pinned, move || drop(page)) };
+        // Ordering: Relaxed. A counter.
+        self.pages.fetch_sub(1, Ordering::Relaxed);
+        self.free_numbers.push(number);
+    }
+}
+
+impl<T> Drop for Arena<T> {
+    fn drop(&mut self) {
+        // Ordering: Relaxed. `&mut self`: everybody else is gone.
+        let numbers = self.numbers.load(Ordering::Relaxed) as usize;
+        for record in self.records.iter().take(numbers) {
+            // Ordering: Relaxed. As above.
+            let page = record.page.load(Ordering::Relaxed);
+            if !page.is_null() {
+                // SAFETY: boxed by `make_page`, not retired: ours to free.
+                drop(unsafe { Box::from_raw(page) });
+            }
+        }
+    }
+}

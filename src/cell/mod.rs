@@ -1,0 +1,9 @@
+#![doc = include_str!("README.md")]
+
+mod arena;
+mod magazine;
+mod state;
+
+pub(crate) use arena::{Arena, Maintenance};
+pub(crate) use magazine::{Depot, Magazines};
+pub(crate) use state::{Place, SHARD_BITS};

@@ -1,0 +1,98 @@
+#![doc = include_str!("README.md")]
+
+use crate::sync::{AtomicU64, Fault, Ordering, Thread, UnsafeCell, broken, current, full_fence, park};
+use crossbeam_utils::CachePadded;
+use std::time::Duration;
+
+/// The shard is awake, or naps until the next tick edge: nobody needs to ring.
+const AWAKE: u64 = 0;
+
+/// Sleeps for ever, unless rung.
+pub(crate) const FOREVER: u64 = u64::MAX;
+
+/// The sleep of one shard.
+pub(crate) struct Doorbell {
+    /// The tick until which the shard has announced to sleep. Read by every producer at every push, written rarely.
+    wake_at: CachePadded<AtomicU64>,
+    /// The shard's thread; written by it before its first W1.
+    sleeper: UnsafeCell<Option<Thread>>,
+    rings: AtomicU64,
+}
+
+// SAFETY: `sleeper` is written by the shard before its first W1 (Release) and read by a ringer after a B3 (Acquire) that saw a value which
+// a W1 stored; it is not written after that.
+unsafe impl Sync for Doorbell {}
+
+impl Doorbell {
+    pub(crate) fn new() -> Self {
+        Self { wake_at: CachePadded::new(AtomicU64::new(AWAKE)), sleeper: UnsafeCell::new(None), rings: AtomicU64::new(0) }
+    }
+
+    /// Names the calling thread as the one that waits.
+    ///
+    /// # Safety
+    /// Called once, before this thread's first `wait`, by the only thread that waits.
+    pub(crate) unsafe fn attach(&self) {
+        // SAFETY: before the first W1, so no ringer reads it.
+        self.sleeper.with_mut(|sleeper| unsafe { *sleeper = Some(current()) });
+    }
+
+    /// Wakes the shard if it sleeps past `deadline` (a tick). Called after the push of what is due then.
+    #[inline]
+    pub(crate) fn ring(&self, deadline: u64) {
+        if !broken(Fault::DoorbellNoRingFence) {
+            // B1. Ordering: full. Pairs with W2 in `wait`.
+            full_fence();
+        }
+        // B2. Ordering: Relaxed. Ordered by B1; the sleeper is read after B3 only.
+        let wake_at = self.wake_at.load(Ordering::Relaxed);
+        if deadline < wake_at {
+            self.ring_slowly(deadline, wake_at);
+        }
+    }
+
+    #[cold]
+    fn ring_slowly(&self, deadline: u64, mut wake_at: u64) {
+        while deadline < wake_at {
+            // B3. Ordering: Acquire. Pairs with the Release of W1; publishes `sleeper`.
+            match self.wake_at.compare_exchange(wake_at, AWAKE, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    // Ordering: Relaxed. A counter.
+                    self.rings.fetch_add(1, Ordering::Relaxed);
+                    self.sleeper.with(|sleeper| {
+                        // SAFETY: W1 came before the value that B3 saw, and `attach` before W1: written, and never again.
+                        let sleeper = unsafe { &*sleeper };
+                        if let Some(sleeper) = sleeper {
+                            sleeper.unpark(); // B4
+                        }
+                    });
+                    return;
+                }
+                Err(now) => wake_at = now,
+            }
+        }
+    }
+
+    /// Sleeps until the tick `wake_at`, which begins after `timeout`; or until rung; or not at all if `work_waits` says so.
+    /// May return early without a reason.
+    ///
+    /// # Safety
+    /// Only the thread that attached waits.
+    pub(crate) unsafe fn wait(&self, wake_at: u64, timeout: Option<Duration>, work_waits: impl FnOnce() -> bool) {
+        // W1. Ordering: Release. Pairs with the Acquire of B3; publishes `sleeper`. `AWAKE` is no announcement.
+        self.wake_at.store(wake_at.max(AWAKE + 1), Ordering::Release);
+        // W2. Ordering: full. Pairs with B1 in `ring`.
+        full_fence();
+        if broken(Fault::DoorbellNoSecondLook) || !work_waits() {
+            park(timeout); // W3, W4
+        }
+        // W5. Ordering: Relaxed. A ringer that still sees `W` unparks once too often.
+        self.wake_at.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// How many times the shard was unparked by a ringer.
+    pub(crate) fn rings(&self) -> u64 {
+        // Ordering: Relaxed. A counter.
+        self.rings.load(Ordering::Relaxed)
+    }
+}

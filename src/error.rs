@@ -1,0 +1,106 @@
+//! Public errors: each gives back what the caller put in.
+
+use std::fmt;
+
+/// Why a timer was not armed. The payload comes back.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::{ScheduleError, TimerService};
+///
+/// let service = TimerService::builder().on_expire(|_batch: &mut wheelwork::Batch<'_, String>| {}).start()?;
+/// service.stop();
+/// match service.schedule(Duration::from_secs(1), "too late".to_string()) {
+///     Err(ScheduleError::Stopped(payload)) => assert_eq!(payload, "too late"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScheduleError<T> {
+    /// The service was stopped.
+    Stopped(T),
+    /// 2^30 timers are pending: there is no cell for one more.
+    Full(T),
+}
+
+impl<T> ScheduleError<T> {
+    /// The payload that was not armed.
+    ///
+    /// # Example
+    /// ```
+    /// assert_eq!(wheelwork::ScheduleError::Stopped(7).into_payload(), 7);
+    /// ```
+    pub fn into_payload(self) -> T {
+        match self {
+            Self::Stopped(payload) | Self::Full(payload) => payload,
+        }
+    }
+}
+
+// By hand, so that a payload needs no Debug.
+impl<T> fmt::Debug for ScheduleError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stopped(_) => "Stopped(..)",
+            Self::Full(_) => "Full(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for ScheduleError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stopped(_) => "the timer service is stopped",
+            Self::Full(_) => "the timer service has no cell for one more timer (2^30 are pending)",
+        })
+    }
+}
+
+impl<T> std::error::Error for ScheduleError<T> {}
+
+/// Why a service did not start.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::{StartError, TimerService};
+///
+/// let error = TimerService::builder().tick(Duration::ZERO).start().unwrap_err();
+/// assert!(matches!(error, StartError::Tick(_)));
+/// assert_eq!(error.to_string(), "a tick of 0ns is not between 1us and 24h");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The tick is shorter than a microsecond or longer than a day.
+    Tick(std::time::Duration),
+    /// The number of shards is zero or above 4,096.
+    Shards(usize),
+    /// A pool without threads, or one that could not be built.
+    Pool(String),
+    /// The system did not give us a thread for a shard.
+    Thread(std::io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick(tick) => write!(f, "a tick of {tick:?} is not between 1us and 24h"),
+            Self::Shards(shards) => write!(f, "{shards} shards are not between 1 and 4096"),
+            Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
+            Self::Thread(why) => write!(f, "no thread for a shard: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Thread(why) => Some(why),
+            _ => None,
+        }
+    }
+}

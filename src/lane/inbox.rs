@@ -1,0 +1,134 @@
+//! Inbox: a shard's set of lanes. Protocol and proof: README.md of this room.
+
+use super::segment::{Lane, Producer};
+use crate::sync::{AtomicPtr, Ordering, Queue};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+/// The lanes of one shard: producers attach to it, its [`Drain`] empties it.
+pub(crate) struct Inbox<M> {
+    /// List of all lanes, newest first. Lanes are added and never removed before the inbox is dropped.
+    lanes: AtomicPtr<Lane<M>>,
+    /// Producers whose threads have ended.
+    free: Queue<Producer<M>>,
+}
+
+// SAFETY: lanes are shared by design: each of their fields is atomic or has one owner (README.md), and messages are Send.
+unsafe impl<M: Send> Send for Inbox<M> {}
+// SAFETY: as above.
+unsafe impl<M: Send> Sync for Inbox<M> {}
+
+/// The one consumer of an inbox.
+pub(crate) struct Drain<M> {
+    inbox: Arc<Inbox<M>>,
+    /// Not Sync: the consumers' ends are touched through `&self`.
+    _not_sync: PhantomData<std::cell::Cell<()>>,
+}
+
+/// A thread's end of its lane. Dropping it leaves the lane to the next thread.
+pub(crate) struct Sender<M: Copy> {
+    producer: Option<Producer<M>>,
+    /// Keeps the lane alive.
+    inbox: Arc<Inbox<M>>,
+}
+
+impl<M: Copy> Inbox<M> {
+    pub(crate) fn new() -> (Arc<Self>, Drain<M>) {
+        let inbox = Arc::new(Self { lanes: AtomicPtr::new(ptr::null_mut()), free: Queue::new() });
+        (inbox.clone(), Drain { inbox, _not_sync: PhantomData })
+    }
+
+    /// A lane for the calling thread: one that an ended thread has left, or a new one.
+    pub(crate) fn attach(self: &Arc<Self>) -> Sender<M> {
+        let producer = self.free.pop().unwrap_or_else(|| self.add_lane());
+        Sender { producer: Some(producer), inbox: self.clone() }
+    }
+
+    fn add_lane(&self) -> Producer<M> {
+        let (mut lane, mut producer) = Lane::new();
+        // Ordering: Relaxed. Read through the compare-and-swap below before it is used.
+        let mut first = self.lanes.load(Ordering::Relaxed);
+        let lane = loop {
+            lane.next = first;
+            let raw = Box::into_raw(lane);
+            // Ordering: Release. Pairs with the Acquire in `lanes`; publishes the lane.
+            match self.lanes.compare_exchange(first, raw, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break raw,
+                Err(now) => {
+                    first = now;
+                    // SAFETY: not published: still ours, from `into_raw` above.
+                    lane = unsafe { Box::from_raw(raw) };
+                }
+            }
+        };
+        producer.lane = lane;
+        producer
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane<M>> {
+        // Ordering: Acquire. Pairs with the Release in `add_lane`; a lane that is seen is complete. In the second look of the
+        // doorbell the fence before it makes every lane visible whose producer has passed its own fence.
+        let mut lane: *const Lane<M> = self.lanes.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            // SAFETY: lanes live as long as the inbox, and `next` does not change after publication.
+            let this = unsafe { lane.as_ref() }?;
+            lane = this.next;
+            Some(this)
+        })
+    }
+}
+
+impl<M> Drop for Inbox<M> {
+    fn drop(&mut self) {
+        // Ordering: Acquire. Pairs with the Release in `add_lane`.
+        let mut lane: *const Lane<M> = self.lanes.load(Ordering::Acquire);
+        while !lane.is_null() {
+            // SAFETY: `&mut self`, and every `Sender` and the `Drain` hold the inbox: nobody is left. Each lane came from a box.
+            let owned = unsafe { Box::from_raw(lane.cast_mut()) };
+            lane = owned.next;
+        }
+    }
+}
+
+impl<M: Copy> Drain<M> {
+    /// Gives `f` every message that was published before the call, each lane's in order. Returns how many.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(M)) -> u64 {
+        self.inbox
+            .lanes()
+            // SAFETY: there is one `Drain` for an inbox, and we have it mutably.
+            .map(|lane| unsafe { lane.drain(&mut f) })
+            .sum()
+    }
+
+    /// Whether a drain would find something.
+    pub(crate) fn has_messages(&self) -> bool {
+        // SAFETY: there is one `Drain` for an inbox, it is not Sync, and a drain is not running, since it takes it mutably.
+        self.inbox.lanes().any(|lane| unsafe { lane.has_messages() })
+    }
+
+    /// Frees the memory that the lanes keep for their next messages.
+    pub(crate) fn trim(&mut self) {
+        self.inbox.lanes().for_each(Lane::trim);
+    }
+}
+
+impl<M: Copy> Sender<M> {
+    /// Sends a message. Returns how many wait for the shard, counted at the end of each segment only (else 0).
+    #[inline]
+    pub(crate) fn push(&mut self, message: M) -> u64 {
+        let producer = self.producer.as_mut().expect("present until drop");
+        // SAFETY: `inbox` keeps the lane alive.
+        unsafe { producer.push(message) };
+        // SAFETY: as above.
+        unsafe { producer.backlog_at_segment_end() }
+    }
+}
+
+impl<M: Copy> Drop for Sender<M> {
+    fn drop(&mut self) {
+        if let Some(producer) = self.producer.take() {
+            self.inbox.free.push(producer);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+#![doc = include_str!("README.md")]
+
+mod inbox;
+mod segment;
+
+pub(crate) use inbox::{Drain, Inbox, Sender};

@@ -1,0 +1,230 @@
+//! Lane: one producer's queue to one shard, in linked segments. Protocol and proof: README.md of this room.
+
+use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, UnsafeCell, ordering};
+use crossbeam_utils::CachePadded;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Messages in a segment: with 16-byte messages it is a page of memory.
+#[cfg(not(loom))]
+pub(super) const LEN: usize = 255;
+#[cfg(loom)]
+pub(super) const LEN: usize = 2;
+
+pub(super) struct Segment<M> {
+    next: UnsafeCell<*mut Segment<M>>,
+    messages: [UnsafeCell<MaybeUninit<M>>; LEN],
+}
+
+impl<M> Segment<M> {
+    fn allocate() -> *mut Self {
+        Box::into_raw(Box::new(Self {
+            next: UnsafeCell::new(ptr::null_mut()),
+            messages: std::array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
+        }))
+    }
+}
+
+/// The chain of a lane's segments from its oldest on.
+struct Chain<M> {
+    oldest: *mut Segment<M>,
+    /// Number of the oldest segment: its first message is number `index * LEN`.
+    index: u64,
+}
+
+/// What producer and shard share of a lane. See the README for who touches what.
+pub(super) struct Lane<M> {
+    tail: CachePadded<AtomicU64>,
+    head: CachePadded<AtomicU64>,
+    busy: AtomicBool,
+    chain: UnsafeCell<Chain<M>>,
+    consumer: UnsafeCell<Consumer<M>>,
+    /// Next lane of the inbox; written before the lane is published, never after.
+    pub(super) next: *const Lane<M>,
+}
+
+/// The producer's end: moves from thread to thread, but only one has it.
+pub(super) struct Producer<M> {
+    pub(super) lane: *const Lane<M>,
+    segment: *mut Segment<M>,
+    position: usize,
+    count: u64,
+}
+
+// SAFETY: a producer is the only one of its lane, and what it points to lives as long as the inbox (see `Sender`).
+unsafe impl<M: Send> Send for Producer<M> {}
+
+/// The shard's end.
+struct Consumer<M> {
+    segment: *mut Segment<M>,
+    position: usize,
+    count: u64,
+}
+
+impl<M: Copy> Lane<M> {
+    pub(super) fn new() -> (Box<Self>, Producer<M>) {
+        let segment = Segment::allocate();
+        let lane = Box::new(Self {
+            tail: CachePadded::new(AtomicU64::new(0)),
+            head: CachePadded::new(AtomicU64::new(0)),
+            busy: AtomicBool::new(false),
+            chain: UnsafeCell::new(Chain { oldest: segment, index: 0 }),
+            consumer: UnsafeCell::new(Consumer { segment, position: 0, count: 0 }),
+            next: ptr::null(),
+        });
+        let producer = Producer { lane: ptr::null(), segment, position: 0, count: 0 };
+        (lane, producer)
+    }
+
+    /// Gives `f` every message published so far, oldest first. Returns how many.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of this lane.
+    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M)) -> u64 {
+        // D1. Ordering: Acquire. Pairs with the Release in `Producer::push`; publishes the messages below it.
+        let tail = self.tail.load(Ordering::Acquire);
+        self.consumer.with_mut(|consumer| {
+            // SAFETY: one consumer (the caller's promise), and `f` has no way to this cell.
+            let consumer = unsafe { &mut *consumer };
+            let drained = tail - consumer.count;
+            if drained == 0 {
+                return 0;
+            }
+            while consumer.count < tail {
+                if consumer.position == LEN {
+                    // SAFETY: D2. There is a message beyond this segment, so its `next` was written before `tail`.
+                    consumer.segment = unsafe { &*consumer.segment }.next.with(|next| unsafe { *next });
+                    consumer.position = 0;
+                }
+                // SAFETY: the shard's own segment is not reused (R2), so it is alive.
+                let slot = unsafe { &(*consumer.segment).messages[consumer.position] };
+                // SAFETY: D2. Message number `count` is below `tail`, so it was written and is not written again before D3.
+                let message = slot.with(|message| unsafe { (*message).assume_init() });
+                consumer.position += 1;
+                consumer.count += 1;
+                f(message);
+            }
+            // D3. Ordering: Release. Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
+            self.head.store(consumer.count, ordering(Ordering::Release, Fault::LaneRecycleRelaxed));
+            drained
+        })
+    }
+
+    /// Whether something is published that was not drained.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of this lane.
+    pub(super) unsafe fn has_messages(&self) -> bool {
+        // SAFETY: one consumer (the caller's promise).
+        let count = self.consumer.with(|consumer| unsafe { (*consumer).count });
+        // Ordering: Relaxed. Ordered by the doorbell's fence where it matters; otherwise a hint.
+        self.tail.load(Ordering::Relaxed) != count
+    }
+
+    /// Unlinks the oldest segment if the shard has left it and nobody else is at the chain (R1 to R4).
+    fn take_oldest(&self) -> Option<*mut Segment<M>> {
+        // R1. Ordering: Acquire. Pairs with the Release of R4; the chain as the other side left it.
+        self.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // R2. Ordering: Acquire. Pairs with the Release of D3 in `drain`.
+        let head = self.head.load(Ordering::Acquire);
+        let taken = self.chain.with_mut(|chain| {
+            // SAFETY: we hold `busy`, which guards the chain.
+            let chain = unsafe { &mut *chain };
+            if head <= (chain.index + 1) * LEN as u64 {
+                return None;
+            }
+            let segment = chain.oldest;
+            // SAFETY: the shard has gone beyond this segment, so `next` was written and is not written by anyone now.
+            chain.oldest = unsafe { &*segment }.next.with(|next| unsafe { *next });
+            chain.index += 1;
+            Some(segment)
+        });
+        // R4. Ordering: Release. Pairs with the Acquire of R1.
+        self.busy.store(false, Ordering::Release);
+        taken
+    }
+
+    /// Frees the segments that wait for reuse. For idle times: never waits, costs a deallocation each.
+    pub(super) fn trim(&self) {
+        while let Some(segment) = self.take_oldest() {
+            // SAFETY: unlinked, so we alone have it; it came from `Segment::allocate`.
+            drop(unsafe { Box::from_raw(segment) });
+        }
+    }
+}
+
+impl<M> Drop for Lane<M> {
+    fn drop(&mut self) {
+        let mut segment = self.chain.with(|chain| {
+            // SAFETY: `&mut self`: no producer, shard or trimmer is left.
+            unsafe { (*chain).oldest }
+        });
+        while !segment.is_null() {
+            // SAFETY: every segment of the chain came from `Segment::allocate` and is freed once, here.
+            let owned = unsafe { Box::from_raw(segment) };
+            // SAFETY: we own the segment. The newest one's `next` is null.
+            segment = owned.next.with(|next| unsafe { *next });
+        }
+    }
+}
+
+impl<M: Copy> Producer<M> {
+    /// Appends a message and publishes it.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[inline]
+    pub(super) unsafe fn push(&mut self, message: M) {
+        if self.position == LEN {
+            // SAFETY: the caller's promise.
+            unsafe { self.next_segment() };
+        }
+        // SAFETY: the producer's own segment is in the chain, behind the shard or where the shard is: it is alive.
+        let slot = unsafe { &(*self.segment).messages[self.position] };
+        // SAFETY: P2. The slot is not published, so nobody reads it.
+        slot.with_mut(|slot| unsafe { (*slot).write(message) });
+        self.position += 1;
+        self.count += 1;
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        // P3. Ordering: Release. Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
+        lane.tail.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
+    }
+
+    /// P1: links a reused or new segment behind the full one.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[cold]
+    unsafe fn next_segment(&mut self) {
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        let segment = match lane.take_oldest() {
+            Some(segment) => {
+                // SAFETY: unlinked, so we alone have it.
+                unsafe { &*segment }.next.with_mut(|next| unsafe { *next = ptr::null_mut() });
+                segment
+            }
+            None => Segment::allocate(),
+        };
+        // SAFETY: `next` of the producer's segment is written once, here, and read after a later P3.
+        unsafe { &*self.segment }.next.with_mut(|next| unsafe { *next = segment });
+        self.segment = segment;
+        self.position = 0;
+    }
+
+    /// How many messages wait, if the next push starts a segment; else 0. One look at the shard's line per segment.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[inline]
+    pub(super) unsafe fn backlog_at_segment_end(&self) -> u64 {
+        if self.position != LEN {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        // Ordering: Relaxed. A hint: a stale head asks for one ring too many.
+        self.count - lane.head.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,40 @@
+//! A lock-free timer service: sharded timing wheels on pinned cores, for programs that arm and cancel timers by the million from
+//! many threads.
+//!
+//! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are cancelled long before they are due.
+//! wheelwork makes arming and cancelling cheap on any number of threads: no lock, no line shared between producers, no allocation per timer.
+//!
+//! ```
+//! use std::time::Duration;
+//! use wheelwork::TimerService;
+//!
+//! let service = TimerService::builder().start()?;
+//! let timeout = service.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
+//! // The answer has come: from any thread, at any time.
+//! assert!(service.cancel(timeout));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler ([`Builder::on_expire`]).
+//! - [`TimerHandle`] has the calls: [`schedule`](TimerHandle::schedule), [`cancel`](TimerHandle::cancel), [`take`](TimerHandle::take) and others.
+//! - [`ManualClock`] moves time by hand, for tests.
+//!
+//! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
+
+mod cell;
+mod dispatch;
+mod doorbell;
+mod entry;
+mod error;
+mod lane;
+mod mem;
+mod service;
+mod shard;
+mod sync;
+mod time;
+mod wheel;
+
+pub use dispatch::Dispatch;
+pub use error::{ScheduleError, StartError};
+pub use service::{Batch, Builder, IntoPayload, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
+pub use time::ManualClock;

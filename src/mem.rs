@@ -1,0 +1,74 @@
+//! Zeroed memory straight from the operating system: untouched pages cost nothing, and dropping it gives it back at once.
+//!
+//! An allocator keeps freed blocks for later; after a spike of ten million timers that is half a gigabyte that nobody asked for.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// Types for which all-zero bytes are a value.
+///
+/// # Safety
+/// A zeroed `Self` is valid, and `Self` does not need to be dropped.
+pub(crate) unsafe trait Zeroable {
+    /// The same value, made one at a time: loom's types are not plain memory.
+    #[cfg(loom)]
+    fn zeroed() -> Self;
+}
+
+/// A boxed slice of zeroed `T` in pages of its own.
+pub(crate) struct Zeroed<T> {
+    #[cfg(not(loom))]
+    map: memmap2::MmapRaw,
+    #[cfg(loom)]
+    map: Box<[T]>,
+    len: usize,
+    _owns: PhantomData<T>,
+}
+
+// SAFETY: owns its `T`s like a box does.
+unsafe impl<T: Send> Send for Zeroed<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Zeroed<T> {}
+
+impl<T: Zeroable> Zeroed<T> {
+    /// `len` zeroed values, `len` at least 1. Aborts like any allocation if the system has no memory.
+    #[cfg(not(loom))]
+    pub(crate) fn new(len: usize) -> Self {
+        const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096 && size_of::<T>() > 0) };
+        let layout = std::alloc::Layout::array::<T>(len).expect("sizes are bounded by the callers");
+        match memmap2::MmapMut::map_anon(layout.size()) {
+            Ok(map) => Self { map: map.into(), len, _owns: PhantomData },
+            Err(_) => std::alloc::handle_alloc_error(layout),
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new(len: usize) -> Self {
+        Self { map: (0..len).map(|_| T::zeroed()).collect(), len, _owns: PhantomData }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const T {
+        #[cfg(not(loom))]
+        return self.map.as_ptr().cast();
+        #[cfg(loom)]
+        return self.map.as_ptr();
+    }
+}
+
+impl<T: Zeroable> Deref for Zeroed<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the map holds `len` values, zeroed at first, which is valid for `T` (`Zeroable`); it lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Zeroable> DerefMut for Zeroed<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and `&mut self` makes us the only ones.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.len) }
+    }
+}

@@ -1,0 +1,127 @@
+//! Local: what each thread has of each service, found through thread-local storage.
+//!
+//! Its magazines, its lane to each shard, its epoch handle and its clock reading: all that the calls of one thread need without touching a line that
+//! another thread writes. Made at a thread's first call, given back when the thread ends. A thread whose thread-locals are gone (a call from
+//! the destructor of one) makes a local for the one call and gives it back at once.
+//!
+//! Ground rules: a local is used by its thread alone, and no code of a user runs while one is borrowed.
+
+use super::core::Core;
+use crate::cell::Magazines;
+use crate::entry::Entry;
+use crate::lane::Sender;
+use crate::sync::LocalHandle;
+use crate::time::Anchor;
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+
+pub(crate) struct Local {
+    /// The shard to which this thread's timers go.
+    pub(super) home: usize,
+    pub(super) anchor: Anchor,
+    pub(super) magazines: Magazines,
+    pub(super) epoch: LocalHandle,
+    /// Lanes to the shards, made on first use.
+    lanes: Box<[Option<Sender<Entry>>]>,
+    core: Arc<Core>,
+}
+
+impl Local {
+    /// A local for the calling thread.
+    pub(crate) fn attach(core: &Arc<Core>) -> Self {
+        Self {
+            home: core.next_home(),
+            anchor: Anchor::default(),
+            magazines: Magazines::new(),
+            epoch: core.collector().register(),
+            lanes: (0..core.shards()).map(|_| None).collect(),
+            core: core.clone(),
+        }
+    }
+
+    /// Sends a message to a shard. Returns how many wait there, at the end of each segment (else 0).
+    #[inline]
+    pub(super) fn send(&mut self, shard: usize, message: Entry) -> u64 {
+        match &mut self.lanes[shard] {
+            Some(lane) => lane.push(message),
+            None => self.open_lane(shard).push(message),
+        }
+    }
+
+    #[cold]
+    fn open_lane(&mut self, shard: usize) -> &mut Sender<Entry> {
+        self.lanes[shard].insert(self.core.inbox(shard).attach())
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.magazines.give_back(self.core.depot());
+    }
+}
+
+/// The locals of a thread. Not many: a thread rarely uses more than one service.
+struct Locals(Vec<*mut Local>);
+
+thread_local! {
+    /// Tag and local of the service that the thread used last. Needs no destructor, so it is there as long as the thread is.
+    static LAST: Cell<(u32, *mut Local)> = const { Cell::new((0, ptr::null_mut())) };
+
+    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+}
+
+impl Drop for Locals {
+    fn drop(&mut self) {
+        LAST.set((0, ptr::null_mut()));
+        for local in self.0.drain(..) {
+            // SAFETY: boxed by `find`; `LAST` names it no more, and no call is in progress in this thread.
+            drop(unsafe { Box::from_raw(local) });
+        }
+    }
+}
+
+/// Gives `f` the calling thread's local of a service. `f` runs no user code, and does not call `with` again.
+#[inline]
+pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
+    let (tag, local) = LAST.get();
+    if tag == core.tag().get() {
+        // SAFETY: boxed by `find` in this thread and not freed while `LAST` names it; `f` does not come here again.
+        f(unsafe { &mut *local })
+    } else {
+        with_another(core, f)
+    }
+}
+
+#[cold]
+fn with_another<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
+    match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), core)) {
+        Ok(local) => {
+            LAST.set((core.tag().get(), local));
+            // SAFETY: as in `with`.
+            f(unsafe { &mut *local })
+        }
+        Err(_) => f(&mut Local::attach(core)),
+    }
+}
+
+/// The thread's local of a service, made if it has none. Locals of services that have stopped are dropped on the way.
+fn find(locals: &mut Locals, core: &Arc<Core>) -> *mut Local {
+    // SAFETY: the pointers in the list are ours and alive; nobody has a reference to what they point to between calls.
+    let core_of = |local: *mut Local| unsafe { &(*local).core };
+    if let Some(&local) = locals.0.iter().find(|&&local| Arc::ptr_eq(core_of(local), core)) {
+        return local;
+    }
+    LAST.set((0, ptr::null_mut()));
+    locals.0.retain(|&local| {
+        let keep = !core_of(local).is_stopped();
+        if !keep {
+            // SAFETY: boxed below, and off the list now; `LAST` was cleared.
+            drop(unsafe { Box::from_raw(local) });
+        }
+        keep
+    });
+    let local = Box::into_raw(Box::new(Local::attach(core)));
+    locals.0.push(local);
+    local
+}

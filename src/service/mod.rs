@@ -1,0 +1,326 @@
+#![doc = include_str!("README.md")]
+
+mod builder;
+pub(crate) mod core;
+mod fire;
+mod id;
+mod inner;
+pub(crate) mod local;
+mod stats;
+mod task;
+
+pub use builder::Builder;
+pub use fire::Batch;
+pub use id::TimerId;
+pub use stats::{ShardStats, Stats};
+pub use task::{IntoPayload, Task};
+
+use crate::error::ScheduleError;
+use crate::shard::turn::Shard;
+use crate::time::{self, Driven};
+use inner::Inner;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A running timer service. Dropping it stops it.
+///
+/// Payloads are of type `T`, handed in batches to the handler of the builder's [`on_expire`](Builder::on_expire); without one they are closures
+/// ([`Task`]) that are run. All calls are those of [`TimerHandle`]. Share a service by reference, in an `Arc`, or by [`handle`](Self::handle).
+///
+/// # Example
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use wheelwork::TimerService;
+///
+/// let service = TimerService::builder().start()?;
+/// let (send, receive) = mpsc::channel();
+/// service.schedule(Duration::from_millis(5), move || send.send("due").unwrap())?;
+/// assert_eq!(receive.recv()?, "due");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TimerService<T: Send + 'static = Task> {
+    handle: TimerHandle<T>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// On a manual clock: what the clock drives, as long as the service lives.
+    _manual: Option<Arc<ManualShards<T>>>,
+}
+
+/// The calls of a service, for as many owners as you like. It does not keep the service running: after the service has stopped, calls give their
+/// documented answers.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+///
+/// let service = wheelwork::TimerService::builder().start()?;
+/// let handle = service.handle();
+/// let again = handle.clone();
+/// handle.schedule(Duration::from_secs(1), move || {
+///     let _ = again.schedule(Duration::from_secs(1), || println!("the second"));
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TimerHandle<T: Send + 'static = Task> {
+    inner: Arc<Inner<T>>,
+}
+
+/// A timer that `stop` handed back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfired<T> {
+    /// What the timer was armed with.
+    pub payload: T,
+    /// What was left until its deadline, rounded up to a tick; zero if it was due.
+    pub remaining: Duration,
+}
+
+impl<T> fmt::Debug for Unfired<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfired").field("remaining", &self.remaining).finish_non_exhaustive()
+    }
+}
+
+impl TimerService<Task> {
+    /// Settings for a service; `.start()` starts it.
+    pub fn builder() -> Builder<Task> {
+        Builder::new()
+    }
+}
+
+impl<T: Send + 'static> TimerService<T> {
+    /// A handle to the service. Costs a reference count.
+    #[must_use]
+    pub fn handle(&self) -> TimerHandle<T> {
+        self.handle.clone()
+    }
+
+    /// Stops the service and hands back every timer that has not fired.
+    ///
+    /// When it returns no timer fires any more, no handler runs, and the service's threads have ended; every accepted timer has been fired,
+    /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. A further call returns
+    /// nothing.
+    ///
+    /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
+    /// that it is called on. Cost: some nanoseconds for each cell that was ever in use.
+    pub fn stop(&self) -> Vec<Unfired<T>> {
+        let inner = &*self.handle.inner;
+        let core = &inner.cells.core;
+        if !core.stop() {
+            return Vec::new(); // X1, X2
+        }
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        (0..core.shards()).for_each(|shard| core.bell(shard).ring(0));
+        for thread in threads {
+            // Naps are not announced; the token ends them too.
+            thread.thread().unpark();
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join(); // X3. A shard does not panic: handlers are caught.
+            }
+        }
+        let now_ns = inner.clock.now_ns();
+        let mut unfired = Vec::new();
+        let remaining = |deadline| Duration::from_nanos(inner.tick.start(deadline).saturating_sub(now_ns));
+        inner.cells.with_local(|local| {
+            inner.cells.claim_all(local, |deadline, payload| unfired.push(Unfired { payload, remaining: remaining(deadline) }));
+        }); // X4
+        if !fire::inside_handler() {
+            while !inner.is_quiet() {
+                thread::sleep(Duration::from_micros(50)); // X5
+            }
+        }
+        unfired
+    }
+}
+
+impl<T: Send + 'static> Drop for TimerService<T> {
+    fn drop(&mut self) {
+        drop(self.stop());
+    }
+}
+
+impl<T: Send + 'static> Deref for TimerService<T> {
+    type Target = TimerHandle<T>;
+
+    fn deref(&self) -> &TimerHandle<T> {
+        &self.handle
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for TimerService<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimerService").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> Clone for TimerHandle<T> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for TimerHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.inner.cells.core;
+        f.debug_struct("TimerHandle").field("shards", &core.shards()).field("stopped", &core.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static> TimerHandle<T> {
+    /// Arms a timer: after `delay` the payload goes to the handler, or the closure is run.
+    ///
+    /// It fires at the first tick at or after now + `delay`, never before. A delay of zero fires at the next tick; one of more than 292 years
+    /// ([`Duration::MAX`], say) is kept as 292 years.
+    ///
+    /// Lock-free, from any thread. Cost: some 30 ns (a clock reading, a free cell, a message); a closure of more than three words is boxed.
+    /// A shard that sleeps past the deadline is woken, at the cost of a system call.
+    ///
+    /// # Errors
+    /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, [`Full`](ScheduleError::Full) with 2^30 timers pending; the payload comes back.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(30), || println!("no answer in 30 s"))?;
+    /// // The answer came.
+    /// service.cancel(id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn schedule(&self, delay: Duration, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
+        let payload = payload.into_payload();
+        let inner = &*self.inner;
+        inner.cells.with_local(|local| {
+            let now_ns = inner.clock.arming_now_ns(&mut local.anchor);
+            let deadline = inner.tick.deadline(now_ns.saturating_add(time::nanos(delay)).min(i64::MAX as u64));
+            inner.cells.schedule(local, deadline, payload)
+        })
+    }
+
+    /// Arms a timer for a point in time. One that has passed fires at the next tick. Otherwise like [`schedule`](Self::schedule).
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// service.schedule_at(Instant::now() + Duration::from_secs(60), || println!("a minute has passed"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_at(&self, deadline: Instant, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
+        let payload = payload.into_payload();
+        let inner = &*self.inner;
+        let deadline = inner.tick.deadline(inner.clock.instant_ns(deadline));
+        inner.cells.with_local(|local| inner.cells.schedule(local, deadline, payload))
+    }
+
+    /// Cancels a timer. `true`: it will never fire, and its payload has been dropped, here. `false`: it has fired (or is about to), was cancelled,
+    /// handed back, or the id is another service's.
+    ///
+    /// Lock-free, from any thread, waits for nobody. Cost: some 20 ns, and a cache miss if the timer is one of a million.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::MAX, || unreachable!())?;
+    /// assert!(service.cancel(id));
+    /// assert!(!service.cancel(id), "only once");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn cancel(&self, id: TimerId) -> bool {
+        self.take(id).is_some()
+    }
+
+    /// Cancels a timer and returns its payload. `None` where [`cancel`](Self::cancel) says `false`.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().on_expire(|_: &mut wheelwork::Batch<'_, String>| {}).start()?;
+    /// let id = service.schedule(Duration::from_secs(5), "message".to_string())?;
+    /// assert_eq!(service.take(id).as_deref(), Some("message"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn take(&self, id: TimerId) -> Option<T> {
+        let inner = &*self.inner;
+        inner.cells.with_local(|local| inner.cells.take(local, id))
+    }
+
+    /// Whether a timer still waits: it has not fired, and was not cancelled or handed back. By the time you look at the answer it may have.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(5), || ())?;
+    /// assert!(service.is_pending(id));
+    /// service.cancel(id);
+    /// assert!(!service.is_pending(id));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_pending(&self, id: TimerId) -> bool {
+        let inner = &*self.inner;
+        inner.cells.with_local(|local| inner.cells.is_pending(local, id))
+    }
+
+    /// The number of shards.
+    ///
+    /// # Example
+    /// ```
+    /// # let service = wheelwork::TimerService::builder().shards(3).start()?;
+    /// assert_eq!(service.shards(), 3);
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.inner.cells.core.shards()
+    }
+
+    /// What the service has done so far. Reads a dozen counters of each shard.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+}
+
+/// The shards of a service on a manual clock, which takes their turns.
+struct ManualShards<T> {
+    inner: Arc<Inner<T>>,
+    shards: Mutex<Vec<Shard>>,
+}
+
+impl<T: Send + 'static> Driven for ManualShards<T> {
+    fn turn(&self) -> bool {
+        if self.inner.cells.core.is_stopped() {
+            return false;
+        }
+        let now = || self.inner.tick.floor(self.inner.clock.now_ns());
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        shards.iter_mut().fold(false, |busy, shard| {
+            let turn = shard.turn(now);
+            busy || turn.drained > 0 || turn.dispatched > 0
+        })
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        if self.inner.cells.core.is_stopped() {
+            return None;
+        }
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = shards.iter_mut().filter_map(|shard| {
+            shard.settle();
+            shard.next_event()
+        });
+        events.min().map(|tick| self.inner.tick.start(tick))
+    }
+}

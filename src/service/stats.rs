@@ -1,0 +1,60 @@
+//! Stats: what a service has done so far.
+
+/// Counters of a service since its start. A snapshot: the counters are read one after the other while the service runs.
+///
+/// # Example
+/// ```
+/// # let service = wheelwork::TimerService::builder().start()?;
+/// let stats = service.stats();
+/// assert_eq!((stats.fired, stats.panics), (0, 0));
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Timers that fired.
+    pub fired: u64,
+    /// Handlers and tasks that panicked.
+    pub panics: u64,
+    /// Shard threads that could not be pinned to their core (in a container, say) and run unpinned.
+    pub unpinned_shards: usize,
+    /// Each shard's own.
+    pub shards: Vec<ShardStats>,
+}
+
+/// Counters of one shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardStats {
+    /// Passes over lanes and wheel.
+    pub turns: u64,
+    /// Times that the shard's thread slept and woke up. An idle shard does not.
+    pub wakeups: u64,
+    /// Times that a scheduling thread had to wake the shard's thread, at the cost of a system call.
+    pub rings: u64,
+    /// Messages taken from the lanes: inserts and tombstones.
+    pub drained: u64,
+    /// Inserts that met their tombstone in the lane, and never reached the wheel.
+    pub annihilated: u64,
+    /// Due entries handed to the dispatcher: timers that fired, and those cancelled too late for the wheel to know.
+    pub dispatched: u64,
+    /// Entries and tombstones that were moved to a lower level.
+    pub cascaded: u64,
+    /// Slots that were rid of their dead entries.
+    pub compactions: u64,
+}
+
+impl Stats {
+    /// The sum of one counter over all shards.
+    ///
+    /// # Example
+    /// ```
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let wakeups = service.stats().sum(|shard| shard.wakeups);
+    /// # let _ = wakeups;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn sum(&self, counter: impl Fn(&ShardStats) -> u64) -> u64 {
+        self.shards.iter().map(counter).sum()
+    }
+}

@@ -1,0 +1,49 @@
+//! Shard: one core's part of the service. [`turn`] is one pass over lanes and wheel; [`worker`] is the thread that takes turns and sleeps.
+//!
+//! A shard's state is private to whoever takes its turns: its thread, or the manual clock. All that reaches it comes through
+//! its inbox, all that leaves it goes to its dispatcher. It never touches a cell.
+
+pub(crate) mod turn;
+pub(crate) mod worker;
+
+use crate::sync::{AtomicU64, Ordering};
+use crossbeam_utils::CachePadded;
+
+/// A shard's counters: written by its thread alone, read by anyone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(CachePadded<[Counter; COUNTERS]>);
+
+const COUNTERS: usize = 7;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    Turns,
+    Wakeups,
+    Drained,
+    Annihilated,
+    Dispatched,
+    Cascaded,
+    Compactions,
+}
+
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl Counters {
+    /// Adds to a counter. The shard's thread only.
+    pub(crate) fn add(&self, which: Count, by: u64) {
+        self.set(which, self.get(which) + by);
+    }
+
+    /// Sets a counter. The shard's thread only.
+    pub(crate) fn set(&self, which: Count, to: u64) {
+        // Ordering: Relaxed. A counter with one writer.
+        self.0[which as usize].0.store(to, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, which: Count) -> u64 {
+        // Ordering: Relaxed. As above.
+        self.0[which as usize].0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,106 @@
+//! Turn: one pass of a shard as a step without waiting. Drain the lanes into the wheel, advance the wheel, dispatch what is due.
+
+use super::{Count, Counters};
+use crate::dispatch::{BATCH, Batch, Dispatcher, Fire};
+use crate::entry::Entry;
+use crate::lane::Drain;
+use crate::wheel::Wheel;
+use std::sync::Arc;
+
+/// Entries dispatched before the lanes are drained again.
+const TURN_MAX: usize = 64 * BATCH;
+
+pub(crate) struct Shard {
+    lanes: Drain<Entry>,
+    wheel: Wheel,
+    batch: Batch,
+    dispatcher: Dispatcher,
+    fire: Arc<dyn Fire>,
+    counters: Arc<Counters>,
+}
+
+/// What a turn found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Messages taken from the lanes.
+    pub(crate) drained: u64,
+    /// Entries dispatched.
+    pub(crate) dispatched: usize,
+    /// More is due already.
+    pub(crate) more: bool,
+}
+
+impl Shard {
+    pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Dispatcher, fire: Arc<dyn Fire>, counters: Arc<Counters>) -> Self {
+        Self { lanes, wheel: Wheel::new(now), batch: dispatcher.batch(), dispatcher, fire, counters }
+    }
+
+    /// Moves what waits in the lanes into the wheel. Returns how many messages.
+    fn drain(&mut self) -> u64 {
+        let wheel = &mut self.wheel;
+        // A tombstone right behind its insert: neither reaches the wheel. That is the timeout of a request that was answered at once.
+        let mut held: Option<Entry> = None;
+        let mut annihilated = 0;
+        let drained = self.lanes.drain(|message| match held {
+            Some(insert) if message == insert.tombstone() => {
+                held = None;
+                annihilated += 1;
+            }
+            _ => {
+                if let Some(insert) = held.replace(message) {
+                    wheel.file(insert);
+                }
+            }
+        });
+        if let Some(last) = held {
+            wheel.file(last);
+        }
+        if drained > 0 {
+            self.counters.add(Count::Drained, drained);
+            self.counters.add(Count::Annihilated, annihilated);
+        }
+        drained
+    }
+
+    /// One turn: what was pushed before it is in the wheel, what is due at the tick that `now` gives is dispatched.
+    pub(crate) fn turn(&mut self, now: impl FnOnce() -> u64) -> Turn {
+        let drained = self.drain();
+        // The clock after the drain: what is drained may be due at once.
+        let now = now();
+        let (batch, dispatcher, fire) = (&mut self.batch, &self.dispatcher, &self.fire);
+        let mut dispatched = 0;
+        let more = self.wheel.advance(now, TURN_MAX, |entries| {
+            dispatched += entries.len();
+            batch.extend_from_slice(entries);
+            if batch.len() > BATCH - 64 {
+                dispatcher.submit(fire, batch);
+            }
+        });
+        if !batch.is_empty() {
+            dispatcher.submit(fire, batch);
+        }
+        self.counters.add(Count::Turns, 1);
+        if dispatched > 0 {
+            self.counters.add(Count::Dispatched, dispatched as u64);
+        }
+        self.counters.set(Count::Cascaded, self.wheel.cascaded());
+        self.counters.set(Count::Compactions, self.wheel.compactions());
+        Turn { drained, dispatched, more }
+    }
+
+    /// The next tick at which a turn has something to do, apart from what comes through the lanes.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        self.wheel.next_event()
+    }
+
+    /// Whether a turn would find something in the lanes.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.lanes.has_messages()
+    }
+
+    /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it.
+    pub(crate) fn settle(&mut self) {
+        self.wheel.settle();
+        self.lanes.trim();
+    }
+}

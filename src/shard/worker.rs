@@ -1,0 +1,104 @@
+//! Worker: the thread of a shard. Takes turns, and sleeps as long as it may.
+//!
+//! Three sleeps:
+//! - a **nap** to the next tick edge, when something is due there: not announced, nobody rings (see the doorbell);
+//! - **linger**: while nothing comes, naps as long as the quiet has lasted, announced. So a server that arms and cancels a timeout of 30 s for each request
+//!   on an otherwise empty wheel does not ring for each request;
+//! - **deep sleep** to the next deadline, or for ever.
+
+use super::turn::Shard;
+use super::{Count, Counters};
+use crate::cell::Maintenance;
+use crate::doorbell::{Doorbell, FOREVER};
+use crate::sync::park;
+use crate::time::{Clock, TickLength};
+use std::time::Duration;
+
+/// The shortest nap of a linger, unless the tick is longer.
+const LINGER_NAP_NS: u64 = 1_000_000;
+
+/// A shard lingers for so long after the last message.
+const LINGER_NS: u64 = 2_000_000_000;
+
+/// The arena is looked at so long after the first activity that followed its last upkeep.
+const UPKEEP_AFTER_NS: u64 = 250_000_000;
+
+/// What a shard's thread needs of the service.
+pub(crate) trait House {
+    fn clock(&self) -> &Clock;
+    fn tick(&self) -> TickLength;
+    fn doorbell(&self) -> &Doorbell;
+    fn counters(&self) -> &Counters;
+    fn is_stopped(&self) -> bool;
+    /// Some upkeep of the arena.
+    fn maintain(&self, now_ns: u64) -> Maintenance;
+}
+
+/// Takes turns until the service is stopped.
+pub(crate) fn run(mut shard: Shard, house: &impl House) {
+    set_timer_slack();
+    // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
+    unsafe { house.doorbell().attach() };
+    let tick = house.tick();
+    let mut upkeep = Maintenance::Done;
+    let mut last_message_ns = 0;
+    while !house.is_stopped() {
+        let mut now_ns = 0;
+        let turn = shard.turn(|| {
+            now_ns = house.clock().now_ns();
+            tick.floor(now_ns)
+        });
+        if turn.more {
+            continue;
+        }
+        if turn.drained > 0 {
+            last_message_ns = now_ns;
+        }
+        match upkeep {
+            Maintenance::Done if turn.drained > 0 || turn.dispatched > 0 => upkeep = Maintenance::At(now_ns + UPKEEP_AFTER_NS),
+            Maintenance::Done => {}
+            Maintenance::At(at_ns) if now_ns < at_ns => {}
+            _ => upkeep = house.maintain(now_ns),
+        }
+        let upkeep_ns = match upkeep {
+            Maintenance::Done => u64::MAX,
+            Maintenance::Soon => now_ns + 1,
+            Maintenance::At(at_ns) => at_ns,
+        };
+        let quiet_ns = now_ns - last_message_ns;
+        let nap_until_ns = if quiet_ns < LINGER_NS.max(tick.nanos()) {
+            now_ns + quiet_ns.max(LINGER_NAP_NS).max(tick.nanos())
+        } else {
+            shard.settle();
+            u64::MAX
+        };
+        sleep(&shard, house, tick.floor(now_ns), nap_until_ns.min(upkeep_ns));
+    }
+}
+
+/// Sleeps from the tick `now` to the next event, or to the first tick at or after `until_ns` if that comes first.
+fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
+    let tick = house.tick();
+    let until = if until_ns == u64::MAX { FOREVER } else { tick.deadline(until_ns) };
+    let wake_at = shard.next_event().unwrap_or(FOREVER).min(until).max(now + 1);
+    let timeout = || {
+        let until_ns = tick.start(wake_at);
+        (wake_at != FOREVER).then(|| Duration::from_nanos(until_ns.saturating_sub(house.clock().now_ns())))
+    };
+    if wake_at == now + 1 {
+        park(timeout());
+    } else {
+        // SAFETY: this thread attached to the doorbell in `run`.
+        unsafe { house.doorbell().wait(wake_at, timeout(), || shard.has_messages() || house.is_stopped()) };
+    }
+    house.counters().add(Count::Wakeups, 1);
+}
+
+/// Lets the kernel wake this thread at the time it asked for, not up to 50 us later.
+fn set_timer_slack() {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: changes only the calling thread's timer slack; the arguments are what the call takes. If it fails, timers are later.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
+    }
+}

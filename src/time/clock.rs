@@ -1,0 +1,96 @@
+//! Clock: the operating system's monotonic clock, read cheaply; or a manual one.
+//!
+//! Timers fire by `Instant`. They are armed by the processor's time-stamp counter (through `quanta`), laid on top of an
+//! `Instant` reading that the arming thread took at most a millisecond ago: half the cost of a reading, and no drift. A counter
+//! that is calibrated once runs away from `Instant` (8 ppm on the reference machine, a third of a millisecond in 41 s; time
+//! servers may slew `Instant` by another 500 ppm), so a service that armed and fired by it alone would fire hours-long
+//! timers early. Here the error is bounded by what a millisecond can drift, and always on the late side.
+
+use super::ManualClock;
+use std::time::Instant;
+
+/// How old an anchor may be. 1 ms at 1 in 1,024 keeps the late bias below 1 us.
+const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
+
+/// The bias: a counter reading counts for 1/1024 more than it says, more than calibration and slew can be wrong.
+const BIAS_SHIFT: u32 = 10;
+
+/// Where the service takes its time from.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    Monotonic { origin: Instant, counter: quanta::Clock },
+    Manual(ManualClock),
+}
+
+/// A thread's latest pair of readings of counter and `Instant`.
+#[derive(Debug, Default)]
+pub(crate) struct Anchor {
+    counter: u64,
+    nanos: u64,
+    taken: bool,
+}
+
+impl Clock {
+    pub(crate) fn monotonic() -> Self {
+        Self::Monotonic { origin: Instant::now(), counter: quanta::Clock::new() }
+    }
+
+    /// Nanoseconds since the origin, by the clock that decides what is due. Never late: rounds down.
+    pub(crate) fn now_ns(&self) -> u64 {
+        match self {
+            Self::Monotonic { origin, .. } => super::nanos(origin.elapsed()),
+            Self::Manual(manual) => manual.now_ns(),
+        }
+    }
+
+    /// Nanoseconds since the origin, to compute a deadline from: at or up to 1 us after [`now_ns`](Self::now_ns).
+    #[inline]
+    pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
+        match self {
+            Self::Monotonic { counter, .. } => {
+                let reading = counter.raw();
+                let since = counter.delta_as_nanos(anchor.counter, reading);
+                if since > ANCHOR_AGE_MAX_NS || reading < anchor.counter || !anchor.taken {
+                    return self.take_anchor(anchor);
+                }
+                anchor.nanos + since + (since >> BIAS_SHIFT) + 1
+            }
+            Self::Manual(manual) => manual.now_ns(),
+        }
+    }
+
+    #[cold]
+    fn take_anchor(&self, anchor: &mut Anchor) -> u64 {
+        if let Self::Monotonic { counter, .. } = self {
+            // The counter first: what passes until `now_ns` makes the sum later, never earlier.
+            let reading = counter.raw();
+            *anchor = Anchor { counter: reading, nanos: self.now_ns(), taken: true };
+        }
+        anchor.nanos
+    }
+
+    /// An `Instant` as nanoseconds since the origin; one before the origin is the origin.
+    pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
+        let origin = match self {
+            Self::Monotonic { origin, .. } => *origin,
+            Self::Manual(manual) => manual.origin(),
+        };
+        super::nanos(instant.saturating_duration_since(origin))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arming_time_is_never_before_the_firing_clock() {
+        let clock = Clock::monotonic();
+        let mut anchor = Anchor::default();
+        for _ in 0..200_000 {
+            let before = clock.now_ns();
+            let arming = clock.arming_now_ns(&mut anchor);
+            assert!(arming >= before, "{arming} < {before}");
+        }
+    }
+}

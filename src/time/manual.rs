@@ -1,0 +1,166 @@
+//! Manual clock: time that stands still until a test moves it.
+
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// What a manual clock moves: the shards of one service.
+pub(crate) trait Driven: Send + Sync {
+    /// One turn of every shard. Whether anything was drained or fired.
+    fn turn(&self) -> bool;
+
+    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin.
+    fn next_event_ns(&self) -> Option<u64>;
+}
+
+/// Time for tests: stands still until it is moved, and moves the shards of its services with it.
+///
+/// A service on a manual clock has no shard threads: [`advance`](Self::advance) runs the turns of its shards on the calling
+/// thread, from event to event, so that every timer fires at exactly its tick and a test is the same each time. Handlers run inline
+/// in `advance` unless the builder names another dispatch.
+///
+/// # Example
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+/// use std::time::Duration;
+/// use wheelwork::{ManualClock, TimerService};
+///
+/// let clock = ManualClock::new();
+/// let service = TimerService::builder().clock(clock.clone()).start()?;
+/// let fired = Arc::new(AtomicU32::new(0));
+/// let counter = fired.clone();
+/// service.schedule(Duration::from_secs(3600), move || { counter.fetch_add(1, Ordering::Relaxed); })?;
+///
+/// clock.advance(Duration::from_secs(3599));
+/// assert_eq!(fired.load(Ordering::Relaxed), 0);
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(fired.load(Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualClock(Arc<Shared>);
+
+struct Shared {
+    origin: Instant,
+    now_ns: AtomicU64,
+    /// How far `advance` has been asked to go: a task may ask for more while it runs.
+    target_ns: AtomicU64,
+    driving: AtomicBool,
+    services: Mutex<Vec<Weak<dyn Driven>>>,
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("elapsed", &self.elapsed()).finish()
+    }
+}
+
+impl ManualClock {
+    /// A clock at its origin. Costs an allocation.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            origin: Instant::now(),
+            now_ns: AtomicU64::new(0),
+            target_ns: AtomicU64::new(0),
+            driving: AtomicBool::new(false),
+            services: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// How far the clock has been moved since it was made.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.now_ns())
+    }
+
+    /// The clock's present as an `Instant`, for [`schedule_at`](crate::TimerHandle::schedule_at).
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.0.origin.checked_add(self.elapsed()).unwrap_or(self.0.origin)
+    }
+
+    /// Moves time forward by `by` and fires what falls due on the way, each timer at its own tick, in order of ticks.
+    ///
+    /// Called from a task that an `advance` runs (or from a second thread meanwhile), it extends that `advance` and returns at
+    /// once. Costs a turn of every shard for each tick on which something is due. Time ends 292 years after the origin.
+    pub fn advance(&self, by: Duration) {
+        let by = super::nanos(by);
+        // Ordering: Relaxed. Only whoever drives acts on it, and looks again after it has stopped driving.
+        let _ = self
+            .0
+            .target_ns
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |target| Some(target.saturating_add(by).min(super::tick::NANOS_MAX)));
+        self.drive();
+    }
+
+    /// Moves time forward to the next tick on which a timer is due and fires it. Returns how far, or `None` if there is no timer.
+    ///
+    /// The next tick may turn out to be one at which only a cancelled timer was due. From inside a task it returns `None`.
+    pub fn advance_to_next(&self) -> Option<Duration> {
+        self.drive();
+        let (now, next) = (self.now_ns(), self.next_event_ns()?);
+        let by = Duration::from_nanos(next.saturating_sub(now));
+        // Ordering: Relaxed. As in `drive`.
+        if self.0.driving.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.advance(by);
+        Some(by)
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        // Ordering: Acquire. Pairs with the Release in `drive`: a thread that sees the time sees what fired before it.
+        self.0.now_ns.load(Ordering::Acquire)
+    }
+
+    pub(super) fn origin(&self) -> Instant {
+        self.0.origin
+    }
+
+    pub(crate) fn register(&self, service: Weak<dyn Driven>) {
+        let mut services = self.0.services.lock().unwrap_or_else(PoisonError::into_inner);
+        services.retain(|service| service.strong_count() > 0);
+        services.push(service);
+    }
+
+    fn services(&self) -> Vec<Arc<dyn Driven>> {
+        let services = self.0.services.lock().unwrap_or_else(PoisonError::into_inner);
+        services.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        self.services().iter().filter_map(|service| service.next_event_ns()).min()
+    }
+
+    /// Runs turns until the target is reached, unless somebody does already.
+    fn drive(&self) {
+        // Ordering: Acquire, with the Release below: one drives after the other.
+        if self.0.driving.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let services = self.services();
+        loop {
+            while services.iter().fold(false, |busy, service| service.turn() || busy) {}
+            let now = self.now_ns();
+            // Ordering: Relaxed. See `advance`.
+            let target = self.0.target_ns.load(Ordering::Relaxed);
+            let next = services.iter().filter_map(|service| service.next_event_ns()).min();
+            let next = next.unwrap_or(u64::MAX).min(target);
+            if next <= now {
+                break;
+            }
+            // Ordering: Release. Pairs with the Acquire in `now_ns`.
+            self.0.now_ns.store(next, Ordering::Release);
+        }
+        // Ordering: Release. Pairs with the Acquire above.
+        self.0.driving.store(false, Ordering::Release);
+    }
+}

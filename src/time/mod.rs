@@ -1,0 +1,20 @@
+//! Time: ticks, the clock that the service runs on, and the manual clock for tests.
+//!
+//! All times inside the service are nanoseconds since the clock's origin (`u64`, 292 years of them are used) or ticks.
+
+mod clock;
+mod manual;
+mod tick;
+
+pub(crate) use clock::{Anchor, Clock};
+pub(crate) use manual::Driven;
+pub use manual::ManualClock;
+pub(crate) use tick::TickLength;
+
+use std::time::Duration;
+
+/// Nanoseconds in a duration, held at the last nanosecond that the service counts (292 years).
+#[inline]
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(duration.subsec_nanos())).min(tick::NANOS_MAX)
+}

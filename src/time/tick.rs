@@ -1,0 +1,83 @@
+//! Tick length: nanoseconds to ticks without a division.
+
+use crate::entry::DEADLINE_MAX;
+
+/// Times are below 2^63 ns.
+pub(super) const NANOS_MAX: u64 = i64::MAX as u64;
+
+/// The length of a tick. Deadlines round up to a tick, the clock rounds down: so nothing fires early.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TickLength {
+    nanos: u64,
+    /// `floor(2^(63 + l) / nanos) + 1` with `l = ceil(log2(nanos))`: multiplied and shifted this is an exact
+    /// division for every dividend below 2^63 (Granlund and Montgomery 1994), for 1 ns instead of 14.
+    magic: u64,
+    shift: u32,
+}
+
+impl TickLength {
+    /// `nanos` is at least 1.
+    pub(crate) fn new(nanos: u64) -> Self {
+        assert!(nanos >= 1, "the builder refuses an empty tick");
+        let log2 = u64::BITS - (nanos - 1).leading_zeros();
+        let shift = 63 + log2;
+        let magic = ((1u128 << shift) / u128::from(nanos)) as u64 + 1;
+        Self { nanos, magic, shift }
+    }
+
+    pub(crate) fn nanos(self) -> u64 {
+        self.nanos
+    }
+
+    /// The tick that contains the time: rounds down.
+    #[inline]
+    pub(crate) fn floor(self, nanos: u64) -> u64 {
+        debug_assert!(nanos <= NANOS_MAX);
+        ((u128::from(nanos) * u128::from(self.magic)) >> self.shift) as u64
+    }
+
+    /// The first tick at or after the time, at most the last one there is: rounds up.
+    #[inline]
+    pub(crate) fn deadline(self, nanos: u64) -> u64 {
+        self.floor((nanos + (self.nanos - 1)).min(NANOS_MAX)).min(DEADLINE_MAX)
+    }
+
+    /// When the tick begins, in nanoseconds, held at the last one counted.
+    #[inline]
+    pub(crate) fn start(self, tick: u64) -> u64 {
+        tick.saturating_mul(self.nanos).min(NANOS_MAX)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #[test]
+        fn floor_is_the_exact_quotient(bits in 0u32..42, low in any::<u64>(), time_bits in 0u32..63, time in any::<u64>(), off in 0u64..3) {
+            let nanos = (1u64 << bits) | (low & ((1 << bits) - 1));
+            let time = time & ((1 << time_bits) - 1);
+            let tick = TickLength::new(nanos);
+            prop_assert_eq!(tick.floor(time), time / nanos);
+            // Around a multiple, where an inexact reciprocal goes wrong.
+            let near = (time / nanos * nanos + 1).saturating_sub(off);
+            prop_assert_eq!(tick.floor(near), near / nanos);
+            prop_assert_eq!(tick.deadline(near), near.div_ceil(nanos).min(DEADLINE_MAX));
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time() {
+        for nanos in [1, 2, 3, 1_000, 1_000_000, 3_600_000_000_000] {
+            let tick = TickLength::new(nanos);
+            assert_eq!(tick.floor(NANOS_MAX), NANOS_MAX / nanos);
+            assert_eq!(tick.deadline(0), 0);
+            assert_eq!(tick.deadline(1), 1);
+            assert!(tick.deadline(NANOS_MAX) <= DEADLINE_MAX);
+            assert!(tick.start(DEADLINE_MAX) <= NANOS_MAX);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Chunks: fixed arrays of records, chained into slots, from a private pool of slabs.
+//!
+//! Chunks are named by index, so that this room needs no unsafe code. Freed chunks are taken again from the lowest slab first, so that the
+//! others run empty and can go.
+
+use crate::entry::Entry;
+use crate::mem::{Zeroable, Zeroed};
+use std::ops::Deref;
+
+const RECORDS: usize = 63;
+const SLAB_CHUNKS: usize = 256;
+
+/// Empty slabs that are kept.
+const SPARE_SLABS: usize = 1;
+
+const NIL: u32 = u32::MAX;
+
+#[repr(C)]
+struct Chunk {
+    records: [Entry; RECORDS],
+    len: u32,
+    next: u32,
+    _unused: u64,
+}
+
+const _: () = assert!(size_of::<Chunk>() == 1024);
+
+// SAFETY: integers.
+unsafe impl Zeroable for Chunk {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self { records: [Entry::default(); RECORDS], len: 0, next: 0, _unused: 0 }
+    }
+}
+
+/// A list of chunks.
+#[derive(Clone, Copy)]
+pub(super) struct Chain {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { first: NIL, last: NIL, len: 0 };
+
+    /// Records in it.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == NIL
+    }
+}
+
+/// The records of one chunk, copied out of it.
+pub(super) struct Block {
+    records: [Entry; RECORDS],
+    len: usize,
+}
+
+impl Deref for Block {
+    type Target = [Entry];
+
+    fn deref(&self) -> &[Entry] {
+        &self.records[..self.len]
+    }
+}
+
+struct Slab {
+    /// `None`: given back to the system.
+    chunks: Option<Zeroed<Chunk>>,
+    /// List of freed chunks, through `next`.
+    freed: u32,
+    /// Chunks from here on were never used.
+    fresh: u32,
+    in_use: u32,
+}
+
+/// Where chunks come from.
+pub(super) struct Pool {
+    slabs: Vec<Slab>,
+    /// No slab before this one has a chunk to give.
+    lowest: usize,
+    /// Slabs that exist and have no chunk in use.
+    empty: usize,
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Self { slabs: Vec::new(), lowest: 0, empty: 0 }
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: u32) -> &Chunk {
+        let slab = &self.slabs[chunk as usize / SLAB_CHUNKS];
+        &slab.chunks.as_ref().expect("a chunk in use keeps its slab")[chunk as usize % SLAB_CHUNKS]
+    }
+
+    #[inline]
+    fn chunk_mut(&mut self, chunk: u32) -> &mut Chunk {
+        let slab = &mut self.slabs[chunk as usize / SLAB_CHUNKS];
+        &mut slab.chunks.as_mut().expect("a chunk in use keeps its slab")[chunk as usize % SLAB_CHUNKS]
+    }
+
+    /// Appends a record to a chain.
+    #[inline]
+    pub(super) fn push(&mut self, chain: &mut Chain, record: Entry) {
+        if chain.last != NIL {
+            let chunk = self.chunk_mut(chain.last);
+            if let Some(place) = chunk.records.get_mut(chunk.len as usize) {
+                *place = record;
+                chunk.len += 1;
+                chain.len += 1;
+                return;
+            }
+        }
+        self.push_chunk(chain, record);
+    }
+
+    fn push_chunk(&mut self, chain: &mut Chain, record: Entry) {
+        let new = self.take();
+        let chunk = self.chunk_mut(new);
+        chunk.records[0] = record;
+        chunk.len = 1;
+        chunk.next = NIL;
+        let one = Chain { first: new, last: new, len: 1 };
+        self.append(chain, one);
+    }
+
+    /// Appends a chain to another.
+    pub(super) fn append(&mut self, chain: &mut Chain, tail: Chain) {
+        if chain.is_empty() {
+            *chain = tail;
+        } else if !tail.is_empty() {
+            self.chunk_mut(chain.last).next = tail.first;
+            chain.last = tail.last;
+            chain.len += tail.len;
+        }
+    }
+
+    /// Takes the first chunk's records out, and frees the chunk.
+    pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Block> {
+        if chain.is_empty() {
+            return None;
+        }
+        let Chunk { records, len, next, .. } = *self.chunk(chain.first);
+        self.free(chain.first);
+        let last = if next == NIL { NIL } else { chain.last };
+        *chain = Chain { first: next, last, len: chain.len - len };
+        Some(Block { records, len: len as usize })
+    }
+
+    pub(super) fn for_each(&self, chain: Chain, mut f: impl FnMut(Entry)) {
+        let mut chunk = chain.first;
+        while chunk != NIL {
+            let this = self.chunk(chunk);
+            this.records[..this.len as usize].iter().copied().for_each(&mut f);
+            chunk = this.next;
+        }
+    }
+
+    fn take(&mut self) -> u32 {
+        let has_chunk = |slab: &Slab| slab.chunks.is_some() && (slab.freed != NIL || (slab.fresh as usize) < SLAB_CHUNKS);
+        while self.lowest < self.slabs.len() && !has_chunk(&self.slabs[self.lowest]) {
+            self.lowest += 1;
+        }
+        if self.lowest == self.slabs.len() {
+            self.add_slab();
+        }
+        let number = self.lowest;
+        let slab = &mut self.slabs[number];
+        self.empty -= usize::from(slab.in_use == 0);
+        slab.in_use += 1;
+        if slab.freed == NIL {
+            slab.fresh += 1;
+            return (number * SLAB_CHUNKS) as u32 + slab.fresh - 1;
+        }
+        let chunk = slab.freed;
+        let next = self.chunk(chunk).next;
+        self.slabs[number].freed = next;
+        chunk
+    }
+
+    /// Makes a slab, in the first place that is free, and lets `lowest` point to it.
+    #[cold]
+    fn add_slab(&mut self) {
+        let place = self.slabs.iter().position(|slab| slab.chunks.is_none()).unwrap_or(self.slabs.len());
+        let slab = Slab { chunks: Some(Zeroed::new(SLAB_CHUNKS)), freed: NIL, fresh: 0, in_use: 0 };
+        if place == self.slabs.len() {
+            self.slabs.push(slab)
+        } else {
+            self.slabs[place] = slab
+        }
+        self.lowest = place;
+        self.empty += 1;
+    }
+
+    pub(super) fn free(&mut self, chunk: u32) {
+        let number = chunk as usize / SLAB_CHUNKS;
+        let freed = self.slabs[number].freed;
+        self.chunk_mut(chunk).next = freed;
+        let slab = &mut self.slabs[number];
+        slab.freed = chunk;
+        slab.in_use -= 1;
+        self.lowest = self.lowest.min(number);
+        if slab.in_use == 0 {
+            if self.empty == SPARE_SLABS {
+                slab.chunks = None;
+            } else {
+                self.empty += 1;
+            }
+        }
+    }
+
+    /// Slabs that exist.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn slabs(&self) -> usize {
+        self.slabs.iter().filter(|slab| slab.chunks.is_some()).count()
+    }
+}

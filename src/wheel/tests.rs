@@ -1,0 +1,178 @@
+//! The wheel alone against a `BTreeMap`: every entry comes out at its tick, once, whatever was cancelled and however time moves.
+
+use super::*;
+use crate::entry::DEADLINE_MAX;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    /// Cancel one of the living; the tombstone comes after the entry.
+    Cancel(usize),
+    /// An entry whose tombstone comes first.
+    Reversed(u64),
+    Advance(u64),
+    ToNext,
+    Settle,
+}
+
+/// Delays and jumps that like the edges of levels.
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..600,
+        3 => (0u32..7, -1i64..=1).prop_map(|(level, off)| (1u64 << (8 * level)).saturating_add_signed(off)),
+        2 => (0u32..52, any::<u64>()).prop_map(|(bits, low)| low & ((1 << bits) - 1)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => span().prop_map(Step::Insert),
+        4 => any::<usize>().prop_map(Step::Cancel),
+        1 => span().prop_map(Step::Reversed),
+        3 => span().prop_map(Step::Advance),
+        1 => Just(Step::ToNext),
+        1 => Just(Step::Settle),
+    ]
+}
+
+fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0u64),
+        (1u32..7, 1u64..4, -1i64..=1).prop_map(|(level, times, off)| (times << (8 * level)).saturating_add_signed(off)),
+        // A hundred years of milliseconds.
+        0u64..3_155_760_000_000,
+    ]
+}
+
+/// Takes out all that is due, in calls of a few entries, and checks it against the model.
+fn advance(wheel: &mut Wheel, now: u64, limit: usize, model: &mut BTreeMap<(u64, u32), ()>, dead: &mut BTreeMap<(u64, u32), ()>) {
+    let mut ticks = Vec::new();
+    while wheel.advance(now, limit, |entries| {
+        for entry in entries {
+            assert!(entry.deadline() <= now, "early");
+            ticks.push(entry.deadline());
+            let key = (entry.deadline(), entry.cell);
+            assert!(model.remove(&key).is_some() || dead.remove(&key).is_some(), "{entry:?} came twice or from nowhere");
+        }
+    }) {}
+    assert!(model.range(..=(now, u32::MAX)).next().is_none(), "something due at {now} did not come: {model:?}");
+    assert_eq!(wheel.now, now);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #[test]
+    fn does_what_a_map_does(start in start(), limit in 1usize..200, steps in prop::collection::vec(step(), 1..400)) {
+        let mut wheel = Wheel::new(start);
+        let mut now = start;
+        let mut cell = 0;
+        // Always one far timer.
+        let far = Entry::new(DEADLINE_MAX, u32::MAX, 7);
+        wheel.file(far);
+        let mut model = BTreeMap::from([((far.deadline(), far.cell), ())]);
+        let mut dead = BTreeMap::new();
+        let at = |now: u64, span: u64| (now + span).min(DEADLINE_MAX - 1);
+        for step in steps {
+            match step {
+                Step::Insert(span) => {
+                    cell += 1;
+                    let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77));
+                    wheel.file(entry);
+                    model.insert((entry.deadline(), cell), ());
+                }
+                Step::Cancel(which) if model.len() > 1 => {
+                    let (&(deadline, cell), ()) = model.iter().nth(which % (model.len() - 1)).unwrap();
+                    model.remove(&(deadline, cell));
+                    dead.insert((deadline, cell), ());
+                    wheel.file(Entry::new(deadline, cell, cell.wrapping_mul(77)).tombstone());
+                }
+                Step::Cancel(_) => {}
+                Step::Reversed(span) => {
+                    cell += 1;
+                    let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77));
+                    wheel.file(entry.tombstone());
+                    wheel.file(entry);
+                    dead.insert((entry.deadline(), cell), ());
+                }
+                Step::Advance(span) => {
+                    now = at(now, span);
+                    advance(&mut wheel, now, limit, &mut model, &mut dead);
+                }
+                Step::ToNext => {
+                    let next = wheel.next_event().unwrap();
+                    prop_assert!(next <= model.first_key_value().unwrap().0.0, "sleeps past a deadline");
+                    if next < DEADLINE_MAX && next > now {
+                        now = next;
+                        advance(&mut wheel, now, limit, &mut model, &mut dead);
+                    }
+                }
+                Step::Settle => {
+                    wheel.settle();
+                    let next = wheel.next_event().unwrap();
+                    prop_assert!(next <= model.first_key_value().unwrap().0.0);
+                }
+            }
+        }
+        advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
+        prop_assert_eq!(wheel.records(), 0);
+        prop_assert_eq!(wheel.next_event(), None);
+    }
+}
+
+#[test]
+fn dead_entries_never_outnumber_the_living_two_to_one() {
+    let mut wheel = Wheel::new(0);
+    // A window of 100 live timers moves through 100,000, all in one slot's range.
+    for cell in 0..100_000u32 {
+        wheel.file(Entry::new(30_000, cell, 1));
+        if let Some(old) = cell.checked_sub(100) {
+            wheel.file(Entry::new(30_000, old, 1).tombstone());
+        }
+        assert!(wheel.records() <= 100 + 2 * (100 + HOLES_MIN as usize + 2), "{} records at {cell}", wheel.records());
+    }
+}
+
+#[test]
+fn a_cancel_costs_a_few_records_of_compaction() {
+    let mut wheel = Wheel::new(0);
+    let timers = 100_000u32;
+    (0..timers).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
+    (0..timers).rev().for_each(|cell| wheel.file(Entry::new(30_000, cell, 1).tombstone()));
+    // Halving: 17 compactions at the most from 100,000 down to 32.
+    assert!(wheel.compactions() <= 17, "{}", wheel.compactions());
+    wheel.settle();
+    assert_eq!(wheel.records(), 0);
+    assert_eq!(wheel.next_event(), None);
+}
+
+#[test]
+fn tombstones_before_their_entries_do_not_compact_again_and_again() {
+    let mut wheel = Wheel::new(0);
+    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1).tombstone()));
+    assert!(wheel.compactions() < 100_000 / HOLES_MIN as u64 / 10, "{}", wheel.compactions());
+    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
+    let mut came = 0;
+    wheel.advance(30_000, usize::MAX, |entries| came += entries.len());
+    assert_eq!((came, wheel.records()), (0, 0));
+}
+
+#[test]
+fn a_far_timer_is_one_event() {
+    let mut wheel = Wheel::new(12_345);
+    wheel.file(Entry::new(12_345 + 3_600_000, 1, 1));
+    assert_eq!(wheel.next_event(), Some(12_345 + 3_600_000));
+}
+
+#[test]
+fn memory_goes_back() {
+    let mut wheel = Wheel::new(0);
+    let records = 2_000_000;
+    (0..records).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
+    assert!(wheel.pool.slabs() > 100);
+    (0..records).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
+    wheel.settle();
+    assert_eq!(wheel.records(), 0);
+    assert!(wheel.pool.slabs() <= 2, "{} slabs left", wheel.pool.slabs());
+}
