@@ -17,19 +17,20 @@ const TOMBSTONE: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct Entry {
     word: u64,
-    /// Index of the timer's cell in the arena.
-    pub(crate) cell: u32,
-    /// Low 32 bits of the cell's generation when it was armed.
-    pub(crate) tag: u32,
+    /// `tag << 32 | cell`. Two words, not three fields: the compiler then keeps an entry in two registers.
+    key: u64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
 impl Entry {
+    /// Values that no entry has, and no tombstone: for tables of entries.
+    pub(crate) const MARKERS: [Self; 2] = [Self { word: u64::MAX, key: 0 }, Self { word: u64::MAX, key: 1 }];
+
     #[inline]
     pub(crate) fn new(deadline: u64, cell: u32, tag: u32) -> Self {
         debug_assert!(deadline <= DEADLINE_MAX);
-        Self { word: deadline, cell, tag }
+        Self { word: deadline, key: u64::from(tag) << 32 | u64::from(cell) }
     }
 
     /// The tombstone of this entry.
@@ -47,6 +48,24 @@ impl Entry {
     #[inline]
     pub(crate) fn is_tombstone(self) -> bool {
         self.word & TOMBSTONE != 0
+    }
+
+    /// Fibonacci hashing of all that differs between entries; the high bits are the good ones.
+    #[inline]
+    pub(crate) fn hash(self) -> u64 {
+        (self.key ^ self.word.rotate_left(20)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Index of the timer's cell in the arena.
+    #[inline]
+    pub(crate) fn cell(self) -> u32 {
+        self.key as u32
+    }
+
+    /// Low 32 bits of the cell's generation when it was armed.
+    #[inline]
+    pub(crate) fn tag(self) -> u32 {
+        (self.key >> 32) as u32
     }
 
     /// Absolute, in ticks.

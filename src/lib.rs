@@ -27,6 +27,9 @@ mod doorbell;
 mod entry;
 mod error;
 mod lane;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod loom_door;
 mod mem;
 mod service;
 mod shard;

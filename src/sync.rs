@@ -8,8 +8,10 @@
 
 #[cfg(not(loom))]
 mod imp {
+    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use std::thread::{Thread, current};
+    pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
+    pub(crate) use std::thread_local as per_thread;
 
     pub(crate) use crossbeam_epoch::{Collector, Guard, LocalHandle};
     pub(crate) use crossbeam_queue::SegQueue as Queue;
@@ -43,6 +45,11 @@ mod imp {
         }
     }
 
+    /// Lets others run, when there is something to wait for that nobody announces.
+    pub(crate) fn pause() {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+
     /// Runs `drop_it` once no guard that is pinned now can still hold what it frees.
     ///
     /// # Safety
@@ -52,22 +59,82 @@ mod imp {
         unsafe { guard.defer_unchecked(drop_it) };
     }
 
-    /// A full fence: stores before it are visible to others before loads after it read.
+    /// The frequent side of a pair of fences: with [`heavy_fence`] on the other side, one of the two sees what the other stored before its own.
+    ///
+    /// Where the kernel offers `membarrier` this is a mere compiler fence: the heavy side lets every running thread of the process execute a full
+    /// barrier, so at whatever point of this side's order that falls, it is as if the barrier had stood there. Otherwise it is a full fence.
     #[inline(always)]
-    pub(crate) fn full_fence() {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            // `fence(SeqCst)` is an `mfence` here, which also holds up later loads that miss the cache. A locked
-            // read-modify-write of a line that this core owns orders the same, and is cheaper (ARCHITECTURE.md).
-            // SAFETY: adds zero to a word below the stack pointer; changes nothing but the flags, which are declared
-            // clobbered by default. Without `nomem` the compiler moves no memory access across it.
-            unsafe { std::arch::asm!("lock or dword ptr [rsp - 8], 0", options(nostack)) };
+    pub(crate) fn light_fence() {
+        if membarrier::is_registered() {
+            // Ordering: SeqCst, for the compiler alone. Pairs with `heavy_fence`.
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        } else {
+            full_fence();
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        {
-            // Ordering: SeqCst. The store-buffer fence of the doorbell and of stop; partners are named by the callers.
-            std::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    /// The rare side of the pair: a system call of some microseconds.
+    pub(crate) fn heavy_fence() {
+        full_fence();
+        if membarrier::is_registered() {
+            membarrier::run();
         }
+    }
+
+    /// Chooses the fences. Called before the first service starts; the choice stays.
+    pub(crate) fn prepare_fences() {
+        membarrier::register();
+    }
+
+    #[inline(always)]
+    fn full_fence() {
+        // Ordering: SeqCst. Both sides of the pair where there is no `membarrier`.
+        std::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    /// `membarrier(2)`: a barrier in every running thread of this process.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    mod membarrier {
+        use super::Ordering;
+        use std::sync::Once;
+        use std::sync::atomic::AtomicBool;
+
+        const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+        const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+        static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+        #[inline(always)]
+        pub(super) fn is_registered() -> bool {
+            // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that.
+            REGISTERED.load(Ordering::Relaxed)
+        }
+
+        pub(super) fn register() {
+            static ONCE: Once = Once::new();
+            // Ordering: Relaxed. See `is_registered`; `Once` orders it for a second service.
+            ONCE.call_once(|| REGISTERED.store(call(REGISTER_PRIVATE_EXPEDITED), Ordering::Relaxed));
+        }
+
+        pub(super) fn run() {
+            assert!(call(PRIVATE_EXPEDITED), "membarrier does not fail once it is registered");
+        }
+
+        fn call(command: libc::c_int) -> bool {
+            // SAFETY: takes two integers and touches no memory of ours.
+            unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
+        }
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    mod membarrier {
+        pub(super) const fn is_registered() -> bool {
+            false
+        }
+
+        pub(super) fn register() {}
+
+        pub(super) fn run() {}
     }
 
     /// Whether a step is broken on purpose. Never, outside loom.
@@ -80,19 +147,72 @@ mod imp {
 #[cfg(loom)]
 mod imp {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-    pub(crate) use loom::thread::{Thread, current};
+    pub(crate) use loom::sync::Mutex;
+    pub(crate) use loom::sync::atomic::Ordering;
+    pub(crate) use loom::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 
+    use loom::sync::atomic;
     use std::cell::Cell;
     use std::collections::VecDeque;
 
+    /// Thread-locals of a model's threads, written as std's are.
+    macro_rules! per_thread {
+        ($(#[$attribute:meta])* static $name:ident: $type:ty = const { $value:expr };) => {
+            loom::thread_local! { $(#[$attribute])* static $name: $type = $value; }
+        };
+    }
+    pub(crate) use per_thread;
+
+    /// One of loom's atomics whose loads conflict with each other.
+    ///
+    /// loom remembers only the last access to an atomic, when it looks for orders of steps that are left to explore. So a thread that
+    /// loads and then stores hides its store from the loads of other threads before it, and orders are missed: nearly all, for a
+    /// loop around a compare-and-swap. A Relaxed read-modify-write of a word beside it makes each load known to the next, and orders no memory.
+    #[derive(Debug, Default)]
+    pub(crate) struct Seen<A> {
+        atomic: A,
+        loads: atomic::AtomicUsize,
+    }
+
+    impl<A> std::ops::Deref for Seen<A> {
+        type Target = A;
+
+        fn deref(&self) -> &A {
+            &self.atomic
+        }
+    }
+
+    macro_rules! seen {
+        ($name:ident $(<$t:ident>)?, $value:ty) => {
+            pub(crate) type $name$(<$t>)? = Seen<atomic::$name$(<$t>)?>;
+
+            impl$(<$t>)? Seen<atomic::$name$(<$t>)?> {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self { atomic: atomic::$name::new(value), loads: atomic::AtomicUsize::new(0) }
+                }
+
+                pub(crate) fn load(&self, ordering: Ordering) -> $value {
+                    // Ordering: Relaxed. No part of the model.
+                    self.loads.fetch_add(1, Ordering::Relaxed);
+                    self.atomic.load(ordering)
+                }
+            }
+        };
+    }
+
+    seen!(AtomicBool, bool);
+    seen!(AtomicPtr<T>, *mut T);
+    seen!(AtomicU32, u32);
+    seen!(AtomicU64, u64);
+    seen!(AtomicUsize, usize);
+
     /// Stand-in for `crossbeam_queue::SegQueue`: linearizable, every pop synchronizes with its push.
     #[derive(Debug)]
-    pub(crate) struct Queue<T>(loom::sync::Mutex<VecDeque<T>>);
+    pub(crate) struct Queue<T>(Mutex<VecDeque<T>>);
 
     impl<T> Queue<T> {
         pub(crate) fn new() -> Self {
-            Self(loom::sync::Mutex::new(VecDeque::new()))
+            Self(Mutex::new(VecDeque::new()))
         }
 
         pub(crate) fn push(&self, value: T) {
@@ -143,6 +263,11 @@ mod imp {
         loom::thread::park();
     }
 
+    /// As a spin loop has to do it in a model.
+    pub(crate) fn pause() {
+        loom::thread::yield_now();
+    }
+
     /// Runs `drop_it` at once: a model that still looks would be told so by loom's cells.
     ///
     /// # Safety
@@ -151,12 +276,19 @@ mod imp {
         drop_it();
     }
 
-    pub(crate) fn full_fence() {
-        // Ordering: SeqCst. See the real one.
+    pub(crate) fn light_fence() {
+        // Ordering: SeqCst. What the pair of fences amounts to.
         loom::sync::atomic::fence(Ordering::SeqCst);
     }
 
-    thread_local! {
+    pub(crate) fn heavy_fence() {
+        // Ordering: SeqCst. As above.
+        loom::sync::atomic::fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn prepare_fences() {}
+
+    std::thread_local! {
         /// The step that the running model breaks. loom runs all threads of a model on one OS thread.
         static FAULT: Cell<Option<super::Fault>> = const { Cell::new(None) };
     }
@@ -173,6 +305,9 @@ mod imp {
 
 pub(crate) use imp::*;
 
+/// For statics, which loom's atomics cannot be made in.
+pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
+
 #[cfg(loom)]
 pub use imp::set_fault;
 
@@ -185,22 +320,54 @@ pub enum Fault {
     LanePublishRelaxed,
     /// The lane's consumer hands emptied segments back with Relaxed.
     LaneRecycleRelaxed,
+    /// A lane is put on its inbox's list with Relaxed.
+    LaneAttachRelaxed,
+    /// A segment is reused as soon as all its messages are read, though the shard may still stand on it.
+    LaneReuseTooEarly,
+    /// The chain is taken from without looking whether somebody else is at it.
+    LaneBusyIgnored,
+    /// The chain is left with Relaxed.
+    LaneBusyRelaxed,
     /// A ringer does not fence between its push and its look at `wake_at`.
     DoorbellNoRingFence,
+    /// The shard does not fence between its announcement and its second look.
+    DoorbellNoWaitFence,
     /// The shard does not look at the lanes again after it published `wake_at`.
     DoorbellNoSecondLook,
+    /// The shard announces its sleep with Relaxed.
+    DoorbellAnnounceRelaxed,
+    /// The winner among the ringers does not unpark the shard.
+    DoorbellNoUnpark,
     /// The claim loads and stores the state word instead of one compare-and-swap.
     ClaimNotAtomic,
     /// The claim does not compare the generation.
     ClaimIgnoresGeneration,
+    /// A worker's claim does not compare the deadline.
+    ClaimIgnoresDeadline,
+    /// The winner of a claim publishes nothing.
+    ClaimRelaxed,
+    /// The loser of a claim acquires nothing.
+    ClaimLostRelaxed,
     /// Arming publishes the payload with Relaxed.
     ArmRelaxed,
     /// A magazine given to the depot stays in use by its thread.
     MagazineKept,
+    /// Fresh cells are handed out with Relaxed.
+    FreshRelaxed,
+    /// Fresh cells are handed out by a load and a store.
+    FreshNotAtomic,
+    /// A page is retired without noting its generation.
+    RetireForgetsGeneration,
     /// `schedule` does not look at `stopped` again after it armed the cell.
     StopNotSeenAfterArm,
+    /// `stop` does not wait for the turn that a manual clock runs.
+    StopTurnNotAwaited,
     /// `stop` does not fence between its mark and its scan of the cells.
     StopNoFence,
+    /// A job does not say that it runs.
+    JobNotCounted,
+    /// A job says with Relaxed that it has ended.
+    JobEndRelaxed,
 }
 
 /// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.

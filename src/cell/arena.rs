@@ -4,9 +4,10 @@
 
 use super::magazine::{CELLS, Depot, Magazine, Magazines};
 use super::state::Cell;
-use crate::mem::{Zeroable, Zeroed};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Guard, Ordering, Queue, UnsafeCell, retire};
-use std::collections::HashMap;
+use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Fault, Guard, Ordering, Queue, UnsafeCell, broken, ordering, retire,
+};
 use std::ptr;
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ unsafe impl<T: Send> Sync for Arena<T> {}
 
 /// Indices taken from the depot, by page, until a page is complete.
 struct Gather {
-    by_page: HashMap<u32, Vec<u32>>,
+    by_page: Vec<Vec<u32>>,
     /// Magazines to look at before the rest is put back; 0: not gathering.
     magazines_left: usize,
     /// Magazines that the depot had at the last look.
@@ -117,7 +118,7 @@ impl<T: Send + 'static> Arena<T> {
             depot,
             collector,
             gathering: AtomicBool::new(false),
-            gather: UnsafeCell::new(Gather { by_page: HashMap::new(), magazines_left: 0, surplus: 0, look_at_ns: 0 }),
+            gather: UnsafeCell::new(Gather { by_page: Vec::new(), magazines_left: 0, surplus: 0, look_at_ns: 0 }),
         }
     }
 
@@ -130,38 +131,41 @@ impl<T: Send + 'static> Arena<T> {
         if cells.is_null() {
             return None;
         }
-        // SAFETY: the page has PAGE_CELLS cells. It was in the directory after we pinned, so T3 frees it after we unpin.
-        Some(unsafe { &*cells.add((cell % PAGE_CELLS) as usize) })
+        // SAFETY: the page has PAGE_CELLS cells.
+        let cell = unsafe { cells.add((cell % PAGE_CELLS) as usize) };
+        // SAFETY: the page was in the directory after we pinned, so T3 frees it after we unpin.
+        Some(unsafe { &*cell })
+    }
+
+    /// Whether two cells lie in the same page.
+    #[inline]
+    pub(crate) fn same_page(one: u32, other: u32) -> bool {
+        one / PAGE_CELLS == other / PAGE_CELLS
     }
 
     /// The cell of an index that the caller holds.
     ///
     /// # Safety
-    /// The caller holds the index: it came from a magazine, or from a claim.
+    /// The caller holds this index, or another one of the same page: it came from a magazine, or from a claim.
     #[inline]
     pub(crate) unsafe fn held(&self, cell: u32) -> &Cell<T> {
         // Ordering: Acquire. As in `get`.
         let cells = self.directory[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
         debug_assert!(!cells.is_null());
+        // SAFETY: the page has PAGE_CELLS cells.
+        let cell = unsafe { cells.add((cell % PAGE_CELLS) as usize) };
         // SAFETY: the page of an index that is held cannot be complete in anybody's hands (T1), so it is not retired.
-        unsafe { &*cells.add((cell % PAGE_CELLS) as usize) }
+        unsafe { &*cell }
     }
 
-    /// Asks for the cell's cache line.
+    /// Asks for the cell's cache line, to write.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        {
-            if let Some(slot) = self.directory.get((cell / PAGE_CELLS) as usize) {
-                // Ordering: Relaxed. Only an address to prefetch: nothing is read.
-                let cells = slot.0.load(Ordering::Relaxed);
-                let address = cells.wrapping_add((cell % PAGE_CELLS) as usize);
-                // SAFETY: a prefetch does not fault, whatever the address.
-                unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) };
-            }
+        if let Some(slot) = self.directory.get((cell / PAGE_CELLS) as usize) {
+            // Ordering: Relaxed. Only an address to prefetch: nothing is read.
+            let cells = slot.0.load(Ordering::Relaxed);
+            prefetch_to_write(cells.wrapping_add((cell % PAGE_CELLS) as usize));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-        let _ = cell;
     }
 
     /// A free cell, for the caller to hold. `None` if 2^30 cells are in use.
@@ -189,13 +193,19 @@ impl<T: Send + 'static> Arena<T> {
     fn take_run(&self) -> Option<u32> {
         loop {
             // Ordering: Acquire. Pairs with the Release in `make_page`'s publication below; the page is in the directory.
-            let fresh = self.fresh.load(Ordering::Acquire);
+            let fresh = self.fresh.load(ordering(Ordering::Acquire, Fault::FreshRelaxed));
             let (number, used) = ((fresh >> 32) as u32, fresh as u32);
             if used + RUN <= PAGE_CELLS {
                 // Ordering: Acquire on success, as above (the page may be another's). A page with fresh cells is never retired, so its
                 // number does not come back while this may succeed.
                 let next = fresh + u64::from(RUN);
-                if self.fresh.compare_exchange_weak(fresh, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                if broken(Fault::FreshNotAtomic) {
+                    // Ordering: Release. The broken variant: two threads may both get here.
+                    self.fresh.store(next, Ordering::Release);
+                    return Some(number * PAGE_CELLS + used);
+                }
+                let won = ordering(Ordering::AcqRel, Fault::FreshRelaxed);
+                if self.fresh.compare_exchange_weak(fresh, next, won, Ordering::Relaxed).is_ok() {
                     return Some(number * PAGE_CELLS + used);
                 }
                 continue;
@@ -203,7 +213,7 @@ impl<T: Send + 'static> Arena<T> {
             let number = self.make_page()?;
             let next = u64::from(number) << 32 | u64::from(RUN);
             // Ordering: Release. Pairs with the Acquire above; publishes the page.
-            match self.fresh.compare_exchange(fresh, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.fresh.compare_exchange(fresh, next, ordering(Ordering::AcqRel, Fault::FreshRelaxed), Ordering::Relaxed) {
                 Ok(_) => {}
                 // Another thread made a page at the same time. Nothing is lost: the rest of ours goes to the depot.
                 Err(_) => (RUN..PAGE_CELLS).step_by(RUN as usize).for_each(|used| self.give_run(number * PAGE_CELLS + used)),
@@ -301,10 +311,13 @@ impl<T: Send + 'static> Arena<T> {
             };
             while let Some(cell) = magazine.pop() {
                 let number = cell / PAGE_CELLS;
-                let cells = gather.by_page.entry(number).or_default();
+                if gather.by_page.len() <= number as usize {
+                    gather.by_page.resize_with(number as usize + 1, Vec::new);
+                }
+                let cells = &mut gather.by_page[number as usize];
                 cells.push(cell);
                 if cells.len() == PAGE_CELLS as usize {
-                    gather.by_page.remove(&number);
+                    *cells = Vec::new();
                     self.retire_page(number, &epoch.pin());
                 }
             }
@@ -313,7 +326,7 @@ impl<T: Send + 'static> Arena<T> {
             return Maintenance::Soon;
         }
         let rest = std::mem::take(&mut gather.by_page);
-        let mut rest = rest.into_values().flatten().peekable();
+        let mut rest = rest.into_iter().flatten().peekable();
         while rest.peek().is_some() {
             let mut magazine = Magazine::empty();
             rest.by_ref().take(CELLS).for_each(|cell| magazine.push(cell).expect("as many as fit"));
@@ -333,7 +346,7 @@ impl<T: Send + 'static> Arena<T> {
         // SAFETY: made by `make_page`, taken out once, here; not freed before the collector runs the closure below.
         let generation = unsafe { &*page }.iter().map(Cell::generation).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
-        record.generation.store(generation.unwrap_or(0), Ordering::Relaxed);
+        record.generation.store(generation.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
         // T2. Ordering: Release. A later look-up finds no page; one that found it is pinned.
         self.directory[number as usize].0.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: `make_page` boxed it.

@@ -89,6 +89,12 @@ impl Magazines {
         self.loaded.pop()
     }
 
+    /// The cell that `take` would give next, if it is at hand.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<u32> {
+        self.loaded.cells.get(self.loaded.len.wrapping_sub(1)).copied()
+    }
+
     /// Fills the pair, found empty, from the depot. Whether there was something.
     #[cold]
     pub(crate) fn refill(&mut self, depot: &Depot) -> bool {
@@ -120,7 +126,7 @@ impl Magazines {
         let loaded = std::mem::replace(&mut self.loaded, depot.pop_empty());
         let full = std::mem::replace(&mut self.previous, loaded);
         if broken(Fault::MagazineKept) {
-            self.loaded = Box::new(Magazine { len: full.len - 1, cells: full.cells });
+            *self.previous = Magazine { len: full.len, cells: full.cells };
         }
         depot.push_full(full);
     }

@@ -6,4 +6,4 @@ mod state;
 
 pub(crate) use arena::{Arena, Maintenance};
 pub(crate) use magazine::{Depot, Magazines};
-pub(crate) use state::{Place, SHARD_BITS};
+pub(crate) use state::{Cell, Place, SHARD_BITS};

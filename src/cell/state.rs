@@ -70,7 +70,7 @@ impl<T> Cell<T> {
     }
 
     /// Lets a cell of a new page start at a generation that its predecessors have not used.
-    pub(super) fn start_at(&self, generation: u64) {
+    pub(crate) fn start_at(&self, generation: u64) {
         // Ordering: Relaxed. The page is not published yet.
         self.word.store(generation << STATE_BITS | VACANT, Ordering::Relaxed);
     }
@@ -111,18 +111,23 @@ impl<T> Cell<T> {
             // Ordering: Release. The broken variant: two claimers may both get here.
             self.word.store(vacant, Ordering::Release);
         } else {
-            // C3. Ordering: AcqRel. Acquire: the payload is read after it. Release: `stop` that sees the word sees the claimer's job begun.
-            self.word.compare_exchange(word, vacant, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+            // C3. Ordering: AcqRel if won: the payload is read after it, and `stop` that sees the word sees the winner's job begun (F1). Acquire if
+            // lost, for the same reason: the look of `stop` may be the one that fails here, and X5 leans on it.
+            let won = ordering(Ordering::AcqRel, Fault::ClaimRelaxed);
+            self.word.compare_exchange(word, vacant, won, ordering(Ordering::Acquire, Fault::ClaimLostRelaxed)).ok()?;
         }
-        // SAFETY: C4. We won this generation's only transition out of ARMED: the payload is initialized, and ours.
-        let payload = self.payload.with(|slot| unsafe { (*slot).assume_init_read() });
-        Some((place, payload))
+        // SAFETY: C4. We won this generation's only transition out of ARMED: nobody writes the payload, and nobody else reads it.
+        let payload = self.payload.with(|slot| unsafe { slot.read() });
+        // SAFETY: A1 wrote it, and it is ours.
+        Some((place, unsafe { payload.assume_init() }))
     }
 
     /// Claims for a due entry.
     #[inline]
     pub(crate) fn claim_due(&self, entry: Entry) -> Option<T> {
-        self.claim(|generation, place| generation as u32 == entry.tag && place.deadline() == entry.deadline()).map(|(_, payload)| payload)
+        let same_deadline = |place: Place| place.deadline() == entry.deadline() || broken(Fault::ClaimIgnoresDeadline);
+        let same_tag = |generation: u64| generation as u32 == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
+        self.claim(|generation, place| same_tag(generation) && same_deadline(place)).map(|(_, payload)| payload)
     }
 
     /// Claims for the holder of an id.

@@ -19,7 +19,7 @@ pub(crate) const LEAF: usize = 64;
 pub(crate) const BATCH: usize = 1024;
 
 /// Buffers kept for the next batches. More are in use only in a burst.
-const BUFFERS_KEPT: usize = 64;
+const BUFFERS_KEPT: usize = 16;
 
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;

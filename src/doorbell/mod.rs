@@ -1,6 +1,6 @@
 #![doc = include_str!("README.md")]
 
-use crate::sync::{AtomicU64, Fault, Ordering, Thread, UnsafeCell, broken, current, full_fence, park};
+use crate::sync::{AtomicU64, Fault, Ordering, Thread, UnsafeCell, broken, current, heavy_fence, light_fence, ordering, park};
 use crossbeam_utils::CachePadded;
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ impl Doorbell {
     #[inline]
     pub(crate) fn ring(&self, deadline: u64) {
         if !broken(Fault::DoorbellNoRingFence) {
-            // B1. Ordering: full. Pairs with W2 in `wait`.
-            full_fence();
+            // B1. Ordering: light. Pairs with W2 in `wait`.
+            light_fence();
         }
         // B2. Ordering: Relaxed. Ordered by B1; the sleeper is read after B3 only.
         let wake_at = self.wake_at.load(Ordering::Relaxed);
@@ -62,7 +62,9 @@ impl Doorbell {
                     self.sleeper.with(|sleeper| {
                         // SAFETY: W1 came before the value that B3 saw, and `attach` before W1: written, and never again.
                         let sleeper = unsafe { &*sleeper };
-                        if let Some(sleeper) = sleeper {
+                        if let Some(sleeper) = sleeper
+                            && !broken(Fault::DoorbellNoUnpark)
+                        {
                             sleeper.unpark(); // B4
                         }
                     });
@@ -74,20 +76,24 @@ impl Doorbell {
     }
 
     /// Sleeps until the tick `wake_at`, which begins after `timeout`; or until rung; or not at all if `work_waits` says so.
-    /// May return early without a reason.
+    /// May return early without a reason. Whether it slept.
     ///
     /// # Safety
     /// Only the thread that attached waits.
-    pub(crate) unsafe fn wait(&self, wake_at: u64, timeout: Option<Duration>, work_waits: impl FnOnce() -> bool) {
+    pub(crate) unsafe fn wait(&self, wake_at: u64, timeout: Option<Duration>, work_waits: impl FnOnce() -> bool) -> bool {
         // W1. Ordering: Release. Pairs with the Acquire of B3; publishes `sleeper`. `AWAKE` is no announcement.
-        self.wake_at.store(wake_at.max(AWAKE + 1), Ordering::Release);
-        // W2. Ordering: full. Pairs with B1 in `ring`.
-        full_fence();
-        if broken(Fault::DoorbellNoSecondLook) || !work_waits() {
-            park(timeout); // W3, W4
+        self.wake_at.store(wake_at.max(AWAKE + 1), ordering(Ordering::Release, Fault::DoorbellAnnounceRelaxed));
+        if !broken(Fault::DoorbellNoWaitFence) {
+            // W2. Ordering: full. Pairs with B1 in `ring`.
+            heavy_fence();
+        }
+        let sleeps = broken(Fault::DoorbellNoSecondLook) || !work_waits(); // W3
+        if sleeps {
+            park(timeout); // W4
         }
         // W5. Ordering: Relaxed. A ringer that still sees `W` unparks once too often.
         self.wake_at.store(AWAKE, Ordering::Relaxed);
+        sleeps
     }
 
     /// How many times the shard was unparked by a ringer.

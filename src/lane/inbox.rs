@@ -1,7 +1,7 @@
 //! Inbox: a shard's set of lanes. Protocol and proof: README.md of this room.
 
 use super::segment::{Lane, Producer};
-use crate::sync::{AtomicPtr, Ordering, Queue};
+use crate::sync::{AtomicPtr, Fault, Ordering, Queue, ordering};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl<M: Copy> Inbox<M> {
             lane.next = first;
             let raw = Box::into_raw(lane);
             // Ordering: Release. Pairs with the Acquire in `lanes`; publishes the lane.
-            match self.lanes.compare_exchange(first, raw, Ordering::Release, Ordering::Relaxed) {
+            match self.lanes.compare_exchange(first, raw, ordering(Ordering::Release, Fault::LaneAttachRelaxed), Ordering::Relaxed) {
                 Ok(_) => break raw,
                 Err(now) => {
                     first = now;

@@ -1,6 +1,7 @@
 //! Lane: one producer's queue to one shard, in linked segments. Protocol and proof: README.md of this room.
 
-use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, UnsafeCell, ordering};
+use crate::mem::prefetch_to_write;
+use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, UnsafeCell, broken, ordering};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -10,6 +11,9 @@ use std::ptr;
 pub(super) const LEN: usize = 255;
 #[cfg(loom)]
 pub(super) const LEN: usize = 2;
+
+/// Slots that the producer asks for ahead of its writes.
+const AHEAD: usize = 16;
 
 pub(super) struct Segment<M> {
     next: UnsafeCell<*mut Segment<M>>,
@@ -95,11 +99,14 @@ impl<M: Copy> Lane<M> {
                     // SAFETY: D2. There is a message beyond this segment, so its `next` was written before `tail`.
                     consumer.segment = unsafe { &*consumer.segment }.next.with(|next| unsafe { *next });
                     consumer.position = 0;
+                    debug_assert!(!consumer.segment.is_null(), "a published message has a segment");
                 }
                 // SAFETY: the shard's own segment is not reused (R2), so it is alive.
                 let slot = unsafe { &(*consumer.segment).messages[consumer.position] };
-                // SAFETY: D2. Message number `count` is below `tail`, so it was written and is not written again before D3.
-                let message = slot.with(|message| unsafe { (*message).assume_init() });
+                // SAFETY: D2. Message number `count` is below `tail`, so it is not written again before D3.
+                let message = slot.with(|message| unsafe { *message });
+                // SAFETY: as above, and it was written.
+                let message = unsafe { message.assume_init() };
                 consumer.position += 1;
                 consumer.count += 1;
                 f(message);
@@ -124,23 +131,27 @@ impl<M: Copy> Lane<M> {
     /// Unlinks the oldest segment if the shard has left it and nobody else is at the chain (R1 to R4).
     fn take_oldest(&self) -> Option<*mut Segment<M>> {
         // R1. Ordering: Acquire. Pairs with the Release of R4; the chain as the other side left it.
-        self.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if self.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() && !broken(Fault::LaneBusyIgnored) {
+            return None;
+        }
         // R2. Ordering: Acquire. Pairs with the Release of D3 in `drain`.
         let head = self.head.load(Ordering::Acquire);
         let taken = self.chain.with_mut(|chain| {
             // SAFETY: we hold `busy`, which guards the chain.
             let chain = unsafe { &mut *chain };
-            if head <= (chain.index + 1) * LEN as u64 {
+            let beyond = (chain.index + 1) * LEN as u64 + u64::from(!broken(Fault::LaneReuseTooEarly));
+            if head < beyond {
                 return None;
             }
             let segment = chain.oldest;
+            debug_assert!(!segment.is_null(), "the shard is beyond this segment");
             // SAFETY: the shard has gone beyond this segment, so `next` was written and is not written by anyone now.
             chain.oldest = unsafe { &*segment }.next.with(|next| unsafe { *next });
             chain.index += 1;
             Some(segment)
         });
         // R4. Ordering: Release. Pairs with the Acquire of R1.
-        self.busy.store(false, Ordering::Release);
+        self.busy.store(false, ordering(Ordering::Release, Fault::LaneBusyRelaxed));
         taken
     }
 
@@ -181,6 +192,7 @@ impl<M: Copy> Producer<M> {
         }
         // SAFETY: the producer's own segment is in the chain, behind the shard or where the shard is: it is alive.
         let slot = unsafe { &(*self.segment).messages[self.position] };
+        self.prefetch_ahead();
         // SAFETY: P2. The slot is not published, so nobody reads it.
         slot.with_mut(|slot| unsafe { (*slot).write(message) });
         self.position += 1;
@@ -189,6 +201,13 @@ impl<M: Copy> Producer<M> {
         let lane = unsafe { &*self.lane };
         // P3. Ordering: Release. Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
         lane.tail.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
+    }
+
+    /// Asks for the cache line of a later slot, to write. A reused segment lies in the shard's cache, and the full fences of the calls that follow
+    /// wait for the stores before them: without this each would wait for the line to come over.
+    #[inline]
+    fn prefetch_ahead(&self) {
+        prefetch_to_write(self.segment.cast::<u8>().wrapping_add(size_of::<M>() * (self.position + AHEAD)));
     }
 
     /// P1: links a reused or new segment behind the full one.

@@ -9,19 +9,22 @@ use crate::dispatch::{Dispatch, Dispatcher, Fire};
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::{Counters, worker};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
 use crate::time::{Clock, ManualClock, TickLength};
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 const TICK_MIN: Duration = Duration::from_micros(1);
 const TICK_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The system's set of cores has room for so many; `core_affinity` panics beyond.
+const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 1024 } else { 64 };
 
 /// Settings of a service to be. Made by [`TimerService::builder`].
 ///
@@ -132,7 +135,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Sets the handler, and with it the type of the payload: it is called with batches of payloads whose timers fired, from several
-    /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call.
+    /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call; one that comes before it took anything
+    /// costs a payload, which is dropped.
     pub fn on_expire<U, F>(self, handler: F) -> Builder<U>
     where
         U: Send + 'static,
@@ -154,11 +158,12 @@ impl<T: Send + 'static> Builder<T> {
         if !(1..=SHARDS_MAX).contains(&shards) {
             return Err(StartError::Shards(shards));
         }
+        prepare_fences();
         let tick = TickLength::new(crate::time::nanos(self.tick));
         let manual = self.clock.clone();
         let clock = self.clock.map_or_else(Clock::monotonic, Clock::Manual);
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
-        let dispatcher = Dispatcher::new(pool(self.dispatch.unwrap_or(inline), &self.name)?);
+        let pool = pool(self.dispatch.unwrap_or(inline), &self.name)?;
         let now = tick.floor(clock.now_ns());
         let (core, drains) = Core::new(next_tag(), shards);
         let inner = Arc::new(Inner {
@@ -174,15 +179,15 @@ impl<T: Send + 'static> Builder<T> {
         });
         let shards = drains.into_iter().zip(&inner.counters).map(|(drain, counters): (_, &Arc<Counters>)| {
             let fire: Arc<dyn Fire> = inner.clone();
-            Shard::new(drain, now, dispatcher.clone(), fire, counters.clone())
+            Shard::new(drain, now, Dispatcher::new(pool.clone()), fire, counters.clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
-        let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), _manual: None };
+        let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };
         if let Some(clock) = manual {
             let manual = Arc::new(ManualShards { inner: inner.clone(), shards: Mutex::new(shards.collect()) });
             let driven: Arc<dyn crate::time::Driven> = manual.clone();
             clock.register(Arc::downgrade(&driven));
-            service._manual = Some(manual);
+            service.manual = Some(manual);
             return Ok(service);
         }
         let cores = if self.pin { cores(self.cores) } else { Vec::new() };
@@ -191,10 +196,10 @@ impl<T: Send + 'static> Builder<T> {
             let core = (!cores.is_empty()).then(|| cores[number % cores.len()]);
             let pin = self.pin;
             // On an error the service is dropped, which stops the threads that have started.
-            let thread = thread::Builder::new()
+            let thread = ThreadBuilder::new()
                 .name(format!("{}-shard-{number}", self.name))
                 .spawn(move || {
-                    if pin && !core.is_some_and(core_affinity::set_for_current) {
+                    if pin && !core.is_some_and(pin_to) {
                         house.inner.count_unpinned();
                     }
                     worker::run(shard, &house);
@@ -213,6 +218,11 @@ fn default_shards() -> usize {
 
 fn cores(asked: Vec<usize>) -> Vec<CoreId> {
     if asked.is_empty() { core_affinity::get_core_ids().unwrap_or_default() } else { asked.into_iter().map(|id| CoreId { id }).collect() }
+}
+
+/// Pins the calling thread to a core. Whether that worked.
+fn pin_to(core: CoreId) -> bool {
+    core.id < CORES_MAX && core_affinity::set_for_current(core)
 }
 
 fn pool(dispatch: Dispatch, name: &str) -> Result<Option<Arc<ThreadPool>>, StartError> {
@@ -234,7 +244,7 @@ fn pool(dispatch: Dispatch, name: &str) -> Result<Option<Arc<ThreadPool>>, Start
 
 /// A tag for each service.
 fn next_tag() -> NonZeroU32 {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
+    static NEXT: StaticU32 = StaticU32::new(1);
     loop {
         // Ordering: Relaxed. Only the number matters.
         if let Some(tag) = NonZeroU32::new(NEXT.fetch_add(1, Ordering::Relaxed)) {

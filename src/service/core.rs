@@ -2,12 +2,12 @@
 
 use super::id::TimerId;
 use super::local::{self, Local};
-use crate::cell::{Arena, Depot, Maintenance, Place, SHARD_BITS};
+use crate::cell::{Arena, Cell, Depot, Maintenance, Place, SHARD_BITS};
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::lane::{Drain, Inbox};
-use crate::sync::{AtomicBool, AtomicU32, Collector, Fault, Ordering, broken, full_fence};
+use crate::sync::{AtomicBool, AtomicU32, Collector, Fault, Ordering, broken, heavy_fence};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ impl Core {
         // X1. Ordering: Relaxed. Ordered by X2; the swap decides which stop is the first.
         let first = !self.stopped.swap(true, Ordering::Relaxed);
         if !broken(Fault::StopNoFence) {
-            // X2. Ordering: full. Pairs with S4, the fence B1 of the doorbell.
-            full_fence();
+            // X2. Ordering: heavy. Pairs with S4, the fence B1 of the doorbell.
+            heavy_fence();
         }
         first
     }
@@ -104,7 +104,7 @@ impl Core {
 
 /// Cells and core: schedule, cancel, take.
 pub(crate) struct Cells<T> {
-    pub(super) core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     pub(super) arena: Arena<T>,
 }
 
@@ -156,14 +156,25 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Claims a timer by its id and frees its cell.
+    /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or the id is another service's.
     #[inline]
-    fn claim(&self, local: &mut Local, id: TimerId) -> Option<(Place, T)> {
+    fn look_up<R>(&self, local: &mut Local, id: TimerId, f: impl FnOnce(&Cell<T>) -> Option<R>) -> Option<R> {
         if id.service != self.core.tag {
             return None;
         }
+        if local.magazines.peek().is_some_and(|held| Arena::<T>::same_page(held, id.cell)) {
+            // SAFETY: the magazine holds an index of that page, and keeps it until `f` is done: the page stays (T1). This is the usual case for
+            // timers that are cancelled soon, and saves the pin.
+            return f(unsafe { self.arena.held(id.cell) });
+        }
         let pinned = local.epoch.pin();
-        let claimed = self.arena.get(id.cell, &pinned)?.claim_id(id.generation)?;
+        f(self.arena.get(id.cell, &pinned)?)
+    }
+
+    /// Claims a timer by its id and frees its cell.
+    #[inline]
+    fn claim(&self, local: &mut Local, id: TimerId) -> Option<(Place, T)> {
+        let claimed = self.look_up(local, id, |cell| cell.claim_id(id.generation))?;
         local.magazines.put(id.cell, &self.core.depot);
         Some(claimed)
     }
@@ -180,23 +191,22 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
-        let pinned = local.epoch.pin();
-        id.service == self.core.tag && self.arena.get(id.cell, &pinned).is_some_and(|cell| cell.is_armed(id.generation))
+        self.look_up(local, id, |cell| Some(cell.is_armed(id.generation))).unwrap_or(false)
     }
 
     /// Claims what a batch of due entries names, frees the cells, gives `f` the payloads.
     #[inline]
     pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut f: impl FnMut(T)) {
         /// A cell comes from memory in the time of about so many claims.
-        const AHEAD: usize = 8;
-        entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell));
+        const AHEAD: usize = 16;
+        entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
         let pinned = local.epoch.pin();
         for (position, &entry) in entries.iter().enumerate() {
             if let Some(next) = entries.get(position + AHEAD) {
-                self.arena.prefetch(next.cell);
+                self.arena.prefetch(next.cell());
             }
-            if let Some(payload) = self.arena.get(entry.cell, &pinned).and_then(|cell| cell.claim_due(entry)) {
-                local.magazines.put(entry.cell, &self.core.depot);
+            if let Some(payload) = self.arena.get(entry.cell(), &pinned).and_then(|cell| cell.claim_due(entry)) {
+                local.magazines.put(entry.cell(), &self.core.depot);
                 f(payload);
             }
         }

@@ -6,20 +6,20 @@
 use super::inner::Inner;
 use crate::dispatch::{Fire, Help};
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Fault, Ordering, broken, ordering, per_thread};
 use std::cell::Cell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-thread_local! {
+per_thread! {
     /// How many handlers this thread is inside of.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Whether the calling thread runs a handler of some service.
 pub(super) fn inside_handler() -> bool {
-    DEPTH.get() > 0
+    DEPTH.with(Cell::get) > 0
 }
 
 /// Claimed payloads, to be taken once each by whichever thread comes.
@@ -83,11 +83,26 @@ impl<T> fmt::Debug for Batch<'_, T> {
     }
 }
 
+/// Drops something that may panic when it is dropped; a panic's own payload may, too. Whether it did not.
+fn discard(value: impl Sized) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        Ok(()) => true,
+        Err(panic) => {
+            std::mem::forget(panic);
+            false
+        }
+    }
+}
+
 impl<T: Send + 'static> Inner<T> {
     /// Runs the handler until the leaf is empty, whatever panics.
     fn handle(&self, leaf: &Leaf<T>) {
-        DEPTH.set(DEPTH.get() + 1);
-        while leaf.left() > 0 {
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        loop {
+            let left = leaf.left();
+            if left == 0 {
+                break;
+            }
             let handled = catch_unwind(AssertUnwindSafe(|| {
                 (self.handler)(&mut Batch { leaf });
                 // What the handler did not take.
@@ -95,13 +110,14 @@ impl<T: Send + 'static> Inner<T> {
             }));
             if let Err(panic) = handled {
                 self.count_panic();
-                // A panic's own payload may panic when it is dropped.
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-                    std::mem::forget(panic);
+                discard(panic);
+                // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
+                if leaf.left() == left && !discard(leaf.take()) {
+                    self.count_panic();
                 }
             }
         }
-        DEPTH.set(DEPTH.get() - 1);
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 
@@ -121,11 +137,15 @@ impl<T: Send + 'static> Fire for Inner<T> {
 
     fn begin(&self) {
         // F1. Ordering: AcqRel. Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
-        self.running.fetch_add(1, Ordering::AcqRel);
+        if !broken(Fault::JobNotCounted) {
+            self.running.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     fn end(&self) {
         // F3. Ordering: Release. Pairs with the Acquire of X5: who sees zero sees what the tasks did.
-        self.running.fetch_sub(1, Ordering::AcqRel);
+        if !broken(Fault::JobNotCounted) {
+            self.running.fetch_sub(1, ordering(Ordering::AcqRel, Fault::JobEndRelaxed));
+        }
     }
 }

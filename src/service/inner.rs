@@ -2,9 +2,11 @@
 
 use super::core::Cells;
 use super::fire::Batch;
+use super::id::TimerId;
 use super::stats::{ShardStats, Stats};
 use crate::cell::Maintenance;
 use crate::doorbell::Doorbell;
+use crate::error::ScheduleError;
 use crate::shard::worker::House;
 use crate::shard::{Count, Counters};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -28,6 +30,15 @@ pub(crate) struct Inner<T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
+    /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin.
+    #[inline]
+    pub(super) fn arm(&self, payload: T, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
+        self.cells.with_local(|local| {
+            let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            self.cells.schedule(local, self.tick.deadline(at_ns(now_ns)), payload)
+        })
+    }
+
     pub(super) fn count_panic(&self) {
         // Ordering: Relaxed. A counter.
         self.panics.fetch_add(1, Ordering::Relaxed);

@@ -84,6 +84,10 @@ impl Drop for Locals {
 /// Gives `f` the calling thread's local of a service. `f` runs no user code, and does not call `with` again.
 #[inline]
 pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
+    if cfg!(loom) {
+        // All threads of a model are one thread to `LAST`.
+        return f(&mut Local::attach(core));
+    }
     let (tag, local) = LAST.get();
     if tag == core.tag().get() {
         // SAFETY: boxed by `find` in this thread and not freed while `LAST` names it; `f` does not come here again.

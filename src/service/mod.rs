@@ -16,13 +16,14 @@ pub use stats::{ShardStats, Stats};
 pub use task::{IntoPayload, Task};
 
 use crate::error::ScheduleError;
+use crate::shard::Count;
 use crate::shard::turn::Shard;
+use crate::sync::{Fault, JoinHandle, Mutex, broken, current, pause};
 use crate::time::{self, Driven};
 use inner::Inner;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A running timer service. Dropping it stops it.
@@ -46,7 +47,7 @@ pub struct TimerService<T: Send + 'static = Task> {
     handle: TimerHandle<T>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// On a manual clock: what the clock drives, as long as the service lives.
-    _manual: Option<Arc<ManualShards<T>>>,
+    manual: Option<Arc<ManualShards<T>>>,
 }
 
 /// The calls of a service, for as many owners as you like. It does not keep the service running: after the service has stopped, calls give their
@@ -65,7 +66,7 @@ pub struct TimerService<T: Send + 'static = Task> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TimerHandle<T: Send + 'static = Task> {
-    inner: Arc<Inner<T>>,
+    pub(crate) inner: Arc<Inner<T>>,
 }
 
 /// A timer that `stop` handed back.
@@ -100,7 +101,7 @@ impl<T: Send + 'static> TimerService<T> {
 
     /// Stops the service and hands back every timer that has not fired.
     ///
-    /// When it returns no timer fires any more, no handler runs, and the service's threads have ended; every accepted timer has been fired,
+    /// When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the service's own pool end soon after); every accepted timer has been fired,
     /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. A further call returns
     /// nothing.
     ///
@@ -117,9 +118,16 @@ impl<T: Send + 'static> TimerService<T> {
         for thread in threads {
             // Naps are not announced; the token ends them too.
             thread.thread().unpark();
-            if thread.thread().id() != thread::current().id() {
+            if thread.thread().id() != current().id() {
                 let _ = thread.join(); // X3. A shard does not panic: handlers are caught.
             }
+        }
+        if let Some(manual) = &self.manual
+            && !fire::inside_handler()
+            && !broken(Fault::StopTurnNotAwaited)
+        {
+            // X3, on a manual clock: whoever runs a turn holds the lock; who takes it later sees `stopped`.
+            drop(manual.shards.lock());
         }
         let now_ns = inner.clock.now_ns();
         let mut unfired = Vec::new();
@@ -129,7 +137,7 @@ impl<T: Send + 'static> TimerService<T> {
         }); // X4
         if !fire::inside_handler() {
             while !inner.is_quiet() {
-                thread::sleep(Duration::from_micros(50)); // X5
+                pause(); // X5
             }
         }
         unfired
@@ -172,8 +180,8 @@ impl<T: Send + 'static> fmt::Debug for TimerHandle<T> {
 impl<T: Send + 'static> TimerHandle<T> {
     /// Arms a timer: after `delay` the payload goes to the handler, or the closure is run.
     ///
-    /// It fires at the first tick at or after now + `delay`, never before. A delay of zero fires at the next tick; one of more than 292 years
-    /// ([`Duration::MAX`], say) is kept as 292 years.
+    /// It fires at the first tick at or after now + `delay`, never before. A delay of zero fires at the next tick; one that goes beyond 292 years from
+    /// the service's start (142 at a tick of 1 us), [`Duration::MAX`], say, is kept as that.
     ///
     /// Lock-free, from any thread. Cost: some 30 ns (a clock reading, a free cell, a message); a closure of more than three words is boxed.
     /// A shard that sleeps past the deadline is woken, at the cost of a system call.
@@ -193,12 +201,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     #[inline]
     pub fn schedule(&self, delay: Duration, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
         let payload = payload.into_payload();
-        let inner = &*self.inner;
-        inner.cells.with_local(|local| {
-            let now_ns = inner.clock.arming_now_ns(&mut local.anchor);
-            let deadline = inner.tick.deadline(now_ns.saturating_add(time::nanos(delay)).min(i64::MAX as u64));
-            inner.cells.schedule(local, deadline, payload)
-        })
+        // Not the present tick, which may be over: a task that arms itself for now runs once a tick.
+        let delay_ns = time::nanos(delay).max(1);
+        self.inner.arm(payload, |now_ns| now_ns + delay_ns)
     }
 
     /// Arms a timer for a point in time. One that has passed fires at the next tick. Otherwise like [`schedule`](Self::schedule).
@@ -215,9 +220,8 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// ```
     pub fn schedule_at(&self, deadline: Instant, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
         let payload = payload.into_payload();
-        let inner = &*self.inner;
-        let deadline = inner.tick.deadline(inner.clock.instant_ns(deadline));
-        inner.cells.with_local(|local| inner.cells.schedule(local, deadline, payload))
+        let at_ns = self.inner.clock.instant_ns(deadline);
+        self.inner.arm(payload, |now_ns| at_ns.max(now_ns + 1))
     }
 
     /// Cancels a timer. `true`: it will never fire, and its payload has been dropped, here. `false`: it has fired (or is about to), was cancelled,
@@ -301,11 +305,12 @@ struct ManualShards<T> {
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
     fn turn(&self) -> bool {
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: see X3 in `stop`.
         if self.inner.cells.core.is_stopped() {
             return false;
         }
         let now = || self.inner.tick.floor(self.inner.clock.now_ns());
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         shards.iter_mut().fold(false, |busy, shard| {
             let turn = shard.turn(now);
             busy || turn.drained > 0 || turn.dispatched > 0
@@ -322,5 +327,9 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             shard.next_event()
         });
         events.min().map(|tick| self.inner.tick.start(tick))
+    }
+
+    fn dispatched(&self) -> u64 {
+        self.inner.counters.iter().map(|counters| counters.get(Count::Dispatched)).sum()
     }
 }

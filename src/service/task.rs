@@ -34,8 +34,7 @@ impl Task {
         if size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>() {
             Self::store(closure)
         } else {
-            let boxed = Box::new(closure);
-            Self::store(move || boxed())
+            Self::store(Box::new(closure))
         }
     }
 

@@ -1,5 +1,6 @@
 //! Turn: one pass of a shard as a step without waiting. Drain the lanes into the wheel, advance the wheel, dispatch what is due.
 
+use super::nursery::Nursery;
 use super::{Count, Counters};
 use crate::dispatch::{BATCH, Batch, Dispatcher, Fire};
 use crate::entry::Entry;
@@ -12,6 +13,7 @@ const TURN_MAX: usize = 64 * BATCH;
 
 pub(crate) struct Shard {
     lanes: Drain<Entry>,
+    nursery: Nursery,
     wheel: Wheel,
     batch: Batch,
     dispatcher: Dispatcher,
@@ -32,32 +34,17 @@ pub(crate) struct Turn {
 
 impl Shard {
     pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Dispatcher, fire: Arc<dyn Fire>, counters: Arc<Counters>) -> Self {
-        Self { lanes, wheel: Wheel::new(now), batch: dispatcher.batch(), dispatcher, fire, counters }
+        Self { lanes, nursery: Nursery::new(), wheel: Wheel::new(now), batch: dispatcher.batch(), dispatcher, fire, counters }
     }
 
-    /// Moves what waits in the lanes into the wheel. Returns how many messages.
+    /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.
     fn drain(&mut self) -> u64 {
-        let wheel = &mut self.wheel;
-        // A tombstone right behind its insert: neither reaches the wheel. That is the timeout of a request that was answered at once.
-        let mut held: Option<Entry> = None;
-        let mut annihilated = 0;
-        let drained = self.lanes.drain(|message| match held {
-            Some(insert) if message == insert.tombstone() => {
-                held = None;
-                annihilated += 1;
-            }
-            _ => {
-                if let Some(insert) = held.replace(message) {
-                    wheel.file(insert);
-                }
-            }
-        });
-        if let Some(last) = held {
-            wheel.file(last);
-        }
+        let (wheel, nursery) = (&mut self.wheel, &mut self.nursery);
+        let drained = self.lanes.drain(|message| nursery.pass(message, |record| wheel.file(record)));
         if drained > 0 {
+            nursery.leave(|record| wheel.file(record));
             self.counters.add(Count::Drained, drained);
-            self.counters.add(Count::Annihilated, annihilated);
+            self.counters.set(Count::Annihilated, nursery.annihilated());
         }
         drained
     }

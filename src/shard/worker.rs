@@ -76,20 +76,23 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     }
 }
 
-/// Sleeps from the tick `now` to the next event, or to the first tick at or after `until_ns` if that comes first.
+/// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first.
 fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
     let tick = house.tick();
-    let until = if until_ns == u64::MAX { FOREVER } else { tick.deadline(until_ns) };
+    let until = if until_ns == u64::MAX { FOREVER } else { tick.floor(until_ns) };
     let wake_at = shard.next_event().unwrap_or(FOREVER).min(until).max(now + 1);
-    let timeout = || {
-        let until_ns = tick.start(wake_at);
-        (wake_at != FOREVER).then(|| Duration::from_nanos(until_ns.saturating_sub(house.clock().now_ns())))
+    let timeout = |wake_at| {
+        let left_ns = || tick.start(wake_at).saturating_sub(house.clock().now_ns());
+        (wake_at != FOREVER).then(|| Duration::from_nanos(left_ns()))
     };
-    if wake_at == now + 1 {
-        park(timeout());
-    } else {
-        // SAFETY: this thread attached to the doorbell in `run`.
-        unsafe { house.doorbell().wait(wake_at, timeout(), || shard.has_messages() || house.is_stopped()) };
+    let work_waits = || shard.has_messages() || house.is_stopped();
+    // A nap of a long tick is announced too: a backlog may ring.
+    let announced = wake_at > now + 1 || tick.nanos() > LINGER_NAP_NS;
+    // SAFETY: this thread attached to the doorbell in `run`.
+    let slept = announced && unsafe { house.doorbell().wait(wake_at, timeout(wake_at), work_waits) };
+    if !slept {
+        // While messages keep coming they are taken once a tick, and once a millisecond at least, not one by one.
+        park(timeout(now + 1).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
     }
     house.counters().add(Count::Wakeups, 1);
 }

@@ -1,9 +1,12 @@
 //! Manual clock: time that stands still until a test moves it.
 
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+/// Somebody runs turns.
+const DRIVEN: u64 = 1;
 
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
@@ -12,6 +15,9 @@ pub(crate) trait Driven: Send + Sync {
 
     /// The next time at which a turn has something to do, in nanoseconds since the clock's origin.
     fn next_event_ns(&self) -> Option<u64>;
+
+    /// Due entries that its turns have dispatched so far.
+    fn dispatched(&self) -> u64;
 }
 
 /// Time for tests: stands still until it is moved, and moves the shards of its services with it.
@@ -46,7 +52,8 @@ struct Shared {
     now_ns: AtomicU64,
     /// How far `advance` has been asked to go: a task may ask for more while it runs.
     target_ns: AtomicU64,
-    driving: AtomicBool,
+    /// Twice the calls of `drive` so far, and [`DRIVEN`]: so whoever drives cannot end without seeing those that left it to him.
+    requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
 }
 
@@ -70,7 +77,7 @@ impl ManualClock {
             origin: Instant::now(),
             now_ns: AtomicU64::new(0),
             target_ns: AtomicU64::new(0),
-            driving: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
             services: Mutex::new(Vec::new()),
         }))
     }
@@ -93,7 +100,7 @@ impl ManualClock {
     /// once. Costs a turn of every shard for each tick on which something is due. Time ends 292 years after the origin.
     pub fn advance(&self, by: Duration) {
         let by = super::nanos(by);
-        // Ordering: Relaxed. Only whoever drives acts on it, and looks again after it has stopped driving.
+        // Ordering: Relaxed. Published by the request in `drive`.
         let _ = self
             .0
             .target_ns
@@ -103,17 +110,29 @@ impl ManualClock {
 
     /// Moves time forward to the next tick on which a timer is due and fires it. Returns how far, or `None` if there is no timer.
     ///
-    /// The next tick may turn out to be one at which only a cancelled timer was due. From inside a task it returns `None`.
+    /// The next tick may turn out to be one at which only a cancelled timer was due. What is due already fires first. From inside a task, and while
+    /// another thread advances, it moves nothing and returns `None`.
     pub fn advance_to_next(&self) -> Option<Duration> {
-        self.drive();
-        let (now, next) = (self.now_ns(), self.next_event_ns()?);
-        let by = Duration::from_nanos(next.saturating_sub(now));
-        // Ordering: Relaxed. As in `drive`.
-        if self.0.driving.load(Ordering::Relaxed) {
+        if self.is_driving() {
             return None;
         }
-        self.advance(by);
-        Some(by)
+        self.drive();
+        let (start_ns, dispatched) = (self.now_ns(), self.dispatched());
+        // A wheel has other events too: it moves a large slot to a lower level ahead of time.
+        while self.dispatched() == dispatched {
+            let by = self.next_event_ns()?.saturating_sub(self.now_ns());
+            if self.is_driving() {
+                return None;
+            }
+            self.advance(Duration::from_nanos(by));
+        }
+        Some(Duration::from_nanos(self.now_ns() - start_ns))
+    }
+
+    /// Whether some `advance` runs: this is called by one of its tasks, or another thread advances.
+    fn is_driving(&self) -> bool {
+        // Ordering: Relaxed. A task sees its own thread's store; for other threads it is a hint.
+        self.0.requests.load(Ordering::Relaxed) & DRIVEN != 0
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -140,15 +159,33 @@ impl ManualClock {
         self.services().iter().filter_map(|service| service.next_event_ns()).min()
     }
 
-    /// Runs turns until the target is reached, unless somebody does already.
+    fn dispatched(&self) -> u64 {
+        self.services().iter().map(|service| service.dispatched()).sum()
+    }
+
+    /// Runs turns until the target is reached, unless somebody does already, who then does it for us.
     fn drive(&self) {
-        // Ordering: Acquire, with the Release below: one drives after the other.
-        if self.0.driving.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        let request = |requests: u64| Some((requests + 2) | DRIVEN);
+        // Ordering: AcqRel. Pairs with itself and the one below: one drives after the other, and who drives for us sees our target.
+        let Ok(before) = self.0.requests.fetch_update(Ordering::AcqRel, Ordering::Relaxed, request) else { return };
+        if before & DRIVEN != 0 {
             return;
         }
+        let mut served = (before + 2) | DRIVEN;
+        loop {
+            self.drive_to_target();
+            // Ordering: AcqRel, Acquire if there are new requests. See above.
+            match self.0.requests.compare_exchange(served, served & !DRIVEN, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(requests) => served = requests,
+            }
+        }
+    }
+
+    fn drive_to_target(&self) {
         let services = self.services();
         loop {
-            while services.iter().fold(false, |busy, service| service.turn() || busy) {}
+            while services.iter().filter(|service| service.turn()).count() > 0 {}
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
             let target = self.0.target_ns.load(Ordering::Relaxed);
@@ -160,7 +197,5 @@ impl ManualClock {
             // Ordering: Release. Pairs with the Acquire in `now_ns`.
             self.0.now_ns.store(next, Ordering::Release);
         }
-        // Ordering: Release. Pairs with the Acquire above.
-        self.0.driving.store(false, Ordering::Release);
     }
 }

@@ -39,7 +39,7 @@ impl TickLength {
     /// The first tick at or after the time, at most the last one there is: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        self.floor((nanos + (self.nanos - 1)).min(NANOS_MAX)).min(DEADLINE_MAX)
+        self.floor(nanos.min(NANOS_MAX).saturating_add(self.nanos - 1).min(NANOS_MAX)).min(DEADLINE_MAX)
     }
 
     /// When the tick begins, in nanoseconds, held at the last one counted.

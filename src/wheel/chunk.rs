@@ -18,6 +18,7 @@ const NIL: u32 = u32::MAX;
 #[repr(C)]
 struct Chunk {
     records: [Entry; RECORDS],
+    /// Records in it; for the last chunk of a chain the chain itself knows better.
     len: u32,
     next: u32,
     _unused: u64,
@@ -39,10 +40,12 @@ pub(super) struct Chain {
     first: u32,
     last: u32,
     len: u32,
+    /// Records in the last chunk. Here and not there, so that an append touches one cache line of the chunk.
+    last_len: u32,
 }
 
 impl Chain {
-    pub(super) const EMPTY: Self = Self { first: NIL, last: NIL, len: 0 };
+    pub(super) const EMPTY: Self = Self { first: NIL, last: NIL, len: 0, last_len: 0 };
 
     /// Records in it.
     #[inline]
@@ -109,26 +112,18 @@ impl Pool {
     /// Appends a record to a chain.
     #[inline]
     pub(super) fn push(&mut self, chain: &mut Chain, record: Entry) {
-        if chain.last != NIL {
-            let chunk = self.chunk_mut(chain.last);
-            if let Some(place) = chunk.records.get_mut(chunk.len as usize) {
-                *place = record;
-                chunk.len += 1;
-                chain.len += 1;
-                return;
-            }
+        if chain.last == NIL || chain.last_len as usize == RECORDS {
+            self.add_chunk(chain);
         }
-        self.push_chunk(chain, record);
+        self.chunk_mut(chain.last).records[chain.last_len as usize] = record;
+        chain.last_len += 1;
+        chain.len += 1;
     }
 
-    fn push_chunk(&mut self, chain: &mut Chain, record: Entry) {
+    /// Gives a chain an empty last chunk.
+    fn add_chunk(&mut self, chain: &mut Chain) {
         let new = self.take();
-        let chunk = self.chunk_mut(new);
-        chunk.records[0] = record;
-        chunk.len = 1;
-        chunk.next = NIL;
-        let one = Chain { first: new, last: new, len: 1 };
-        self.append(chain, one);
+        self.append(chain, Chain { first: new, last: new, len: 0, last_len: 0 });
     }
 
     /// Appends a chain to another.
@@ -136,10 +131,21 @@ impl Pool {
         if chain.is_empty() {
             *chain = tail;
         } else if !tail.is_empty() {
-            self.chunk_mut(chain.last).next = tail.first;
-            chain.last = tail.last;
-            chain.len += tail.len;
+            let last = self.chunk_mut(chain.last);
+            last.len = chain.last_len;
+            last.next = tail.first;
+            *chain = Chain { first: chain.first, len: chain.len + tail.len, ..tail };
         }
+    }
+
+    /// The length and successor of a chain's chunk.
+    #[inline]
+    fn extent(&self, chain: &Chain, chunk: u32) -> (usize, u32) {
+        if chunk == chain.last {
+            return (chain.last_len as usize, NIL);
+        }
+        let Chunk { len, next, .. } = *self.chunk(chunk);
+        (len as usize, next)
     }
 
     /// Takes the first chunk's records out, and frees the chunk.
@@ -147,19 +153,19 @@ impl Pool {
         if chain.is_empty() {
             return None;
         }
-        let Chunk { records, len, next, .. } = *self.chunk(chain.first);
+        let (len, next) = self.extent(chain, chain.first);
+        let block = Block { records: self.chunk(chain.first).records, len };
         self.free(chain.first);
-        let last = if next == NIL { NIL } else { chain.last };
-        *chain = Chain { first: next, last, len: chain.len - len };
-        Some(Block { records, len: len as usize })
+        *chain = if next == NIL { Chain::EMPTY } else { Chain { first: next, len: chain.len - len as u32, ..*chain } };
+        Some(block)
     }
 
     pub(super) fn for_each(&self, chain: Chain, mut f: impl FnMut(Entry)) {
         let mut chunk = chain.first;
         while chunk != NIL {
-            let this = self.chunk(chunk);
-            this.records[..this.len as usize].iter().copied().for_each(&mut f);
-            chunk = this.next;
+            let (len, next) = self.extent(&chain, chunk);
+            self.chunk(chunk).records[..len].iter().copied().for_each(&mut f);
+            chunk = next;
         }
     }
 

@@ -4,72 +4,72 @@
 
 use crate::entry::Entry;
 
-/// A place of the table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Grave {
-    Never,
-    Open(Entry),
-    /// The entry has been found. Not `Never`: others may lie behind.
-    Filled,
-}
-
 #[derive(Default)]
 pub(super) struct Graves {
-    table: Vec<Grave>,
+    /// Entries to kill, or one of the two markers, which are no tombstone's entry.
+    table: Vec<Entry>,
     mask: usize,
+    /// Tombstones whose entries have not been found.
+    open: usize,
 }
+
+/// A place that was never used: the end of a probe.
+const NEVER: Entry = Entry::MARKERS[0];
+
+/// A place whose entry has been found. Not `NEVER`: others may lie behind.
+const FILLED: Entry = Entry::MARKERS[1];
 
 /// A table larger than this is not kept.
 const KEPT_MAX: usize = 1 << 12;
 
 impl Graves {
     /// Empties the table and makes room for so many tombstones.
-    pub(super) fn open(&mut self, tombstones: u32) {
+    pub(super) fn clear(&mut self, tombstones: u32) {
         let size = (2 * tombstones as usize).next_power_of_two().max(64);
-        if self.table.len() > KEPT_MAX && size <= KEPT_MAX {
-            self.table = Vec::new();
+        // The kept size at once, so that it never grows step by step.
+        if self.table.capacity() == 0 || self.table.len() > KEPT_MAX && size <= KEPT_MAX {
+            self.table = Vec::with_capacity(KEPT_MAX.max(size));
         }
         self.table.clear();
-        self.table.resize(size, Grave::Never);
+        self.table.resize(size, NEVER);
         self.mask = size - 1;
+        self.open = 0;
     }
 
     fn probe(&self, entry: Entry) -> impl Iterator<Item = usize> + use<> {
-        // Fibonacci hashing of what differs between the entries of a slot.
-        let key = u64::from(entry.cell) << 32 | u64::from(entry.tag);
-        let hash = (key ^ entry.deadline().rotate_left(20)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mask = self.mask;
-        let first = (hash >> 32) as usize;
+        let first = (entry.hash() >> 32) as usize;
         (0..=mask).map(move |step| (first + step) & mask)
     }
 
-    /// Adds one tombstone.
+    /// Adds one tombstone, as the entry it kills.
     pub(super) fn dig(&mut self, entry: Entry) {
-        let free = self.probe(entry).find(|&place| self.table[place] == Grave::Never);
-        self.table[free.expect("at most half full")] = Grave::Open(entry);
+        let free = self.probe(entry).find(|&place| self.table[place] == NEVER);
+        self.table[free.expect("at most half full")] = entry;
+        self.open += 1;
     }
 
     /// Removes one tombstone of this entry. Whether there was one.
+    #[inline]
     pub(super) fn fill(&mut self, entry: Entry) -> bool {
         for place in self.probe(entry) {
-            match self.table[place] {
-                Grave::Never => return false,
-                Grave::Open(dead) if dead == entry => {
-                    self.table[place] = Grave::Filled;
-                    return true;
-                }
-                _ => {}
+            let grave = self.table[place];
+            if grave == entry {
+                self.table[place] = FILLED;
+                self.open -= 1;
+                return true;
+            }
+            if grave == NEVER {
+                return false;
             }
         }
         false
     }
 
-    /// The tombstones whose entries were not there.
-    pub(super) fn for_each_open(&self, mut f: impl FnMut(Entry)) {
-        for &grave in &self.table {
-            if let Grave::Open(entry) = grave {
-                f(entry);
-            }
+    /// The entries that did not come.
+    pub(super) fn for_each_open(&self, f: impl FnMut(Entry)) {
+        if self.open > 0 {
+            self.table.iter().copied().filter(|grave| !Entry::MARKERS.contains(grave)).for_each(f);
         }
     }
 }

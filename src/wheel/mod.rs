@@ -185,7 +185,7 @@ impl Wheel {
     fn compact(&mut self, level: usize, index: usize) {
         self.compactions += 1;
         let slot = std::mem::replace(&mut self.slots[level][index], EMPTY);
-        self.graves.open(slot.holes);
+        self.graves.clear(slot.holes);
         self.pool.for_each(slot.records, |record| {
             if record.is_tombstone() {
                 self.graves.dig(record.buried());

@@ -53,7 +53,7 @@ fn advance(wheel: &mut Wheel, now: u64, limit: usize, model: &mut BTreeMap<(u64,
         for entry in entries {
             assert!(entry.deadline() <= now, "early");
             ticks.push(entry.deadline());
-            let key = (entry.deadline(), entry.cell);
+            let key = (entry.deadline(), entry.cell());
             assert!(model.remove(&key).is_some() || dead.remove(&key).is_some(), "{entry:?} came twice or from nowhere");
         }
     }) {}
@@ -71,7 +71,7 @@ proptest! {
         // Always one far timer.
         let far = Entry::new(DEADLINE_MAX, u32::MAX, 7);
         wheel.file(far);
-        let mut model = BTreeMap::from([((far.deadline(), far.cell), ())]);
+        let mut model = BTreeMap::from([((far.deadline(), far.cell()), ())]);
         let mut dead = BTreeMap::new();
         let at = |now: u64, span: u64| (now + span).min(DEADLINE_MAX - 1);
         for step in steps {

@@ -1,0 +1,211 @@
+//! Cell: src/cell/README.md, arm and claim. Payloads are numbers; the ledger notes who got which.
+
+use loom::thread;
+use std::sync::Arc;
+use wheelwork::loom_door::{Cell, Cells, Entry, Fault};
+use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
+
+const DUE: u64 = 5;
+const LATER: u64 = 6;
+
+/// A worker comes with the entry, a canceller with the id. One of them wins; the cell has one outcome.
+fn worker_against_canceller() {
+    let cell = Arc::new(Cell::starting_at(0));
+    let won = Arc::new(Ledger::<1>::new());
+    // SAFETY: nobody else has the cell yet.
+    let generation = unsafe { cell.arm(DUE, 0usize) };
+    let (worker_cell, worker_won) = (cell.clone(), won.clone());
+    let worker = thread::spawn(move || worker_cell.claim_due(Entry::new(DUE, 0, generation as u32)).map(|payload| worker_won.add(payload)));
+    let cancelled = cell.claim_id(generation).map(|(deadline, payload)| (deadline, won.add(payload)));
+    let fired = worker.join().unwrap();
+    assert!(cancelled.is_some() != fired.is_some(), "one winner: {cancelled:?} {fired:?}");
+    assert!(cancelled.is_none_or(|(deadline, _)| deadline == DUE));
+    assert_eq!(won.counts(), [1]);
+}
+
+/// Two cancellers and a worker.
+fn three_claim() {
+    let cell = Arc::new(Cell::starting_at(0));
+    let won = Arc::new(Ledger::<1>::new());
+    // SAFETY: nobody else has the cell yet.
+    let generation = unsafe { cell.arm(DUE, 0usize) };
+    let others = [true, false].map(|due| {
+        let (cell, won) = (cell.clone(), won.clone());
+        thread::spawn(move || {
+            let claimed = if due {
+                cell.claim_due(Entry::new(DUE, 0, generation as u32))
+            } else {
+                cell.claim_id(generation).map(|(_, payload)| payload)
+            };
+            claimed.map(|payload| won.add(payload));
+        })
+    });
+    cell.claim_id(generation).map(|(_, payload)| won.add(payload));
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(won.counts(), [1]);
+}
+
+/// The canceller arms the cell again at once, for another deadline or the same: the old entry does not take the new timer.
+fn reuse(deadline: u64, worker_claims: impl Fn(&Cell<usize>, u64) -> Option<usize> + Send + 'static) {
+    let cell = Arc::new(Cell::starting_at(0));
+    let won = Arc::new(Ledger::<2>::new());
+    // SAFETY: nobody else has the cell yet.
+    let generation = unsafe { cell.arm(DUE, 0usize) };
+    let (worker_cell, worker_won) = (cell.clone(), won.clone());
+    let worker = thread::spawn(move || {
+        if let Some(payload) = worker_claims(&worker_cell, generation) {
+            assert_eq!(payload, 0, "the old entry took the new timer");
+            worker_won.add(payload);
+        }
+    });
+    let again = cell.claim_id(generation).map(|(_, payload)| {
+        won.add(payload);
+        // SAFETY: whoever won the claim has the cell.
+        unsafe { cell.arm(deadline, 1usize) }
+    });
+    worker.join().unwrap();
+    let rest = again.and_then(|generation| cell.claim_id(generation)).map(|(_, payload)| won.add(payload));
+    assert_eq!(won.counts(), [1, u32::from(again.is_some())]);
+    assert_eq!(rest.is_some(), again.is_some(), "the new timer is still there");
+}
+
+fn reuse_against_worker() {
+    reuse(LATER, |cell, generation| cell.claim_due(Entry::new(DUE, 0, generation as u32)));
+}
+
+fn reuse_same_deadline() {
+    reuse(DUE, |cell, generation| cell.claim_due(Entry::new(DUE, 0, generation as u32)));
+}
+
+fn reuse_against_second_canceller() {
+    reuse(LATER, |cell, generation| cell.claim_id(generation).map(|(_, payload)| payload));
+}
+
+/// An entry that has been dead for 2^32 timers of its cell: its tag fits again. Its deadline is not that of the armed timer, but that of the next.
+fn tag_wraps() {
+    let cell = Arc::new(Cell::starting_at(1 << 32));
+    let won = Arc::new(Ledger::<2>::new());
+    // SAFETY: nobody else has the cell yet.
+    let generation = unsafe { cell.arm(LATER, 0usize) };
+    let worker_cell = cell.clone();
+    let worker = thread::spawn(move || assert_eq!(worker_cell.claim_due(Entry::new(DUE, 0, 0)), None, "a dead entry took a timer"));
+    let (_, payload) = cell.claim_id(generation).expect("nobody else can claim it");
+    won.add(payload);
+    // SAFETY: whoever won the claim has the cell.
+    let again = unsafe { cell.arm(DUE, 1usize) };
+    worker.join().unwrap();
+    let (_, payload) = cell.claim_id(again).expect("nobody else can claim it");
+    won.add(payload);
+    assert_eq!(won.counts(), [1, 1]);
+}
+
+/// Somebody who learns of the timer by the cell's word alone, as `stop` does.
+fn arm_against_stop() {
+    let cell = Arc::new(Cell::starting_at(0));
+    let won = Arc::new(Ledger::<1>::new());
+    let (stop_cell, stop_won) = (cell.clone(), won.clone());
+    let stop = thread::spawn(move || stop_cell.claim_any().map(|payload| stop_won.add(payload)));
+    // SAFETY: nobody else arms it.
+    let generation = unsafe { cell.arm(DUE, 0usize) };
+    let stopped = stop.join().unwrap();
+    let rest = cell.claim_id(generation).map(|(_, payload)| won.add(payload));
+    assert!(stopped.is_some() != rest.is_some());
+    assert_eq!(won.counts(), [1]);
+}
+
+/// Reuse through the arena: the canceller's next timer gets the cell that it freed.
+fn cancel_and_schedule_against_worker() {
+    let (cells, shard) = Cells::new();
+    let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
+    let won = Arc::new(Ledger::<2>::new());
+    let mut local = Held::new(cells.local());
+    let first = cells.schedule(&mut local, DUE, 0usize).expect("not stopped");
+    let (worker_cells, worker_won) = (cells.clone(), won.clone());
+    let worker = thread::spawn(move || {
+        let mut local = Held::new(worker_cells.local());
+        if let Some(payload) = worker_cells.claim_due(&mut local, Entry::of(first, DUE)) {
+            assert_eq!(payload, 0, "the old entry took the new timer");
+            worker_won.add(payload);
+        }
+        local
+    });
+    if let Some(payload) = cells.take(&mut local, first) {
+        won.add(payload);
+    }
+    let second = cells.schedule(&mut local, LATER, 1usize).expect("not stopped");
+    let worker_local = worker.join().unwrap();
+    assert_eq!(cells.take(&mut local, first), None);
+    won.add(cells.take(&mut local, second).expect("nobody else has its id"));
+    assert_eq!(won.counts(), [1, 1]);
+    drop((worker_local, local, shard));
+}
+
+#[test]
+fn a_claim_has_one_winner() {
+    explore(None, worker_against_canceller);
+}
+
+#[test]
+fn a_claim_of_three_has_one_winner() {
+    explore(Some(3), three_claim);
+}
+
+#[test]
+fn an_old_entry_does_not_take_a_new_timer() {
+    explore(None, reuse_against_worker);
+}
+
+#[test]
+fn an_old_entry_of_the_same_deadline_does_not_take_a_new_timer() {
+    explore(None, reuse_same_deadline);
+}
+
+#[test]
+fn an_old_id_does_not_take_a_new_timer() {
+    explore(None, reuse_against_second_canceller);
+}
+
+#[test]
+fn a_dead_entry_whose_tag_fits_again_takes_nothing() {
+    explore(None, tag_wraps);
+}
+
+#[test]
+fn what_is_armed_is_complete() {
+    explore(None, arm_against_stop);
+}
+
+#[test]
+fn a_freed_cell_is_armed_again() {
+    explore(Some(4), cancel_and_schedule_against_worker);
+}
+
+#[test]
+fn broken_claim() {
+    must_fail(Fault::ClaimNotAtomic, "Causality violation", None, worker_against_canceller);
+}
+
+#[test]
+fn broken_claim_of_a_later_deadline() {
+    must_fail(Fault::ClaimNotAtomic, "Causality violation", None, tag_wraps);
+}
+
+#[test]
+fn broken_generation_of_an_entry() {
+    must_fail(Fault::ClaimIgnoresGeneration, "the old entry took the new timer", None, reuse_same_deadline);
+}
+
+#[test]
+fn broken_generation_of_an_id() {
+    must_fail(Fault::ClaimIgnoresGeneration, "the old entry took the new timer", None, reuse_against_second_canceller);
+}
+
+#[test]
+fn broken_deadline() {
+    must_fail(Fault::ClaimIgnoresDeadline, "a dead entry took a timer", None, tag_wraps);
+}
+
+#[test]
+fn broken_arm() {
+    must_fail(Fault::ArmRelaxed, "Causality violation", None, arm_against_stop);
+}

@@ -1,0 +1,169 @@
+//! Magazines, depot, fresh cells and retired pages: src/cell/README.md, exchange and retire. A magazine holds one cell here, a page
+//! two, an arena four pages.
+
+use loom::thread;
+use std::collections::HashSet;
+use std::sync::Arc;
+use wheelwork::loom_door::{Arena, Fault, Magazines};
+use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
+
+/// All cells that there can be.
+const CELLS: usize = 8;
+
+type Holders = Ledger<CELLS>;
+
+/// Takes a cell, and says so.
+fn take(arena: &Arena, magazines: &mut Magazines, holders: &Holders) -> u32 {
+    let cell = arena.take(magazines).expect("there are enough");
+    assert_eq!(holders.add(cell as usize), 1, "held twice");
+    cell
+}
+
+fn put(arena: &Arena, magazines: &mut Magazines, holders: &Holders, cell: u32) {
+    holders.remove(cell as usize);
+    arena.put(magazines, cell);
+}
+
+/// Every cell is there, once.
+fn all_there(arena: &Arena, holders: &Holders) {
+    let mut magazines = Held::new(arena.magazines());
+    let mut cells = 0;
+    while let Some(cell) = arena.take(&mut magazines) {
+        assert_eq!(holders.add(cell as usize), 1, "held twice");
+        cells += 1;
+    }
+    assert_eq!(cells, CELLS, "a cell is lost");
+}
+
+/// Two threads, each of which runs `each`, and gives back what it has in its magazines. Before, `warm` cells are taken.
+fn two_threads(warm: usize, each: fn(&Arena, &mut Magazines, &Holders)) {
+    let arena = Held::new(Arc::new(Arena::new()));
+    let holders = Arc::new(Holders::new());
+    let mut magazines = Held::new(arena.magazines());
+    let before: Vec<_> = (0..warm).map(|_| take(&arena, &mut magazines, &holders)).collect();
+    let (other_arena, other_holders) = (arena.clone(), holders.clone());
+    let run = move |arena: &Arena, holders: &Holders| {
+        let mut magazines = Held::new(arena.magazines());
+        each(arena, &mut magazines, holders);
+        arena.give_back(&mut magazines);
+    };
+    let other = thread::spawn(move || run(&other_arena, &other_holders));
+    run(&arena, &holders);
+    other.join().unwrap();
+    before.into_iter().for_each(|cell| put(&arena, &mut magazines, &holders, cell));
+    arena.give_back(&mut magazines);
+    all_there(&arena, &holders);
+}
+
+/// Both make a page, or one makes it and the other takes its second cell.
+fn first_cells() {
+    two_threads(0, use_one);
+}
+
+/// Both come for the last cell of a page; the loser makes a page.
+fn last_cell() {
+    two_threads(1, use_one);
+}
+
+fn use_one(arena: &Arena, magazines: &mut Magazines, holders: &Holders) {
+    let cell = take(arena, magazines, holders);
+    // SAFETY: we hold the cell.
+    let (_, claimed) = unsafe { arena.use_once(cell, 7) };
+    assert_eq!(claimed, Some(7));
+    put(arena, magazines, holders, cell);
+}
+
+/// Three cells are more than a pair of magazines: the third put exchanges one for an empty one.
+fn exchange() {
+    two_threads(0, |arena, magazines, holders| {
+        let cells = [0; 3].map(|_| take(arena, magazines, holders));
+        cells.into_iter().for_each(|cell| put(arena, magazines, holders, cell));
+        let cell = take(arena, magazines, holders);
+        put(arena, magazines, holders, cell);
+    });
+}
+
+/// One thread gathers and retires pages while another takes cells and makes new pages of the same numbers.
+fn retire() {
+    const LOOK_NS: u64 = 250_000_000;
+    let arena = Held::new(Arc::new(Arena::new()));
+    let mut used = HashSet::new();
+    let mut magazines = Held::new(arena.magazines());
+    // All cells are used once, then all are in the depot; two looks see it.
+    let cells = [0; CELLS].map(|_| arena.take(&mut magazines).expect("there are enough"));
+    for cell in cells {
+        // SAFETY: we hold the cell.
+        let (generation, _) = unsafe { arena.use_once(cell, 1) };
+        assert!(used.insert((cell, generation)));
+        arena.put(&mut magazines, cell);
+    }
+    arena.give_back(&mut magazines);
+    arena.maintain(0);
+    arena.maintain(LOOK_NS);
+    let other_arena = arena.clone();
+    let other = thread::spawn(move || {
+        let mut magazines = Held::new(other_arena.magazines());
+        // None: the gatherer has it all in hand at this moment.
+        let cell = other_arena.take(&mut magazines);
+        let used = cell.map(|cell| {
+            // SAFETY: we hold the cell.
+            let (generation, claimed) = unsafe { other_arena.use_once(cell, 2) };
+            assert_eq!(claimed, Some(2));
+            other_arena.put(&mut magazines, cell);
+            (cell, generation)
+        });
+        other_arena.give_back(&mut magazines);
+        used
+    });
+    arena.maintain(2 * LOOK_NS);
+    let other_used = other.join().unwrap();
+    assert!(other_used.is_none_or(|timer| used.insert(timer)), "an id came twice");
+    let mut count = 0;
+    while let Some(cell) = arena.take(&mut magazines) {
+        // SAFETY: we hold the cell.
+        let (generation, _) = unsafe { arena.use_once(cell, 3) };
+        assert!(used.insert((cell, generation)), "an id came twice");
+        count += 1;
+    }
+    assert_eq!(count, CELLS, "a cell is lost");
+}
+
+#[test]
+fn two_threads_make_a_page() {
+    explore(Some(4), first_cells);
+}
+
+#[test]
+fn a_fresh_cell_is_handed_out_once() {
+    explore(Some(4), last_cell);
+}
+
+#[test]
+fn no_cell_is_held_twice_or_lost() {
+    explore(Some(3), exchange);
+}
+
+#[test]
+fn a_retired_page_counts_on() {
+    explore(Some(5), retire);
+}
+
+#[test]
+fn broken_exchange() {
+    must_fail(Fault::MagazineKept, "held twice", Some(2), exchange);
+}
+
+#[test]
+fn broken_fresh() {
+    must_fail(Fault::FreshNotAtomic, "", Some(4), last_cell);
+}
+
+#[test]
+fn broken_fresh_relaxed() {
+    must_fail(Fault::FreshRelaxed, "is_null", Some(4), first_cells);
+}
+
+#[test]
+fn broken_retire() {
+    must_fail(Fault::RetireForgetsGeneration, "an id came twice", Some(3), retire);
+}

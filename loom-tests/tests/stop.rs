@@ -1,0 +1,172 @@
+//! Stop against schedules in flight and against jobs: src/service/README.md. The upper models use the protocol's parts, the lower ones
+//! the service itself.
+
+use loom::thread;
+use std::sync::Arc;
+use std::time::Duration;
+use wheelwork::loom_door::{Cells, Entry, Fault, run_job};
+use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
+use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
+
+const DUE: u64 = 1;
+
+/// So many threads schedule a timer each while the service stops: X1, X2 and X4 of stop, all of schedule.
+fn schedule_against_stop(schedulers: usize) {
+    let (cells, shard) = Cells::new();
+    let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
+    let outcomes = Arc::new(Ledger::<2>::new());
+    let others: Vec<_> = (0..schedulers)
+        .map(|number| {
+            let (cells, outcomes) = (cells.clone(), outcomes.clone());
+            thread::spawn(move || {
+                let mut local = Held::new(cells.local());
+                match cells.schedule(&mut local, DUE, number) {
+                    Ok(_) => {}
+                    Err(ScheduleError::Stopped(payload)) => {
+                        outcomes.add(payload);
+                    }
+                    Err(_) => panic!("there are enough cells"),
+                }
+                local
+            })
+        })
+        .collect();
+    let mut local = Held::new(cells.local());
+    assert!(cells.stop());
+    cells.claim_all(&mut local, |_, payload| {
+        outcomes.add(payload);
+    });
+    let locals: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+    assert_eq!(outcomes.counts()[..schedulers], [1, 1][..schedulers], "every timer has one outcome");
+    drop((locals, local, shard));
+}
+
+fn one_schedule() {
+    schedule_against_stop(1);
+}
+
+fn two_schedules() {
+    schedule_against_stop(2);
+}
+
+/// A service on a manual clock, whose timers are numbers. The handler notes them.
+fn service(clock: &ManualClock, fired: &Arc<Ledger<1>>) -> Held<Arc<TimerService<usize>>> {
+    let fired = fired.clone();
+    let service = TimerService::builder().clock(clock.clone()).tick(Duration::from_micros(1)).shards(1);
+    let service = service.on_expire(move |batch: &mut Batch<'_, usize>| {
+        batch.for_each(|payload| {
+            fired.add(payload);
+        });
+    });
+    Held::new(Arc::new(service.start().expect("a manual service starts")))
+}
+
+/// A job (F1 to F3) against the service's own stop (X1 to X5): when stop returns, what a task did is done, and no task begins.
+fn job_against_stop() {
+    let clock = ManualClock::new();
+    let fired = Arc::new(Ledger::<1>::new());
+    let service = service(&clock, &fired);
+    let id = service.schedule(Duration::from_micros(1), 0usize).expect("not stopped");
+    let handle = service.handle();
+    let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
+    let unfired = service.stop();
+    // A causality violation, if a task may still run.
+    let counts = fired.counts();
+    job.join().unwrap();
+    assert_eq!(fired.counts(), counts, "a task ran after stop");
+    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
+    assert_eq!(counts[0] + unfired.len() as u32, 1, "every timer has one outcome");
+}
+
+/// A schedule, a turn of the manual clock that may fire it, and a stop.
+fn schedule_against_turn_and_stop() {
+    let clock = ManualClock::new();
+    let fired = Arc::new(Ledger::<1>::new());
+    let service = service(&clock, &fired);
+    let (job_clock, scheduler) = (clock.clone(), service.clone());
+    let job = spawn(move || job_clock.advance(Duration::from_micros(1)));
+    let schedule = spawn(move || scheduler.schedule(Duration::ZERO, 0usize).is_err());
+    let unfired = service.stop();
+    let counts = fired.counts();
+    job.join().unwrap();
+    let refused = schedule.join().unwrap();
+    assert_eq!(fired.counts(), counts, "a task ran after stop");
+    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
+    assert_eq!(counts[0] + unfired.len() as u32 + u32::from(refused), 1, "every timer has one outcome");
+}
+
+/// A service with its shard's thread, which sleeps in its doorbell. Ticks of a day, so that the clock stands still.
+fn service_with_a_thread() {
+    let builder = TimerService::builder().tick(Duration::from_secs(24 * 3600)).shards(1).pin(false).dispatch(Dispatch::Inline);
+    let service = builder.on_expire(|_: &mut Batch<'_, usize>| unreachable!("due tomorrow")).start().expect("one thread");
+    let service = Held::new(service);
+    service.schedule(Duration::from_secs(3600), 7usize).expect("not stopped");
+    let unfired = service.stop();
+    assert_eq!(unfired.len(), 1);
+    assert_eq!(unfired[0].payload, 7);
+}
+
+#[test]
+fn a_schedule_in_flight_has_one_outcome() {
+    explore(None, one_schedule);
+}
+
+#[test]
+fn two_schedules_in_flight_have_one_outcome_each() {
+    explore(Some(3), two_schedules);
+}
+
+#[test]
+fn stop_waits_for_jobs() {
+    explore(Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn a_schedule_that_may_fire_has_one_outcome() {
+    explore(Some(2), || spawn(schedule_against_turn_and_stop).join().unwrap());
+}
+
+#[test]
+fn stop_ends_a_sleeping_shard() {
+    explore(Some(2), || spawn(service_with_a_thread).join().unwrap());
+}
+
+#[test]
+fn broken_fence() {
+    must_fail(Fault::StopNoFence, "every timer has one outcome", None, one_schedule);
+}
+
+#[test]
+fn broken_second_look() {
+    must_fail(Fault::StopNotSeenAfterArm, "every timer has one outcome", None, one_schedule);
+}
+
+#[test]
+fn broken_ring_fence() {
+    must_fail(Fault::DoorbellNoRingFence, "every timer has one outcome", None, one_schedule);
+}
+
+#[test]
+fn broken_count_of_jobs() {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_end_of_jobs() {
+    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_wait_for_the_turn() {
+    must_fail(Fault::StopTurnNotAwaited, "writing to cell", Some(2), || spawn(schedule_against_turn_and_stop).join().unwrap());
+}
+
+#[test]
+fn broken_claim_that_publishes_nothing() {
+    must_fail(Fault::ClaimRelaxed, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_claim_whose_loser_learns_nothing() {
+    must_fail(Fault::ClaimLostRelaxed, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+}

@@ -1,0 +1,310 @@
+//! Door: the internals, for the models in `loom-tests/`. Built under `--cfg loom` only.
+//!
+//! Every function here calls one function of the room that it opens: no step of a protocol is written here.
+
+use crate::dispatch::{Dispatcher, Fire};
+use crate::entry;
+use crate::service::{core, local};
+use crate::{ScheduleError, TimerHandle, TimerId, cell, doorbell, lane};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+pub use crate::sync::{Fault, set_fault};
+
+/// Sleeps for ever, unless rung.
+pub const FOREVER: u64 = doorbell::FOREVER;
+
+/// A shard's set of lanes.
+pub struct Inbox<M>(Arc<lane::Inbox<M>>);
+
+/// The consumer's end of an inbox.
+pub struct Drain<M>(lane::Drain<M>);
+
+/// A producer's end of a lane.
+pub struct Sender<M: Copy>(lane::Sender<M>);
+
+impl<M: Copy> Inbox<M> {
+    /// An inbox and its one consumer.
+    pub fn new() -> (Self, Drain<M>) {
+        let (inbox, drain) = lane::Inbox::new();
+        (Self(inbox), Drain(drain))
+    }
+
+    /// A lane for the calling thread.
+    pub fn attach(&self) -> Sender<M> {
+        Sender(self.0.attach())
+    }
+}
+
+impl<M> Clone for Inbox<M> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<M: Copy> Drain<M> {
+    /// Gives `f` what is published. Returns how many.
+    pub fn drain(&mut self, f: impl FnMut(M)) -> u64 {
+        self.0.drain(f)
+    }
+
+    /// Whether a drain would find something.
+    pub fn has_messages(&self) -> bool {
+        self.0.has_messages()
+    }
+
+    /// Frees segments that wait for reuse.
+    pub fn trim(&mut self) {
+        self.0.trim();
+    }
+}
+
+impl<M: Copy> Sender<M> {
+    /// Sends a message.
+    pub fn push(&mut self, message: M) {
+        self.0.push(message);
+    }
+}
+
+/// The sleep of one shard.
+pub struct Doorbell(doorbell::Doorbell);
+
+impl Doorbell {
+    /// A doorbell that nobody sleeps at.
+    #[expect(clippy::new_without_default, reason = "as in the room")]
+    pub fn new() -> Self {
+        Self(doorbell::Doorbell::new())
+    }
+
+    /// Wakes the shard if it sleeps past the deadline.
+    pub fn ring(&self, deadline: u64) {
+        self.0.ring(deadline);
+    }
+
+    /// Names the calling thread as the one that waits.
+    ///
+    /// # Safety
+    /// As in the room: once, before the first `wait`.
+    pub unsafe fn attach(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.attach() };
+    }
+
+    /// Sleeps until rung, unless `work_waits`.
+    ///
+    /// # Safety
+    /// As in the room: only the thread that attached.
+    pub unsafe fn wait(&self, wake_at: u64, work_waits: impl FnOnce() -> bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.wait(wake_at, None, work_waits) };
+    }
+
+    /// How many times a ringer unparked the shard.
+    pub fn rings(&self) -> u64 {
+        self.0.rings()
+    }
+}
+
+/// What names an armed timer in lanes, wheel and dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry(entry::Entry);
+
+impl Entry {
+    /// An entry, forged.
+    #[must_use]
+    pub fn new(deadline: u64, cell: u32, tag: u32) -> Self {
+        Self(entry::Entry::new(deadline, cell, tag))
+    }
+
+    /// The entry that `schedule` pushed for this timer.
+    #[must_use]
+    pub fn of(id: TimerId, deadline: u64) -> Self {
+        Self::new(deadline, id.cell, id.generation as u32)
+    }
+
+    /// Whether it is a tombstone.
+    #[must_use]
+    pub fn is_tombstone(self) -> bool {
+        self.0.is_tombstone()
+    }
+}
+
+/// One timer's shared state, by itself.
+pub struct Cell<T>(cell::Cell<T>);
+
+impl<T> Cell<T> {
+    /// A vacant cell.
+    #[must_use]
+    pub fn starting_at(generation: u64) -> Self {
+        let cell: cell::Cell<T> = crate::mem::Zeroable::zeroed();
+        cell.start_at(generation);
+        Self(cell)
+    }
+
+    /// Stores a payload and makes it claimable. Returns its generation.
+    ///
+    /// # Safety
+    /// As in the room: the caller holds the cell.
+    pub unsafe fn arm(&self, deadline: u64, payload: T) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.arm(cell::Place::new(deadline, 0), payload) }
+    }
+
+    /// A worker's claim.
+    pub fn claim_due(&self, entry: Entry) -> Option<T> {
+        self.0.claim_due(entry.0)
+    }
+
+    /// The claim of `stop`.
+    pub fn claim_any(&self) -> Option<T> {
+        self.0.claim_any().map(|(_, payload)| payload)
+    }
+
+    /// The claim of an id's holder: deadline and payload.
+    pub fn claim_id(&self, generation: u64) -> Option<(u64, T)> {
+        self.0.claim_id(generation).map(|(place, payload)| (place.deadline(), payload))
+    }
+}
+
+/// Cells by index, with the depot that their free ones go through.
+pub struct Arena {
+    arena: cell::Arena<u64>,
+    depot: Arc<cell::Depot>,
+}
+
+/// A thread's free cells.
+pub struct Magazines(cell::Magazines);
+
+impl Arena {
+    /// An arena without pages.
+    #[expect(clippy::new_without_default, reason = "as in the room")]
+    pub fn new() -> Self {
+        let depot = Arc::new(cell::Depot::new());
+        Self { arena: cell::Arena::new(depot.clone(), crate::sync::Collector::new()), depot }
+    }
+
+    /// Magazines for the calling thread.
+    pub fn magazines(&self) -> Magazines {
+        Magazines(cell::Magazines::new())
+    }
+
+    /// A free cell for the caller to hold.
+    pub fn take(&self, magazines: &mut Magazines) -> Option<u32> {
+        self.arena.take(&mut magazines.0)
+    }
+
+    /// Arms the cell and claims it again. Returns its generation, and what was claimed.
+    ///
+    /// # Safety
+    /// The caller holds the cell.
+    pub unsafe fn use_once(&self, cell: u32, payload: u64) -> (u64, Option<u64>) {
+        // SAFETY: the caller's promise.
+        let cell = unsafe { self.arena.held(cell) };
+        // SAFETY: the caller's promise.
+        let generation = unsafe { cell.arm(cell::Place::new(1, 0), payload) };
+        (generation, cell.claim_id(generation).map(|(_, payload)| payload))
+    }
+
+    /// Puts a cell back.
+    pub fn put(&self, magazines: &mut Magazines, cell: u32) {
+        magazines.0.put(cell, &self.depot);
+    }
+
+    /// Gives all free cells back, as a thread does that ends.
+    pub fn give_back(&self, magazines: &mut Magazines) {
+        magazines.0.give_back(&self.depot);
+    }
+
+    /// A step of upkeep: looks for empty pages, or gathers and retires them.
+    pub fn maintain(&self, now_ns: u64) {
+        self.arena.maintain(now_ns);
+    }
+}
+
+/// All that a service is but its threads.
+pub struct Cells<T>(core::Cells<T>);
+
+/// What a shard's thread has of a service: its lanes and its doorbell.
+pub struct Shard {
+    lanes: lane::Drain<entry::Entry>,
+    core: Arc<core::Core>,
+}
+
+/// What a thread has of a service.
+pub struct Local(local::Local);
+
+impl<T: Send + 'static> Cells<T> {
+    /// A service with one shard.
+    pub fn new() -> (Self, Shard) {
+        let (core, mut drains) = core::Core::new(NonZeroU32::MIN, 1);
+        let cells = core::Cells::new(core);
+        let shard = Shard { lanes: drains.remove(0), core: cells.core.clone() };
+        (Self(cells), shard)
+    }
+
+    /// The calling thread's part.
+    pub fn local(&self) -> Local {
+        Local(local::Local::attach(&self.0.core))
+    }
+
+    /// Arms a timer (S1 to S5).
+    ///
+    /// # Errors
+    /// As in the room.
+    pub fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
+        self.0.schedule(&mut local.0, deadline, payload)
+    }
+
+    /// Takes a timer away before it fires.
+    pub fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        self.0.take(&mut local.0, id)
+    }
+
+    /// Claims what the entry names.
+    pub fn claim_due(&self, local: &mut Local, entry: Entry) -> Option<T> {
+        let mut claimed = None;
+        self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload));
+        claimed
+    }
+
+    /// X1, X2.
+    pub fn stop(&self) -> bool {
+        self.0.core.stop()
+    }
+
+    /// X4.
+    pub fn claim_all(&self, local: &mut Local, f: impl FnMut(u64, T)) {
+        self.0.claim_all(&mut local.0, f);
+    }
+}
+
+impl Shard {
+    /// Names the calling thread as the shard's.
+    ///
+    /// # Safety
+    /// As in the doorbell's room: once, before the first `wait`.
+    pub unsafe fn attach(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.core.bell(0).attach() };
+    }
+
+    /// Gives `f` what is published. Returns how many.
+    pub fn drain(&mut self, mut f: impl FnMut(Entry)) -> u64 {
+        self.lanes.drain(|message| f(Entry(message)))
+    }
+
+    /// Sleeps until rung, unless there is something in the lanes or the service has stopped: as the worker does.
+    ///
+    /// # Safety
+    /// As in the doorbell's room: only the thread that attached.
+    pub unsafe fn wait(&self, wake_at: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { self.core.bell(0).wait(wake_at, None, || self.lanes.has_messages() || self.core.is_stopped()) };
+    }
+}
+
+/// Fires an entry as a job in a pool does (F1 to F3).
+pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
+    let fire: Arc<dyn Fire> = handle.inner.clone();
+    Dispatcher::new(None).submit(&fire, &mut vec![entry.0]);
+}
