@@ -1,0 +1,234 @@
+//! The phases of a run: what the threads do, and what it cost.
+
+use crate::ledger::{Ledger, Outcome};
+use crate::{progress, system};
+use fastrand::Rng;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::{TimerId, TimerService};
+
+/// A payload that means nothing: timers of the pair phase never fire.
+const NO_LINE: u32 = u32::MAX;
+
+/// The delay of the pair phase: a request timeout.
+const PAIR_DELAY: Duration = Duration::from_secs(30);
+
+/// The shortest delay of so many armed timers: time to arm, churn and cancel them before they are due, on a slow machine too.
+pub(crate) fn lead(timers: usize) -> Duration {
+    Duration::from_secs(1) + Duration::from_nanos(timers as u64 * 700)
+}
+
+/// Progress is told every so many operations.
+const STRIDE: usize = 8192;
+
+/// What a phase took, until its last operation has settled: the wheels have taken in every message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) operations: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) cpu: Duration,
+}
+
+impl Cost {
+    pub(crate) fn mops(&self) -> f64 {
+        self.operations as f64 / 1e6 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    pub(crate) fn cpu_s_per_mop(&self) -> f64 {
+        self.cpu.as_secs_f64() / (self.operations as f64 / 1e6).max(1e-9)
+    }
+
+    /// Nanoseconds of one thread's time for an operation.
+    pub(crate) fn ns_per_op(&self, threads: usize) -> f64 {
+        self.elapsed.as_nanos() as f64 * threads as f64 / (self.operations as f64).max(1.0)
+    }
+}
+
+/// A producer thread's part of the armed timers.
+#[derive(Default)]
+pub(crate) struct Own {
+    timers: Vec<(TimerId, u32)>,
+}
+
+pub(crate) struct Phases<'a> {
+    pub(crate) service: &'a TimerService<u32>,
+    pub(crate) seed: u64,
+    /// Delays of armed timers are uniform from `lead` to `lead + spread`.
+    pub(crate) lead: Duration,
+    pub(crate) spread: Duration,
+}
+
+impl Phases<'_> {
+    /// Runs `work(thread, done)` on so many threads, pinned in turn to the cores, last core first, and measures it until all is settled.
+    fn on_threads<O: Send>(&self, what: &str, owns: &mut [O], operations: usize, work: impl Fn(usize, &mut O, &AtomicU64) + Sync) -> Cost {
+        let done: Box<[AtomicU64]> = owns.iter().map(|_| AtomicU64::new(0)).collect();
+        let start = Barrier::new(owns.len() + 1);
+        // From the last core down: shards are pinned from the first one up.
+        let mut cores = core_affinity::get_core_ids().unwrap_or_default();
+        cores.reverse();
+        let sum = || done.iter().map(|done| done.load(Relaxed)).sum();
+        progress::watch(what, operations as u64, sum, || {
+            thread::scope(|scope| {
+                let threads: Vec<_> = owns
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(number, own)| {
+                        let (work, start, done, cores) = (&work, &start, &done[number], &cores);
+                        scope.spawn(move || {
+                            if !cores.is_empty() {
+                                core_affinity::set_for_current(cores[number % cores.len()]);
+                            }
+                            start.wait();
+                            work(number, own, done);
+                        })
+                    })
+                    .collect();
+                let (before, cpu) = (Instant::now(), system::cpu_time());
+                start.wait();
+                threads.into_iter().for_each(|thread| thread.join().expect("a producer does not panic"));
+                self.settle();
+                Cost { operations: operations as u64, elapsed: before.elapsed(), cpu: system::cpu_time() - cpu }
+            })
+        })
+    }
+
+    /// Waits until the shards have found their lanes empty: two turns after which nothing more was drained.
+    fn settle(&self) {
+        let look = || {
+            let stats = self.service.stats();
+            (stats.shards.iter().map(|shard| shard.turns).min().unwrap_or(0), stats.sum(|shard| shard.drained))
+        };
+        let (mut turns, mut drained) = look();
+        // A shard in a long sleep has nothing that is worth waking it for: give up after some turns' time.
+        let patience = Instant::now() + Duration::from_millis(20);
+        while Instant::now() < patience {
+            thread::sleep(Duration::from_micros(100));
+            let (turns_now, drained_now) = look();
+            if drained_now == drained && turns_now > turns {
+                return;
+            }
+            if drained_now != drained {
+                (turns, drained) = (turns_now, drained_now);
+            }
+        }
+    }
+
+    /// Arm and cancel at once. Threads take blocks of pairs as they come along: one that shares its core with a shard takes fewer.
+    pub(crate) fn pairs(&self, threads: usize, pairs: usize) -> Cost {
+        let blocks = pairs.div_ceil(STRIDE);
+        let next = AtomicUsize::new(0);
+        self.on_threads("pairs", &mut vec![(); threads], blocks * STRIDE, |_, (), done| {
+            while next.fetch_add(1, Relaxed) < blocks {
+                for _ in 0..STRIDE {
+                    let id = self.service.schedule(PAIR_DELAY, NO_LINE).expect("the service runs");
+                    assert!(self.service.cancel(id), "a timer of 30 s fired at once");
+                }
+                done.fetch_add(STRIDE as u64, Relaxed);
+            }
+        })
+    }
+
+    /// Arms `timers` with uniform delays. Returns each thread's part.
+    pub(crate) fn arm(&self, ledger: &Ledger, threads: usize, timers: usize) -> (Vec<Own>, Cost) {
+        let part = |thread: usize| timers * thread / threads..timers * (thread + 1) / threads;
+        // Memory of the books, and delays, before the clock starts.
+        let mut owns: Vec<_> = (0..threads)
+            .map(|thread| {
+                let mut rng = Rng::with_seed(self.seed.wrapping_mul(1009).wrapping_add(thread as u64));
+                let delays: Vec<Duration> = part(thread).map(|_| self.delay(&mut rng)).collect();
+                (Own { timers: Vec::with_capacity(delays.len()) }, delays)
+            })
+            .collect();
+        let cost = self.on_threads("arm", &mut owns, timers, |thread, (own, delays), done| {
+            for (step, (line, &delay)) in part(thread).zip(delays.iter()).enumerate() {
+                own.timers.push((self.arm_one(ledger, line as u32, delay), line as u32));
+                tell(done, step);
+            }
+        });
+        (owns.into_iter().map(|(own, _)| own).collect(), cost)
+    }
+
+    fn delay(&self, rng: &mut Rng) -> Duration {
+        self.lead + Duration::from_nanos(rng.u64(..=self.spread.as_nanos() as u64))
+    }
+
+    fn arm_one(&self, ledger: &Ledger, line: u32, delay: Duration) -> TimerId {
+        ledger.open(line, Instant::now() + delay);
+        self.service.schedule(delay, line).expect("the service runs")
+    }
+
+    fn cancel_one(&self, ledger: &Ledger, (id, line): (TimerId, u32)) {
+        if self.service.cancel(id) {
+            ledger.close(line, Outcome::Cancelled);
+        }
+    }
+
+    /// Cancels a random own timer and arms another, `steps` times in all. Lines from `first` on are free.
+    pub(crate) fn churn(&self, ledger: &Ledger, owns: &mut [Own], steps: usize, first: usize) -> Cost {
+        let threads = owns.len();
+        let part = |thread: usize| first + steps * thread / threads..first + steps * (thread + 1) / threads;
+        self.on_threads("churn", owns, steps, |thread, own, done| {
+            let mut rng = Rng::with_seed(self.seed.wrapping_mul(2003).wrapping_add(thread as u64));
+            for (step, line) in part(thread).enumerate() {
+                let timer = rng.usize(..own.timers.len());
+                self.cancel_one(ledger, own.timers[timer]);
+                let delay = self.delay(&mut rng);
+                own.timers[timer] = (self.arm_one(ledger, line as u32, delay), line as u32);
+                tell(done, step);
+            }
+        })
+    }
+
+    /// Cancels `percent` of the timers, in random order.
+    pub(crate) fn cancel(&self, ledger: &Ledger, owns: &mut [Own], percent: u8) -> Cost {
+        for (thread, own) in owns.iter_mut().enumerate() {
+            Rng::with_seed(self.seed.wrapping_mul(3001).wrapping_add(thread as u64)).shuffle(&mut own.timers);
+        }
+        let share = |own: &Own| own.timers.len() * usize::from(percent) / 100;
+        let cancels = owns.iter().map(share).sum();
+        self.on_threads("cancel", owns, cancels, |_, own, done| {
+            for (step, &timer) in own.timers[..share(own)].iter().enumerate() {
+                self.cancel_one(ledger, timer);
+                tell(done, step);
+            }
+        })
+    }
+
+    /// Waits until everything that is armed has fired, or five seconds after the last one was due.
+    pub(crate) fn wait_for_fires(&self, ledger: &Ledger, expected: u64) {
+        let patience = ledger.last_due() + Duration::from_secs(5);
+        progress::watch(
+            "fire",
+            expected,
+            || ledger.fired_so_far(),
+            || {
+                while ledger.fired_so_far() < expected && Instant::now() < patience {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            },
+        );
+    }
+
+    /// Arms `timers` for one instant, from all threads; their payloads carry `mark`.
+    pub(crate) fn burst(&self, ledger: &Ledger, threads: usize, timers: usize, mark: u32) {
+        // Time to arm them all, on a slow machine too.
+        let due = Instant::now() + Duration::from_millis(300) + Duration::from_nanos(timers as u64 * 300);
+        let part = |thread: usize| timers * thread / threads..timers * (thread + 1) / threads;
+        self.on_threads("burst", &mut vec![(); threads], timers, |thread, (), done| {
+            for (step, line) in part(thread).enumerate() {
+                ledger.open(line as u32, due);
+                self.service.schedule_at(due, line as u32 | mark).expect("the service runs");
+                tell(done, step);
+            }
+        });
+        self.wait_for_fires(ledger, timers as u64);
+    }
+}
+
+fn tell(done: &AtomicU64, step: usize) {
+    if step.is_multiple_of(STRIDE) {
+        done.store(step as u64, Relaxed);
+    }
+}
