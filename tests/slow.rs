@@ -198,3 +198,33 @@ fn stop_hands_back_what_a_blocked_pool_has_not_begun() {
     assert_eq!(handed_back, 1_000);
     assert_eq!((service.stats().fired, service.stats().panics), (1, 0));
 }
+
+#[test]
+fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
+    const TIMERS: u64 = 200_000;
+    // 64 batches of 1,024 may wait; one has begun.
+    const ROOM: u64 = 65 * 1024;
+    let service = TimerService::builder().dispatch(Dispatch::RayonThreads(1)).start().unwrap();
+    let (release, blocked) = mpsc::channel::<()>();
+    let (begun, wait_until_begun) = mpsc::channel();
+    service
+        .schedule(Duration::ZERO, move || {
+            begun.send(()).unwrap();
+            blocked.recv_timeout(HANGS).unwrap();
+        })
+        .unwrap();
+    wait_until_begun.recv_timeout(HANGS).unwrap();
+    let ids: Vec<_> = (0..TIMERS).map(|_| service.schedule(MS, || ()).unwrap()).collect();
+    let dispatched = || service.stats().sum(|shard| shard.dispatched);
+    // All is due by now, and the shard has had its turns.
+    std::thread::sleep(MS * 50);
+    assert!((1..=ROOM).contains(&dispatched()), "{}", dispatched());
+    // Due, not begun: all of it can be cancelled.
+    assert!(ids.iter().step_by(2).all(|&id| service.cancel(id)));
+    release.send(()).unwrap();
+    while service.stats().fired < TIMERS / 2 + 1 {
+        std::thread::sleep(MS);
+    }
+    assert!(service.stop().is_empty());
+    assert_eq!(service.stats().fired, TIMERS / 2 + 1);
+}

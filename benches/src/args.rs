@@ -14,7 +14,7 @@ const BYTES_PER_TIMER: u64 = 100;
 
 /// A million timers, end to end: armed from many threads, churned, cancelled, fired through rayon, and every one accounted for.
 ///
-/// Phases: pairs (arm and cancel at once), arm, churn (cancel one, arm one), cancel, fire, burst (all due at one instant), stop. Ends with a
+/// Phases: pairs (arm and cancel at once), burst (all due at one instant), arm, churn (cancel one, arm one), cancel, fire, stop. Ends with a
 /// table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(version, max_term_width = 110)]

@@ -1,33 +1,39 @@
 //! Ledger: the harness's own book of every timer, independent of what the library says.
 //!
-//! A timer's payload is its line in the book. What became of it is written there by whoever sees it happen, with `Instant` as the clock. At the end
-//! each line that was opened must show exactly one outcome.
+//! A timer's payload is its line in the book. What became of it is written there by whoever sees it happen, with `Instant` as the clock, and counted
+//! besides. At the end each line that was opened must show an outcome, and there must be as many outcomes as such lines: so none was lost, and none
+//! doubled. Flags and counts, not a counter in each line: no locked instruction for a timer, which would be the dearest part of firing it.
 
 use hdrhistogram::Histogram;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How a timer ended; the number is the place of the outcome's counter in a line.
+/// How a timer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    Fired = 0,
-    Cancelled = 5,
-    HandedBack = 10,
+    Fired,
+    Cancelled,
+    HandedBack,
 }
 
-const COUNTER_MASK: u16 = 0b11111;
-
-/// The line is in use.
-const OPEN: u16 = 1 << 15;
+/// One timer: whether it was armed, and the outcomes that were seen of it.
+#[derive(Default)]
+struct Line {
+    open: AtomicBool,
+    fired: AtomicBool,
+    ended: AtomicBool,
+}
 
 /// Lateness is kept in units of 16 ns: up to 68 s in 32 bits.
 const LATENESS_UNIT_NS: u64 = 16;
 
 pub(crate) struct Ledger {
     origin: Instant,
-    lines: Box<[AtomicU16]>,
+    lines: Box<[Line]>,
     times: Times,
     fired: Box<[Striped]>,
+    cancelled: AtomicU64,
+    handed_back: AtomicU64,
     early: AtomicU64,
 }
 
@@ -71,7 +77,8 @@ impl Ledger {
 
     fn new(lines: usize, times: Times) -> Self {
         let fired = (0..64).map(|_| Striped::default()).collect();
-        Self { origin: Instant::now(), lines: touched(lines), times, fired, early: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Self { origin: Instant::now(), lines: touched(lines), times, fired, cancelled: zero(), handed_back: zero(), early: zero() }
     }
 
     /// Opens a line, before its timer is armed.
@@ -81,17 +88,30 @@ impl Ledger {
             Times::Same { due_ns, .. } if line == 0 => due_ns.store(self.nanos(due), Relaxed),
             Times::Same { .. } => {}
         }
-        self.lines[line as usize].store(OPEN, Relaxed);
+        self.lines[line as usize].open.store(true, Relaxed);
     }
 
-    /// Begins to note timers that fire together. Costs two readings of the clock for as many as come.
-    pub(crate) fn firing(&self) -> Firing<'_> {
-        Firing { ledger: self, start_ns: self.nanos(Instant::now()), lines: Vec::with_capacity(64) }
+    /// Begins to note timers that fire together. Costs a reading of the clock at the end, for as many as come.
+    pub(crate) fn firing(&self, start: Instant) -> Firing<'_> {
+        // Without an allocation until something fires.
+        Firing { ledger: self, start_ns: self.nanos(start), count: 0, lines: Vec::new() }
     }
 
-    /// Notes an outcome.
+    /// Notes an outcome in its line. It has to be counted, too.
     pub(crate) fn close(&self, line: u32, outcome: Outcome) {
-        self.lines[line as usize].fetch_add(1 << outcome as u32, Relaxed);
+        let line = &self.lines[line as usize];
+        let flag = if outcome == Outcome::Fired { &line.fired } else { &line.ended };
+        flag.store(true, Relaxed);
+    }
+
+    /// Counts outcomes that are noted in their lines.
+    pub(crate) fn count(&self, outcome: Outcome, by: u64) {
+        let counter = match outcome {
+            Outcome::Fired => &self.fired[0].0,
+            Outcome::Cancelled => &self.cancelled,
+            Outcome::HandedBack => &self.handed_back,
+        };
+        counter.fetch_add(by, Relaxed);
     }
 
     /// Timers that have fired so far.
@@ -121,7 +141,7 @@ impl Ledger {
         match &self.times {
             Times::Each { lateness, .. } => {
                 for (line, lateness) in self.lines.iter().zip(lateness) {
-                    if line.load(Relaxed) & COUNTER_MASK > 0 {
+                    if line.fired.load(Relaxed) {
                         histogram.saturating_record(u64::from(lateness.load(Relaxed)) * LATENESS_UNIT_NS);
                     }
                 }
@@ -135,22 +155,25 @@ impl Ledger {
         histogram
     }
 
-    /// Counts outcomes line by line.
+    /// Compares lines and counts.
     pub(crate) fn balance(&self) -> Balance {
-        let mut balance = Balance { early: self.early.load(Relaxed), ..Balance::default() };
+        let mut balance = Balance {
+            fired: self.fired_so_far(),
+            cancelled: self.cancelled.load(Relaxed),
+            handed_back: self.handed_back.load(Relaxed),
+            early: self.early.load(Relaxed),
+            ..Balance::default()
+        };
+        let mut closed = 0;
         for line in &self.lines {
-            let line = line.load(Relaxed);
-            let of = |outcome: Outcome| u64::from(line >> outcome as u32 & COUNTER_MASK);
-            let outcomes = of(Outcome::Fired) + of(Outcome::Cancelled) + of(Outcome::HandedBack);
-            // An outcome of a line that was never opened is one too many.
-            let armed = u64::from(line & OPEN != 0);
-            balance.armed += armed;
-            balance.fired += of(Outcome::Fired);
-            balance.cancelled += of(Outcome::Cancelled);
-            balance.handed_back += of(Outcome::HandedBack);
-            balance.lost += armed.saturating_sub(outcomes);
-            balance.doubled += outcomes.saturating_sub(armed);
+            let open = line.open.load(Relaxed);
+            let ended = line.fired.load(Relaxed) || line.ended.load(Relaxed);
+            balance.armed += u64::from(open);
+            balance.lost += u64::from(open && !ended);
+            closed += u64::from(open && ended);
         }
+        // Outcomes beyond the first of a line; or of a line that was never opened.
+        balance.doubled = (balance.fired + balance.cancelled + balance.handed_back).saturating_sub(closed);
         balance
     }
 
@@ -169,6 +192,8 @@ fn touched<T: Default>(lines: usize) -> Box<[T]> {
 pub(crate) struct Firing<'a> {
     ledger: &'a Ledger,
     start_ns: u64,
+    count: u64,
+    /// Lines whose lateness is to be noted.
     lines: Vec<u32>,
 }
 
@@ -179,13 +204,18 @@ impl Firing<'_> {
         if self.start_ns < self.ledger.due_ns(line) {
             self.ledger.early.fetch_add(1, Relaxed);
         }
-        self.lines.push(line);
+        self.count += 1;
+        if let Times::Each { .. } = self.ledger.times {
+            self.lines.push(line);
+        }
     }
 }
 
 impl Drop for Firing<'_> {
     fn drop(&mut self) {
-        let Some(&first) = self.lines.first() else { return };
+        if self.count == 0 {
+            return;
+        }
         let end_ns = self.ledger.nanos(Instant::now());
         match &self.ledger.times {
             Times::Each { due_ns, lateness } => {
@@ -199,8 +229,9 @@ impl Drop for Firing<'_> {
                 last_ns.fetch_max(end_ns, Relaxed);
             }
         }
-        let stripe = first as usize / 64 % self.ledger.fired.len();
-        self.ledger.fired[stripe].0.fetch_add(self.lines.len() as u64, Relaxed);
+        // A stripe for each worker, more or less.
+        let stripe = (&raw const *self).addr() / 4096 % self.ledger.fired.len();
+        self.ledger.fired[stripe].0.fetch_add(self.count, Relaxed);
     }
 }
 
@@ -238,12 +269,14 @@ mod tests {
         (0..4).for_each(|line| ledger.open(line, now));
         ledger.open(4, now + Duration::from_secs(60));
         ledger.close(0, Outcome::Cancelled);
-        ledger.firing().fired(0); // doubled
-        ledger.firing().fired(1);
+        ledger.count(Outcome::Cancelled, 1);
+        ledger.firing(Instant::now()).fired(0); // doubled
+        ledger.firing(Instant::now()).fired(1);
         ledger.close(2, Outcome::HandedBack);
+        ledger.count(Outcome::HandedBack, 1);
         // 3 is lost
-        ledger.firing().fired(4); // early
-        ledger.firing().fired(5); // never opened
+        ledger.firing(Instant::now()).fired(4); // early
+        ledger.firing(Instant::now()).fired(5); // never opened
         let balance = ledger.balance();
         assert_eq!((balance.armed, balance.fired, balance.cancelled, balance.handed_back), (5, 4, 1, 1));
         assert_eq!((balance.early, balance.lost, balance.doubled), (1, 1, 2));

@@ -159,10 +159,13 @@ impl Phases<'_> {
         self.service.schedule(delay, line).expect("the service runs")
     }
 
-    fn cancel_one(&self, ledger: &Ledger, (id, line): (TimerId, u32)) {
-        if self.service.cancel(id) {
+    /// Cancels a timer. Returns how many were cancelled, for the count.
+    fn cancel_one(&self, ledger: &Ledger, (id, line): (TimerId, u32)) -> u64 {
+        let cancelled = self.service.cancel(id);
+        if cancelled {
             ledger.close(line, Outcome::Cancelled);
         }
+        u64::from(cancelled)
     }
 
     /// Cancels a random own timer and arms another, `steps` times in all. Lines from `first` on are free.
@@ -171,13 +174,15 @@ impl Phases<'_> {
         let part = |thread: usize| first + steps * thread / threads..first + steps * (thread + 1) / threads;
         self.on_threads("churn", owns, steps, |thread, own, done| {
             let mut rng = Rng::with_seed(self.seed.wrapping_mul(2003).wrapping_add(thread as u64));
+            let mut cancelled = 0;
             for (step, line) in part(thread).enumerate() {
                 let timer = rng.usize(..own.timers.len());
-                self.cancel_one(ledger, own.timers[timer]);
+                cancelled += self.cancel_one(ledger, own.timers[timer]);
                 let delay = self.delay(&mut rng);
                 own.timers[timer] = (self.arm_one(ledger, line as u32, delay), line as u32);
                 tell(done, step);
             }
+            ledger.count(Outcome::Cancelled, cancelled);
         })
     }
 
@@ -189,10 +194,12 @@ impl Phases<'_> {
         let share = |own: &Own| own.timers.len() * usize::from(percent) / 100;
         let cancels = owns.iter().map(share).sum();
         self.on_threads("cancel", owns, cancels, |_, own, done| {
+            let mut cancelled = 0;
             for (step, &timer) in own.timers[..share(own)].iter().enumerate() {
-                self.cancel_one(ledger, timer);
+                cancelled += self.cancel_one(ledger, timer);
                 tell(done, step);
             }
+            ledger.count(Outcome::Cancelled, cancelled);
         })
     }
 
@@ -212,7 +219,7 @@ impl Phases<'_> {
     }
 
     /// Arms `timers` for one instant, from all threads; their payloads carry `mark`.
-    pub(crate) fn burst(&self, ledger: &Ledger, threads: usize, timers: usize, mark: u32) {
+    pub(crate) fn arm_burst(&self, ledger: &Ledger, threads: usize, timers: usize, mark: u32) -> Cost {
         // Time to arm them all, on a slow machine too.
         let due = Instant::now() + Duration::from_millis(300) + Duration::from_nanos(timers as u64 * 300);
         let part = |thread: usize| timers * thread / threads..timers * (thread + 1) / threads;
@@ -222,8 +229,7 @@ impl Phases<'_> {
                 self.service.schedule_at(due, line as u32 | mark).expect("the service runs");
                 tell(done, step);
             }
-        });
-        self.wait_for_fires(ledger, timers as u64);
+        })
     }
 }
 

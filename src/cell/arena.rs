@@ -158,13 +158,15 @@ impl<T: Send + 'static> Arena<T> {
         unsafe { &*cell }
     }
 
-    /// Asks for the cell's cache line, to write.
+    /// Asks for the cell's cache lines, to write: one, or two where it straddles them.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
         if let Some(slot) = self.directory.get((cell / PAGE_CELLS) as usize) {
             // Ordering: Relaxed. Only an address to prefetch: nothing is read.
             let cells = slot.0.load(Ordering::Relaxed);
-            prefetch_to_write(cells.wrapping_add((cell % PAGE_CELLS) as usize));
+            let cell = cells.wrapping_add((cell % PAGE_CELLS) as usize);
+            prefetch_to_write(cell);
+            prefetch_to_write(cell.wrapping_add(1).wrapping_byte_sub(1));
         }
     }
 

@@ -3,6 +3,7 @@
 //! A thread that frees what it arms never leaves its own pair. Where one thread arms and another fires, one exchange moves
 //! [`CELLS`] indices. Two magazines, not one, so that a thread on the edge does not exchange at every call.
 
+use crate::mem::prefetch_to_write;
 use crate::sync::{Fault, Queue, broken};
 
 /// Indices in a magazine.
@@ -21,6 +22,12 @@ pub(super) struct Magazine {
 impl Magazine {
     pub(super) fn empty() -> Box<Self> {
         Box::new(Self { len: 0, cells: [0; CELLS] })
+    }
+
+    /// Asks for all its cache lines: one that comes from the depot was last touched long ago, maybe by another core.
+    fn prefetch(&self) {
+        let start = (&raw const *self).cast::<u8>();
+        (0..size_of::<Self>()).step_by(64).for_each(|offset| prefetch_to_write(start.wrapping_add(offset)));
     }
 
     #[inline]
@@ -99,6 +106,7 @@ impl Magazines {
     #[cold]
     pub(crate) fn refill(&mut self, depot: &Depot) -> bool {
         let Some(full) = depot.pop_full() else { return false };
+        full.prefetch();
         depot.empty.push(std::mem::replace(&mut self.loaded, full));
         true
     }
@@ -123,7 +131,9 @@ impl Magazines {
             std::mem::swap(&mut self.loaded, &mut self.previous);
             return;
         }
-        let loaded = std::mem::replace(&mut self.loaded, depot.pop_empty());
+        let empty = depot.pop_empty();
+        empty.prefetch();
+        let loaded = std::mem::replace(&mut self.loaded, empty);
         let full = std::mem::replace(&mut self.previous, loaded);
         if broken(Fault::MagazineKept) {
             *self.previous = Magazine { len: full.len, cells: full.cells };

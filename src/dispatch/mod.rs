@@ -4,9 +4,11 @@
 //! On a rayon pool a batch is split by `rayon::join` down to leaves of [`LEAF`] entries, so that idle workers steal; and a leaf offers
 //! itself to idle workers too ([`Help`]), so that a slow task delays nobody as long as one worker is idle. Inline, the shard's own thread does it all.
 //!
-//! Limit: nothing bounds how many batches wait in the pool. A pool whose workers are all blocked delays what is due until one is free.
+//! At most [`WAITING_MAX`] batches of a shard wait in the pool; while they do, what else is due stays in the shard's wheel, where it costs no further memory
+//! and can be cancelled. A pool whose workers are all blocked delays what is due until one is free.
 
 use crate::entry::Entry;
+use crate::sync::{AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 use rayon::ThreadPool;
 use std::fmt;
@@ -18,8 +20,11 @@ pub(crate) const LEAF: usize = 64;
 /// Entries of one job: some 20 us of empty tasks, so that the cost of a job does not count and a burst spreads over the pool.
 pub(crate) const BATCH: usize = 1024;
 
-/// Buffers kept for the next batches. More are in use only in a burst.
-const BUFFERS_KEPT: usize = 16;
+/// Batches that may wait for a worker: some milliseconds of work for two. Jobs that have begun do not count, however long they take.
+const WAITING_MAX: usize = 64;
+
+/// Buffers kept for the next batches: in a burst the same ones go round, warm.
+const BUFFERS_KEPT: usize = WAITING_MAX;
 
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;
@@ -73,17 +78,25 @@ impl fmt::Debug for Dispatch {
 pub(crate) struct Dispatcher {
     pool: Option<Arc<ThreadPool>>,
     buffers: Arc<ArrayQueue<Batch>>,
+    /// Batches that were submitted and have not begun.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Dispatcher {
     /// On a pool, or inline.
     pub(crate) fn new(pool: Option<Arc<ThreadPool>>) -> Self {
-        Self { pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)) }
+        Self { pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::new(AtomicUsize::new(0)) }
     }
 
     /// An empty batch.
     pub(crate) fn batch(&self) -> Batch {
         self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(BATCH))
+    }
+
+    /// How many entries may be submitted now.
+    pub(crate) fn room(&self) -> usize {
+        // Ordering: Relaxed. A hint: the shard alone adds, so a stale count is too high at worst.
+        WAITING_MAX.saturating_sub(self.waiting.load(Ordering::Relaxed)) * BATCH
     }
 
     /// Has the entries fired, and leaves the batch empty. Inline that is done when it returns.
@@ -97,8 +110,12 @@ impl Dispatcher {
             }
             Some(pool) => {
                 let mut job = std::mem::replace(batch, self.batch());
-                let (fire, buffers) = (fire.clone(), self.buffers.clone());
+                let (fire, buffers, waiting) = (fire.clone(), self.buffers.clone(), self.waiting.clone());
+                // Ordering: Relaxed, as below. A count for `room`; the batch itself is handed over by rayon.
+                waiting.fetch_add(1, Ordering::Relaxed);
                 pool.spawn(move || {
+                    // Ordering: Relaxed.
+                    waiting.fetch_sub(1, Ordering::Relaxed);
                     fire.begin();
                     split(&*fire, &job);
                     fire.end();

@@ -313,7 +313,10 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         let now = || self.inner.tick.floor(self.inner.clock.now_ns());
         shards.iter_mut().fold(false, |busy, shard| {
             let turn = shard.turn(now);
-            busy || turn.drained > 0 || turn.dispatched > 0
+            if turn.held {
+                pause();
+            }
+            busy || turn.drained > 0 || turn.dispatched > 0 || turn.more
         })
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Turn {
     pub(crate) dispatched: usize,
     /// More is due already.
     pub(crate) more: bool,
+    /// More is due, but the dispatcher has no room: the workers have to catch up first.
+    pub(crate) held: bool,
 }
 
 impl Shard {
@@ -55,8 +57,8 @@ impl Shard {
         // The clock after the drain: what is drained may be due at once.
         let now = now();
         let (batch, dispatcher, fire) = (&mut self.batch, &self.dispatcher, &self.fire);
-        let mut dispatched = 0;
-        let more = self.wheel.advance(now, TURN_MAX, |entries| {
+        let (mut dispatched, room) = (0, dispatcher.room());
+        let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
             batch.extend_from_slice(entries);
             if batch.len() > BATCH - 64 {
@@ -72,7 +74,7 @@ impl Shard {
         }
         self.counters.set(Count::Cascaded, self.wheel.cascaded());
         self.counters.set(Count::Compactions, self.wheel.compactions());
-        Turn { drained, dispatched, more }
+        Turn { drained, dispatched, more, held: more && room <= dispatched }
     }
 
     /// The next tick at which a turn has something to do, apart from what comes through the lanes.

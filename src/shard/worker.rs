@@ -20,6 +20,9 @@ const LINGER_NAP_NS: u64 = 1_000_000;
 /// A shard lingers for so long after the last message.
 const LINGER_NS: u64 = 2_000_000_000;
 
+/// How long the shard leaves workers alone that have enough to do. Less than they need for what waits.
+const HELD_NAP: Duration = Duration::from_micros(250);
+
 /// The arena is looked at so long after the first activity that followed its last upkeep.
 const UPKEEP_AFTER_NS: u64 = 250_000_000;
 
@@ -48,6 +51,11 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
             now_ns = house.clock().now_ns();
             tick.floor(now_ns)
         });
+        if turn.held {
+            park(Some(HELD_NAP));
+            house.counters().add(Count::Wakeups, 1);
+            continue;
+        }
         if turn.more {
             continue;
         }
