@@ -233,6 +233,13 @@ pub struct Shard {
 /// What a thread has of a service.
 pub struct Local(local::Local);
 
+impl Local {
+    /// Gives its free cells back, as when its thread ends.
+    pub fn give_back(&mut self) {
+        self.0.give_back();
+    }
+}
+
 impl<T: Send + 'static> Cells<T> {
     /// A service with one shard.
     pub fn new() -> (Self, Shard) {
@@ -265,6 +272,11 @@ impl<T: Send + 'static> Cells<T> {
         let mut claimed = None;
         self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload));
         claimed
+    }
+
+    /// A step of upkeep of the arena.
+    pub fn maintain(&self, now_ns: u64) {
+        self.0.maintain(now_ns);
     }
 
     /// X1, X2.

@@ -268,12 +268,12 @@ mod imp {
         loom::thread::yield_now();
     }
 
-    /// Runs `drop_it` at once: a model that still looks would be told so by loom's cells.
+    /// Never runs `drop_it`: a model that breaks the rule of look-ups shall fail, not read freed memory.
     ///
     /// # Safety
     /// As in the real one.
     pub(crate) unsafe fn retire(_: &Guard, drop_it: impl FnOnce() + Send + 'static) {
-        drop_it();
+        std::mem::forget(drop_it);
     }
 
     pub(crate) fn light_fence() {
@@ -358,6 +358,8 @@ pub enum Fault {
     FreshNotAtomic,
     /// A page is retired without noting its generation.
     RetireForgetsGeneration,
+    /// A cell is looked up without a pin though no cell of its page is at hand.
+    LookUpUnguarded,
     /// `schedule` does not look at `stopped` again after it armed the cell.
     StopNotSeenAfterArm,
     /// `stop` does not wait for the turn that a manual clock runs.

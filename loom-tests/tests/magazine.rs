@@ -4,7 +4,7 @@
 use loom::thread;
 use std::collections::HashSet;
 use std::sync::Arc;
-use wheelwork::loom_door::{Arena, Fault, Magazines};
+use wheelwork::loom_door::{Arena, Cells, Fault, Magazines};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 /// All cells that there can be.
@@ -126,6 +126,45 @@ fn retire() {
         count += 1;
     }
     assert_eq!(count, CELLS, "a cell is lost");
+}
+
+/// One thread looks up cells without a pin where its own magazine guards their page, while another gathers and retires what it can.
+fn look_up() {
+    const LOOK_NS: u64 = 250_000_000;
+    let (cells, _shard) = Cells::new();
+    let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(_shard));
+    let mut first = Held::new(cells.local());
+    let mut own = Held::new(cells.local());
+    // The first page's cells end in the depot. Of the second page this thread has a free cell at hand, and the other cell is armed.
+    let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1u64).expect("it runs"));
+    let [freed, armed] = [0, 1].map(|_| cells.schedule(&mut own, 9, 2u64).expect("it runs"));
+    for id in stale {
+        assert_eq!(cells.take(&mut first, id), Some(1));
+    }
+    first.give_back();
+    assert_eq!(cells.take(&mut own, freed), Some(2));
+    let others = cells.clone();
+    let other = thread::spawn(move || {
+        let mut local = Held::new(others.local());
+        let taken = others.take(&mut local, armed).is_some();
+        local.give_back();
+        (0..3).for_each(|look| others.maintain(look * LOOK_NS));
+        taken
+    });
+    // Its page is guarded; the first page may be gone, or made anew.
+    let taken = cells.take(&mut own, armed).is_some();
+    assert_eq!(cells.take(&mut own, stale[0]), None, "it is stale");
+    assert_ne!(other.join().unwrap(), taken, "one of the two takes it");
+}
+
+#[test]
+fn a_look_up_without_a_pin_is_of_a_page_that_stays() {
+    explore(Some(3), look_up);
+}
+
+#[test]
+fn broken_look_up() {
+    must_fail(Fault::LookUpUnguarded, "is_null", Some(3), look_up);
 }
 
 #[test]

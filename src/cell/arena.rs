@@ -33,8 +33,11 @@ const LOOK_EVERY_NS: u64 = 250_000_000;
 /// Magazines gathered in one step: about 10 us of work.
 const STEP_MAGAZINES: usize = 64;
 
-/// Free cells that are never worth gathering.
+/// Fewer free cells than this are not worth gathering.
+#[cfg(not(loom))]
 const SURPLUS_MIN_CELLS: usize = 4 * PAGE_CELLS as usize;
+#[cfg(loom)]
+const SURPLUS_MIN_CELLS: usize = PAGE_CELLS as usize;
 
 /// A directory entry. Zero: no page.
 #[repr(transparent)]

@@ -162,7 +162,8 @@ impl<T: Send + 'static> Cells<T> {
         if id.service != self.core.tag {
             return None;
         }
-        if local.magazines.peek().is_some_and(|held| Arena::<T>::same_page(held, id.cell)) {
+        let guarded = |held| Arena::<T>::same_page(held, id.cell) || broken(Fault::LookUpUnguarded);
+        if local.magazines.peek().is_some_and(guarded) {
             // SAFETY: the magazine holds an index of that page, and keeps it until `f` is done: the page stays (T1). This is the usual case for
             // timers that are cancelled soon, and saves the pin.
             return f(unsafe { self.arena.held(id.cell) });
@@ -221,7 +222,7 @@ impl<T: Send + 'static> Cells<T> {
         });
     }
 
-    pub(super) fn maintain(&self, now_ns: u64) -> Maintenance {
+    pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
         self.arena.maintain(now_ns)
     }
 }

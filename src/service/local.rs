@@ -55,9 +55,16 @@ impl Local {
     }
 }
 
+impl Local {
+    /// Gives the free cells back to the depot.
+    pub(crate) fn give_back(&mut self) {
+        self.magazines.give_back(self.core.depot());
+    }
+}
+
 impl Drop for Local {
     fn drop(&mut self) {
-        self.magazines.give_back(self.core.depot());
+        self.give_back();
     }
 }
 
