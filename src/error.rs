@@ -79,6 +79,8 @@ pub enum StartError {
     Tick(std::time::Duration),
     /// The number of shards is zero or above 4,096.
     Shards(usize),
+    /// The name has a NUL character in it, which no thread's name can have.
+    Name(String),
     /// A pool without threads, or one that could not be built.
     Pool(String),
     /// The system did not give us a thread for a shard.
@@ -90,6 +92,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Tick(tick) => write!(f, "a tick of {tick:?} is not between 1us and 24h"),
             Self::Shards(shards) => write!(f, "{shards} shards are not between 1 and 4096"),
+            Self::Name(name) => write!(f, "no thread can be named {name:?}: it has a NUL character in it"),
             Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
             Self::Thread(why) => write!(f, "no thread for a shard: {why}"),
         }

@@ -185,7 +185,7 @@ impl Arena {
 
     /// Magazines for the calling thread.
     pub fn magazines(&self) -> Magazines {
-        Magazines(cell::Magazines::new())
+        Magazines(cell::Magazines::new(&self.depot))
     }
 
     /// A free cell for the caller to hold.
@@ -211,7 +211,7 @@ impl Arena {
     }
 
     /// Gives all free cells back, as a thread does that ends.
-    pub fn give_back(&self, magazines: &mut Magazines) {
+    pub fn give_back(&self, magazines: Magazines) {
         magazines.0.give_back(&self.depot);
     }
 
@@ -232,13 +232,6 @@ pub struct Shard {
 
 /// What a thread has of a service.
 pub struct Local(local::Local);
-
-impl Local {
-    /// Gives its free cells back, as when its thread ends.
-    pub fn give_back(&mut self) {
-        self.0.give_back();
-    }
-}
 
 impl<T: Send + 'static> Cells<T> {
     /// A service with one shard.
@@ -318,5 +311,5 @@ impl Shard {
 /// Fires an entry as a job in a pool does (F1 to F3).
 pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
     let fire: Arc<dyn Fire> = handle.inner.clone();
-    Dispatcher::new(None).submit(&fire, &mut vec![entry.0]);
+    Dispatcher::new(None, usize::MAX).submit(&fire, &mut vec![entry.0]);
 }

@@ -76,8 +76,12 @@ mod imp {
     /// The rare side of the pair: a system call of some microseconds.
     pub(crate) fn heavy_fence() {
         full_fence();
-        if membarrier::is_registered() {
-            membarrier::run();
+        if membarrier::is_registered() && !membarrier::run() {
+            // The kernel has changed its mind (a new seccomp filter, say). From now on both sides are full fences; and whoever has just passed a light one
+            // that was none: long enough for it to go on to its look, or to be switched out, which is a full fence too.
+            membarrier::give_up();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            full_fence();
         }
     }
 
@@ -106,8 +110,13 @@ mod imp {
 
         #[inline(always)]
         pub(super) fn is_registered() -> bool {
-            // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that.
+            // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that, but for `give_up`.
             REGISTERED.load(Ordering::Relaxed)
+        }
+
+        pub(super) fn give_up() {
+            // Ordering: Relaxed. Whoever does not see it yet is given time: see `heavy_fence`.
+            REGISTERED.store(false, Ordering::Relaxed);
         }
 
         pub(super) fn register() {
@@ -116,8 +125,9 @@ mod imp {
             ONCE.call_once(|| REGISTERED.store(call(REGISTER_PRIVATE_EXPEDITED), Ordering::Relaxed));
         }
 
-        pub(super) fn run() {
-            assert!(call(PRIVATE_EXPEDITED), "membarrier does not fail once it is registered");
+        /// Whether it worked.
+        pub(super) fn run() -> bool {
+            call(PRIVATE_EXPEDITED)
         }
 
         fn call(command: libc::c_int) -> bool {
@@ -134,7 +144,11 @@ mod imp {
 
         pub(super) fn register() {}
 
-        pub(super) fn run() {}
+        pub(super) fn give_up() {}
+
+        pub(super) fn run() -> bool {
+            true
+        }
     }
 
     /// Whether a step is broken on purpose. Never, outside loom.

@@ -251,6 +251,75 @@ fn the_service_may_be_dropped_inside_an_advance() {
     assert_eq!((clock.elapsed(), clock.advance_to_next()), (HOUR, None));
 }
 
+/// A worker that waits for the other half of a batch runs other jobs of its pool meanwhile; the one that stops the service must not wait for that batch.
+#[test]
+fn the_service_may_be_dropped_by_another_job_of_a_shared_pool() {
+    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    let (clock, (dropped, is_dropped)) = (ManualClock::new(), mpsc::channel());
+    let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::Pool(pool.clone())).start().unwrap();
+    // One worker is kept busy, so that the other one begins with the batch; then it comes free and takes the second task.
+    let ((busy, is_busy), (free, is_free)) = (mpsc::channel(), mpsc::channel());
+    pool.spawn(move || {
+        busy.send(()).unwrap();
+        is_free.recv_timeout(HANGS).unwrap();
+    });
+    is_busy.recv_timeout(HANGS).unwrap();
+    let ((begun, has_begun), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
+    let first = move || {
+        free.send(()).unwrap();
+        has_begun.recv_timeout(HANGS).expect("nobody helps with the batch");
+        ended.send(()).unwrap();
+    };
+    let second = move || {
+        begun.send(()).unwrap();
+        is_dropped.recv_timeout(HANGS).expect("the drop of the service waits for this task");
+    };
+    service.schedule(MS, first).unwrap();
+    service.schedule(MS, second).unwrap();
+    clock.advance(MS);
+    has_ended.recv_timeout(HANGS).unwrap();
+    // Now it waits for the second task, and takes what comes.
+    pool.spawn(move || {
+        drop(service);
+        dropped.send(()).unwrap();
+    });
+    // Both workers come free.
+    let (send, receive) = mpsc::channel();
+    pool.spawn_broadcast(move |_| send.send(()).unwrap());
+    (0..2).for_each(|_| receive.recv_timeout(HANGS).expect("a worker hangs"));
+}
+
+/// The one worker of the pool moves the clock: what falls due waits until it is done, however much it is.
+#[test]
+fn the_clock_may_be_moved_by_the_only_worker() {
+    const TIMERS: usize = 100;
+    let (clock, ran) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::RayonThreads(1)).start().unwrap();
+    let (send, receive) = mpsc::channel();
+    for timer in 0..TIMERS {
+        let (ran, send) = (ran.clone(), send.clone());
+        let task = move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+            send.send(()).unwrap();
+        };
+        service.schedule(MS * (timer as u32 + 2), task).unwrap();
+    }
+    let (begun, has_begun) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let time = clock.clone();
+    let task = move || {
+        begun.send(()).unwrap();
+        released.recv().unwrap();
+        time.advance(HOUR);
+    };
+    service.schedule(MS, task).unwrap();
+    clock.advance(MS);
+    has_begun.recv().unwrap();
+    release.send(()).unwrap();
+    (0..TIMERS).for_each(|_| receive.recv_timeout(HANGS).expect("the worker waits for itself"));
+    assert_eq!(ran.load(Ordering::Relaxed), TIMERS);
+}
+
 #[test]
 fn a_service_outlives_its_clock_handle_and_a_clock_its_services() {
     let (clock, service, _) = manual();
@@ -271,6 +340,8 @@ fn the_builder_refuses_what_cannot_work() {
     for shards in [0, 4097, 5000, usize::MAX] {
         assert!(matches!(start(TimerService::builder().shards(shards)), StartError::Shards(refused) if refused == shards));
     }
+    let error = start(TimerService::builder().name("a\0b"));
+    assert!(matches!(&error, StartError::Name(name) if name == "a\0b"), "{error}");
     let error = start(TimerService::builder().dispatch(Dispatch::RayonThreads(0)));
     assert!(matches!(error, StartError::Pool(_)), "{error}");
 }

@@ -72,6 +72,14 @@ impl<T> Held<T> {
     pub fn new(value: T) -> Self {
         Self(ManuallyDrop::new(value))
     }
+
+    /// Gives the value out.
+    pub fn into_inner(mut self) -> T {
+        // SAFETY: `self` is forgotten, so it is not dropped.
+        let value = unsafe { ManuallyDrop::take(&mut self.0) };
+        std::mem::forget(self);
+        value
+    }
 }
 
 impl<T: Clone> Clone for Held<T> {

@@ -45,13 +45,13 @@ fn two_threads(warm: usize, each: fn(&Arena, &mut Magazines, &Holders)) {
     let run = move |arena: &Arena, holders: &Holders| {
         let mut magazines = Held::new(arena.magazines());
         each(arena, &mut magazines, holders);
-        arena.give_back(&mut magazines);
+        arena.give_back(magazines.into_inner());
     };
     let other = thread::spawn(move || run(&other_arena, &other_holders));
     run(&arena, &holders);
     other.join().unwrap();
     before.into_iter().for_each(|cell| put(&arena, &mut magazines, &holders, cell));
-    arena.give_back(&mut magazines);
+    arena.give_back(magazines.into_inner());
     all_there(&arena, &holders);
 }
 
@@ -97,7 +97,7 @@ fn retire() {
         assert!(used.insert((cell, generation)));
         arena.put(&mut magazines, cell);
     }
-    arena.give_back(&mut magazines);
+    arena.give_back(magazines.into_inner());
     arena.maintain(0);
     arena.maintain(LOOK_NS);
     let other_arena = arena.clone();
@@ -112,12 +112,13 @@ fn retire() {
             other_arena.put(&mut magazines, cell);
             (cell, generation)
         });
-        other_arena.give_back(&mut magazines);
+        other_arena.give_back(magazines.into_inner());
         used
     });
     arena.maintain(2 * LOOK_NS);
     let other_used = other.join().unwrap();
     assert!(other_used.is_none_or(|timer| used.insert(timer)), "an id came twice");
+    let mut magazines = Held::new(arena.magazines());
     let mut count = 0;
     while let Some(cell) = arena.take(&mut magazines) {
         // SAFETY: we hold the cell.
@@ -141,13 +142,13 @@ fn look_up() {
     for id in stale {
         assert_eq!(cells.take(&mut first, id), Some(1));
     }
-    first.give_back();
+    drop(first);
     assert_eq!(cells.take(&mut own, freed), Some(2));
     let others = cells.clone();
     let other = thread::spawn(move || {
         let mut local = Held::new(others.local());
         let taken = others.take(&mut local, armed).is_some();
-        local.give_back();
+        drop(local);
         (0..3).for_each(|look| others.maintain(look * LOOK_NS));
         taken
     });

@@ -30,6 +30,9 @@ const _: () = assert!(PAGE_CELLS.is_multiple_of(RUN));
 /// Between two looks at the depot, when nothing is being gathered.
 const LOOK_EVERY_NS: u64 = 250_000_000;
 
+/// After a gathering that freed little the next look is later, twice as late each time: but no later than that.
+const LOOK_EVERY_NS_MAX: u64 = 4_000_000_000;
+
 /// Magazines gathered in one step: about 10 us of work.
 const STEP_MAGAZINES: usize = 64;
 
@@ -95,7 +98,18 @@ struct Gather {
     magazines_left: usize,
     /// Magazines that the depot had at the last look.
     surplus: usize,
+    /// Pages that this gathering has retired, and those that its magazines would have made.
+    retired: usize,
+    wanted: usize,
     look_at_ns: u64,
+    /// From the end of a gathering to the next look.
+    rest_ns: u64,
+}
+
+impl Gather {
+    const fn new() -> Self {
+        Self { by_page: Vec::new(), magazines_left: 0, surplus: 0, retired: 0, wanted: 0, look_at_ns: 0, rest_ns: LOOK_EVERY_NS }
+    }
 }
 
 /// When the arena wants its next `maintain`.
@@ -121,7 +135,7 @@ impl<T: Send + 'static> Arena<T> {
             depot,
             collector,
             gathering: AtomicBool::new(false),
-            gather: UnsafeCell::new(Gather { by_page: Vec::new(), magazines_left: 0, surplus: 0, look_at_ns: 0 }),
+            gather: UnsafeCell::new(Gather::new()),
         }
     }
 
@@ -272,7 +286,7 @@ impl<T: Send + 'static> Arena<T> {
     /// Gives pages back that have been empty for a while, a little at a time. Returns when to call again.
     ///
     /// Two looks in a row that find more than half of all cells in the depot start a gathering of what both have seen: cells that nobody
-    /// needed in between. Costs some 10 us a step.
+    /// needed in between. When it is over there is nothing to do until somebody frees cells again. Costs some 10 us a step.
     pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
         // Ordering: Acquire. Pairs with the Release below: one gathers after the other. If somebody does, that is enough.
         if self.gathering.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -281,7 +295,7 @@ impl<T: Send + 'static> Arena<T> {
         let next = self.gather.with_mut(|gather| {
             // SAFETY: we hold `gathering`, which guards it.
             let gather = unsafe { &mut *gather };
-            if gather.magazines_left > 0 { self.gather_step(gather) } else { self.look(gather, now_ns) }
+            if gather.magazines_left > 0 { self.gather_step(gather, now_ns) } else { self.look(gather, now_ns) }
         });
         // Ordering: Release. Pairs with the Acquire above.
         self.gathering.store(false, Ordering::Release);
@@ -299,6 +313,7 @@ impl<T: Send + 'static> Arena<T> {
         let surplus = if full * CELLS >= SURPLUS_MIN_CELLS && full * CELLS > cells / 2 { full } else { 0 };
         let unused = surplus.min(std::mem::replace(&mut gather.surplus, surplus));
         gather.magazines_left = unused;
+        (gather.retired, gather.wanted) = (0, unused * CELLS / PAGE_CELLS as usize);
         match (unused, surplus) {
             (0, 0) => Maintenance::Done,
             (0, _) => Maintenance::At(gather.look_at_ns),
@@ -306,7 +321,7 @@ impl<T: Send + 'static> Arena<T> {
         }
     }
 
-    fn gather_step(&self, gather: &mut Gather) -> Maintenance {
+    fn gather_step(&self, gather: &mut Gather, now_ns: u64) -> Maintenance {
         let epoch = self.collector.register();
         for _ in 0..STEP_MAGAZINES.min(gather.magazines_left) {
             gather.magazines_left -= 1;
@@ -314,6 +329,7 @@ impl<T: Send + 'static> Arena<T> {
                 gather.magazines_left = 0;
                 break;
             };
+            self.depot.drop_empty();
             while let Some(cell) = magazine.pop() {
                 let number = cell / PAGE_CELLS;
                 if gather.by_page.len() <= number as usize {
@@ -323,6 +339,7 @@ impl<T: Send + 'static> Arena<T> {
                 cells.push(cell);
                 if cells.len() == PAGE_CELLS as usize {
                     *cells = Vec::new();
+                    gather.retired += 1;
                     self.retire_page(number, &epoch.pin());
                 }
             }
@@ -335,12 +352,14 @@ impl<T: Send + 'static> Arena<T> {
         while rest.peek().is_some() {
             let mut magazine = Magazine::empty();
             rest.by_ref().take(CELLS).for_each(|cell| magazine.push(cell).expect("as many as fit"));
-            self.depot.push_full(magazine);
+            self.depot.take_in(magazine);
         }
-        gather.surplus = 0;
         // Let the collector come round: it frees what was retired two epochs ago.
         (0..4).for_each(|_| epoch.pin().flush());
-        Maintenance::At(gather.look_at_ns)
+        gather.surplus = 0;
+        gather.rest_ns = if gather.retired > gather.wanted / 4 { LOOK_EVERY_NS } else { (2 * gather.rest_ns).min(LOOK_EVERY_NS_MAX) };
+        gather.look_at_ns = now_ns + gather.rest_ns;
+        Maintenance::Done
     }
 
     /// T2, T3. The caller has all indices of the page in hand.

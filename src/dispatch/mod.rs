@@ -8,9 +8,10 @@
 //! and can be cancelled. A pool whose workers are all blocked delays what is due until one is free.
 
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, per_thread};
 use crossbeam_queue::ArrayQueue;
 use rayon::ThreadPool;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,10 +22,28 @@ pub(crate) const LEAF: usize = 64;
 pub(crate) const BATCH: usize = 1024;
 
 /// Batches that may wait for a worker: some milliseconds of work for two. Jobs that have begun do not count, however long they take.
-const WAITING_MAX: usize = 64;
+pub(crate) const WAITING_MAX: usize = 64;
 
 /// Buffers kept for the next batches: in a burst the same ones go round, warm.
 const BUFFERS_KEPT: usize = WAITING_MAX;
+
+per_thread! {
+    /// How many jobs this thread is inside of.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling thread is inside a job of some dispatcher: it runs a handler, or waits there for the other half of a batch and does something
+/// else meanwhile, as rayon's workers do. Whoever waits for jobs to end must not wait for these.
+pub(crate) fn inside_job() -> bool {
+    DEPTH.with(Cell::get) > 0
+}
+
+/// Runs a part of a job, which does not unwind.
+fn inside(part: impl FnOnce()) {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    part();
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+}
 
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;
@@ -80,12 +99,14 @@ pub(crate) struct Dispatcher {
     buffers: Arc<ArrayQueue<Batch>>,
     /// Batches that were submitted and have not begun.
     waiting: Arc<AtomicUsize>,
+    /// So many of them may.
+    waiting_max: usize,
 }
 
 impl Dispatcher {
-    /// On a pool, or inline.
-    pub(crate) fn new(pool: Option<Arc<ThreadPool>>) -> Self {
-        Self { pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::new(AtomicUsize::new(0)) }
+    /// On a pool in which so many batches may wait, or inline.
+    pub(crate) fn new(pool: Option<Arc<ThreadPool>>, waiting_max: usize) -> Self {
+        Self { pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::new(AtomicUsize::new(0)), waiting_max }
     }
 
     /// An empty batch.
@@ -96,7 +117,7 @@ impl Dispatcher {
     /// How many entries may be submitted now.
     pub(crate) fn room(&self) -> usize {
         // Ordering: Relaxed. A hint: the shard alone adds, so a stale count is too high at worst.
-        WAITING_MAX.saturating_sub(self.waiting.load(Ordering::Relaxed)) * BATCH
+        self.waiting_max.saturating_sub(self.waiting.load(Ordering::Relaxed)).saturating_mul(BATCH)
     }
 
     /// Has the entries fired, and leaves the batch empty. Inline that is done when it returns.
@@ -104,7 +125,7 @@ impl Dispatcher {
         match &self.pool {
             None => {
                 fire.begin();
-                batch.chunks(LEAF).for_each(|leaf| fire.fire(leaf, &Alone));
+                inside(|| batch.chunks(LEAF).for_each(|leaf| fire.fire(leaf, &Alone)));
                 fire.end();
                 batch.clear();
             }
@@ -117,7 +138,7 @@ impl Dispatcher {
                     // Ordering: Relaxed.
                     waiting.fetch_sub(1, Ordering::Relaxed);
                     fire.begin();
-                    split(&*fire, &job);
+                    inside(|| split(&*fire, &job));
                     fire.end();
                     job.clear();
                     // A full queue: the buffer goes back to the allocator.
@@ -135,7 +156,7 @@ fn split(fire: &dyn Fire, entries: &[Entry]) {
     }
     let middle = (entries.len() / 2).next_multiple_of(LEAF);
     let (left, right) = entries.split_at(middle);
-    rayon::join(|| split(fire, left), || split(fire, right));
+    rayon::join(|| split(fire, left), || inside(|| split(fire, right)));
 }
 
 /// No help: the thread does it all.
@@ -153,10 +174,11 @@ struct Idle;
 impl Help for Idle {
     fn share(&self, work: &(dyn Fn() + Sync), more: &(dyn Fn() -> bool + Sync)) {
         // The second half is worth something only if it is stolen: on this thread it comes when nothing is left. A thief offers it again.
-        rayon::join(work, || {
+        let help = || {
             if more() {
                 self.share(work, more);
             }
-        });
+        };
+        rayon::join(work, || inside(help));
     }
 }

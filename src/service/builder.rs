@@ -5,7 +5,7 @@ use super::fire::Batch;
 use super::inner::{Handler, Inner, ShardHouse};
 use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
-use crate::dispatch::{Dispatch, Dispatcher, Fire};
+use crate::dispatch::{Dispatch, Dispatcher, Fire, WAITING_MAX};
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::{Counters, worker};
@@ -116,7 +116,7 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
-    /// The beginning of the names of the service's threads; `wheelwork` unless set.
+    /// The beginning of the names of the service's threads, without a NUL; `wheelwork` unless set.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Builder<T> {
     /// Starts the service: its shard threads and its pool.
     ///
     /// # Errors
-    /// A tick or a number of shards out of range, a pool without threads, or a thread that the system did not give.
+    /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads, or a thread that the system did not give.
     pub fn start(self) -> Result<TimerService<T>, StartError> {
         if !(TICK_MIN..=TICK_MAX).contains(&self.tick) {
             return Err(StartError::Tick(self.tick));
@@ -157,6 +157,9 @@ impl<T: Send + 'static> Builder<T> {
         let shards = self.shards.unwrap_or_else(default_shards);
         if !(1..=SHARDS_MAX).contains(&shards) {
             return Err(StartError::Shards(shards));
+        }
+        if self.name.contains('\0') {
+            return Err(StartError::Name(self.name));
         }
         prepare_fences();
         let tick = TickLength::new(crate::time::nanos(self.tick));
@@ -177,9 +180,11 @@ impl<T: Send + 'static> Builder<T> {
             panics: AtomicU64::new(0),
             unpinned: AtomicUsize::new(0),
         });
+        // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
+        let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
         let shards = drains.into_iter().zip(&inner.counters).map(|(drain, counters): (_, &Arc<Counters>)| {
             let fire: Arc<dyn Fire> = inner.clone();
-            Shard::new(drain, now, Dispatcher::new(pool.clone()), fire, counters.clone())
+            Shard::new(drain, now, Dispatcher::new(pool.clone(), waiting_max), fire, counters.clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };

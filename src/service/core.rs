@@ -53,11 +53,6 @@ impl Core {
         (core, drains)
     }
 
-    #[inline]
-    pub(super) fn tag(&self) -> NonZeroU32 {
-        self.tag
-    }
-
     pub(crate) fn shards(&self) -> usize {
         self.doors.len()
     }

@@ -6,21 +6,10 @@
 use super::inner::Inner;
 use crate::dispatch::{Fire, Help};
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Fault, Ordering, broken, ordering, per_thread};
-use std::cell::Cell;
+use crate::sync::{AtomicUsize, Fault, Ordering, broken, ordering};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-per_thread! {
-    /// How many handlers this thread is inside of.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Whether the calling thread runs a handler of some service.
-pub(super) fn inside_handler() -> bool {
-    DEPTH.with(Cell::get) > 0
-}
 
 /// Claimed payloads, to be taken once each by whichever thread comes.
 struct Leaf<T> {
@@ -97,7 +86,6 @@ fn discard(value: impl Sized) -> bool {
 impl<T: Send + 'static> Inner<T> {
     /// Runs the handler until the leaf is empty, whatever panics.
     fn handle(&self, leaf: &Leaf<T>) {
-        DEPTH.with(|depth| depth.set(depth.get() + 1));
         loop {
             let left = leaf.left();
             if left == 0 {
@@ -117,7 +105,6 @@ impl<T: Send + 'static> Inner<T> {
                 }
             }
         }
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 

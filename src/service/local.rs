@@ -13,6 +13,7 @@ use crate::lane::Sender;
 use crate::sync::LocalHandle;
 use crate::time::Anchor;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) struct Local {
     /// The shard to which this thread's timers go.
     pub(super) home: usize,
     pub(super) anchor: Anchor,
-    pub(super) magazines: Magazines,
+    /// There until the local is dropped.
+    pub(super) magazines: ManuallyDrop<Magazines>,
     pub(super) epoch: LocalHandle,
     /// Lanes to the shards, made on first use.
     lanes: Box<[Option<Sender<Entry>>]>,
@@ -33,7 +35,7 @@ impl Local {
         Self {
             home: core.next_home(),
             anchor: Anchor::default(),
-            magazines: Magazines::new(),
+            magazines: ManuallyDrop::new(Magazines::new(core.depot())),
             epoch: core.collector().register(),
             lanes: (0..core.shards()).map(|_| None).collect(),
             core: core.clone(),
@@ -55,32 +57,29 @@ impl Local {
     }
 }
 
-impl Local {
-    /// Gives the free cells back to the depot.
-    pub(crate) fn give_back(&mut self) {
-        self.magazines.give_back(self.core.depot());
+impl Drop for Local {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, and not used after.
+        let magazines = unsafe { ManuallyDrop::take(&mut self.magazines) };
+        magazines.give_back(self.core.depot());
     }
 }
 
-impl Drop for Local {
-    fn drop(&mut self) {
-        self.give_back();
-    }
-}
+const NOBODY: (*const Core, *mut Local) = (ptr::null(), ptr::null_mut());
 
 /// The locals of a thread. Not many: a thread rarely uses more than one service.
 struct Locals(Vec<*mut Local>);
 
 thread_local! {
-    /// Tag and local of the service that the thread used last. Needs no destructor, so it is there as long as the thread is.
-    static LAST: Cell<(u32, *mut Local)> = const { Cell::new((0, ptr::null_mut())) };
+    /// Core and local of the service that the thread used last. Needs no destructor, so it is there as long as the thread is.
+    static LAST: Cell<(*const Core, *mut Local)> = const { Cell::new(NOBODY) };
 
     static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
 }
 
 impl Drop for Locals {
     fn drop(&mut self) {
-        LAST.set((0, ptr::null_mut()));
+        LAST.set(NOBODY);
         for local in self.0.drain(..) {
             // SAFETY: boxed by `find`; `LAST` names it no more, and no call is in progress in this thread.
             drop(unsafe { Box::from_raw(local) });
@@ -95,9 +94,10 @@ pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
         // All threads of a model are one thread to `LAST`.
         return f(&mut Local::attach(core));
     }
-    let (tag, local) = LAST.get();
-    if tag == core.tag().get() {
-        // SAFETY: boxed by `find` in this thread and not freed while `LAST` names it; `f` does not come here again.
+    let (last, local) = LAST.get();
+    if ptr::eq(last, Arc::as_ptr(core)) {
+        // SAFETY: boxed by `find` in this thread and not freed while `LAST` names it; it is this core's, whose address is no other's as long as the
+        // local has it; `f` does not come here again.
         f(unsafe { &mut *local })
     } else {
         with_another(core, f)
@@ -108,7 +108,7 @@ pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
 fn with_another<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
     match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), core)) {
         Ok(local) => {
-            LAST.set((core.tag().get(), local));
+            LAST.set((Arc::as_ptr(core), local));
             // SAFETY: as in `with`.
             f(unsafe { &mut *local })
         }
@@ -123,7 +123,7 @@ fn find(locals: &mut Locals, core: &Arc<Core>) -> *mut Local {
     if let Some(&local) = locals.0.iter().find(|&&local| Arc::ptr_eq(core_of(local), core)) {
         return local;
     }
-    LAST.set((0, ptr::null_mut()));
+    LAST.set(NOBODY);
     locals.0.retain(|&local| {
         let keep = !core_of(local).is_stopped();
         if !keep {

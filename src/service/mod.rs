@@ -15,6 +15,7 @@ pub use id::TimerId;
 pub use stats::{ShardStats, Stats};
 pub use task::{IntoPayload, Task};
 
+use crate::dispatch::inside_job;
 use crate::error::ScheduleError;
 use crate::shard::Count;
 use crate::shard::turn::Shard;
@@ -106,7 +107,8 @@ impl<T: Send + 'static> TimerService<T> {
     /// nothing.
     ///
     /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
-    /// that it is called on. Cost: some nanoseconds for each cell that was ever in use.
+    /// that it is called on; nor does it where a worker of a shared pool runs the caller while it waits for the other half of a batch of timers. What the handler
+    /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
     pub fn stop(&self) -> Vec<Unfired<T>> {
         let inner = &*self.handle.inner;
         let core = &inner.cells.core;
@@ -123,7 +125,7 @@ impl<T: Send + 'static> TimerService<T> {
             }
         }
         if let Some(manual) = &self.manual
-            && !fire::inside_handler()
+            && !inside_job()
             && !broken(Fault::StopTurnNotAwaited)
         {
             // X3, on a manual clock: whoever runs a turn holds the lock; who takes it later sees `stopped`.
@@ -135,7 +137,7 @@ impl<T: Send + 'static> TimerService<T> {
         inner.cells.with_local(|local| {
             inner.cells.claim_all(local, |deadline, payload| unfired.push(Unfired { payload, remaining: remaining(deadline) }));
         }); // X4
-        if !fire::inside_handler() {
+        if !inside_job() {
             while !inner.is_quiet() {
                 pause(); // X5
             }
@@ -313,9 +315,6 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         let now = || self.inner.tick.floor(self.inner.clock.now_ns());
         shards.iter_mut().fold(false, |busy, shard| {
             let turn = shard.turn(now);
-            if turn.held {
-                pause();
-            }
             busy || turn.drained > 0 || turn.dispatched > 0 || turn.more
         })
     }

@@ -170,11 +170,11 @@ impl Wheel {
     }
 
     /// Compacts the slots that come first, until the first one has none but live entries. To be called before a long sleep, which
-    /// dead entries shall not end.
+    /// dead entries shall not end. A large slot is left alone: it would take long, and has live entries (`file` sees to that).
     pub(crate) fn settle(&mut self) {
         while let Some((level, index)) = self.first_slot() {
             let slot = &self.slots[level][index];
-            if slot.holes == slot.unmatched {
+            if slot.holes == slot.unmatched || slot.records.len() > LARGE_SLOT {
                 return;
             }
             self.compact(level, index);

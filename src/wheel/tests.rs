@@ -147,6 +147,21 @@ fn a_cancel_costs_a_few_records_of_compaction() {
     assert_eq!(wheel.next_event(), None);
 }
 
+/// What `settle` does comes before a sleep and is one step: it is short.
+#[test]
+fn settling_leaves_a_large_slot_alone() {
+    let mut wheel = Wheel::new(0);
+    (0..=LARGE_SLOT).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
+    wheel.file(Entry::new(30_000, 0, 1).tombstone());
+    wheel.settle();
+    assert_eq!((wheel.compactions(), wheel.records()), (0, LARGE_SLOT as usize + 2));
+    // A smaller one is cleared.
+    wheel.file(Entry::new(300, 0, 2));
+    wheel.file(Entry::new(300, 0, 2).tombstone());
+    wheel.settle();
+    assert_eq!((wheel.compactions(), wheel.records()), (1, LARGE_SLOT as usize + 2));
+}
+
 #[test]
 fn tombstones_before_their_entries_do_not_compact_again_and_again() {
     let mut wheel = Wheel::new(0);
