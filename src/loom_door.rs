@@ -2,7 +2,8 @@
 //!
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
-use crate::dispatch::{Dispatcher, Fire};
+use crate::dispatch::job::{Job, Spawn};
+use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
 use crate::service::{core, local};
 use crate::{ScheduleError, TimerHandle, TimerId, cell, doorbell, lane};
@@ -308,8 +309,24 @@ impl Shard {
     }
 }
 
-/// Fires an entry as a job in a pool does (F1 to F3).
+/// Fires an entry as inline dispatch does (F1 to F3).
 pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
-    let fire: Arc<dyn Fire> = handle.inner.clone();
-    Dispatcher::new(None, usize::MAX).submit(&fire, &mut vec![entry.0]);
+    Inline::new(handle.inner.clone()).submit(&mut vec![entry.0]);
+}
+
+/// Fires entries as a job in a pool does; `spawn` gets its offers.
+pub fn share_job<T, S>(handle: &TimerHandle<T>, entries: &[Entry], spawn: S)
+where
+    T: Send + 'static,
+    S: Fn(Box<dyn FnOnce() + Send>) + Clone + Send + 'static,
+{
+    #[derive(Clone)]
+    struct By<S>(S);
+    impl<S: Fn(Box<dyn FnOnce() + Send>) + Clone + Send + 'static> Spawn for By<S> {
+        fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+            self.0(Box::new(work));
+        }
+    }
+    let entries = entries.iter().map(|entry| entry.0).collect();
+    Job::new(handle.inner.clone(), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
 }

@@ -382,6 +382,16 @@ pub enum Fault {
     StopNoFence,
     /// A job does not say that it runs.
     JobNotCounted,
+    /// A leaf's payloads are published with Relaxed.
+    LeafFillRelaxed,
+    /// Payloads are taken by a load and a store.
+    LeafTakeNotAtomic,
+    /// An offer is taken with Relaxed.
+    OfferRelaxed,
+    /// Whoever takes an offer leaves no other.
+    OfferNotRenewed,
+    /// A worker that helps with a job does not say that it runs.
+    HelperNotCounted,
     /// A job says with Relaxed that it has ended.
     JobEndRelaxed,
 }

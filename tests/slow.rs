@@ -228,3 +228,36 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
     assert!(service.stop().is_empty());
     assert_eq!(service.stats().fired, TIMERS / 2 + 1);
 }
+
+/// Workers that wait for each other run other jobs on top of their stacks meanwhile, as deep as the pool is behind.
+#[test]
+fn a_pool_that_is_behind_needs_no_deep_stack() {
+    const TIMERS: u64 = 200_000;
+    // A handler is called at the same depth each time, but for a frame or two. With workers that wait it was 15 KiB here, and megabytes in longer runs.
+    const STACK: usize = 4 * 1024;
+    thread_local! { static LOWEST_HIGHEST: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((usize::MAX, 0)) }; }
+    let deepest = Arc::new(AtomicUsize::new(0));
+    let seen = deepest.clone();
+    let handler = move |batch: &mut Batch<'_, u64>| {
+        let marker = 0u8;
+        let here = std::ptr::from_ref(std::hint::black_box(&marker)).addr();
+        let (lowest, highest) = LOWEST_HIGHEST.get();
+        let (lowest, highest) = (lowest.min(here), highest.max(here));
+        LOWEST_HIGHEST.set((lowest, highest));
+        seen.fetch_max(highest - lowest, Ordering::Relaxed);
+        // Slower than the shard, so that jobs wait; and now and then so slow that another worker is done long before.
+        batch.filter(|payload| payload % 499 == 0).for_each(|_| std::thread::sleep(MS * 2));
+    };
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::RayonThreads(4)).on_expire(handler).start().unwrap();
+    for round in 0..2 {
+        (0..TIMERS).for_each(|timer| _ = service.schedule(MS, timer).unwrap());
+        clock.advance(MS);
+        while service.stats().fired < TIMERS * (round + 1) {
+            std::thread::sleep(MS);
+        }
+    }
+    assert!(service.stop().is_empty());
+    let deepest = deepest.load(Ordering::Relaxed);
+    assert!(deepest < STACK, "{deepest} bytes of stack");
+}

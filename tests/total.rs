@@ -251,42 +251,34 @@ fn the_service_may_be_dropped_inside_an_advance() {
     assert_eq!((clock.elapsed(), clock.advance_to_next()), (HOUR, None));
 }
 
-/// A worker that waits for the other half of a batch runs other jobs of its pool meanwhile; the one that stops the service must not wait for that batch.
+/// The worker that stops the service has just run one of its tasks. It waits for the other task, and for nothing of its own.
 #[test]
 fn the_service_may_be_dropped_by_another_job_of_a_shared_pool() {
     let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
-    let (clock, (dropped, is_dropped)) = (ManualClock::new(), mpsc::channel());
+    let clock = ManualClock::new();
     let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::Pool(pool.clone())).start().unwrap();
-    // One worker is kept busy, so that the other one begins with the batch; then it comes free and takes the second task.
-    let ((busy, is_busy), (free, is_free)) = (mpsc::channel(), mpsc::channel());
-    pool.spawn(move || {
-        busy.send(()).unwrap();
-        is_free.recv_timeout(HANGS).unwrap();
-    });
-    is_busy.recv_timeout(HANGS).unwrap();
-    let ((begun, has_begun), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
-    let first = move || {
-        free.send(()).unwrap();
-        has_begun.recv_timeout(HANGS).expect("nobody helps with the batch");
-        ended.send(()).unwrap();
-    };
-    let second = move || {
-        begun.send(()).unwrap();
-        is_dropped.recv_timeout(HANGS).expect("the drop of the service waits for this task");
-    };
-    service.schedule(MS, first).unwrap();
-    service.schedule(MS, second).unwrap();
+    let ((begun, has_begun), (ended, has_ended), (release, released)) = (mpsc::channel(), mpsc::channel(), mpsc::channel::<()>());
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let over = is_over.clone();
+    service.schedule(MS, move || ended.send(()).unwrap()).unwrap();
+    service
+        .schedule(MS, move || {
+            begun.send(()).unwrap();
+            released.recv_timeout(HANGS).unwrap();
+            over.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
     clock.advance(MS);
+    has_begun.recv_timeout(HANGS).unwrap();
     has_ended.recv_timeout(HANGS).unwrap();
-    // Now it waits for the second task, and takes what comes.
+    let (dropped, is_dropped) = mpsc::channel();
     pool.spawn(move || {
         drop(service);
-        dropped.send(()).unwrap();
+        dropped.send(is_over.load(Ordering::SeqCst)).unwrap();
     });
-    // Both workers come free.
-    let (send, receive) = mpsc::channel();
-    pool.spawn_broadcast(move |_| send.send(()).unwrap());
-    (0..2).for_each(|_| receive.recv_timeout(HANGS).expect("a worker hangs"));
+    assert!(is_dropped.recv_timeout(MS * 20).is_err(), "the drop waits for the task");
+    release.send(()).unwrap();
+    assert_eq!(is_dropped.recv_timeout(HANGS), Ok(1), "the drop waits for itself");
 }
 
 /// The one worker of the pool moves the clock: what falls due waits until it is done, however much it is.

@@ -3,8 +3,9 @@
 
 use loom::thread;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use wheelwork::loom_door::{Cells, Entry, Fault, run_job};
+use wheelwork::loom_door::{Cells, Entry, Fault, run_job, share_job};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
@@ -50,7 +51,7 @@ fn two_schedules() {
 }
 
 /// A service on a manual clock, whose timers are numbers. The handler notes them.
-fn service(clock: &ManualClock, fired: &Arc<Ledger<1>>) -> Held<Arc<TimerService<usize>>> {
+fn service<const N: usize>(clock: &ManualClock, fired: &Arc<Ledger<N>>) -> Held<Arc<TimerService<usize>>> {
     let fired = fired.clone();
     let service = TimerService::builder().clock(clock.clone()).tick(Duration::from_micros(1)).shards(1);
     let service = service.on_expire(move |batch: &mut Batch<'_, usize>| {
@@ -76,6 +77,30 @@ fn job_against_stop() {
     assert_eq!(fired.counts(), counts, "a task ran after stop");
     assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
     assert_eq!(counts[0] + unfired.len() as u32, 1, "every timer has one outcome");
+}
+
+/// A job of two timers, which an idle worker helps with. The worker that began with it is done, and stops the service.
+fn shared_job_against_stop() {
+    let clock = ManualClock::new();
+    let fired = Arc::new(Ledger::<2>::new());
+    let service = service(&clock, &fired);
+    let ids = [0, 1].map(|payload: usize| service.schedule(Duration::from_micros(1), payload).expect("not stopped"));
+    let handle = service.handle();
+    // Nobody else is idle: there is no taker for a second offer. (No part of the model.)
+    let offers = Arc::new(AtomicUsize::new(0));
+    let take_first = move |work| {
+        if offers.fetch_add(1, Ordering::Relaxed) == 0 {
+            drop(spawn(work));
+        } else {
+            std::mem::forget(work);
+        }
+    };
+    share_job(&handle, &ids.map(|id| Entry::of(id, 1)), take_first);
+    let unfired = service.stop();
+    // A causality violation, if a task may still run.
+    let counts = fired.counts();
+    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
+    assert_eq!(counts.iter().sum::<u32>() + unfired.len() as u32, 2, "every timer has one outcome");
 }
 
 /// A schedule, a turn of the manual clock that may fire it, and a stop.
@@ -119,6 +144,16 @@ fn two_schedules_in_flight_have_one_outcome_each() {
 #[test]
 fn stop_waits_for_jobs() {
     explore(Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn stop_waits_for_those_who_help() {
+    explore(Some(2), || spawn(shared_job_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_those_who_help() {
+    must_fail(Fault::HelperNotCounted, "Causality violation", Some(2), || spawn(shared_job_against_stop).join().unwrap());
 }
 
 #[test]

@@ -1,22 +1,29 @@
 //! Dispatch: how batches of due entries get to the threads that fire them.
 //!
 //! A shard fills a [`Batch`] and submits it to its [`Dispatcher`]; what firing means is behind [`Fire`], which the service implements.
-//! On a rayon pool a batch is split by `rayon::join` down to leaves of [`LEAF`] entries, so that idle workers steal; and a leaf offers
-//! itself to idle workers too ([`Help`]), so that a slow task delays nobody as long as one worker is idle. Inline, the shard's own thread does it all.
+//! Inline, the shard's own thread does it all. On a rayon pool a batch becomes a [`job`], which idle workers share down to the single
+//! task, so that a slow task delays nobody as long as one worker is idle.
 //!
 //! At most [`WAITING_MAX`] batches of a shard wait in the pool; while they do, what else is due stays in the shard's wheel, where it costs no further memory
 //! and can be cancelled. A pool whose workers are all blocked delays what is due until one is free.
 
+pub(crate) mod job;
+pub(crate) mod leaf;
+
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Ordering, per_thread};
+use crate::sync::{AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
+use job::{Job, Spawn};
+use leaf::{Leaf, Leaves};
 use rayon::ThreadPool;
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
 /// Entries that one worker claims at a time.
+#[cfg(not(loom))]
 pub(crate) const LEAF: usize = 64;
+#[cfg(loom)]
+pub(crate) const LEAF: usize = 3;
 
 /// Entries of one job: some 20 us of empty tasks, so that the cost of a job does not count and a burst spreads over the pool.
 pub(crate) const BATCH: usize = 1024;
@@ -27,43 +34,34 @@ pub(crate) const WAITING_MAX: usize = 64;
 /// Buffers kept for the next batches: in a burst the same ones go round, warm.
 const BUFFERS_KEPT: usize = WAITING_MAX;
 
-per_thread! {
-    /// How many jobs this thread is inside of.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Whether the calling thread is inside a job of some dispatcher: it runs a handler, or waits there for the other half of a batch and does something
-/// else meanwhile, as rayon's workers do. Whoever waits for jobs to end must not wait for these.
-pub(crate) fn inside_job() -> bool {
-    DEPTH.with(Cell::get) > 0
-}
-
-/// Runs a part of a job, which does not unwind.
-fn inside(part: impl FnOnce()) {
-    DEPTH.with(|depth| depth.set(depth.get() + 1));
-    part();
-    DEPTH.with(|depth| depth.set(depth.get() - 1));
-}
-
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;
 
-/// Fires due entries: claims each, runs its task.
-pub(crate) trait Fire: Send + Sync {
-    /// Fires at most [`LEAF`] entries. Does not unwind.
-    fn fire(&self, entries: &[Entry], help: &dyn Help);
+/// Fires due entries: claims them, and runs their tasks. Does not unwind.
+pub(crate) trait Fire: Send + Sync + 'static {
+    /// What a timer was armed with.
+    type Payload: Send;
 
-    /// A job begins: from here to `end` tasks may run.
+    /// A thread begins: from here to `end` it may claim, and run tasks.
     fn begin(&self);
 
-    /// A job has ended.
+    /// Claims at most [`LEAF`] entries, and adds their payloads.
+    fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload));
+
+    /// Takes payloads and runs their tasks, until none is left.
+    fn run(&self, leaf: &Leaf<'_, Self::Payload>);
+
+    /// A thread that has begun has ended.
     fn end(&self);
 }
 
-/// Lets idle threads help with a leaf.
-pub(crate) trait Help {
-    /// Runs `work` here, and on other threads that are idle while `more` says that something is left.
-    fn share(&self, work: &(dyn Fn() + Sync), more: &(dyn Fn() -> bool + Sync));
+/// A shard's way to its workers.
+pub(crate) trait Dispatcher: Send {
+    /// How many entries may be submitted now.
+    fn room(&self) -> usize;
+
+    /// Has the entries fired, and leaves the batch empty. Inline that is done when it returns.
+    fn submit(&mut self, batch: &mut Batch);
 }
 
 /// Where the tasks of expired timers run.
@@ -92,10 +90,34 @@ impl fmt::Debug for Dispatch {
     }
 }
 
-/// A shard's way to its workers.
-#[derive(Clone)]
-pub(crate) struct Dispatcher {
-    pool: Option<Arc<ThreadPool>>,
+/// Fires on the shard's own thread.
+pub(crate) struct Inline<F: Fire> {
+    fire: Arc<F>,
+    /// One leaf, used again and again.
+    leaves: Leaves<F::Payload>,
+}
+
+impl<F: Fire> Inline<F> {
+    pub(crate) fn new(fire: Arc<F>) -> Self {
+        Self { fire, leaves: Leaves::new(LEAF) }
+    }
+}
+
+impl<F: Fire> Dispatcher for Inline<F> {
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn submit(&mut self, batch: &mut Batch) {
+        job::alone(&*self.fire, batch, &mut self.leaves);
+        batch.clear();
+    }
+}
+
+/// Fires on a rayon pool.
+pub(crate) struct Pooled<F> {
+    fire: Arc<F>,
+    pool: Arc<ThreadPool>,
     buffers: Arc<ArrayQueue<Batch>>,
     /// Batches that were submitted and have not begun.
     waiting: Arc<AtomicUsize>,
@@ -103,82 +125,39 @@ pub(crate) struct Dispatcher {
     waiting_max: usize,
 }
 
-impl Dispatcher {
-    /// On a pool in which so many batches may wait, or inline.
-    pub(crate) fn new(pool: Option<Arc<ThreadPool>>, waiting_max: usize) -> Self {
-        Self { pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::new(AtomicUsize::new(0)), waiting_max }
+impl<F: Fire> Pooled<F> {
+    /// On this pool, in which so many batches may wait.
+    pub(crate) fn new(fire: Arc<F>, pool: Arc<ThreadPool>, waiting_max: usize) -> Self {
+        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::default(), waiting_max }
     }
+}
 
-    /// An empty batch.
-    pub(crate) fn batch(&self) -> Batch {
-        self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(BATCH))
-    }
-
-    /// How many entries may be submitted now.
-    pub(crate) fn room(&self) -> usize {
+impl<F: Fire> Dispatcher for Pooled<F> {
+    fn room(&self) -> usize {
         // Ordering: Relaxed. A hint: the shard alone adds, so a stale count is too high at worst.
         self.waiting_max.saturating_sub(self.waiting.load(Ordering::Relaxed)).saturating_mul(BATCH)
     }
 
-    /// Has the entries fired, and leaves the batch empty. Inline that is done when it returns.
-    pub(crate) fn submit(&self, fire: &Arc<dyn Fire>, batch: &mut Batch) {
-        match &self.pool {
-            None => {
-                fire.begin();
-                inside(|| batch.chunks(LEAF).for_each(|leaf| fire.fire(leaf, &Alone)));
-                fire.end();
-                batch.clear();
-            }
-            Some(pool) => {
-                let mut job = std::mem::replace(batch, self.batch());
-                let (fire, buffers, waiting) = (fire.clone(), self.buffers.clone(), self.waiting.clone());
-                // Ordering: Relaxed, as below. A count for `room`; the batch itself is handed over by rayon.
-                waiting.fetch_add(1, Ordering::Relaxed);
-                pool.spawn(move || {
-                    // Ordering: Relaxed.
-                    waiting.fetch_sub(1, Ordering::Relaxed);
-                    fire.begin();
-                    inside(|| split(&*fire, &job));
-                    fire.end();
-                    job.clear();
-                    // A full queue: the buffer goes back to the allocator.
-                    let _ = buffers.push(job);
-                });
-            }
-        }
+    fn submit(&mut self, batch: &mut Batch) {
+        let empty = self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
+        let job = Job::new(self.fire.clone(), std::mem::replace(batch, empty), self.buffers.clone());
+        let waiting = self.waiting.clone();
+        // Ordering: Relaxed, as below. A count for `room`; the batch itself is handed over by rayon.
+        waiting.fetch_add(1, Ordering::Relaxed);
+        self.pool.spawn(move || {
+            // Ordering: Relaxed.
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            job.work(&ThisPool);
+        });
     }
 }
 
-fn split(fire: &dyn Fire, entries: &[Entry]) {
-    if entries.len() <= LEAF {
-        fire.fire(entries, &Idle);
-        return;
-    }
-    let middle = (entries.len() / 2).next_multiple_of(LEAF);
-    let (left, right) = entries.split_at(middle);
-    rayon::join(|| split(fire, left), || inside(|| split(fire, right)));
-}
+/// The rayon pool of the worker that spawns.
+#[derive(Clone)]
+struct ThisPool;
 
-/// No help: the thread does it all.
-struct Alone;
-
-impl Help for Alone {
-    fn share(&self, work: &(dyn Fn() + Sync), _more: &(dyn Fn() -> bool + Sync)) {
-        work();
-    }
-}
-
-/// The idle workers of the rayon pool on which this runs.
-struct Idle;
-
-impl Help for Idle {
-    fn share(&self, work: &(dyn Fn() + Sync), more: &(dyn Fn() -> bool + Sync)) {
-        // The second half is worth something only if it is stolen: on this thread it comes when nothing is left. A thief offers it again.
-        let help = || {
-            if more() {
-                self.share(work, more);
-            }
-        };
-        rayon::join(work, || inside(help));
+impl Spawn for ThisPool {
+    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        rayon::spawn(work);
     }
 }

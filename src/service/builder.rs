@@ -5,7 +5,7 @@ use super::fire::Batch;
 use super::inner::{Handler, Inner, ShardHouse};
 use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
-use crate::dispatch::{Dispatch, Dispatcher, Fire, WAITING_MAX};
+use crate::dispatch::{Dispatch, Dispatcher, Inline, Pooled, WAITING_MAX};
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::{Counters, worker};
@@ -183,8 +183,11 @@ impl<T: Send + 'static> Builder<T> {
         // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
         let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
         let shards = drains.into_iter().zip(&inner.counters).map(|(drain, counters): (_, &Arc<Counters>)| {
-            let fire: Arc<dyn Fire> = inner.clone();
-            Shard::new(drain, now, Dispatcher::new(pool.clone(), waiting_max), fire, counters.clone())
+            let dispatcher: Box<dyn Dispatcher> = match &pool {
+                None => Box::new(Inline::new(inner.clone())),
+                Some(pool) => Box::new(Pooled::new(inner.clone(), pool.clone(), waiting_max)),
+            };
+            Shard::new(drain, now, dispatcher, counters.clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };

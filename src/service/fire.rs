@@ -1,52 +1,22 @@
 //! Fire: from claimed entries to tasks that have run.
 //!
 //! A leaf of due entries is claimed by one worker, under one pin; the payloads lie in a [`Leaf`] from which this worker takes one after the other, and
-//! idle workers too. So a slow task holds up nobody while a worker is idle, and no user code runs pinned.
+//! idle workers that help. So a slow task holds up nobody while a worker is idle, and no user code runs pinned.
 
 use super::inner::Inner;
-use crate::dispatch::{Fire, Help};
+use crate::dispatch::Fire;
+use crate::dispatch::leaf::Leaf;
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Fault, Ordering, broken, ordering};
+use crate::sync::{Fault, Ordering, broken, ordering};
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Claimed payloads, to be taken once each by whichever thread comes.
-struct Leaf<T> {
-    payloads: Vec<ManuallyDrop<T>>,
-    next: AtomicUsize,
-}
-
-// SAFETY: `take` hands each payload to one thread; nothing else is shared.
-unsafe impl<T: Send> Sync for Leaf<T> {}
-
-impl<T> Leaf<T> {
-    fn take(&self) -> Option<T> {
-        // Ordering: Relaxed. The payloads were written before the leaf was shared (rayon's join orders that); the counter only divides them.
-        let position = self.next.fetch_add(1, Ordering::Relaxed);
-        let payload = self.payloads.get(position)?;
-        // SAFETY: the counter gives each position to one taker, and the vector does not drop its payloads.
-        Some(unsafe { std::ptr::read(&raw const **payload) })
-    }
-
-    fn left(&self) -> usize {
-        // Ordering: Relaxed. As above; a stale answer costs one empty look.
-        self.payloads.len().saturating_sub(self.next.load(Ordering::Relaxed))
-    }
-}
-
-impl<T> Drop for Leaf<T> {
-    fn drop(&mut self) {
-        while self.take().is_some() {}
-    }
-}
 
 /// Payloads of timers that fired, for the handler to take: an iterator.
 ///
 /// What is in it has fired: it can be cancelled no more. The handler should take all; what it leaves is dropped. Another worker may
 /// take from the same batch at the same time, so [`left`](Self::left) is at most what comes.
 pub struct Batch<'a, T> {
-    leaf: &'a Leaf<T>,
+    leaf: &'a Leaf<'a, T>,
 }
 
 impl<T> Batch<'_, T> {
@@ -83,9 +53,31 @@ fn discard(value: impl Sized) -> bool {
     }
 }
 
-impl<T: Send + 'static> Inner<T> {
+impl<T: Send + 'static> Fire for Inner<T> {
+    type Payload = T;
+
+    fn begin(&self) {
+        // F1. Ordering: AcqRel. Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
+        if !broken(Fault::JobNotCounted) {
+            self.running.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T)) {
+        let mut fired = 0;
+        self.cells.with_local(|local| {
+            self.cells.claim_due(local, entries, |payload| {
+                add(payload);
+                fired += 1;
+            });
+        });
+        if fired > 0 {
+            self.count_fired(fired);
+        }
+    }
+
     /// Runs the handler until the leaf is empty, whatever panics.
-    fn handle(&self, leaf: &Leaf<T>) {
+    fn run(&self, leaf: &Leaf<'_, T>) {
         loop {
             let left = leaf.left();
             if left == 0 {
@@ -104,28 +96,6 @@ impl<T: Send + 'static> Inner<T> {
                     self.count_panic();
                 }
             }
-        }
-    }
-}
-
-impl<T: Send + 'static> Fire for Inner<T> {
-    fn fire(&self, entries: &[Entry], help: &dyn Help) {
-        let mut payloads = Vec::with_capacity(entries.len());
-        self.cells.with_local(|local| {
-            self.cells.claim_due(local, entries, |payload| payloads.push(ManuallyDrop::new(payload)));
-        });
-        if payloads.is_empty() {
-            return;
-        }
-        self.count_fired(payloads.len() as u64);
-        let leaf = Leaf { payloads, next: AtomicUsize::new(0) };
-        help.share(&|| self.handle(&leaf), &|| leaf.left() > 0);
-    }
-
-    fn begin(&self) {
-        // F1. Ordering: AcqRel. Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
-        if !broken(Fault::JobNotCounted) {
-            self.running.fetch_add(1, Ordering::AcqRel);
         }
     }
 

@@ -15,7 +15,7 @@ pub use id::TimerId;
 pub use stats::{ShardStats, Stats};
 pub use task::{IntoPayload, Task};
 
-use crate::dispatch::inside_job;
+use crate::dispatch::job::inside_job;
 use crate::error::ScheduleError;
 use crate::shard::Count;
 use crate::shard::turn::Shard;
@@ -107,7 +107,7 @@ impl<T: Send + 'static> TimerService<T> {
     /// nothing.
     ///
     /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
-    /// that it is called on; nor does it where a worker of a shared pool runs the caller while it waits for the other half of a batch of timers. What the handler
+    /// that it is called on. What the handler
     /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
     pub fn stop(&self) -> Vec<Unfired<T>> {
         let inner = &*self.handle.inner;

@@ -2,7 +2,7 @@
 
 use super::nursery::Nursery;
 use super::{Count, Counters};
-use crate::dispatch::{BATCH, Batch, Dispatcher, Fire};
+use crate::dispatch::{BATCH, Batch, Dispatcher};
 use crate::entry::Entry;
 use crate::lane::Drain;
 use crate::wheel::Wheel;
@@ -16,8 +16,7 @@ pub(crate) struct Shard {
     nursery: Nursery,
     wheel: Wheel,
     batch: Batch,
-    dispatcher: Dispatcher,
-    fire: Arc<dyn Fire>,
+    dispatcher: Box<dyn Dispatcher>,
     counters: Arc<Counters>,
 }
 
@@ -35,8 +34,8 @@ pub(crate) struct Turn {
 }
 
 impl Shard {
-    pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Dispatcher, fire: Arc<dyn Fire>, counters: Arc<Counters>) -> Self {
-        Self { lanes, nursery: Nursery::new(), wheel: Wheel::new(now), batch: dispatcher.batch(), dispatcher, fire, counters }
+    pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Box<dyn Dispatcher>, counters: Arc<Counters>) -> Self {
+        Self { lanes, nursery: Nursery::new(), wheel: Wheel::new(now), batch: Vec::with_capacity(BATCH), dispatcher, counters }
     }
 
     /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.
@@ -56,17 +55,17 @@ impl Shard {
         let drained = self.drain();
         // The clock after the drain: what is drained may be due at once.
         let now = now();
-        let (batch, dispatcher, fire) = (&mut self.batch, &self.dispatcher, &self.fire);
+        let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
         let (mut dispatched, room) = (0, dispatcher.room());
         let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
             batch.extend_from_slice(entries);
             if batch.len() > BATCH - 64 {
-                dispatcher.submit(fire, batch);
+                dispatcher.submit(batch);
             }
         });
         if !batch.is_empty() {
-            dispatcher.submit(fire, batch);
+            dispatcher.submit(batch);
         }
         self.counters.add(Count::Turns, 1);
         if dispatched > 0 {

@@ -1,0 +1,163 @@
+//! Jobs that several workers share: src/dispatch/job.rs and leaf.rs. A leaf has three entries here. The pool is a queue of the model's.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::{self, Thread};
+use std::sync::Arc;
+use std::time::Duration;
+use wheelwork::loom_door::{Entry, Fault, share_job};
+use wheelwork::{Batch, ManualClock, TimerService};
+use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A pool: offers that wait, and how many timers have not been run. Who takes an offer comes after those that were left before; it orders little else.
+struct Pool {
+    offers: std::sync::Mutex<Vec<Work>>,
+    waiting: AtomicUsize,
+    left: AtomicUsize,
+    parked: std::sync::Mutex<Vec<Thread>>,
+}
+
+impl Pool {
+    fn new(timers: usize) -> Arc<Self> {
+        let (offers, parked) = Default::default();
+        Arc::new(Self { offers, waiting: AtomicUsize::new(0), left: AtomicUsize::new(timers), parked })
+    }
+
+    fn push(&self, work: Work) {
+        self.offers.lock().unwrap().push(work);
+        self.waiting.fetch_add(1, Ordering::Release);
+        self.changed();
+    }
+
+    fn pop(&self) -> Option<Work> {
+        let some_wait = self.waiting.fetch_add(0, Ordering::Acquire) > 0;
+        let work = if some_wait { self.offers.lock().unwrap().pop() } else { None };
+        work.inspect(|_| _ = self.waiting.fetch_sub(1, Ordering::Relaxed))
+    }
+
+    fn left(&self) -> usize {
+        self.left.fetch_add(0, Ordering::Relaxed)
+    }
+
+    fn has_run(&self) {
+        self.left.fetch_sub(1, Ordering::Relaxed);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        let parked = std::mem::take(&mut *self.parked.lock().unwrap());
+        parked.iter().for_each(Thread::unpark);
+    }
+
+    /// Sleeps until there is what is looked for.
+    fn wait_for<R>(&self, mut look: impl FnMut() -> Option<R>) -> R {
+        loop {
+            self.parked.lock().unwrap().push(thread::current());
+            match look() {
+                Some(found) => return found,
+                None => thread::park(),
+            }
+        }
+    }
+
+    /// A worker, until all timers have been run.
+    fn work(&self) {
+        let look = || self.pop().map(Some).or_else(|| (self.left() == 0).then_some(None));
+        while let Some(work) = self.wait_for(look) {
+            work();
+        }
+    }
+
+    /// Waits until no more than so many are left.
+    fn wait_until_left(&self, left: usize) {
+        self.wait_for(|| (self.left() <= left).then_some(()));
+    }
+}
+
+/// So many workers share a job of `N` timers, of which those that are `slow` wait until only slow ones are left.
+fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
+    let (fired, pool) = (Arc::new(Ledger::<N>::new()), Pool::new(N));
+    let (noted, gate) = (fired.clone(), pool.clone());
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().clock(clock).tick(Duration::from_micros(1)).shards(1);
+    let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
+        for payload in batch {
+            assert_eq!(noted.add(payload), 1, "fired twice");
+            if slow.contains(&payload) {
+                gate.wait_until_left(slow.len());
+            }
+            gate.has_run();
+        }
+    });
+    let service = Held::new(service.start().expect("a manual service starts"));
+    let ids: Vec<_> = (0..N).map(|payload| service.schedule(Duration::from_micros(1), payload).expect("not stopped")).collect();
+    let entries: Vec<_> = ids.into_iter().map(|id| Entry::of(id, 1)).collect();
+    // loom does not like a thread to be unparked while it joins another: so this one does nothing else.
+    let (job_pool, handle) = (pool.clone(), service.handle());
+    let first = spawn(move || {
+        let offers = job_pool.clone();
+        share_job(&handle, &entries, move |work| offers.push(work));
+        job_pool.work();
+    });
+    let others: Vec<_> = (1..workers)
+        .map(|_| {
+            let pool = pool.clone();
+            spawn(move || pool.work())
+        })
+        .collect();
+    first.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(service.stats().panics, 0, "a handler has panicked");
+    assert_eq!(fired.counts(), [1; N], "each is fired once");
+}
+
+fn two_workers() {
+    spawn(|| share::<2>(2, &[])).join().unwrap();
+}
+
+/// The fourth timer is slow: the fifth one, of the same leaf, is the other worker's.
+fn a_slow_one() {
+    spawn(|| share::<5>(2, &[3])).join().unwrap();
+}
+
+/// Two of a leaf are slow, and one of them is taken by one that helps.
+fn two_slow_ones() {
+    spawn(|| share::<3>(3, &[0, 1])).join().unwrap();
+}
+
+#[test]
+fn each_payload_is_taken_once() {
+    explore(Some(2), two_workers);
+}
+
+#[test]
+fn a_slow_task_delays_nobody_while_a_worker_is_idle() {
+    explore(Some(2), a_slow_one);
+}
+
+#[test]
+fn two_slow_tasks_delay_nobody_while_a_worker_is_idle() {
+    explore(Some(0), two_slow_ones);
+}
+
+/// loom complains inside the handler, the service counts a panic, and its timer is never done.
+#[test]
+fn broken_fill() {
+    must_fail(Fault::LeafFillRelaxed, "deadlock", Some(2), a_slow_one);
+}
+
+#[test]
+fn broken_take() {
+    must_fail(Fault::LeafTakeNotAtomic, "a handler has panicked", Some(2), two_workers);
+}
+
+#[test]
+fn broken_offer() {
+    must_fail(Fault::OfferRelaxed, "deadlock", Some(2), a_slow_one);
+}
+
+#[test]
+fn broken_renewal() {
+    must_fail(Fault::OfferNotRenewed, "deadlock", Some(0), two_slow_ones);
+}

@@ -1,0 +1,152 @@
+//! Job: a batch of due entries that several workers fire together.
+//!
+//! A worker claims a leaf of [`LEAF`] entries at a time, publishes it in the job, and runs its tasks. Before that it leaves an *offer* where idle
+//! workers find it, unless one is there: whoever takes the offer leaves the next one, and then works at the job like the first, leaf by leaf, and payload by payload
+//! in the leaves that others have claimed. An offer that nobody takes in time finds nothing left.
+//!
+//! Ground rules: **no worker ever waits for another one**. (With `rayon::join` one does, and runs other jobs on top of its stack meanwhile: a pool that is
+//! behind has nested thousands of them, and overflowed.) Whoever may claim or take has said [`Fire::begin`] before; so a job runs as long as one of its
+//! workers does (J1 to J3). While something is left to take, and nobody idle is on the way to it, there is an offer (O1, O2).
+
+use super::leaf::{Leaf, Leaves};
+use super::{Batch, Fire, LEAF};
+use crate::sync::{AtomicBool, AtomicUsize, Fault, Ordering, broken, ordering, per_thread};
+use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::sync::Arc;
+
+per_thread! {
+    /// How many jobs this thread is inside of: more than one if a task runs tasks, inline.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling thread is inside a job: whoever waits for jobs to end must not wait for this one.
+pub(crate) fn inside_job() -> bool {
+    DEPTH.with(Cell::get) > 0
+}
+
+/// Where a job's workers leave their offers.
+pub(crate) trait Spawn: Clone + Send + 'static {
+    /// Has the work done by an idle thread; if there is none, by this one, later.
+    fn spawn(&self, work: impl FnOnce() + Send + 'static);
+}
+
+/// A batch of due entries.
+pub(crate) struct Job<F: Fire> {
+    fire: Arc<F>,
+    entries: Batch,
+    /// What has been claimed.
+    leaves: Leaves<F::Payload>,
+    /// The leaf that is claimed next, by number.
+    next: CachePadded<AtomicUsize>,
+    /// Whether there is an offer that nobody has taken.
+    offered: AtomicBool,
+    /// Where the buffer goes when all are done with it.
+    buffers: Arc<ArrayQueue<Batch>>,
+}
+
+impl<F: Fire> Job<F> {
+    pub(crate) fn new(fire: Arc<F>, entries: Batch, buffers: Arc<ArrayQueue<Batch>>) -> Arc<Self> {
+        let leaves = Leaves::new(entries.len());
+        let next = CachePadded::new(AtomicUsize::new(0));
+        Arc::new(Self { fire, entries, leaves, next, offered: AtomicBool::new(false), buffers })
+    }
+
+    /// Works at the job until nothing is left to take.
+    pub(crate) fn work(self: &Arc<Self>, spawn: &impl Spawn) {
+        if broken(Fault::HelperNotCounted) && self.has_begun() {
+            self.take_all(spawn);
+        } else {
+            during(&*self.fire, || self.take_all(spawn));
+        }
+    }
+
+    fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {
+        while let Some(leaf) = self.claim_leaf() {
+            if leaf.left() > 1 || !self.is_claimed() {
+                self.offer(spawn);
+            }
+            self.fire.run(&leaf);
+        }
+        self.leaves.iter().filter(|leaf| leaf.left() > 0).for_each(|leaf| self.fire.run(&leaf));
+    }
+
+    /// Claims the next leaf, and publishes what that gave.
+    fn claim_leaf(&self) -> Option<Leaf<'_, F::Payload>> {
+        // J2. Ordering: AcqRel. Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
+        let number = self.next.fetch_add(1, Ordering::AcqRel);
+        let leaf = self.leaves.leaf(number)?;
+        let entries = self.entries.chunks(LEAF).nth(number)?;
+        // SAFETY: the counter gives each number to one worker.
+        unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload))) };
+        Some(leaf)
+    }
+
+    fn has_begun(&self) -> bool {
+        // Ordering: Relaxed. For the broken variant.
+        self.next.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the last leaf has been claimed.
+    fn is_claimed(&self) -> bool {
+        // Ordering: Relaxed. A hint: who misses the last leaf finds its publisher's offer.
+        self.next.load(Ordering::Relaxed) * LEAF >= self.entries.len()
+    }
+
+    fn has_work(&self) -> bool {
+        !self.is_claimed() || self.leaves.iter().any(|leaf| leaf.left() > 0)
+    }
+
+    /// O1. Leaves an offer, if there is none. The caller has published what there is to take.
+    fn offer(self: &Arc<Self>, spawn: &impl Spawn) {
+        // O1. Ordering: AcqRel. If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
+        if !self.offered.swap(true, Ordering::AcqRel) {
+            let (job, further) = (self.clone(), spawn.clone());
+            spawn.spawn(move || job.take_up(&further));
+        }
+    }
+
+    /// O2. Takes the offer, and leaves another one if there is something to take.
+    fn take_up(self: &Arc<Self>, spawn: &impl Spawn) {
+        // O2. Ordering: AcqRel. See O1.
+        self.offered.swap(false, ordering(Ordering::AcqRel, Fault::OfferRelaxed));
+        if self.has_work() {
+            if !broken(Fault::OfferNotRenewed) {
+                self.offer(spawn);
+            }
+            self.work(spawn);
+        }
+    }
+}
+
+impl<F: Fire> Drop for Job<F> {
+    fn drop(&mut self) {
+        let mut buffer = std::mem::take(&mut self.entries);
+        buffer.clear();
+        // A full queue: the buffer goes back to the allocator.
+        let _ = self.buffers.push(buffer);
+    }
+}
+
+/// Fires a batch on this thread alone, a leaf at a time, by way of the one leaf of `leaves`.
+pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Payload>) {
+    during(fire, || {
+        for entries in batch.chunks(LEAF) {
+            leaves.clear();
+            let Some(leaf) = leaves.leaf(0) else { return };
+            // SAFETY: once since it was cleared.
+            unsafe { leaf.fill(|filling| fire.claim(entries, |payload| filling.add(payload))) };
+            fire.run(&leaf);
+        }
+    });
+}
+
+/// Does a thread's part of a job: J1 begin, J2 work, J3 end.
+fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    fire.begin(); // J1
+    part();
+    fire.end(); // J3
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+}
