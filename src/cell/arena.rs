@@ -371,7 +371,7 @@ impl<T: Send + 'static> Arena<T> {
         let generation = unsafe { &*page }.iter().map(Cell::generation).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
         record.generation.store(generation.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
-        // T2. Ordering: Release. A later look-up finds no page; one that found it is pinned.
+        // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.
         self.directory[number as usize].0.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: `make_page` boxed it.
         let page = unsafe { Box::from_raw(page) };

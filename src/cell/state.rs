@@ -87,7 +87,7 @@ impl<T> Cell<T> {
         self.payload.with_mut(|slot| unsafe { (*slot).write(payload) });
         // Ordering: Relaxed. Published by A2; a reader of an older generation fails at C3.
         self.place.store(place.0, Ordering::Relaxed);
-        // A2. Ordering: Release. Pairs with the Acquire of C1; publishes payload and place. A store suffices: nobody else writes a
+        // Ordering: Release (A2). Pairs with the Acquire of C1; publishes payload and place. A store suffices: nobody else writes a
         // VACANT word.
         self.word.store(generation << STATE_BITS | ARMED, ordering(Ordering::Release, Fault::ArmRelaxed));
         generation
@@ -96,7 +96,7 @@ impl<T> Cell<T> {
     /// Claims the timer if `wanted` says so of its generation and place (C1 to C3). The winner owns the payload, and the index.
     #[inline]
     fn claim(&self, wanted: impl FnOnce(u64, Place) -> bool) -> Option<(Place, T)> {
-        // C1. Ordering: Acquire. Pairs with the Release of A2; publishes payload and place.
+        // Ordering: Acquire (C1). Pairs with the Release of A2; publishes payload and place.
         let word = self.word.load(Ordering::Acquire);
         if word & STATE_MASK != ARMED {
             return None;
@@ -111,7 +111,7 @@ impl<T> Cell<T> {
             // Ordering: Release. The broken variant: two claimers may both get here.
             self.word.store(vacant, Ordering::Release);
         } else {
-            // C3. Ordering: AcqRel if won: the payload is read after it, and `stop` that sees the word sees the winner's job begun (F1). Acquire if
+            // Ordering: AcqRel (C3) if won: the payload is read after it, and `stop` that sees the word sees the winner's job begun (F1). Acquire if
             // lost, for the same reason: the look of `stop` may be the one that fails here, and X5 leans on it.
             let won = ordering(Ordering::AcqRel, Fault::ClaimRelaxed);
             self.word.compare_exchange(word, vacant, won, ordering(Ordering::Acquire, Fault::ClaimLostRelaxed)).ok()?;

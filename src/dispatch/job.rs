@@ -74,7 +74,7 @@ impl<F: Fire> Job<F> {
 
     /// Claims the next leaf, and publishes what that gave.
     fn claim_leaf(&self) -> Option<Leaf<'_, F::Payload>> {
-        // J2. Ordering: AcqRel. Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
+        // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
         let leaf = self.leaves.leaf(number)?;
         let entries = self.entries.chunks(LEAF).nth(number)?;
@@ -100,7 +100,7 @@ impl<F: Fire> Job<F> {
 
     /// O1. Leaves an offer, if there is none. The caller has published what there is to take.
     fn offer(self: &Arc<Self>, spawn: &impl Spawn) {
-        // O1. Ordering: AcqRel. If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
+        // Ordering: AcqRel (O1). If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
         if !self.offered.swap(true, Ordering::AcqRel) {
             let (job, further) = (self.clone(), spawn.clone());
             spawn.spawn(move || job.take_up(&further));
@@ -109,7 +109,7 @@ impl<F: Fire> Job<F> {
 
     /// O2. Takes the offer, and leaves another one if there is something to take.
     fn take_up(self: &Arc<Self>, spawn: &impl Spawn) {
-        // O2. Ordering: AcqRel. See O1.
+        // Ordering: AcqRel (O2). See O1.
         self.offered.swap(false, ordering(Ordering::AcqRel, Fault::OfferRelaxed));
         if self.has_work() {
             if !broken(Fault::OfferNotRenewed) {

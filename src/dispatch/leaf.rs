@@ -89,7 +89,7 @@ impl<P> Leaf<'_, P> {
     pub(crate) unsafe fn fill(&self, fill: impl FnOnce(&mut Filling<'_, P>)) {
         let mut filling = Filling { payloads: self.payloads.iter(), filled: 0 };
         fill(&mut filling);
-        // L1. Ordering: Release. Pairs with the Acquire in `filled`; publishes the payloads.
+        // Ordering: Release (L1). Pairs with the Acquire in `filled`; publishes the payloads.
         self.counts.filled.store(filling.filled, ordering(Ordering::Release, Fault::LeafFillRelaxed));
     }
 
@@ -108,9 +108,10 @@ impl<P> Leaf<'_, P> {
     /// Takes a payload. Only after something was left.
     #[inline]
     pub(crate) fn take(&self) -> Option<P> {
-        // L2. Ordering: AcqRel. Pairs with itself and with `left`: who finds nothing left comes after the J1 of those who took the rest, so its own J3
+        // Ordering: AcqRel (L2). Pairs with itself and with `left`: who finds nothing left comes after the J1 of those who took the rest, so its own J3
         // leaves them counted.
         let position = if broken(Fault::LeafTakeNotAtomic) {
+            // Ordering: Acquire, and Release. The broken variant: two takers may both get here.
             let position = self.counts.taken.load(Ordering::Acquire);
             self.counts.taken.store(position + 1, Ordering::Release);
             position

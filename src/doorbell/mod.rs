@@ -41,10 +41,10 @@ impl Doorbell {
     #[inline]
     pub(crate) fn ring(&self, deadline: u64) {
         if !broken(Fault::DoorbellNoRingFence) {
-            // B1. Ordering: light. Pairs with W2 in `wait`.
+            // Ordering: light (B1). Pairs with W2 in `wait`.
             light_fence();
         }
-        // B2. Ordering: Relaxed. Ordered by B1; the sleeper is read after B3 only.
+        // Ordering: Relaxed (B2). Ordered by B1; the sleeper is read after B3 only.
         let wake_at = self.wake_at.load(Ordering::Relaxed);
         if deadline < wake_at {
             self.ring_slowly(deadline, wake_at);
@@ -54,7 +54,7 @@ impl Doorbell {
     #[cold]
     fn ring_slowly(&self, deadline: u64, mut wake_at: u64) {
         while deadline < wake_at {
-            // B3. Ordering: Acquire. Pairs with the Release of W1; publishes `sleeper`.
+            // Ordering: Acquire (B3). Pairs with the Release of W1; publishes `sleeper`.
             match self.wake_at.compare_exchange(wake_at, AWAKE, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     // Ordering: Relaxed. A counter.
@@ -81,17 +81,17 @@ impl Doorbell {
     /// # Safety
     /// Only the thread that attached waits.
     pub(crate) unsafe fn wait(&self, wake_at: u64, timeout: Option<Duration>, work_waits: impl FnOnce() -> bool) -> bool {
-        // W1. Ordering: Release. Pairs with the Acquire of B3; publishes `sleeper`. `AWAKE` is no announcement.
+        // Ordering: Release (W1). Pairs with the Acquire of B3; publishes `sleeper`. `AWAKE` is no announcement.
         self.wake_at.store(wake_at.max(AWAKE + 1), ordering(Ordering::Release, Fault::DoorbellAnnounceRelaxed));
         if !broken(Fault::DoorbellNoWaitFence) {
-            // W2. Ordering: full. Pairs with B1 in `ring`.
+            // Ordering: full (W2). Pairs with B1 in `ring`.
             heavy_fence();
         }
         let sleeps = broken(Fault::DoorbellNoSecondLook) || !work_waits(); // W3
         if sleeps {
             park(timeout); // W4
         }
-        // W5. Ordering: Relaxed. A ringer that still sees `W` unparks once too often.
+        // Ordering: Relaxed (W5). A ringer that still sees `W` unparks once too often.
         self.wake_at.store(AWAKE, Ordering::Relaxed);
         sleeps
     }

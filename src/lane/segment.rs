@@ -85,7 +85,7 @@ impl<M: Copy> Lane<M> {
     /// # Safety
     /// The caller is the one consumer of this lane.
     pub(super) unsafe fn drain(&self, mut f: impl FnMut(M)) -> u64 {
-        // D1. Ordering: Acquire. Pairs with the Release in `Producer::push`; publishes the messages below it.
+        // Ordering: Acquire (D1). Pairs with the Release in `Producer::push`; publishes the messages below it.
         let tail = self.tail.load(Ordering::Acquire);
         self.consumer.with_mut(|consumer| {
             // SAFETY: one consumer (the caller's promise), and `f` has no way to this cell.
@@ -111,7 +111,7 @@ impl<M: Copy> Lane<M> {
                 consumer.count += 1;
                 f(message);
             }
-            // D3. Ordering: Release. Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
+            // Ordering: Release (D3). Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
             self.head.store(consumer.count, ordering(Ordering::Release, Fault::LaneRecycleRelaxed));
             drained
         })
@@ -130,11 +130,11 @@ impl<M: Copy> Lane<M> {
 
     /// Unlinks the oldest segment if the shard has left it and nobody else is at the chain (R1 to R4).
     fn take_oldest(&self) -> Option<*mut Segment<M>> {
-        // R1. Ordering: Acquire. Pairs with the Release of R4; the chain as the other side left it.
+        // Ordering: Acquire (R1). Pairs with the Release of R4; the chain as the other side left it.
         if self.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() && !broken(Fault::LaneBusyIgnored) {
             return None;
         }
-        // R2. Ordering: Acquire. Pairs with the Release of D3 in `drain`.
+        // Ordering: Acquire (R2). Pairs with the Release of D3 in `drain`.
         let head = self.head.load(Ordering::Acquire);
         let taken = self.chain.with_mut(|chain| {
             // SAFETY: we hold `busy`, which guards the chain.
@@ -150,7 +150,7 @@ impl<M: Copy> Lane<M> {
             chain.index += 1;
             Some(segment)
         });
-        // R4. Ordering: Release. Pairs with the Acquire of R1.
+        // Ordering: Release (R4). Pairs with the Acquire of R1.
         self.busy.store(false, ordering(Ordering::Release, Fault::LaneBusyRelaxed));
         taken
     }
@@ -199,7 +199,7 @@ impl<M: Copy> Producer<M> {
         self.count += 1;
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
-        // P3. Ordering: Release. Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
+        // Ordering: Release (P3). Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
         lane.tail.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
     }
 

@@ -87,10 +87,10 @@ impl Core {
 
     /// X1, X2. Whether this call was the first.
     pub(crate) fn stop(&self) -> bool {
-        // X1. Ordering: Relaxed. Ordered by X2; the swap decides which stop is the first.
+        // Ordering: Relaxed (X1). Ordered by X2; the swap decides which stop is the first.
         let first = !self.stopped.swap(true, Ordering::Relaxed);
         if !broken(Fault::StopNoFence) {
-            // X2. Ordering: heavy. Pairs with S4, the fence B1 of the doorbell.
+            // Ordering: heavy (X2). Pairs with S4, the fence B1 of the doorbell.
             heavy_fence();
         }
         first

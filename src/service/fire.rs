@@ -57,7 +57,7 @@ impl<T: Send + 'static> Fire for Inner<T> {
     type Payload = T;
 
     fn begin(&self) {
-        // F1. Ordering: AcqRel. Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
+        // Ordering: AcqRel (F1). Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
         if !broken(Fault::JobNotCounted) {
             self.running.fetch_add(1, Ordering::AcqRel);
         }
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Fire for Inner<T> {
     }
 
     fn end(&self) {
-        // F3. Ordering: Release. Pairs with the Acquire of X5: who sees zero sees what the tasks did.
+        // Ordering: Release (F3). Pairs with the Acquire of X5: who sees zero sees what the tasks did.
         if !broken(Fault::JobNotCounted) {
             self.running.fetch_sub(1, ordering(Ordering::AcqRel, Fault::JobEndRelaxed));
         }

@@ -56,7 +56,7 @@ impl<T: Send + 'static> Inner<T> {
 
     /// X5. Whether no job runs.
     pub(super) fn is_quiet(&self) -> bool {
-        // X5. Ordering: Acquire. Pairs with F3; F1 of a job that claimed before X4 is visible through the claim.
+        // Ordering: Acquire (X5). Pairs with F3; F1 of a job that claimed before X4 is visible through the claim.
         self.running.load(Ordering::Acquire) == 0
     }
 
