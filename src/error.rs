@@ -22,7 +22,7 @@ use std::fmt;
 pub enum ScheduleError<T> {
     /// The service was stopped.
     Stopped(T),
-    /// 2^30 timers are pending: there is no cell for one more.
+    /// As many timers are pending as the builder's [`max_pending`](crate::Builder::max_pending) allows; or 2^30, which is all that there are cells for.
     Full(T),
 }
 
@@ -36,6 +36,16 @@ impl<T> ScheduleError<T> {
     pub fn into_payload(self) -> T {
         match self {
             Self::Stopped(payload) | Self::Full(payload) => payload,
+        }
+    }
+}
+
+impl<T> ScheduleError<T> {
+    /// The same error with another payload.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> ScheduleError<U> {
+        match self {
+            Self::Stopped(payload) => ScheduleError::Stopped(f(payload)),
+            Self::Full(payload) => ScheduleError::Full(f(payload)),
         }
     }
 }
@@ -54,7 +64,7 @@ impl<T> fmt::Display for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stopped(_) => "the timer service is stopped",
-            Self::Full(_) => "the timer service has no cell for one more timer (2^30 are pending)",
+            Self::Full(_) => "the timer service is full: as many timers are pending as it allows",
         })
     }
 }

@@ -39,5 +39,5 @@ mod wheel;
 
 pub use dispatch::Dispatch;
 pub use error::{ScheduleError, StartError};
-pub use service::{Batch, Builder, IntoPayload, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
-pub use time::ManualClock;
+pub use service::{Batch, Builder, IntoPayload, Periodic, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
+pub use time::{ManualClock, Missed};

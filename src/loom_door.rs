@@ -5,8 +5,8 @@
 use crate::dispatch::job::{Job, Spawn};
 use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
-use crate::service::{core, local};
-use crate::{ScheduleError, TimerHandle, TimerId, cell, doorbell, lane};
+use crate::service::{cells, core, local};
+use crate::{ScheduleError, TimerHandle, TimerId, cell, doorbell, lane, time};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -120,7 +120,13 @@ impl Entry {
     /// The entry that `schedule` pushed for this timer.
     #[must_use]
     pub fn of(id: TimerId, deadline: u64) -> Self {
-        Self::new(deadline, id.cell, id.generation as u32)
+        Self::new(deadline, id.cell, id.birth as u32)
+    }
+
+    /// Its deadline.
+    #[must_use]
+    pub fn deadline(self) -> u64 {
+        self.0.deadline()
     }
 
     /// Whether it is a tombstone.
@@ -131,40 +137,154 @@ impl Entry {
 }
 
 /// One timer's shared state, by itself.
-pub struct Cell<T>(cell::Cell<T>);
+pub struct Cell<T> {
+    cell: cell::Cell<T>,
+    side: cell::Side,
+}
+
+/// What a due entry finds.
+#[derive(Debug)]
+pub enum Due<T> {
+    /// Nothing.
+    Dead,
+    /// A timer that fires.
+    Fires(T),
+    /// A periodic timer, which runs now.
+    Runs(Run),
+    /// A timer that was moved: its entry goes there.
+    Later(Entry),
+}
+
+/// A run of a periodic timer.
+#[derive(Debug)]
+pub struct Run {
+    repeat: Box<time::Repeat>,
+    place: cell::Place,
+}
+
+/// A periodic timer that was cancelled, or whose run has ended.
+#[derive(Debug)]
+pub struct Repeat(#[expect(dead_code, reason = "to be dropped")] Box<time::Repeat>);
+
+/// What a re-arm did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rearmed {
+    /// There is no such timer.
+    Gone,
+    /// It is moved; nobody need know.
+    Done,
+    /// It is moved: this is its entry now.
+    Refiled(Entry),
+    /// It was cancelled meanwhile. Whether the cell is the caller's to free.
+    Cancelled(bool),
+}
+
+/// What a cancel did.
+#[derive(Debug)]
+pub struct Claimed<T> {
+    /// The payload; `None` for a periodic timer.
+    pub payload: Option<T>,
+    /// Whether a run has the content still.
+    pub runs: bool,
+    /// The entry that is dead now, if it is for the caller to bury.
+    pub entry: Option<Entry>,
+    /// Whether the cell is the caller's now.
+    pub mine: bool,
+}
 
 impl<T> Cell<T> {
     /// A vacant cell.
     #[must_use]
-    pub fn starting_at(generation: u64) -> Self {
+    pub fn starting_at(count: u64) -> Self {
         let cell: cell::Cell<T> = crate::mem::Zeroable::zeroed();
-        cell.start_at(generation);
-        Self(cell)
+        cell.start_at(count);
+        Self { cell, side: crate::mem::Zeroable::zeroed() }
     }
 
-    /// Stores a payload and makes it claimable. Returns its generation.
+    fn slot(&self) -> cell::Slot<'_, T> {
+        cell::Slot::alone(&self.cell, &self.side)
+    }
+
+    /// Stores a payload and makes it claimable. Returns its birth.
     ///
     /// # Safety
     /// As in the room: the caller holds the cell.
     pub unsafe fn arm(&self, deadline: u64, payload: T) -> u64 {
         // SAFETY: the caller's promise.
-        unsafe { self.0.arm(cell::Place::new(deadline, 0), payload) }
+        unsafe { self.slot().arm(cell::Place::new(deadline, 0), cell::Content::Payload(payload)) }
+    }
+
+    /// Arms a periodic timer. Returns its birth.
+    ///
+    /// # Safety
+    /// As in the room: the caller holds the cell.
+    pub unsafe fn arm_repeat(&self, deadline: u64, run: impl FnMut() + Send + 'static) -> u64 {
+        let repeat = time::Repeat::with_delay(1, 0, u64::MAX, Box::new(run));
+        // SAFETY: the caller's promise.
+        unsafe { self.slot().arm(cell::Place::new(deadline, 0), cell::Content::Repeat(Box::new(repeat))) }
     }
 
     /// A worker's claim.
-    pub fn claim_due(&self, entry: Entry) -> Option<T> {
-        self.0.claim_due(entry.0)
+    pub fn claim_due(&self, entry: Entry) -> Due<T> {
+        match self.slot().claim_due(entry.0) {
+            cell::Due::Dead => Due::Dead,
+            cell::Due::Payload(payload, _) => Due::Fires(payload),
+            cell::Due::Run(repeat, place) => Due::Runs(Run { repeat, place }),
+            cell::Due::Later(filed) => Due::Later(Entry(filed.entry)),
+        }
+    }
+
+    /// Runs a periodic timer, unless it was cancelled, and files it for another deadline. `Err`: it has ended, and the cell is the caller's.
+    ///
+    /// # Safety
+    /// The run is this cell's.
+    pub unsafe fn run(&self, mut run: Run, deadline: u64) -> Result<Entry, Repeat> {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.slot().begin() } {
+            // SAFETY: as above.
+            unsafe { self.slot().end() };
+            return Err(Repeat(run.repeat));
+        }
+        run.repeat.run();
+        let place = cell::Place::new(deadline, run.place.shard());
+        // SAFETY: as above.
+        let filed = unsafe { self.slot().file_again(run.repeat, place) };
+        filed.map(|filed| Entry(filed.entry)).map_err(|(repeat, _)| Repeat(repeat))
+    }
+
+    /// Moves the timer.
+    pub fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
+        match self.slot().rearm(birth, deadline) {
+            cell::Rearmed::Gone => Rearmed::Gone,
+            cell::Rearmed::Done => Rearmed::Done,
+            cell::Rearmed::Refiled { new, .. } => Rearmed::Refiled(Entry(new.entry)),
+            cell::Rearmed::Cancelled { index, .. } => Rearmed::Cancelled(index.is_some()),
+        }
     }
 
     /// The claim of `stop`.
-    pub fn claim_any(&self) -> Option<T> {
-        self.0.claim_any().map(|(_, payload)| payload)
+    pub fn claim_any(&self) -> Option<Claimed<T>> {
+        self.slot().claim_any().map(claimed)
     }
 
-    /// The claim of an id's holder: deadline and payload.
-    pub fn claim_id(&self, generation: u64) -> Option<(u64, T)> {
-        self.0.claim_id(generation).map(|(place, payload)| (place.deadline(), payload))
+    /// The claim of an id's holder.
+    pub fn claim_id(&self, birth: u64) -> Option<Claimed<T>> {
+        self.slot().claim_id(birth).map(claimed)
     }
+
+    /// Whether the timer is pending.
+    pub fn is_pending(&self, birth: u64) -> bool {
+        self.slot().is_pending(birth)
+    }
+}
+
+fn claimed<T>(claimed: cell::Claimed<T>) -> Claimed<T> {
+    let runs = claimed.content.is_none();
+    let payload = match claimed.content {
+        Some(cell::Content::Payload(payload)) => Some(payload),
+        _ => None,
+    };
+    Claimed { payload, runs, entry: claimed.filed.map(|filed| Entry(filed.entry)), mine: claimed.index.is_some() }
 }
 
 /// Cells by index, with the depot that their free ones go through.
@@ -194,7 +314,7 @@ impl Arena {
         self.arena.take(&mut magazines.0)
     }
 
-    /// Arms the cell and claims it again. Returns its generation, and what was claimed.
+    /// Arms the cell and claims it again. Returns its birth, and what was claimed.
     ///
     /// # Safety
     /// The caller holds the cell.
@@ -202,8 +322,8 @@ impl Arena {
         // SAFETY: the caller's promise.
         let cell = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise.
-        let generation = unsafe { cell.arm(cell::Place::new(1, 0), payload) };
-        (generation, cell.claim_id(generation).map(|(_, payload)| payload))
+        let birth = unsafe { cell.arm(cell::Place::new(1, 0), cell::Content::Payload(payload)) };
+        (birth, cell.claim_id(birth).and_then(|of_id| claimed(of_id).payload))
     }
 
     /// Puts a cell back.
@@ -223,7 +343,7 @@ impl Arena {
 }
 
 /// All that a service is but its threads.
-pub struct Cells<T>(core::Cells<T>);
+pub struct Cells<T>(cells::Cells<T>);
 
 /// What a shard's thread has of a service: its lanes and its doorbell.
 pub struct Shard {
@@ -237,8 +357,8 @@ pub struct Local(local::Local);
 impl<T: Send + 'static> Cells<T> {
     /// A service with one shard.
     pub fn new() -> (Self, Shard) {
-        let (core, mut drains) = core::Core::new(NonZeroU32::MIN, 1);
-        let cells = core::Cells::new(core);
+        let (core, mut drains) = core::Core::new(NonZeroU32::MIN, 1, usize::MAX);
+        let cells = cells::Cells::new(core);
         let shard = Shard { lanes: drains.remove(0), core: cells.core.clone() };
         (Self(cells), shard)
     }
@@ -253,7 +373,8 @@ impl<T: Send + 'static> Cells<T> {
     /// # Errors
     /// As in the room.
     pub fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
-        self.0.schedule(&mut local.0, deadline, payload)
+        let (place, content) = (cell::Place::new(deadline, 0), cell::Content::Payload(payload));
+        self.0.schedule(&mut local.0, place, content).map_err(|error| error.map(payload_of))
     }
 
     /// Takes a timer away before it fires.
@@ -261,10 +382,15 @@ impl<T: Send + 'static> Cells<T> {
         self.0.take(&mut local.0, id)
     }
 
+    /// Moves a timer.
+    pub fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+        self.0.rearm(&mut local.0, id, deadline)
+    }
+
     /// Claims what the entry names.
     pub fn claim_due(&self, local: &mut Local, entry: Entry) -> Option<T> {
         let mut claimed = None;
-        self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload));
+        self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload), |_| unreachable!("no timer is periodic"));
         claimed
     }
 
@@ -279,8 +405,15 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// X4.
-    pub fn claim_all(&self, local: &mut Local, f: impl FnMut(u64, T)) {
-        self.0.claim_all(&mut local.0, f);
+    pub fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, T)) {
+        self.0.claim_all(&mut local.0, |deadline, content| f(deadline, payload_of(content)));
+    }
+}
+
+fn payload_of<T>(content: cell::Content<T>) -> T {
+    match content {
+        cell::Content::Payload(payload) => payload,
+        cell::Content::Repeat(_) => unreachable!("no timer is periodic"),
     }
 }
 

@@ -358,6 +358,14 @@ pub enum Fault {
     ClaimIgnoresGeneration,
     /// A worker's claim does not compare the deadline.
     ClaimIgnoresDeadline,
+    /// Of the two that have to do with a doomed cell, the first to leave frees it.
+    LeaveAlone,
+    /// Whoever leaves a doomed cell publishes and acquires nothing.
+    LeaveRelaxed,
+    /// A re-arm that files the timer anew keeps its count.
+    RefileKeepsCount,
+    /// A run files its timer again without looking whether it was cancelled.
+    RunFilesBlindly,
     /// The winner of a claim publishes nothing.
     ClaimRelaxed,
     /// The loser of a claim acquires nothing.

@@ -1,5 +1,5 @@
 //! Promise: every timer does what an entry of a `BTreeMap` would do. It fires at the first tick at or after its deadline, ticks in
-//! order; `cancel`, `take` and `is_pending` tell the truth, for ids of any age; `stop` hands back exactly the rest.
+//! order; `cancel`, `take`, `reschedule` and `is_pending` tell the truth, for ids of any age; `stop` hands back exactly the rest.
 //!
 //! Arbitrary sequences of calls under a manual clock, on one and on three shards, begun around every edge between two levels of the wheel.
 //! The calls come one after the other, some of them on threads of their own, which spreads them over the shards.
@@ -37,6 +37,8 @@ enum Call {
     Burst(u16, Span),
     Cancel(usize),
     Take(usize),
+    Reschedule(usize, Span),
+    RescheduleAt(usize, Span),
     IsPending(usize),
 }
 
@@ -74,6 +76,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1u16..300, span()).prop_map(|(timers, span)| Call::Burst(timers, span)),
         24 => any::<usize>().prop_map(Call::Cancel),
         8 => any::<usize>().prop_map(Call::Take),
+        24 => (any::<usize>(), span()).prop_map(|(which, span)| Call::Reschedule(which, span)),
+        8 => (any::<usize>(), span()).prop_map(|(which, span)| Call::RescheduleAt(which, span)),
         12 => any::<usize>().prop_map(Call::IsPending),
     ];
     prop_oneof![
@@ -100,7 +104,7 @@ struct Model {
     order: BTreeMap<(u64, u32), ()>,
     /// Every id ever given out, by payload.
     ids: Vec<TimerId>,
-    /// When cancelled timers would have fired.
+    /// When timers that were cancelled or moved would have fired.
     cancelled: BTreeMap<u64, ()>,
 }
 
@@ -161,11 +165,15 @@ impl Model {
     /// Notes a timer that was armed for a point in time.
     fn armed(&mut self, id: TimerId, at_ns: u128) {
         let payload = self.ids.len() as u32;
+        self.ids.push(id);
+        self.waits(payload, at_ns);
+    }
+
+    fn waits(&mut self, payload: u32, at_ns: u128) {
         // What is due now or before fires at the next tick.
         let at_ns = at_ns.max(u128::from(self.now_ns()) + 1);
         let deadline_ns = at_ns.next_multiple_of(u128::from(self.tick_ns)).min(u128::from(self.end_ns())) as u64;
         let fires_ns = deadline_ns.max(self.now_ns());
-        self.ids.push(id);
         self.live.insert(payload, Armed { deadline_ns, fires_ns });
         self.order.insert((fires_ns, payload), ());
     }
@@ -215,12 +223,30 @@ impl Model {
                 let taken = self.disarmed(payload as u32).then_some(payload as u32);
                 prop_assert_eq!(self.service.take(self.ids[payload]), taken);
             }
+            Call::Reschedule(which, span) if self.ids.len() > 1 => {
+                let (payload, delay) = (1 + which % (self.ids.len() - 1), self.duration(span));
+                let moved = self.service.reschedule(self.ids[payload], delay);
+                prop_assert_eq!(moved, self.disarmed(payload as u32), "reschedule of {}", payload);
+                if moved {
+                    self.waits(payload as u32, now_ns + delay.as_nanos());
+                }
+            }
+            Call::RescheduleAt(which, span) if self.ids.len() > 1 => {
+                let (payload, delay) = (1 + which % (self.ids.len() - 1), self.duration(span));
+                if let Some(at) = self.clock.now().checked_add(delay) {
+                    let moved = self.service.reschedule_at(self.ids[payload], at);
+                    prop_assert_eq!(moved, self.disarmed(payload as u32), "reschedule_at of {}", payload);
+                    if moved {
+                        self.waits(payload as u32, now_ns + delay.as_nanos());
+                    }
+                }
+            }
             Call::IsPending(which) => {
                 let payload = which % self.ids.len();
                 let pending = self.live.contains_key(&(payload as u32));
                 prop_assert_eq!(self.service.is_pending(self.ids[payload]), pending, "is_pending of {}", payload);
             }
-            Call::Cancel(_) | Call::Take(_) => {}
+            Call::Cancel(_) | Call::Take(_) | Call::Reschedule(..) | Call::RescheduleAt(..) => {}
         }
         Ok(())
     }

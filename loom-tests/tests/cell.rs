@@ -2,11 +2,28 @@
 
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Cell, Cells, Entry, Fault};
+use wheelwork::loom_door::{Cell, Cells, Due, Entry, Fault};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 const DUE: u64 = 5;
 const LATER: u64 = 6;
+
+/// What a worker gets that comes with this entry.
+fn fires(cell: &Cell<usize>, deadline: u64, generation: u64) -> Option<usize> {
+    match cell.claim_due(Entry::new(deadline, 0, generation as u32)) {
+        Due::Fires(payload) => Some(payload),
+        Due::Dead | Due::Later(_) => None,
+        Due::Runs(_) => panic!("it is not periodic"),
+    }
+}
+
+/// What the holder of an id gets.
+fn cancels(cell: &Cell<usize>, generation: u64) -> Option<usize> {
+    cell.claim_id(generation).map(|claimed| {
+        assert!(claimed.mine, "nobody else has to do with it");
+        claimed.payload.expect("it is not periodic")
+    })
+}
 
 /// A worker comes with the entry, a canceller with the id. One of them wins; the cell has one outcome.
 fn worker_against_canceller() {
@@ -15,11 +32,11 @@ fn worker_against_canceller() {
     // SAFETY: nobody else has the cell yet.
     let generation = unsafe { cell.arm(DUE, 0usize) };
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || worker_cell.claim_due(Entry::new(DUE, 0, generation as u32)).map(|payload| worker_won.add(payload)));
-    let cancelled = cell.claim_id(generation).map(|(deadline, payload)| (deadline, won.add(payload)));
+    let worker = thread::spawn(move || fires(&worker_cell, DUE, generation).map(|payload| worker_won.add(payload)));
+    let cancelled = cell.claim_id(generation).map(|claimed| (claimed.entry, claimed.payload.map(|payload| won.add(payload))));
     let fired = worker.join().unwrap();
     assert!(cancelled.is_some() != fired.is_some(), "one winner: {cancelled:?} {fired:?}");
-    assert!(cancelled.is_none_or(|(deadline, _)| deadline == DUE));
+    assert!(cancelled.is_none_or(|(entry, _)| entry == Some(Entry::new(DUE, 0, generation as u32))));
     assert_eq!(won.counts(), [1]);
 }
 
@@ -32,15 +49,11 @@ fn three_claim() {
     let others = [true, false].map(|due| {
         let (cell, won) = (cell.clone(), won.clone());
         thread::spawn(move || {
-            let claimed = if due {
-                cell.claim_due(Entry::new(DUE, 0, generation as u32))
-            } else {
-                cell.claim_id(generation).map(|(_, payload)| payload)
-            };
+            let claimed = if due { fires(&cell, DUE, generation) } else { cancels(&cell, generation) };
             claimed.map(|payload| won.add(payload));
         })
     });
-    cell.claim_id(generation).map(|(_, payload)| won.add(payload));
+    cancels(&cell, generation).map(|payload| won.add(payload));
     others.into_iter().for_each(|other| other.join().unwrap());
     assert_eq!(won.counts(), [1]);
 }
@@ -58,27 +71,27 @@ fn reuse(deadline: u64, worker_claims: impl Fn(&Cell<usize>, u64) -> Option<usiz
             worker_won.add(payload);
         }
     });
-    let again = cell.claim_id(generation).map(|(_, payload)| {
+    let again = cancels(&cell, generation).map(|payload| {
         won.add(payload);
         // SAFETY: whoever won the claim has the cell.
         unsafe { cell.arm(deadline, 1usize) }
     });
     worker.join().unwrap();
-    let rest = again.and_then(|generation| cell.claim_id(generation)).map(|(_, payload)| won.add(payload));
+    let rest = again.and_then(|generation| cancels(&cell, generation)).map(|payload| won.add(payload));
     assert_eq!(won.counts(), [1, u32::from(again.is_some())]);
     assert_eq!(rest.is_some(), again.is_some(), "the new timer is still there");
 }
 
 fn reuse_against_worker() {
-    reuse(LATER, |cell, generation| cell.claim_due(Entry::new(DUE, 0, generation as u32)));
+    reuse(LATER, |cell, generation| fires(cell, DUE, generation));
 }
 
 fn reuse_same_deadline() {
-    reuse(DUE, |cell, generation| cell.claim_due(Entry::new(DUE, 0, generation as u32)));
+    reuse(DUE, |cell, generation| fires(cell, DUE, generation));
 }
 
 fn reuse_against_second_canceller() {
-    reuse(LATER, |cell, generation| cell.claim_id(generation).map(|(_, payload)| payload));
+    reuse(LATER, cancels);
 }
 
 /// An entry that has been dead for 2^32 timers of its cell: its tag fits again. Its deadline is not that of the armed timer, but that of the next.
@@ -88,13 +101,13 @@ fn tag_wraps() {
     // SAFETY: nobody else has the cell yet.
     let generation = unsafe { cell.arm(LATER, 0usize) };
     let worker_cell = cell.clone();
-    let worker = thread::spawn(move || assert_eq!(worker_cell.claim_due(Entry::new(DUE, 0, 0)), None, "a dead entry took a timer"));
-    let (_, payload) = cell.claim_id(generation).expect("nobody else can claim it");
+    let worker = thread::spawn(move || assert_eq!(fires(&worker_cell, DUE, 0), None, "a dead entry took a timer"));
+    let payload = cancels(&cell, generation).expect("nobody else can claim it");
     won.add(payload);
     // SAFETY: whoever won the claim has the cell.
     let again = unsafe { cell.arm(DUE, 1usize) };
     worker.join().unwrap();
-    let (_, payload) = cell.claim_id(again).expect("nobody else can claim it");
+    let payload = cancels(&cell, again).expect("nobody else can claim it");
     won.add(payload);
     assert_eq!(won.counts(), [1, 1]);
 }
@@ -104,11 +117,11 @@ fn arm_against_stop() {
     let cell = Arc::new(Cell::starting_at(0));
     let won = Arc::new(Ledger::<1>::new());
     let (stop_cell, stop_won) = (cell.clone(), won.clone());
-    let stop = thread::spawn(move || stop_cell.claim_any().map(|payload| stop_won.add(payload)));
+    let stop = thread::spawn(move || stop_cell.claim_any().and_then(|claimed| claimed.payload).map(|payload| stop_won.add(payload)));
     // SAFETY: nobody else arms it.
     let generation = unsafe { cell.arm(DUE, 0usize) };
     let stopped = stop.join().unwrap();
-    let rest = cell.claim_id(generation).map(|(_, payload)| won.add(payload));
+    let rest = cancels(&cell, generation).map(|payload| won.add(payload));
     assert!(stopped.is_some() != rest.is_some());
     assert_eq!(won.counts(), [1]);
 }

@@ -2,8 +2,9 @@
 //!
 //! Any thread looks up, any thread makes pages, one shard at a time gathers pages to retire. Ground rules and proof: README.md of this room.
 
+use super::claim::Claimed;
 use super::magazine::{CELLS, Depot, Magazine, Magazines};
-use super::state::Cell;
+use super::state::{Cell, Side, Slot};
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Fault, Guard, Ordering, Queue, UnsafeCell, broken, ordering, retire,
@@ -42,19 +43,34 @@ const SURPLUS_MIN_CELLS: usize = 4 * PAGE_CELLS as usize;
 #[cfg(loom)]
 const SURPLUS_MIN_CELLS: usize = PAGE_CELLS as usize;
 
+/// Cells, and the sides of those that need one: memory that is not touched costs nothing.
+#[repr(C)]
+struct Page<T> {
+    cells: [Cell<T>; PAGE_CELLS as usize],
+    sides: [Side; PAGE_CELLS as usize],
+}
+
 /// A directory entry. Zero: no page.
 #[repr(transparent)]
-struct Cells<T>(AtomicPtr<Cell<T>>);
+struct PagePtr<T>(AtomicPtr<Page<T>>);
 
 /// What is needed of a page only when it is made and retired.
 struct Record<T> {
-    page: AtomicPtr<Zeroed<Cell<T>>>,
-    /// The first generation that no timer of this page number has had.
-    generation: AtomicU64,
+    page: AtomicPtr<Zeroed<Page<T>>>,
+    /// The first count that no timer of this page number has had.
+    count: AtomicU64,
+}
+
+// SAFETY: cells and sides are.
+unsafe impl<T> Zeroable for Page<T> {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self { cells: std::array::from_fn(|_| Cell::zeroed()), sides: std::array::from_fn(|_| Side::zeroed()) }
+    }
 }
 
 // SAFETY: a null pointer.
-unsafe impl<T> Zeroable for Cells<T> {
+unsafe impl<T> Zeroable for PagePtr<T> {
     #[cfg(loom)]
     fn zeroed() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
@@ -65,12 +81,12 @@ unsafe impl<T> Zeroable for Cells<T> {
 unsafe impl<T> Zeroable for Record<T> {
     #[cfg(loom)]
     fn zeroed() -> Self {
-        Self { page: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0) }
+        Self { page: AtomicPtr::new(ptr::null_mut()), count: AtomicU64::new(0) }
     }
 }
 
 pub(crate) struct Arena<T> {
-    directory: Zeroed<Cells<T>>,
+    directory: Zeroed<PagePtr<T>>,
     records: Zeroed<Record<T>>,
     /// `page number << 32 | cells handed out of it`: where fresh cells come from.
     fresh: AtomicU64,
@@ -141,17 +157,18 @@ impl<T: Send + 'static> Arena<T> {
 
     /// The cell of an index, or `None` if there is no such page (any more).
     #[inline]
-    pub(crate) fn get<'a>(&'a self, cell: u32, _pinned: &'a Guard) -> Option<&'a Cell<T>> {
-        let slot = self.directory.get((cell / PAGE_CELLS) as usize)?;
+    pub(crate) fn get<'a>(&'a self, cell: u32, _pinned: &'a Guard) -> Option<Slot<'a, T>> {
+        let page = self.directory.get((cell / PAGE_CELLS) as usize)?;
         // Ordering: Acquire. Pairs with the Release in `make_page`; publishes the page's cells.
-        let cells = slot.0.load(Ordering::Acquire);
-        if cells.is_null() {
-            return None;
-        }
-        // SAFETY: the page has PAGE_CELLS cells.
-        let cell = unsafe { cells.add((cell % PAGE_CELLS) as usize) };
+        let page = page.0.load(Ordering::Acquire);
         // SAFETY: the page was in the directory after we pinned, so T3 frees it after we unpin.
-        Some(unsafe { &*cell })
+        Some(Self::slot(unsafe { page.as_ref() }?, cell))
+    }
+
+    #[inline]
+    fn slot(page: &Page<T>, cell: u32) -> Slot<'_, T> {
+        let position = (cell % PAGE_CELLS) as usize;
+        Slot { index: cell, cell: &page.cells[position], side: &page.sides[position] }
     }
 
     /// Whether two cells lie in the same page.
@@ -165,22 +182,20 @@ impl<T: Send + 'static> Arena<T> {
     /// # Safety
     /// The caller holds this index, or another one of the same page: it came from a magazine, or from a claim.
     #[inline]
-    pub(crate) unsafe fn held(&self, cell: u32) -> &Cell<T> {
+    pub(crate) unsafe fn held(&self, cell: u32) -> Slot<'_, T> {
         // Ordering: Acquire. As in `get`.
-        let cells = self.directory[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
-        debug_assert!(!cells.is_null());
-        // SAFETY: the page has PAGE_CELLS cells.
-        let cell = unsafe { cells.add((cell % PAGE_CELLS) as usize) };
+        let page = self.directory[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
+        debug_assert!(!page.is_null());
         // SAFETY: the page of an index that is held cannot be complete in anybody's hands (T1), so it is not retired.
-        unsafe { &*cell }
+        Self::slot(unsafe { &*page }, cell)
     }
 
     /// Asks for the cell's cache lines, to write: one, or two where it straddles them.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
-        if let Some(slot) = self.directory.get((cell / PAGE_CELLS) as usize) {
+        if let Some(page) = self.directory.get((cell / PAGE_CELLS) as usize) {
             // Ordering: Relaxed. Only an address to prefetch: nothing is read.
-            let cells = slot.0.load(Ordering::Relaxed);
+            let cells = page.0.load(Ordering::Relaxed).cast::<Cell<T>>();
             let cell = cells.wrapping_add((cell % PAGE_CELLS) as usize);
             prefetch_to_write(cell);
             prefetch_to_write(cell.wrapping_add(1).wrapping_byte_sub(1));
@@ -255,12 +270,12 @@ impl<T: Send + 'static> Arena<T> {
             // Ordering: Relaxed. Only the number is taken from it.
             self.numbers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| (number < PAGES_MAX).then_some(number + 1)).ok()
         })?;
-        let page = Zeroed::<Cell<T>>::new(PAGE_CELLS as usize);
+        let page = Zeroed::<Page<T>>::new(1);
         let record = &self.records[number as usize];
         // Ordering: Relaxed. Written before the number was put on the queue of free numbers, which orders it.
-        let generation = record.generation.load(Ordering::Relaxed);
-        if generation > 0 {
-            page.iter().for_each(|cell| cell.start_at(generation));
+        let count = record.count.load(Ordering::Relaxed);
+        if count > 0 {
+            page[0].cells.iter().for_each(|cell| cell.start_at(count));
         }
         let cells = page.as_ptr().cast_mut();
         // Ordering: Relaxed. Read by whoever retires the page, who got all its indices through the depot.
@@ -272,13 +287,18 @@ impl<T: Send + 'static> Arena<T> {
         Some(number)
     }
 
-    /// Claims every armed cell and gives it to `f`: for `stop`.
-    pub(crate) fn claim_all(&self, pinned: &Guard, mut f: impl FnMut(u32, super::Place, T)) {
+    /// Indices of all cells of all pages that there have been so far.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + use<T> {
         // Ordering: Acquire. Pairs with nothing by itself: the fence of `stop` makes every page visible whose cells may be armed.
         let numbers = self.numbers.load(Ordering::Acquire);
-        for cell in (0..numbers).flat_map(|number| number * PAGE_CELLS..number * PAGE_CELLS + PAGE_CELLS) {
-            if let Some((place, payload)) = self.get(cell, pinned).and_then(Cell::claim_any) {
-                f(cell, place, payload);
+        (0..numbers).flat_map(|number| number * PAGE_CELLS..number * PAGE_CELLS + PAGE_CELLS)
+    }
+
+    /// Claims every armed cell and gives it to `f`: for `stop`.
+    pub(crate) fn claim_all(&self, pinned: &Guard, mut f: impl FnMut(Claimed<T>)) {
+        for cell in self.indices() {
+            if let Some(claimed) = self.get(cell, pinned).and_then(|slot| slot.claim_any()) {
+                f(claimed);
             }
         }
     }
@@ -368,9 +388,9 @@ impl<T: Send + 'static> Arena<T> {
         // Ordering: Relaxed. Published with the page; the indices came through the depot after that.
         let page = record.page.swap(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: made by `make_page`, taken out once, here; not freed before the collector runs the closure below.
-        let generation = unsafe { &*page }.iter().map(Cell::generation).max();
+        let count = unsafe { &*page }[0].cells.iter().map(Cell::count).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
-        record.generation.store(generation.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
+        record.count.store(count.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
         // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.
         self.directory[number as usize].0.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: `make_page` boxed it.

@@ -1,9 +1,16 @@
 #![doc = include_str!("README.md")]
 
 mod arena;
+mod claim;
 mod magazine;
+mod rearm;
 mod state;
+mod word;
 
 pub(crate) use arena::{Arena, Maintenance};
+pub(crate) use claim::{Claimed, Due};
 pub(crate) use magazine::{Depot, Magazines};
-pub(crate) use state::{Cell, Place, SHARD_BITS};
+pub(crate) use rearm::Rearmed;
+#[cfg(loom)]
+pub(crate) use state::{Cell, Side};
+pub(crate) use state::{Content, Filed, Place, SHARD_BITS, Slot};

@@ -1,22 +1,19 @@
-//! Cell: state word, place and payload of one timer. States and protocol: README.md of this room.
+//! Cell: state word, place and content of one timer, and looks at them. States and protocol: README.md of this room.
 
+use super::word::{COUNT_LAST, LAG_MAX, State, Word};
 use crate::entry::{DEADLINE_BITS, DEADLINE_MAX, Entry};
 #[cfg(not(loom))]
 use crate::mem::Zeroable;
-use crate::sync::{AtomicU64, Fault, Ordering, UnsafeCell, broken, ordering};
-use std::mem::MaybeUninit;
-
-const STATE_BITS: u32 = 2;
-const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
-const VACANT: u64 = 0;
-const ARMED: u64 = 1;
+use crate::sync::{AtomicU64, Fault, Ordering, UnsafeCell, broken, ordering, pause};
+use crate::time::Repeat;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// Bits of a shard's number, beside the deadline in one word.
 pub(crate) const SHARD_BITS: u32 = 64 - DEADLINE_BITS;
 
-/// Where a timer's entry is: its deadline (a tick) and its shard.
+/// A deadline (a tick) and a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct Place(pub(super) u64);
 
 impl Place {
     #[inline]
@@ -36,21 +33,42 @@ impl Place {
     }
 }
 
-/// One timer's shared state: 16 bytes and the payload.
+/// What a timer was armed with.
+#[derive(Debug)]
+pub(crate) enum Content<T> {
+    Payload(T),
+    Repeat(Box<Repeat>),
+}
+
+/// A content in its cell: the word says which, and whether there is one.
+union Stored<T> {
+    payload: ManuallyDrop<T>,
+    repeat: ManuallyDrop<Box<Repeat>>,
+}
+
+/// One timer's shared state: 16 bytes and the content.
 #[repr(C)]
 pub(crate) struct Cell<T> {
-    word: AtomicU64,
-    place: AtomicU64,
-    payload: UnsafeCell<MaybeUninit<T>>,
+    pub(super) word: AtomicU64,
+    pub(super) place: AtomicU64,
+    content: UnsafeCell<MaybeUninit<Stored<T>>>,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Cell<u64>>() == 24);
+const _: () = assert!(size_of::<Cell<u64>>() == 24 && size_of::<Cell<u8>>() == 24);
 
-// SAFETY: a cell hands its payload from thread to thread, never shares it: `claim` has one winner.
+/// What is needed of timers that were re-armed only. Apart from the cells, so that others neither touch nor pay for it.
+pub(crate) struct Side {
+    /// The count of a refiled timer's first filing: what its id names.
+    pub(super) birth: AtomicU64,
+    /// `count << 16 | lag`: an entry that came before its deadline was put back, at this lag. A hint of where the tombstone has to go.
+    pub(super) put_back: AtomicU64,
+}
+
+// SAFETY: a cell hands its content from thread to thread, never shares it: it belongs to whoever wins the way out of ARMED.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
-// SAFETY: atomics of zero are VACANT of generation 0; the payload may be uninitialized; it is not dropped with the cell (stop claims all).
+// SAFETY: atomics of zero are VACANT of count 0; the content may be uninitialized; it is not dropped with the cell (stop claims all).
 #[cfg(not(loom))]
 unsafe impl<T> Zeroable for Cell<T> {}
 
@@ -58,93 +76,183 @@ unsafe impl<T> Zeroable for Cell<T> {}
 // SAFETY: made value by value.
 unsafe impl<T> crate::mem::Zeroable for Cell<T> {
     fn zeroed() -> Self {
-        Self { word: AtomicU64::new(0), place: AtomicU64::new(0), payload: UnsafeCell::new(MaybeUninit::uninit()) }
+        Self { word: AtomicU64::new(0), place: AtomicU64::new(0), content: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 }
 
+// SAFETY: zeros.
+#[cfg(not(loom))]
+unsafe impl Zeroable for Side {}
+
+#[cfg(loom)]
+// SAFETY: made value by value.
+unsafe impl crate::mem::Zeroable for Side {
+    fn zeroed() -> Self {
+        Self { birth: AtomicU64::new(0), put_back: AtomicU64::new(0) }
+    }
+}
+
+/// A cell of the arena, with its side.
+pub(crate) struct Slot<'a, T> {
+    pub(super) index: u32,
+    pub(super) cell: &'a Cell<T>,
+    pub(super) side: &'a Side,
+}
+
+#[cfg(loom)]
+impl<'a, T> Slot<'a, T> {
+    /// A cell without an arena, for models.
+    pub(crate) fn alone(cell: &'a Cell<T>, side: &'a Side) -> Self {
+        Self { index: 0, cell, side }
+    }
+}
+
+impl<T> Clone for Slot<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slot<'_, T> {}
+
+/// An entry, and the shard that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filed {
+    pub(crate) entry: Entry,
+    pub(crate) shard: usize,
+}
+
 impl<T> Cell<T> {
-    /// The generation of the cell's present or next timer.
-    pub(super) fn generation(&self) -> u64 {
+    /// The count of the cell's present or next filing.
+    pub(super) fn count(&self) -> u64 {
         // Ordering: Acquire. Pairs with the Release of C3: for a holder of the index that is its own, or came with the depot.
-        self.word.load(Ordering::Acquire) >> STATE_BITS
+        Word(self.word.load(Ordering::Acquire)).count()
     }
 
-    /// Lets a cell of a new page start at a generation that its predecessors have not used.
-    pub(crate) fn start_at(&self, generation: u64) {
+    /// Lets a cell of a new page start at a count that its predecessors have not used.
+    pub(crate) fn start_at(&self, count: u64) {
         // Ordering: Relaxed. The page is not published yet.
-        self.word.store(generation << STATE_BITS | VACANT, Ordering::Relaxed);
+        self.word.store(Word::new(count, State::Vacant).0, Ordering::Relaxed);
     }
 
-    /// Stores a payload and makes it claimable (A1, A2). Returns its generation.
-    ///
     /// # Safety
-    /// The caller holds this cell's index, and gives it up: the winner of the claim has it next.
+    /// The content is the caller's, and was moved out, or never there.
     #[inline]
-    pub(crate) unsafe fn arm(&self, place: Place, payload: T) -> u64 {
-        // Ordering: Relaxed. The holder's own: it freed the cell, or got the index through the depot.
-        let generation = self.word.load(Ordering::Relaxed) >> STATE_BITS;
-        // SAFETY: A1. The cell is VACANT and its index is the caller's: nobody else touches the payload.
-        self.payload.with_mut(|slot| unsafe { (*slot).write(payload) });
-        // Ordering: Relaxed. Published by A2; a reader of an older generation fails at C3.
-        self.place.store(place.0, Ordering::Relaxed);
-        // Ordering: Release (A2). Pairs with the Acquire of C1; publishes payload and place. A store suffices: nobody else writes a
-        // VACANT word.
-        self.word.store(generation << STATE_BITS | ARMED, ordering(Ordering::Release, Fault::ArmRelaxed));
-        generation
+    pub(super) unsafe fn put_content(&self, content: Content<T>) {
+        let stored = match content {
+            Content::Payload(payload) => Stored { payload: ManuallyDrop::new(payload) },
+            Content::Repeat(repeat) => Stored { repeat: ManuallyDrop::new(repeat) },
+        };
+        // SAFETY: the caller's promise.
+        self.content.with_mut(|slot| unsafe { (*slot).write(stored) });
     }
 
-    /// Claims the timer if `wanted` says so of its generation and place (C1 to C3). The winner owns the payload, and the index.
+    /// # Safety
+    /// The content is the caller's, it is there, and `word` is what the cell had when it was put there.
     #[inline]
-    fn claim(&self, wanted: impl FnOnce(u64, Place) -> bool) -> Option<(Place, T)> {
-        // Ordering: Acquire (C1). Pairs with the Release of A2; publishes payload and place.
-        let word = self.word.load(Ordering::Acquire);
-        if word & STATE_MASK != ARMED {
-            return None;
-        }
-        // Ordering: Relaxed. C2: if it is a later timer's, C3 fails.
-        let place = Place(self.place.load(Ordering::Relaxed));
-        if !wanted(word >> STATE_BITS, place) {
-            return None;
-        }
-        let vacant = ((word >> STATE_BITS) + 1) << STATE_BITS | VACANT;
-        if broken(Fault::ClaimNotAtomic) {
-            // Ordering: Release. The broken variant: two claimers may both get here.
-            self.word.store(vacant, Ordering::Release);
+    pub(super) unsafe fn take_content(&self, word: Word) -> Content<T> {
+        // SAFETY: the caller's promise: it is read once.
+        let stored = self.content.with(|slot| unsafe { slot.read() });
+        // SAFETY: the caller's promise: it is there.
+        let stored = unsafe { stored.assume_init() };
+        if word.repeats() {
+            // SAFETY: REPEATS is set exactly where a `Repeat` was put.
+            Content::Repeat(ManuallyDrop::into_inner(unsafe { stored.repeat }))
         } else {
-            // Ordering: AcqRel (C3) if won: the payload is read after it, and `stop` that sees the word sees the winner's job begun (F1). Acquire if
-            // lost, for the same reason: the look of `stop` may be the one that fails here, and X5 leans on it.
-            let won = ordering(Ordering::AcqRel, Fault::ClaimRelaxed);
-            self.word.compare_exchange(word, vacant, won, ordering(Ordering::Acquire, Fault::ClaimLostRelaxed)).ok()?;
+            // SAFETY: as above.
+            Content::Payload(ManuallyDrop::into_inner(unsafe { stored.payload }))
         }
-        // SAFETY: C4. We won this generation's only transition out of ARMED: nobody writes the payload, and nobody else reads it.
-        let payload = self.payload.with(|slot| unsafe { slot.read() });
-        // SAFETY: A1 wrote it, and it is ours.
-        Some((place, unsafe { payload.assume_init() }))
     }
 
-    /// Claims for a due entry.
+    /// From `word` to `next`, if nothing has changed. If something has: what is there now.
     #[inline]
-    pub(crate) fn claim_due(&self, entry: Entry) -> Option<T> {
-        let same_deadline = |place: Place| place.deadline() == entry.deadline() || broken(Fault::ClaimIgnoresDeadline);
-        let same_tag = |generation: u64| generation as u32 == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
-        self.claim(|generation, place| same_tag(generation) && same_deadline(place)).map(|(_, payload)| payload)
+    pub(super) fn exchange(&self, word: Word, next: Word) -> Result<(), Word> {
+        if broken(Fault::ClaimNotAtomic) {
+            // Ordering: Release. The broken variant: two threads may both get here.
+            self.word.store(next.0, Ordering::Release);
+            return Ok(());
+        }
+        // Ordering: AcqRel (C3) if won: the content is read after it, or was written before it, and `stop` that sees the word sees the winner's job
+        // begun (F1). Acquire if lost, for the same reason: the look of `stop` may be the one that fails here, and X5 leans on it.
+        let won = ordering(Ordering::AcqRel, Fault::ClaimRelaxed);
+        let lost = ordering(Ordering::Acquire, Fault::ClaimLostRelaxed);
+        self.word.compare_exchange(word.0, next.0, won, lost).map(|_| ()).map_err(Word)
     }
+}
 
-    /// Claims for the holder of an id.
+impl<T> Slot<'_, T> {
     #[inline]
-    pub(crate) fn claim_id(&self, generation: u64) -> Option<(Place, T)> {
-        self.claim(|present, _| present == generation || broken(Fault::ClaimIgnoresGeneration))
+    pub(super) fn load(&self) -> Word {
+        // Ordering: Acquire (C1). Pairs with the Release of A2 and of whoever changed the word since; publishes content, place and side.
+        Word(self.cell.word.load(Ordering::Acquire))
     }
 
-    /// Claims whatever is armed, for `stop`.
-    pub(crate) fn claim_any(&self) -> Option<(Place, T)> {
-        self.claim(|_, _| true)
-    }
-
-    /// Whether the timer of this generation still waits.
     #[inline]
-    pub(crate) fn is_armed(&self, generation: u64) -> bool {
-        // Ordering: Acquire. Whoever learns that a timer is gone may act on what its claimer did before.
-        self.word.load(Ordering::Acquire) == generation << STATE_BITS | ARMED
+    pub(super) fn place(&self) -> Place {
+        // Ordering: Relaxed (C2). Belongs to the word that was loaded before, or the exchange that follows fails.
+        Place(self.cell.place.load(Ordering::Relaxed))
+    }
+
+    /// The count that the timer's id names.
+    #[inline]
+    pub(super) fn birth(&self, word: Word) -> u64 {
+        if word.is_refiled() {
+            // Ordering: Relaxed. As the place.
+            self.side.birth.load(Ordering::Relaxed)
+        } else {
+            word.count()
+        }
+    }
+
+    pub(super) fn filed(&self, deadline: u64, shard: usize, word: Word) -> Filed {
+        Filed { entry: Entry::new(deadline, self.index, word.count() as u32), shard }
+    }
+
+    /// Where the timer's entry is, as far as one can know: while it is being put back, it may be on the way.
+    #[inline]
+    pub(super) fn whereabouts(&self, word: Word, place: Place) -> Filed {
+        let mut deadline = place.deadline();
+        if word.lag() > 0 {
+            // Ordering: Relaxed. A hint: a wrong one leaves a dead entry and a tombstone where they are until they are due.
+            let put_back = self.side.put_back.load(Ordering::Relaxed);
+            if put_back >> 16 == word.count() {
+                deadline += put_back & LAG_MAX;
+            }
+        }
+        self.filed(deadline, place.shard(), word)
+    }
+
+    /// The index, for the caller to hold, unless the cell's count is used up.
+    #[inline]
+    pub(super) fn index(&self, word: Word) -> Option<u32> {
+        (word.count() < COUNT_LAST).then_some(self.index)
+    }
+
+    /// Whether the timer of this birth still waits, or runs and comes again.
+    #[inline]
+    pub(crate) fn is_pending(&self, birth: u64) -> bool {
+        let word = self.load();
+        matches!(word.state(), State::Armed | State::Held | State::Running) && self.birth(word) == birth
+    }
+
+    /// The timer that waits here: birth and deadline.
+    pub(crate) fn look(&self) -> Option<(u64, Place)> {
+        loop {
+            let word = self.load();
+            let (place, birth) = (self.place(), self.birth(word));
+            match word.state() {
+                State::Armed | State::Running => {}
+                State::Held => {
+                    // The deadline is being changed: a matter of nanoseconds, unless the thread that does it is preempted.
+                    pause();
+                    continue;
+                }
+                State::Vacant | State::Doomed | State::Left | State::Ended => return None,
+            }
+            // Ordering: AcqRel. A read that cannot be reordered before those above: if the word is the same still, they belong to it.
+            if self.cell.word.compare_exchange(word.0, word.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return Some((birth, Place::new(place.deadline() + word.lag(), place.shard())));
+            }
+        }
     }
 }

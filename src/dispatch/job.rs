@@ -63,7 +63,7 @@ impl<F: Fire> Job<F> {
     }
 
     fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {
-        while let Some(leaf) = self.claim_leaf() {
+        while let Some(leaf) = self.claim_leaf(spawn) {
             if leaf.left() > 1 || !self.is_claimed() {
                 self.offer(spawn);
             }
@@ -73,13 +73,18 @@ impl<F: Fire> Job<F> {
     }
 
     /// Claims the next leaf, and publishes what that gave.
-    fn claim_leaf(&self) -> Option<Leaf<'_, F::Payload>> {
+    fn claim_leaf(&self, spawn: &impl Spawn) -> Option<Leaf<'_, F::Payload>> {
         // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
         let leaf = self.leaves.leaf(number)?;
         let entries = self.entries.chunks(LEAF).nth(number)?;
+        let mut runs = Vec::new();
         // SAFETY: the counter gives each number to one worker.
-        unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload))) };
+        unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };
+        for run in runs {
+            let run = RunJob { fire: self.fire.clone(), run: Some(run) };
+            spawn.spawn(move || run.work());
+        }
         Some(leaf)
     }
 
@@ -129,15 +134,40 @@ impl<F: Fire> Drop for Job<F> {
     }
 }
 
+/// A periodic timer's run, by itself: however long it takes, it holds up no other.
+struct RunJob<F: Fire> {
+    fire: Arc<F>,
+    /// There until it is done.
+    run: Option<F::Run>,
+}
+
+impl<F: Fire> RunJob<F> {
+    fn work(mut self) {
+        if let Some(run) = self.run.take() {
+            during(&*self.fire, || self.fire.repeat(run));
+        }
+    }
+}
+
+impl<F: Fire> Drop for RunJob<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.fire.give_up(run);
+        }
+    }
+}
+
 /// Fires a batch on this thread alone, a leaf at a time, by way of the one leaf of `leaves`.
 pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Payload>) {
     during(fire, || {
         for entries in batch.chunks(LEAF) {
             leaves.clear();
             let Some(leaf) = leaves.leaf(0) else { return };
+            let mut runs = Vec::new();
             // SAFETY: once since it was cleared.
-            unsafe { leaf.fill(|filling| fire.claim(entries, |payload| filling.add(payload))) };
+            unsafe { leaf.fill(|filling| fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };
             fire.run(&leaf);
+            runs.into_iter().for_each(|run| fire.repeat(run));
         }
     });
 }

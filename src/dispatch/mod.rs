@@ -42,14 +42,23 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// What a timer was armed with.
     type Payload: Send;
 
+    /// A run of a periodic timer.
+    type Run: Send + 'static;
+
     /// A thread begins: from here to `end` it may claim, and run tasks.
     fn begin(&self);
 
-    /// Claims at most [`LEAF`] entries, and adds their payloads.
-    fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload));
+    /// Claims at most [`LEAF`] entries; adds their payloads, and gives `run` the runs of periodic timers.
+    fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload), run: impl FnMut(Self::Run));
 
     /// Takes payloads and runs their tasks, until none is left.
     fn run(&self, leaf: &Leaf<'_, Self::Payload>);
+
+    /// Runs a periodic timer once, and files it for its next run.
+    fn repeat(&self, run: Self::Run);
+
+    /// Gives up a run that nobody will do: its timer ends.
+    fn give_up(&self, run: Self::Run);
 
     /// A thread that has begun has ended.
     fn end(&self);

@@ -1,6 +1,7 @@
 //! Builder: what a service is made of.
 
-use super::core::{Cells, Core, SHARDS_MAX};
+use super::cells::Cells;
+use super::core::{Core, SHARDS_MAX};
 use super::fire::Batch;
 use super::inner::{Handler, Inner, ShardHouse};
 use super::task::Task;
@@ -57,6 +58,7 @@ pub struct Builder<T = Task> {
     name: String,
     dispatch: Option<Dispatch>,
     clock: Option<ManualClock>,
+    max_pending: usize,
     handler: Box<Handler<T>>,
 }
 
@@ -70,6 +72,7 @@ impl<T> fmt::Debug for Builder<T> {
             .field("name", &self.name)
             .field("dispatch", &self.dispatch)
             .field("clock", &self.clock)
+            .field("max_pending", &self.max_pending)
             .finish_non_exhaustive()
     }
 }
@@ -84,6 +87,7 @@ impl Builder<Task> {
             name: "wheelwork".to_string(),
             dispatch: None,
             clock: None,
+            max_pending: usize::MAX,
             handler: Box::new(|tasks| tasks.for_each(Task::run)),
         }
     }
@@ -134,6 +138,26 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// The number of timers that may be pending at a time, exactly: one more is refused with [`ScheduleError::Full`](crate::ScheduleError::Full), and
+    /// there is room again as soon as one has fired or was cancelled. Unless set nobody counts, which is cheaper: the count is one that all threads share.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ScheduleError, TimerService};
+    ///
+    /// let service = TimerService::builder().max_pending(1).start()?;
+    /// let id = service.schedule(Duration::from_secs(5), || ()).unwrap();
+    /// assert!(matches!(service.schedule(Duration::from_secs(5), || ()), Err(ScheduleError::Full(_))));
+    /// service.cancel(id);
+    /// assert!(service.schedule(Duration::from_secs(5), || ()).is_ok());
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn max_pending(mut self, timers: usize) -> Self {
+        self.max_pending = timers;
+        self
+    }
+
     /// Sets the handler, and with it the type of the payload: it is called with batches of payloads whose timers fired, from several
     /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call; one that comes before it took anything
     /// costs a payload, which is dropped.
@@ -142,8 +166,8 @@ impl<T: Send + 'static> Builder<T> {
         U: Send + 'static,
         F: Fn(&mut Batch<'_, U>) + Send + Sync + 'static,
     {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, handler: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, handler: Box::new(handler) }
+        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, handler: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, handler: Box::new(handler) }
     }
 
     /// Starts the service: its shard threads and its pool.
@@ -168,7 +192,7 @@ impl<T: Send + 'static> Builder<T> {
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
         let pool = pool(self.dispatch.unwrap_or(inline), &self.name)?;
         let now = tick.floor(clock.now_ns());
-        let (core, drains) = Core::new(next_tag(), shards);
+        let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
         let inner = Arc::new(Inner {
             cells: Cells::new(core),
             clock,

@@ -1,18 +1,13 @@
-//! Core: what all calls share, whatever the payload; and `Inner`, which adds the cells. The protocol is in README.md of this room.
+//! Core: what all calls share, whatever the payload. The protocol of stop is in README.md of this room.
 
-use super::id::TimerId;
-use super::local::{self, Local};
-use crate::cell::{Arena, Cell, Depot, Maintenance, Place, SHARD_BITS};
+use crate::cell::{Depot, SHARD_BITS};
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
-use crate::error::ScheduleError;
 use crate::lane::{Drain, Inbox};
-use crate::sync::{AtomicBool, AtomicU32, Collector, Fault, Ordering, broken, heavy_fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Collector, Fault, Ordering, broken, heavy_fence};
+use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-
-/// So many messages in a lane wake a sleeping shard, whatever their deadlines: memory that waits is bounded.
-const BACKLOG_MAX: u64 = 2048;
 
 /// Shards at the most: their number lies beside the deadline.
 pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
@@ -31,11 +26,14 @@ pub(crate) struct Core {
     collector: Collector,
     /// Threads that have attached: each gets the next shard.
     homes: AtomicU32,
+    /// Timers that may be pending at a time; `usize::MAX`: nobody counts.
+    pending_max: usize,
+    pending: CachePadded<AtomicUsize>,
 }
 
 impl Core {
     /// A core with so many shards, and the consumers' ends of their inboxes.
-    pub(crate) fn new(tag: NonZeroU32, shards: usize) -> (Self, Vec<Drain<Entry>>) {
+    pub(crate) fn new(tag: NonZeroU32, shards: usize, pending_max: usize) -> (Self, Vec<Drain<Entry>>) {
         let (doors, drains): (Vec<_>, _) = (0..shards)
             .map(|_| {
                 let (inbox, drain) = Inbox::new();
@@ -49,12 +47,37 @@ impl Core {
             depot: Arc::new(Depot::new()),
             collector: Collector::new(),
             homes: AtomicU32::new(0),
+            pending_max,
+            pending: CachePadded::new(AtomicUsize::new(0)),
         };
         (core, drains)
     }
 
+    /// What names this service in ids.
+    #[inline]
+    pub(super) fn tag(&self) -> NonZeroU32 {
+        self.tag
+    }
+
     pub(crate) fn shards(&self) -> usize {
         self.doors.len()
+    }
+
+    /// Room for one more timer. `false`: as many are pending as may be.
+    #[inline]
+    pub(super) fn reserve(&self) -> bool {
+        // Ordering: Relaxed. A count; whoever finds room after a `release` needs nothing else of it.
+        let one_more = |pending| (pending < self.pending_max).then_some(pending + 1);
+        self.pending_max == usize::MAX || self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    /// A timer has ended.
+    #[inline]
+    pub(super) fn release(&self) {
+        if self.pending_max != usize::MAX {
+            // Ordering: Relaxed. As in `reserve`.
+            self.pending.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn bell(&self, shard: usize) -> &Doorbell {
@@ -65,7 +88,7 @@ impl Core {
         &self.doors[shard].inbox
     }
 
-    pub(super) fn depot(&self) -> &Depot {
+    pub(super) fn depot(&self) -> &Arc<Depot> {
         &self.depot
     }
 
@@ -77,6 +100,11 @@ impl Core {
     pub(super) fn next_home(&self) -> usize {
         // Ordering: Relaxed. Only the number matters.
         self.homes.fetch_add(1, Ordering::Relaxed) as usize % self.doors.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_stopped()
     }
 
     #[inline]
@@ -94,130 +122,5 @@ impl Core {
             heavy_fence();
         }
         first
-    }
-}
-
-/// Cells and core: schedule, cancel, take.
-pub(crate) struct Cells<T> {
-    pub(crate) core: Arc<Core>,
-    pub(super) arena: Arena<T>,
-}
-
-impl<T: Send + 'static> Cells<T> {
-    pub(crate) fn new(core: Core) -> Self {
-        let arena = Arena::new(core.depot.clone(), core.collector.clone());
-        Self { core: Arc::new(core), arena }
-    }
-
-    /// Gives `f` the calling thread's local. See [`local::with`].
-    #[inline]
-    pub(super) fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
-        local::with(&self.core, f)
-    }
-
-    /// Arms a timer for a tick.
-    #[inline]
-    pub(crate) fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
-        let core = &*self.core;
-        if core.is_stopped() {
-            return Err(ScheduleError::Stopped(payload)); // S1
-        }
-        let Some(cell) = self.arena.take(&mut local.magazines) else {
-            return Err(ScheduleError::Full(payload));
-        };
-        let shard = local.home;
-        // SAFETY: `take` gave us the index.
-        let armed = unsafe { self.arena.held(cell) };
-        // SAFETY: S2. As above; from here on it belongs to whoever claims the timer.
-        let generation = unsafe { armed.arm(Place::new(deadline, shard), payload) };
-        let waiting = local.send(shard, Entry::new(deadline, cell, generation as u32)); // S3
-        let bell = core.bell(shard);
-        bell.ring(deadline); // S4
-        if waiting > BACKLOG_MAX {
-            bell.ring(0);
-        }
-        let id = TimerId { generation, cell, service: core.tag };
-        if core.is_stopped() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back(local, id); // S5
-        }
-        Ok(id)
-    }
-
-    #[cold]
-    fn take_back(&self, local: &mut Local, id: TimerId) -> Result<TimerId, ScheduleError<T>> {
-        match self.claim(local, id) {
-            Some((_, payload)) => Err(ScheduleError::Stopped(payload)),
-            None => Ok(id),
-        }
-    }
-
-    /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or the id is another service's.
-    #[inline]
-    fn look_up<R>(&self, local: &mut Local, id: TimerId, f: impl FnOnce(&Cell<T>) -> Option<R>) -> Option<R> {
-        if id.service != self.core.tag {
-            return None;
-        }
-        let guarded = |held| Arena::<T>::same_page(held, id.cell) || broken(Fault::LookUpUnguarded);
-        if local.magazines.peek().is_some_and(guarded) {
-            // SAFETY: the magazine holds an index of that page, and keeps it until `f` is done: the page stays (T1). This is the usual case for
-            // timers that are cancelled soon, and saves the pin.
-            return f(unsafe { self.arena.held(id.cell) });
-        }
-        let pinned = local.epoch.pin();
-        f(self.arena.get(id.cell, &pinned)?)
-    }
-
-    /// Claims a timer by its id and frees its cell.
-    #[inline]
-    fn claim(&self, local: &mut Local, id: TimerId) -> Option<(Place, T)> {
-        let claimed = self.look_up(local, id, |cell| cell.claim_id(id.generation))?;
-        local.magazines.put(id.cell, &self.core.depot);
-        Some(claimed)
-    }
-
-    /// Takes a timer away before it fires.
-    #[inline]
-    pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let (place, payload) = self.claim(local, id)?;
-        let entry = Entry::new(place.deadline(), id.cell, id.generation as u32);
-        if local.send(place.shard(), entry.tombstone()) > BACKLOG_MAX {
-            self.core.bell(place.shard()).ring(0);
-        }
-        Some(payload)
-    }
-
-    pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
-        self.look_up(local, id, |cell| Some(cell.is_armed(id.generation))).unwrap_or(false)
-    }
-
-    /// Claims what a batch of due entries names, frees the cells, gives `f` the payloads.
-    #[inline]
-    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut f: impl FnMut(T)) {
-        /// A cell comes from memory in the time of about so many claims.
-        const AHEAD: usize = 16;
-        entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
-        let pinned = local.epoch.pin();
-        for (position, &entry) in entries.iter().enumerate() {
-            if let Some(next) = entries.get(position + AHEAD) {
-                self.arena.prefetch(next.cell());
-            }
-            if let Some(payload) = self.arena.get(entry.cell(), &pinned).and_then(|cell| cell.claim_due(entry)) {
-                local.magazines.put(entry.cell(), &self.core.depot);
-                f(payload);
-            }
-        }
-    }
-
-    /// X4. Claims everything that is armed; gives `f` deadline and payload.
-    pub(crate) fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, T)) {
-        let pinned = local.epoch.pin();
-        self.arena.claim_all(&pinned, |cell, place, payload| {
-            local.magazines.put(cell, &self.core.depot);
-            f(place.deadline(), payload);
-        });
-    }
-
-    pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
-        self.arena.maintain(now_ns)
     }
 }

@@ -3,6 +3,7 @@
 //! A leaf of due entries is claimed by one worker, under one pin; the payloads lie in a [`Leaf`] from which this worker takes one after the other, and
 //! idle workers that help. So a slow task holds up nobody while a worker is idle, and no user code runs pinned.
 
+use super::cells::Run;
 use super::inner::Inner;
 use crate::dispatch::Fire;
 use crate::dispatch::leaf::Leaf;
@@ -43,7 +44,7 @@ impl<T> fmt::Debug for Batch<'_, T> {
 }
 
 /// Drops something that may panic when it is dropped; a panic's own payload may, too. Whether it did not.
-fn discard(value: impl Sized) -> bool {
+pub(super) fn discard(value: impl Sized) -> bool {
     match catch_unwind(AssertUnwindSafe(|| drop(value))) {
         Ok(()) => true,
         Err(panic) => {
@@ -55,6 +56,7 @@ fn discard(value: impl Sized) -> bool {
 
 impl<T: Send + 'static> Fire for Inner<T> {
     type Payload = T;
+    type Run = Run;
 
     fn begin(&self) {
         // Ordering: AcqRel (F1). Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
@@ -63,13 +65,14 @@ impl<T: Send + 'static> Fire for Inner<T> {
         }
     }
 
-    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T)) {
+    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
         let mut fired = 0;
         self.cells.with_local(|local| {
-            self.cells.claim_due(local, entries, |payload| {
+            let fire = |payload| {
                 add(payload);
                 fired += 1;
-            });
+            };
+            self.cells.claim_due(local, entries, fire, run);
         });
         if fired > 0 {
             self.count_fired(fired);
@@ -97,6 +100,14 @@ impl<T: Send + 'static> Fire for Inner<T> {
                 }
             }
         }
+    }
+
+    fn repeat(&self, run: Run) {
+        self.run_periodic(run);
+    }
+
+    fn give_up(&self, run: Run) {
+        self.end_periodic(run);
     }
 
     fn end(&self) {

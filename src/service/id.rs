@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TimerId {
-    pub(crate) generation: u64,
+    pub(crate) birth: u64,
     pub(crate) cell: u32,
     /// The service's tag, unique among the 2^32 services made last.
     pub(crate) service: NonZeroU32,
@@ -29,6 +29,6 @@ const _: () = assert!(size_of::<Option<TimerId>>() == 16);
 
 impl fmt::Debug for TimerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TimerId({}:{}:{})", self.service, self.cell, self.generation)
+        write!(f, "TimerId({}:{}:{})", self.service, self.cell, self.birth)
     }
 }

@@ -1,10 +1,10 @@
 //! Inner: one running service: cells, clock, handler, counters. Shared by handles, shard threads and jobs.
 
-use super::core::Cells;
+use super::cells::Cells;
 use super::fire::Batch;
 use super::id::TimerId;
 use super::stats::{ShardStats, Stats};
-use crate::cell::Maintenance;
+use crate::cell::{Content, Maintenance, Place};
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
 use crate::shard::worker::House;
@@ -33,9 +33,20 @@ impl<T: Send + 'static> Inner<T> {
     /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin.
     #[inline]
     pub(super) fn arm(&self, payload: T, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
+        let armed = self.cells.with_local(|local| {
+            let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            let place = Place::new(self.tick.deadline(at_ns(now_ns)), local.home);
+            self.cells.schedule(local, place, Content::Payload(payload))
+        });
+        armed.map_err(|error| error.map(payload_of))
+    }
+
+    /// Moves a timer to the time that `at_ns` makes of the present.
+    #[inline]
+    pub(super) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            self.cells.schedule(local, self.tick.deadline(at_ns(now_ns)), payload)
+            self.cells.rearm(local, id, self.tick.deadline(at_ns(now_ns)))
         })
     }
 
@@ -81,6 +92,14 @@ impl<T: Send + 'static> Inner<T> {
             // Ordering: Relaxed.
             unpinned_shards: self.unpinned.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// What comes back of a payload.
+fn payload_of<T>(content: Content<T>) -> T {
+    match content {
+        Content::Payload(payload) => payload,
+        Content::Repeat(_) => unreachable!("it was a payload"),
     }
 }
 

@@ -1,20 +1,25 @@
 #![doc = include_str!("README.md")]
 
 mod builder;
+pub(crate) mod cells;
 pub(crate) mod core;
 mod fire;
 mod id;
 mod inner;
 pub(crate) mod local;
+mod look;
+mod periodic;
 mod stats;
 mod task;
 
 pub use builder::Builder;
 pub use fire::Batch;
 pub use id::TimerId;
+pub use periodic::Periodic;
 pub use stats::{ShardStats, Stats};
 pub use task::{IntoPayload, Task};
 
+use crate::cell::Content;
 use crate::dispatch::job::inside_job;
 use crate::error::ScheduleError;
 use crate::shard::Count;
@@ -132,10 +137,13 @@ impl<T: Send + 'static> TimerService<T> {
             drop(manual.shards.lock());
         }
         let now_ns = inner.clock.now_ns();
-        let mut unfired = Vec::new();
+        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
         let remaining = |deadline| Duration::from_nanos(inner.tick.start(deadline).saturating_sub(now_ns));
         inner.cells.with_local(|local| {
-            inner.cells.claim_all(local, |deadline, payload| unfired.push(Unfired { payload, remaining: remaining(deadline) }));
+            inner.cells.claim_all(local, |deadline, content| match content {
+                Content::Payload(payload) => unfired.push(Unfired { payload, remaining: remaining(deadline) }),
+                Content::Repeat(repeat) => periodic.push(repeat),
+            });
         }); // X4
         if !inside_job() {
             while !inner.is_quiet() {
@@ -242,7 +250,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// ```
     #[inline]
     pub fn cancel(&self, id: TimerId) -> bool {
-        self.take(id).is_some()
+        let inner = &*self.inner;
+        // The payload is dropped when the local is free again.
+        inner.cells.with_local(|local| inner.cells.cancel(local, id)).is_some()
     }
 
     /// Cancels a timer and returns its payload. `None` where [`cancel`](Self::cancel) says `false`.
@@ -261,22 +271,43 @@ impl<T: Send + 'static> TimerHandle<T> {
         inner.cells.with_local(|local| inner.cells.take(local, id))
     }
 
-    /// Whether a timer still waits: it has not fired, and was not cancelled or handed back. By the time you look at the answer it may have.
+    /// Moves a timer's deadline to now + `delay`. `true`: it will not fire at the old one; the id stays valid. `false`: it has fired (or is about to), was
+    /// cancelled or handed back, the id is another service's, or a periodic timer's run is in progress.
+    ///
+    /// Lock-free, from any thread. A later deadline costs no message: one compare-and-swap, and the shard finds out when the old one comes. An earlier
+    /// one, or one that is 65,536 ticks after the old one, costs two messages. Of two calls at the same time one takes effect after the other.
+    /// A periodic timer is moved with all its later runs.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
     /// # let service = wheelwork::TimerService::builder().start()?;
-    /// let id = service.schedule(Duration::from_secs(5), || ())?;
-    /// assert!(service.is_pending(id));
-    /// service.cancel(id);
-    /// assert!(!service.is_pending(id));
+    /// let idle = service.schedule(Duration::from_secs(60), || println!("the connection is idle"))?;
+    /// // Something came in:
+    /// assert!(service.reschedule(idle, Duration::from_secs(60)));
+    /// service.cancel(idle);
+    /// assert!(!service.reschedule(idle, Duration::from_secs(60)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
-    pub fn is_pending(&self, id: TimerId) -> bool {
-        let inner = &*self.inner;
-        inner.cells.with_local(|local| inner.cells.is_pending(local, id))
+    #[inline]
+    pub fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
+        let delay_ns = time::nanos(delay).max(1);
+        self.inner.rearm(id, |now_ns| now_ns + delay_ns)
+    }
+
+    /// Moves a timer's deadline to a point in time; one that has passed fires at the next tick. Otherwise like [`reschedule`](Self::reschedule).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(60), || println!("now"))?;
+    /// assert!(service.reschedule_at(id, Instant::now()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reschedule_at(&self, id: TimerId, deadline: Instant) -> bool {
+        let at_ns = self.inner.clock.instant_ns(deadline);
+        self.inner.rearm(id, |now_ns| at_ns.max(now_ns + 1))
     }
 
     /// The number of shards.

@@ -7,7 +7,7 @@
 //! timers early. Here the error is bounded by what a millisecond can drift, and always on the late side.
 
 use super::ManualClock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How old an anchor may be. 1 ms at 1 in 1,024 keeps the late bias below 1 us.
 const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
 const BIAS_SHIFT: u32 = 10;
 
 /// Where the service takes its time from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Clock {
     Monotonic { origin: Instant, counter: quanta::Clock },
     Manual(ManualClock),
@@ -69,13 +69,22 @@ impl Clock {
         anchor.nanos
     }
 
-    /// An `Instant` as nanoseconds since the origin; one before the origin is the origin.
-    pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
-        let origin = match self {
+    fn origin(&self) -> Instant {
+        match self {
             Self::Monotonic { origin, .. } => *origin,
             Self::Manual(manual) => manual.origin(),
-        };
-        super::nanos(instant.saturating_duration_since(origin))
+        }
+    }
+
+    /// An `Instant` as nanoseconds since the origin; one before the origin is the origin.
+    pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
+        super::nanos(instant.saturating_duration_since(self.origin()))
+    }
+
+    /// The `Instant` of a time since the origin; the origin, should the system's clock not count so far.
+    pub(crate) fn instant(&self, nanos: u64) -> Instant {
+        let origin = self.origin();
+        origin.checked_add(Duration::from_nanos(nanos)).unwrap_or(origin)
     }
 }
 

@@ -4,11 +4,14 @@
 
 mod clock;
 mod manual;
+mod repeat;
 mod tick;
 
 pub(crate) use clock::{Anchor, Clock};
 pub(crate) use manual::Driven;
 pub use manual::ManualClock;
+pub use repeat::Missed;
+pub(crate) use repeat::Repeat;
 pub(crate) use tick::TickLength;
 
 use std::time::Duration;

@@ -1,0 +1,160 @@
+//! Claim: how a cell is armed, and how its content comes out of it again: A, C, P and D in README.md of this room.
+
+use super::state::{Content, Filed, Place, Slot};
+use super::word::{State, Word};
+use crate::entry::{DEADLINE_MAX, Entry};
+use crate::sync::{Fault, Ordering, broken, ordering};
+use crate::time::Repeat;
+
+/// A timer that was cancelled, or taken away by `stop`.
+#[derive(Debug)]
+pub(crate) struct Claimed<T> {
+    /// `None`: a periodic timer's run has it, and drops it.
+    pub(crate) content: Option<Content<T>>,
+    /// The entry that waits for the timer in vain. `None`: somebody else sees to it.
+    pub(crate) filed: Option<Filed>,
+    pub(crate) deadline: u64,
+    /// The cell's, for the caller to hold. `None`: somebody else frees it, or it is used up.
+    pub(crate) index: Option<u32>,
+}
+
+/// What a due entry finds.
+#[derive(Debug)]
+pub(crate) enum Due<T> {
+    /// Nothing: its timer is gone, or filed elsewhere.
+    Dead,
+    /// A timer that fires.
+    Payload(T, Option<u32>),
+    /// A periodic timer, which now runs: to be ended by `file_again` or `end`.
+    Run(Box<Repeat>, Place),
+    /// A timer that was re-armed to a later deadline: the entry goes there.
+    Later(Filed),
+}
+
+impl<T> Slot<'_, T> {
+    /// Stores a payload and makes it claimable (A1, A2). Returns its count.
+    ///
+    /// # Safety
+    /// The caller holds this cell's index, and gives it up: the winner of the claim has it next.
+    #[inline]
+    pub(crate) unsafe fn arm(&self, place: Place, content: Content<T>) -> u64 {
+        // Ordering: Relaxed. The holder's own: it freed the cell, or got the index through the depot.
+        let vacant = Word(self.cell.word.load(Ordering::Relaxed));
+        let armed = vacant.with_state(State::Armed);
+        let armed = if matches!(content, Content::Repeat(_)) { armed.repeating() } else { armed };
+        // SAFETY: A1. The cell is VACANT and its index is the caller's: nobody else touches the content.
+        unsafe { self.cell.put_content(content) };
+        // Ordering: Relaxed. Published by A2; a reader of an older word fails at C3.
+        self.cell.place.store(place.0, Ordering::Relaxed);
+        // Ordering: Release (A2). Pairs with the Acquire of C1; publishes content and place. A store suffices: nobody else writes a
+        // VACANT word.
+        self.cell.word.store(armed.0, ordering(Ordering::Release, Fault::ArmRelaxed));
+        vacant.count()
+    }
+
+    /// Claims for a due entry (C1 to C4), or puts it back (P1).
+    #[inline]
+    pub(crate) fn claim_due(&self, entry: Entry) -> Due<T> {
+        let mut word = self.load();
+        loop {
+            let same_filing = word.count() as u32 == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
+            if word.state() != State::Armed || !same_filing {
+                return Due::Dead;
+            }
+            let place = self.place();
+            let deadline = place.deadline() + word.lag();
+            if deadline > entry.deadline() && !broken(Fault::ClaimIgnoresDeadline) {
+                return self.put_back(word, place);
+            }
+            let next = if word.repeats() { word.with_state(State::Running) } else { word.freed() };
+            match self.cell.exchange(word, next) {
+                Ok(()) => {}
+                Err(now) => {
+                    word = now;
+                    continue;
+                }
+            }
+            // SAFETY: C4. We won this filing's only way out of ARMED: nobody writes the content, and nobody else reads it. A1 or U2 put it there.
+            return match unsafe { self.cell.take_content(word) } {
+                Content::Payload(payload) => Due::Payload(payload, self.index(word)),
+                Content::Repeat(repeat) => Due::Run(repeat, Place::new(deadline, place.shard())),
+            };
+        }
+    }
+
+    /// P1. The entry's new way.
+    #[cold]
+    fn put_back(&self, word: Word, place: Place) -> Due<T> {
+        // Ordering: Relaxed. A hint, see `whereabouts`.
+        self.side.put_back.store(word.count() << 16 | word.lag(), Ordering::Relaxed);
+        // Not beyond the last tick, should the place be a later filing's: then the entry is dead anyway.
+        Due::Later(self.filed((place.deadline() + word.lag()).min(DEADLINE_MAX), place.shard(), word))
+    }
+
+    /// Claims for the holder of an id, if `wanted` says so of the word. `None`: the timer has fired, or was cancelled.
+    #[inline]
+    fn claim(&self, wanted: impl Fn(Word) -> bool) -> Option<Claimed<T>> {
+        let mut word = self.load();
+        loop {
+            if !wanted(word) {
+                return None;
+            }
+            let outcome = match word.state() {
+                State::Armed => self.cell.exchange(word, word.freed()).map(|()| {
+                    let place = self.place();
+                    // SAFETY: C4. As in `claim_due`.
+                    let content = Some(unsafe { self.cell.take_content(word) });
+                    let (filed, index) = (Some(self.whereabouts(word, place)), self.index(word));
+                    Claimed { content, filed, deadline: place.deadline() + word.lag(), index }
+                }),
+                State::Held => self.cell.exchange(word, word.with_state(State::Doomed)).map(|()| {
+                    // SAFETY: D1. The holder moves the timer and leaves the content alone; the cell is not freed before both have left.
+                    let content = Some(unsafe { self.cell.take_content(word) });
+                    let deadline = self.place().deadline();
+                    Claimed { content, filed: None, deadline, index: self.leave(word) }
+                }),
+                State::Running => self.cell.exchange(word, word.with_state(State::Ended)).map(|()| {
+                    let deadline = self.place().deadline();
+                    Claimed { content: None, filed: None, deadline, index: None }
+                }),
+                State::Vacant | State::Doomed | State::Left | State::Ended => return None,
+            };
+            match outcome {
+                Ok(claimed) => return Some(claimed),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// D2. Of the two that have to do with a doomed cell, whoever leaves last frees it.
+    #[cold]
+    pub(super) fn leave(&self, word: Word) -> Option<u32> {
+        // Ordering: AcqRel (D2). The last one's Acquire sees that the other is done with the cell; the first one's Release says so.
+        let before = Word(self.cell.word.swap(word.with_state(State::Left).0, ordering(Ordering::AcqRel, Fault::LeaveRelaxed)));
+        if before.state() == State::Left || broken(Fault::LeaveAlone) { self.free(word) } else { None }
+    }
+
+    /// Makes the cell VACANT. The caller is the only one who has to do with it.
+    pub(super) fn free(&self, word: Word) -> Option<u32> {
+        // Ordering: Release. Whoever looks at it next sees what was done before.
+        self.cell.word.store(word.freed().0, Ordering::Release);
+        self.index(word)
+    }
+
+    /// Claims for the holder of an id.
+    #[inline]
+    pub(crate) fn claim_id(&self, birth: u64) -> Option<Claimed<T>> {
+        self.claim(|word| self.birth(word) == birth || broken(Fault::ClaimIgnoresGeneration))
+    }
+
+    /// Claims for the holder of an id who wants the payload: not a periodic timer.
+    #[inline]
+    pub(crate) fn claim_payload(&self, birth: u64) -> Option<Claimed<T>> {
+        self.claim(|word| self.birth(word) == birth && !word.repeats())
+    }
+
+    /// Claims whatever is armed, for `stop`.
+    pub(crate) fn claim_any(&self) -> Option<Claimed<T>> {
+        self.claim(|_| true)
+    }
+}

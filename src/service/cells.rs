@@ -1,0 +1,268 @@
+//! Cells: the core, and the cells of one type of payload. What a call does to a timer, and what it sends to the shards.
+
+use super::core::Core;
+use super::id::TimerId;
+use super::local::{self, Local};
+use crate::cell::{Arena, Claimed, Content, Due, Filed, Maintenance, Place, Rearmed, Slot};
+use crate::entry::Entry;
+use crate::error::ScheduleError;
+use crate::sync::{Fault, broken};
+use crate::time::Repeat;
+use std::sync::Arc;
+
+/// So many messages in a lane wake a sleeping shard, whatever their deadlines: memory that waits is bounded.
+const BACKLOG_MAX: u64 = 2048;
+
+/// A cell comes from memory in the time of about so many claims.
+const AHEAD: usize = 16;
+
+pub(crate) struct Cells<T> {
+    pub(crate) core: Arc<Core>,
+    pub(super) arena: Arena<T>,
+}
+
+/// A run of a periodic timer that has not begun.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(super) cell: u32,
+    pub(super) place: Place,
+    pub(super) repeat: Box<Repeat>,
+}
+
+impl<T: Send + 'static> Cells<T> {
+    pub(crate) fn new(core: Core) -> Self {
+        let arena = Arena::new(core.depot().clone(), core.collector().clone());
+        Self { core: Arc::new(core), arena }
+    }
+
+    /// Gives `f` the calling thread's local. See [`local::with`].
+    #[inline]
+    pub(super) fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
+        local::with(&self.core, f)
+    }
+
+    /// Sends an insert, and wakes the shard if it sleeps past the deadline.
+    #[inline]
+    fn send(&self, local: &mut Local, filed: Filed) {
+        let waiting = local.send(filed.shard, filed.entry);
+        let bell = self.core.bell(filed.shard);
+        bell.ring(filed.entry.deadline());
+        if waiting > BACKLOG_MAX {
+            bell.ring(0);
+        }
+    }
+
+    /// Sends a tombstone: nobody is woken for it.
+    #[inline]
+    fn bury(&self, local: &mut Local, filed: Filed) {
+        if local.send(filed.shard, filed.entry.tombstone()) > BACKLOG_MAX {
+            self.core.bell(filed.shard).ring(0);
+        }
+    }
+
+    /// Takes an index back that is the caller's to hold.
+    #[inline]
+    fn put(&self, local: &mut Local, index: Option<u32>) {
+        if let Some(cell) = index {
+            local.magazines.put(cell, self.core.depot());
+        }
+    }
+
+    /// Arms a timer for a tick, in a shard.
+    #[inline]
+    pub(crate) fn schedule(&self, local: &mut Local, place: Place, content: Content<T>) -> Result<TimerId, ScheduleError<Content<T>>> {
+        let core = &*self.core;
+        if core.is_closed() {
+            return Err(ScheduleError::Stopped(content)); // S1
+        }
+        if !core.reserve() {
+            return Err(ScheduleError::Full(content));
+        }
+        let Some(cell) = self.arena.take(&mut local.magazines) else {
+            core.release();
+            return Err(ScheduleError::Full(content));
+        };
+        // SAFETY: `take` gave us the index.
+        let slot = unsafe { self.arena.held(cell) };
+        // SAFETY: S2. As above; from here on it belongs to whoever claims the timer.
+        let birth = unsafe { slot.arm(place, content) };
+        let entry = Entry::new(place.deadline(), cell, birth as u32);
+        self.send(local, Filed { entry, shard: place.shard() }); // S3, S4
+        let id = TimerId { birth, cell, service: core.tag() };
+        if core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
+            return self.take_back(local, id); // S5
+        }
+        Ok(id)
+    }
+
+    #[cold]
+    fn take_back(&self, local: &mut Local, id: TimerId) -> Result<TimerId, ScheduleError<Content<T>>> {
+        match self.cancel(local, id) {
+            Some(Some(content)) => Err(ScheduleError::Stopped(content)),
+            _ => Ok(id),
+        }
+    }
+
+    /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or the id is another service's.
+    #[inline]
+    fn look_up<R>(&self, local: &mut Local, id: TimerId, f: impl FnOnce(Slot<'_, T>) -> R) -> Option<R> {
+        if id.service != self.core.tag() {
+            return None;
+        }
+        let guarded = |held| Arena::<T>::same_page(held, id.cell) || broken(Fault::LookUpUnguarded);
+        if local.magazines.peek().is_some_and(guarded) {
+            // SAFETY: the magazine holds an index of that page, and keeps it until `f` is done: the page stays (T1). This is the usual case for
+            // timers that are cancelled soon, and saves the pin.
+            return Some(f(unsafe { self.arena.held(id.cell) }));
+        }
+        let pinned = local.epoch.pin();
+        self.arena.get(id.cell, &pinned).map(f)
+    }
+
+    /// Frees the cell of a timer that was claimed, and sends the tombstone of its entry. Returns the content: `None` if a run has it.
+    #[inline]
+    fn settle(&self, local: &mut Local, claimed: Claimed<T>) -> Option<Content<T>> {
+        self.put(local, claimed.index);
+        if let Some(filed) = claimed.filed {
+            self.bury(local, filed);
+        }
+        if claimed.content.is_some() {
+            self.core.release();
+        }
+        claimed.content
+    }
+
+    /// Cancels a timer. `None`: there is none. The content is dropped by the caller, who has no local then; a periodic timer's that runs by its run.
+    #[inline]
+    pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
+        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth))??;
+        Some(self.settle(local, claimed))
+    }
+
+    /// Takes a timer's payload away before it fires.
+    #[inline]
+    pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        let claimed = self.look_up(local, id, |slot| slot.claim_payload(id.birth))??;
+        match self.settle(local, claimed) {
+            Some(Content::Payload(payload)) => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// Moves a timer to another tick. Whether there was one.
+    #[inline]
+    pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+        match self.look_up(local, id, |slot| slot.rearm(id.birth, deadline)).unwrap_or(Rearmed::Gone) {
+            Rearmed::Gone => false,
+            Rearmed::Done => true,
+            Rearmed::Refiled { old, new } => {
+                // The tombstone first: it may meet its entry in the nursery.
+                self.bury(local, old);
+                self.send(local, new);
+                true
+            }
+            Rearmed::Cancelled { old, index } => {
+                self.bury(local, old);
+                self.put(local, index);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
+        self.look_up(local, id, |slot| slot.is_pending(id.birth)).unwrap_or(false)
+    }
+
+    /// Where a timer waits.
+    pub(super) fn look(&self, local: &mut Local, id: TimerId) -> Option<Place> {
+        let (birth, place) = self.look_up(local, id, |slot| slot.look())??;
+        (birth == id.birth).then_some(place)
+    }
+
+    /// The timer that waits in a cell.
+    pub(super) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, Place)> {
+        let pinned = local.epoch.pin();
+        let (birth, place) = self.arena.get(cell, &pinned)?.look()?;
+        Some((TimerId { birth, cell, service: self.core.tag() }, place))
+    }
+
+    /// All cells that there have been.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u32> + use<T> {
+        self.arena.indices()
+    }
+
+    /// Claims what a batch of due entries names, frees the cells; gives `fire` the payloads, and `run` the runs of periodic timers.
+    #[inline]
+    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut fire: impl FnMut(T), mut run: impl FnMut(Run)) {
+        entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
+        let pinned = local.epoch.pin();
+        for (position, &entry) in entries.iter().enumerate() {
+            if let Some(next) = entries.get(position + AHEAD) {
+                self.arena.prefetch(next.cell());
+            }
+            match self.arena.get(entry.cell(), &pinned).map_or(Due::Dead, |slot| slot.claim_due(entry)) {
+                Due::Dead => {}
+                Due::Payload(payload, index) => {
+                    self.put(local, index);
+                    self.core.release();
+                    fire(payload);
+                }
+                Due::Run(repeat, place) => run(Run { cell: entry.cell(), place, repeat }),
+                Due::Later(filed) => self.send(local, filed),
+            }
+        }
+    }
+
+    /// U1. Whether a run may begin: its timer was not cancelled since it was claimed.
+    pub(super) fn begin_run(&self, run: &Run) -> bool {
+        // SAFETY: no magazine has the index of a cell that is RUNNING: its page is not retired.
+        let slot = unsafe { self.arena.held(run.cell) };
+        // SAFETY: a `Run` comes from `claim_due`.
+        unsafe { slot.begin() }
+    }
+
+    /// U2. Files a periodic timer for its next run. If it was cancelled meanwhile it has ended: what it was armed with is returned.
+    pub(super) fn file_again(&self, local: &mut Local, run: Run) -> Option<Box<Repeat>> {
+        // SAFETY: as in `begin_run`.
+        let slot = unsafe { self.arena.held(run.cell) };
+        // SAFETY: as in `begin_run`, and the run ends here.
+        match unsafe { slot.file_again(run.repeat, run.place) } {
+            Ok(filed) => {
+                self.send(local, filed);
+                None
+            }
+            Err((repeat, index)) => {
+                self.put(local, index);
+                self.core.release();
+                Some(repeat)
+            }
+        }
+    }
+
+    /// Ends a periodic timer after its last run, or instead of it.
+    pub(super) fn end_run(&self, local: &mut Local, run: Run) -> Box<Repeat> {
+        // SAFETY: as in `begin_run`.
+        let slot = unsafe { self.arena.held(run.cell) };
+        // SAFETY: as in `begin_run`, and the run ends here.
+        let index = unsafe { slot.end() };
+        self.put(local, index);
+        self.core.release();
+        run.repeat
+    }
+
+    /// X4. Claims everything that is armed; gives `f` deadline and content.
+    pub(crate) fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, Content<T>)) {
+        let pinned = local.epoch.pin();
+        self.arena.claim_all(&pinned, |claimed| {
+            let deadline = claimed.deadline;
+            // The shards are gone: no tombstones.
+            if let Some(content) = self.settle(local, Claimed { filed: None, ..claimed }) {
+                f(deadline, content);
+            }
+        });
+    }
+
+    pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
+        self.arena.maintain(now_ns)
+    }
+}

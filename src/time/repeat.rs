@@ -1,0 +1,146 @@
+//! Repeat: what a periodic timer runs, and when it runs next.
+
+use super::tick::NANOS_MAX;
+use std::fmt;
+
+/// What happens to the runs of a fixed-rate timer whose time passed while an earlier run took too long, or the workers were busy.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::Missed;
+/// # let service = wheelwork::TimerService::builder().start()?;
+/// service.every(Duration::from_millis(100)).missed(Missed::Burst(3)).start(|| println!("ten times a second"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// They are left out: the next run is at the next multiple of the period that is still to come. The default.
+    #[default]
+    Skip,
+    /// They are left out, and later runs are as much later: the next one comes a period after the late one has ended.
+    Delay,
+    /// They are made up for, one a tick, but no more than so many; what goes beyond is left out.
+    Burst(u32),
+}
+
+/// When the next run comes. Times are nanoseconds since the clock's origin.
+enum Rhythm {
+    /// Fixed rate.
+    Rate { period_ns: u64, missed: Missed },
+    /// Fixed delay after the end of each run.
+    Delay { period_ns: u64 },
+    /// As a function of the deadline says.
+    By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
+}
+
+/// A periodic timer's closure and rhythm.
+pub(crate) struct Repeat {
+    run: Box<dyn FnMut() + Send>,
+    rhythm: Rhythm,
+    /// When the present or next run is meant to be. Not rounded to ticks: so nothing drifts.
+    at_ns: u64,
+    /// Where it is filed: the tick of `at_ns`, or of the present if that has passed.
+    deadline: u64,
+    /// Runs that are left, the present one included.
+    runs_left: u64,
+}
+
+impl fmt::Debug for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repeat").field("at_ns", &self.at_ns).field("runs_left", &self.runs_left).finish_non_exhaustive()
+    }
+}
+
+impl Repeat {
+    /// First at `at_ns`, then every `period_ns` (at least 1).
+    pub(crate) fn every(period_ns: u64, missed: Missed, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
+        Self { run, rhythm: Rhythm::Rate { period_ns: period_ns.max(1), missed }, at_ns, deadline: 0, runs_left: runs }
+    }
+
+    /// First at `at_ns`, then `period_ns` after the end of each run.
+    pub(crate) fn with_delay(period_ns: u64, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
+        Self { run, rhythm: Rhythm::Delay { period_ns }, at_ns, deadline: 0, runs_left: runs }
+    }
+
+    /// First at `at_ns`, then when `next` says: it is given when the last run was meant to be.
+    pub(crate) fn by(next: Box<dyn FnMut(u64) -> Option<u64> + Send>, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
+        Self { run, rhythm: Rhythm::By(next), at_ns, deadline: 0, runs_left: runs }
+    }
+
+    /// When the next run is meant to be.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+
+    /// It is filed at a deadline.
+    pub(crate) fn file(&mut self, deadline: u64) {
+        self.deadline = deadline;
+    }
+
+    /// It was claimed at a deadline: another one than it was filed at, if somebody has moved it. A fixed rate goes on from there.
+    pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
+        if deadline != self.deadline {
+            self.at_ns = start_ns(deadline);
+        }
+    }
+
+    /// Runs it once. It is the user's code, and may panic.
+    pub(crate) fn run(&mut self) {
+        (self.run)();
+    }
+
+    /// After a run: whether there is another one, which is then at `at_ns`. A rhythm of the user's may panic.
+    pub(crate) fn advance(&mut self, now_ns: u64) -> bool {
+        self.runs_left = self.runs_left.saturating_sub(1);
+        if self.runs_left == 0 {
+            return false;
+        }
+        self.at_ns = match &mut self.rhythm {
+            Rhythm::Rate { period_ns, missed } => next_at_rate(self.at_ns, *period_ns, *missed, now_ns),
+            Rhythm::Delay { period_ns } => now_ns.saturating_add(*period_ns),
+            Rhythm::By(next) => match next(self.at_ns) {
+                Some(at_ns) => at_ns,
+                None => return false,
+            },
+        }
+        .min(NANOS_MAX);
+        true
+    }
+}
+
+fn next_at_rate(at_ns: u64, period_ns: u64, missed: Missed, now_ns: u64) -> u64 {
+    let next_ns = at_ns.saturating_add(period_ns);
+    if next_ns > now_ns {
+        return next_ns;
+    }
+    // So many multiples have passed, `next_ns` the first of them.
+    let passed = (now_ns - next_ns) / period_ns + 1;
+    match missed {
+        Missed::Skip => next_ns.saturating_add(passed.saturating_mul(period_ns)),
+        Missed::Delay => now_ns.saturating_add(period_ns),
+        Missed::Burst(limit) => next_ns.saturating_add(passed.saturating_sub(u64::from(limit)).saturating_mul(period_ns)),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_runs_are_skipped_delayed_or_made_up_for() {
+        let next = |missed, now_ns| next_at_rate(1_000, 100, missed, now_ns);
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
+            assert_eq!(next(missed, 1_000), 1_100, "in time");
+            assert_eq!(next(missed, 1_099), 1_100, "just in time");
+        }
+        assert_eq!([next(Missed::Skip, 1_100), next(Missed::Skip, 1_199), next(Missed::Skip, 1_450)], [1_200, 1_200, 1_500]);
+        assert_eq!([next(Missed::Delay, 1_100), next(Missed::Delay, 1_450)], [1_200, 1_550]);
+        // 1,100 to 1,400 were missed: two of them are made up for, 1,300 and 1,400.
+        assert_eq!(next(Missed::Burst(2), 1_450), 1_300);
+        assert_eq!(next(Missed::Burst(4), 1_450), 1_100);
+        assert_eq!(next(Missed::Burst(9), 1_450), 1_100);
+        assert_eq!(next(Missed::Burst(0), 1_450), next(Missed::Skip, 1_450));
+        assert_eq!(next_at_rate(NANOS_MAX, u64::MAX, Missed::Skip, 0), u64::MAX);
+    }
+}
