@@ -71,6 +71,23 @@ impl<T> fmt::Display for ScheduleError<T> {
 
 impl<T> std::error::Error for ScheduleError<T> {}
 
+/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) was called from inside a task, which might be what it would wait for.
+///
+/// # Example
+/// ```
+/// assert_eq!(wheelwork::InsideTask.to_string(), "called from inside a task, which would wait for itself");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InsideTask;
+
+impl fmt::Display for InsideTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("called from inside a task, which would wait for itself")
+    }
+}
+
+impl std::error::Error for InsideTask {}
+
 /// Why a service did not start.
 ///
 /// # Example

@@ -38,6 +38,8 @@ mod time;
 mod wheel;
 
 pub use dispatch::Dispatch;
-pub use error::{ScheduleError, StartError};
-pub use service::{Batch, Builder, IntoPayload, Periodic, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
+pub use error::{InsideTask, ScheduleError, StartError};
+pub use service::{
+    Batch, Builder, IntoPayload, Periodic, ShardStats, Stats, StopPolicy, Task, TimerGuard, TimerHandle, TimerId, TimerService, Unfired,
+};
 pub use time::{ManualClock, Missed};

@@ -374,7 +374,7 @@ impl<T: Send + 'static> Cells<T> {
     /// As in the room.
     pub fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
         let (place, content) = (cell::Place::new(deadline, 0), cell::Content::Payload(payload));
-        self.0.schedule(&mut local.0, place, content).map_err(|error| error.map(payload_of))
+        self.0.schedule(&mut local.0, place, content).map_err(|error| error.map(cell::Content::into_payload))
     }
 
     /// Takes a timer away before it fires.
@@ -406,14 +406,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// X4.
     pub fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, T)) {
-        self.0.claim_all(&mut local.0, |deadline, content| f(deadline, payload_of(content)));
-    }
-}
-
-fn payload_of<T>(content: cell::Content<T>) -> T {
-    match content {
-        cell::Content::Payload(payload) => payload,
-        cell::Content::Repeat(_) => unreachable!("no timer is periodic"),
+        self.0.claim_all(&mut local.0, |deadline, content| f(deadline, content.into_payload()));
     }
 }
 

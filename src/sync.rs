@@ -400,6 +400,8 @@ pub enum Fault {
     OfferNotRenewed,
     /// A worker that helps with a job does not say that it runs.
     HelperNotCounted,
+    /// Who waits for jobs looks at one half of them.
+    WaitForOneHalf,
     /// A job says with Relaxed that it has ended.
     JobEndRelaxed,
 }

@@ -103,6 +103,30 @@ fn shared_job_against_stop() {
     assert_eq!(counts.iter().sum::<u32>() + unfired.len() as u32, 2, "every timer has one outcome");
 }
 
+/// A job against `cancel_and_wait`, after another one that may have seen the job begin: when it returns, what the task did is done, and no task begins.
+fn job_against_cancel_and_wait() {
+    // Not on the model's own thread, whose stack is small.
+    let model = spawn(|| {
+        let clock = ManualClock::new();
+        let fired = Arc::new(Ledger::<2>::new());
+        let service = service(&clock, &fired);
+        let gone = service.schedule(Duration::from_micros(1), 1usize).expect("not stopped");
+        assert!(service.cancel(gone));
+        let id = service.schedule(Duration::from_micros(1), 0usize).expect("not stopped");
+        let handle = service.handle();
+        let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
+        assert_eq!(service.cancel_and_wait(gone), Ok(false));
+        let cancelled = service.cancel_and_wait(id).expect("this is no task");
+        // A causality violation, if a task may still run.
+        let counts = fired.counts();
+        job.join().unwrap();
+        assert_eq!(fired.counts(), counts, "a task ran after the wait");
+        assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
+        assert_eq!(counts[0] + u32::from(cancelled), 1, "every timer has one outcome");
+    });
+    model.join().unwrap();
+}
+
 /// A schedule, a turn of the manual clock that may fire it, and a stop.
 fn schedule_against_turn_and_stop() {
     let clock = ManualClock::new();
@@ -204,4 +228,24 @@ fn broken_claim_that_publishes_nothing() {
 #[test]
 fn broken_claim_whose_loser_learns_nothing() {
     must_fail(Fault::ClaimLostRelaxed, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+}
+
+#[test]
+fn cancel_and_wait_waits_for_the_task() {
+    explore(Some(3), job_against_cancel_and_wait);
+}
+
+#[test]
+fn broken_half_of_a_wait() {
+    must_fail(Fault::WaitForOneHalf, "Causality violation", Some(3), job_against_cancel_and_wait);
+}
+
+#[test]
+fn broken_count_of_a_wait() {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), job_against_cancel_and_wait);
+}
+
+#[test]
+fn broken_end_of_a_job_that_is_awaited() {
+    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(3), job_against_cancel_and_wait);
 }

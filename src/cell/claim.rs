@@ -153,6 +153,11 @@ impl<T> Slot<'_, T> {
         self.claim(|word| self.birth(word) == birth && !word.repeats())
     }
 
+    /// Claims a periodic timer, for a drain.
+    pub(crate) fn claim_repeat(&self) -> Option<Claimed<T>> {
+        self.claim(Word::repeats)
+    }
+
     /// Claims whatever is armed, for `stop`.
     pub(crate) fn claim_any(&self) -> Option<Claimed<T>> {
         self.claim(|_| true)

@@ -40,6 +40,16 @@ pub(crate) enum Content<T> {
     Repeat(Box<Repeat>),
 }
 
+impl<T> Content<T> {
+    /// The payload that was put in.
+    pub(crate) fn into_payload(self) -> T {
+        match self {
+            Self::Payload(payload) => payload,
+            Self::Repeat(_) => unreachable!("it was a payload"),
+        }
+    }
+}
+
 /// A content in its cell: the word says which, and whether there is one.
 union Stored<T> {
     payload: ManuallyDrop<T>,

@@ -175,8 +175,8 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Pay
 /// Does a thread's part of a job: J1 begin, J2 work, J3 end.
 fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
-    fire.begin(); // J1
+    let begun = fire.begin(); // J1
     part();
-    fire.end(); // J3
+    fire.end(begun); // J3
     DEPTH.with(|depth| depth.set(depth.get() - 1));
 }

@@ -45,8 +45,11 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// A run of a periodic timer.
     type Run: Send + 'static;
 
+    /// What `begin` gives to `end`.
+    type Begun;
+
     /// A thread begins: from here to `end` it may claim, and run tasks.
-    fn begin(&self);
+    fn begin(&self) -> Self::Begun;
 
     /// Claims at most [`LEAF`] entries; adds their payloads, and gives `run` the runs of periodic timers.
     fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload), run: impl FnMut(Self::Run));
@@ -61,7 +64,7 @@ pub(crate) trait Fire: Send + Sync + 'static {
     fn give_up(&self, run: Self::Run);
 
     /// A thread that has begun has ended.
-    fn end(&self);
+    fn end(&self, begun: Self::Begun);
 }
 
 /// A shard's way to its workers.

@@ -4,6 +4,7 @@ use super::cells::Cells;
 use super::core::{Core, SHARDS_MAX};
 use super::fire::Batch;
 use super::inner::{Handler, Inner, ShardHouse};
+use super::running::Running;
 use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, Pooled, WAITING_MAX};
@@ -199,7 +200,7 @@ impl<T: Send + 'static> Builder<T> {
             tick,
             handler: self.handler,
             counters: (0..shards).map(|_| Arc::default()).collect(),
-            running: CachePadded::new(AtomicUsize::new(0)),
+            running: Running::default(),
             fired: CachePadded::new(AtomicU64::new(0)),
             panics: AtomicU64::new(0),
             unpinned: AtomicUsize::new(0),

@@ -4,7 +4,7 @@ use super::core::Core;
 use super::id::TimerId;
 use super::local::{self, Local};
 use crate::cell::{Arena, Claimed, Content, Due, Filed, Maintenance, Place, Rearmed, Slot};
-use crate::entry::Entry;
+use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
 use crate::sync::{Fault, broken};
 use crate::time::Repeat;
@@ -45,11 +45,7 @@ impl<T: Send + 'static> Cells<T> {
     #[inline]
     fn send(&self, local: &mut Local, filed: Filed) {
         let waiting = local.send(filed.shard, filed.entry);
-        let bell = self.core.bell(filed.shard);
-        bell.ring(filed.entry.deadline());
-        if waiting > BACKLOG_MAX {
-            bell.ring(0);
-        }
+        self.ring(Place::new(filed.entry.deadline(), filed.shard), waiting);
     }
 
     /// Sends a tombstone: nobody is woken for it.
@@ -71,6 +67,52 @@ impl<T: Send + 'static> Cells<T> {
     /// Arms a timer for a tick, in a shard.
     #[inline]
     pub(crate) fn schedule(&self, local: &mut Local, place: Place, content: Content<T>) -> Result<TimerId, ScheduleError<Content<T>>> {
+        let (id, waiting) = self.arm(local, place, content)?; // S1 to S3
+        self.ring(place, waiting); // S4
+        if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
+            return self.take_back(local, id); // S5
+        }
+        Ok(id)
+    }
+
+    /// Arms timers of one shard, and gives `f` the results in order.
+    pub(super) fn schedule_many(
+        &self,
+        local: &mut Local,
+        shard: usize,
+        timers: impl Iterator<Item = (Place, Content<T>)>,
+        mut f: impl FnMut(Result<TimerId, ScheduleError<Content<T>>>),
+    ) {
+        let (mut earliest, mut waiting) = (Place::new(DEADLINE_MAX, shard), 0);
+        let mut armed = Vec::with_capacity(timers.size_hint().0);
+        for (place, content) in timers {
+            armed.push(self.arm(local, place, content).map(|(id, waits)| {
+                earliest = if place.deadline() < earliest.deadline() { place } else { earliest };
+                waiting = waiting.max(waits);
+                id
+            }));
+        }
+        self.ring(earliest, waiting);
+        let closed = self.core.is_closed();
+        armed.into_iter().for_each(|result| match result {
+            Ok(id) if closed => f(self.take_back(local, id)),
+            result => f(result),
+        });
+    }
+
+    /// Wakes the shard if it sleeps past the deadline, or so many messages wait.
+    #[inline]
+    fn ring(&self, place: Place, waiting: u64) {
+        let bell = self.core.bell(place.shard());
+        bell.ring(place.deadline());
+        if waiting > BACKLOG_MAX {
+            bell.ring(0);
+        }
+    }
+
+    /// S1 to S3. The id, and how many messages wait.
+    #[inline]
+    fn arm(&self, local: &mut Local, place: Place, content: Content<T>) -> Result<(TimerId, u64), ScheduleError<Content<T>>> {
         let core = &*self.core;
         if core.is_closed() {
             return Err(ScheduleError::Stopped(content)); // S1
@@ -86,13 +128,8 @@ impl<T: Send + 'static> Cells<T> {
         let slot = unsafe { self.arena.held(cell) };
         // SAFETY: S2. As above; from here on it belongs to whoever claims the timer.
         let birth = unsafe { slot.arm(place, content) };
-        let entry = Entry::new(place.deadline(), cell, birth as u32);
-        self.send(local, Filed { entry, shard: place.shard() }); // S3, S4
-        let id = TimerId { birth, cell, service: core.tag() };
-        if core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back(local, id); // S5
-        }
-        Ok(id)
+        let waiting = local.send(place.shard(), Entry::new(place.deadline(), cell, birth as u32)); // S3
+        Ok((TimerId { birth, cell, service: core.tag() }, waiting))
     }
 
     #[cold]
@@ -149,6 +186,23 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
+    /// Cancels timers, and gives `f` their contents. Returns how many were cancelled.
+    pub(super) fn cancel_many(&self, local: &mut Local, ids: &[TimerId], mut f: impl FnMut(Option<Content<T>>)) -> usize {
+        self.prefetch(ids);
+        ids.iter().filter_map(|&id| self.cancel(local, id)).map(&mut f).count()
+    }
+
+    /// Moves timers to a tick. Returns how many were moved.
+    pub(super) fn rearm_many(&self, local: &mut Local, ids: &[TimerId], deadline: u64) -> usize {
+        self.prefetch(ids);
+        ids.iter().filter(|&&id| self.rearm(local, id, deadline)).count()
+    }
+
+    /// Asks for the cells of all these.
+    fn prefetch(&self, ids: &[TimerId]) {
+        ids.iter().filter(|id| id.service == self.core.tag()).for_each(|id| self.arena.prefetch(id.cell));
+    }
+
     /// Moves a timer to another tick. Whether there was one.
     #[inline]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
@@ -184,6 +238,20 @@ impl<T: Send + 'static> Cells<T> {
         let pinned = local.epoch.pin();
         let (birth, place) = self.arena.get(cell, &pinned)?.look()?;
         Some((TimerId { birth, cell, service: self.core.tag() }, place))
+    }
+
+    /// Cancels the timer that waits in a cell.
+    pub(super) fn cancel_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
+        let pinned = local.epoch.pin();
+        let claimed = self.arena.get(cell, &pinned)?.claim_any()?;
+        Some(self.settle(local, claimed))
+    }
+
+    /// Cancels the periodic timer that waits in a cell.
+    pub(super) fn end_periodic_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
+        let pinned = local.epoch.pin();
+        let claimed = self.arena.get(cell, &pinned)?.claim_repeat()?;
+        Some(self.settle(local, claimed))
     }
 
     /// All cells that there have been.

@@ -20,6 +20,8 @@ struct Door {
 
 pub(crate) struct Core {
     tag: NonZeroU32,
+    /// No timer is accepted any more.
+    closed: AtomicBool,
     stopped: AtomicBool,
     doors: Box<[Door]>,
     depot: Arc<Depot>,
@@ -42,6 +44,7 @@ impl Core {
             .unzip();
         let core = Self {
             tag,
+            closed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             doors: doors.into(),
             depot: Arc::new(Depot::new()),
@@ -104,23 +107,31 @@ impl Core {
 
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_stopped()
+        // Ordering: Relaxed. S1 is a hint; S5 is ordered by the fence of S4.
+        self.closed.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        // Ordering: Relaxed. S1 is a hint; S5 is ordered by the fence of S4; a shard that sees it late takes a turn more.
+        // Ordering: Relaxed. A shard that sees it late takes a turn more.
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// X1, X2. Whether this call was the first.
-    pub(crate) fn stop(&self) -> bool {
-        // Ordering: Relaxed (X1). Ordered by X2; the swap decides which stop is the first.
-        let first = !self.stopped.swap(true, Ordering::Relaxed);
+    /// X1, X2: accepts no timer any more. Those that were accepted before are seen by the caller.
+    pub(crate) fn close(&self) {
+        // Ordering: Relaxed (X1). Ordered by X2.
+        self.closed.store(true, Ordering::Relaxed);
         if !broken(Fault::StopNoFence) {
             // Ordering: heavy (X2). Pairs with S4, the fence B1 of the doorbell.
             heavy_fence();
         }
+    }
+
+    /// X1, X2. Whether this call was the first.
+    pub(crate) fn stop(&self) -> bool {
+        // Ordering: Relaxed. The swap decides which stop is the first; the fence of X2 is for those who sleep.
+        let first = !self.stopped.swap(true, Ordering::Relaxed);
+        self.close();
         first
     }
 }

@@ -5,10 +5,10 @@
 
 use super::cells::Run;
 use super::inner::Inner;
-use crate::dispatch::Fire;
-use crate::dispatch::leaf::Leaf;
+use super::running::Half;
+use crate::dispatch::leaf::{Leaf, Leaves};
+use crate::dispatch::{Fire, LEAF};
 use crate::entry::Entry;
-use crate::sync::{Fault, Ordering, broken, ordering};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -54,15 +54,30 @@ pub(super) fn discard(value: impl Sized) -> bool {
     }
 }
 
+impl<T: Send + 'static> Inner<T> {
+    /// Fires payloads on the calling thread.
+    pub(super) fn fire_here(&self, mut payloads: impl Iterator<Item = T>) {
+        let mut leaves = Leaves::new(LEAF);
+        while let Some(first) = payloads.next() {
+            leaves.clear();
+            let Some(leaf) = leaves.leaf(0) else { return };
+            let mut fired = 0;
+            let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1)).inspect(|_| fired += 1);
+            // SAFETY: once since it was cleared.
+            unsafe { leaf.fill(|filling| some.for_each(|payload| filling.add(payload))) };
+            self.count_fired(fired);
+            self.run(&leaf);
+        }
+    }
+}
+
 impl<T: Send + 'static> Fire for Inner<T> {
     type Payload = T;
     type Run = Run;
+    type Begun = Half;
 
-    fn begin(&self) {
-        // Ordering: AcqRel (F1). Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
-        if !broken(Fault::JobNotCounted) {
-            self.running.fetch_add(1, Ordering::AcqRel);
-        }
+    fn begin(&self) -> Half {
+        self.running.begin() // F1
     }
 
     fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
@@ -110,10 +125,7 @@ impl<T: Send + 'static> Fire for Inner<T> {
         self.end_periodic(run);
     }
 
-    fn end(&self) {
-        // Ordering: Release (F3). Pairs with the Acquire of X5: who sees zero sees what the tasks did.
-        if !broken(Fault::JobNotCounted) {
-            self.running.fetch_sub(1, ordering(Ordering::AcqRel, Fault::JobEndRelaxed));
-        }
+    fn end(&self, begun: Half) {
+        self.running.end(begun); // F3
     }
 }

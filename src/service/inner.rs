@@ -3,6 +3,7 @@
 use super::cells::Cells;
 use super::fire::Batch;
 use super::id::TimerId;
+use super::running::Running;
 use super::stats::{ShardStats, Stats};
 use crate::cell::{Content, Maintenance, Place};
 use crate::doorbell::Doorbell;
@@ -23,22 +24,22 @@ pub(crate) struct Inner<T> {
     pub(super) handler: Box<Handler<T>>,
     pub(super) counters: Box<[Arc<Counters>]>,
     /// Jobs that may be running tasks.
-    pub(super) running: CachePadded<AtomicUsize>,
+    pub(super) running: Running,
     pub(super) fired: CachePadded<AtomicU64>,
     pub(super) panics: AtomicU64,
     pub(super) unpinned: AtomicUsize,
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin.
+    /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin; in the thread's own shard, or another.
     #[inline]
-    pub(super) fn arm(&self, payload: T, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
+    pub(super) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
         let armed = self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            let place = Place::new(self.tick.deadline(at_ns(now_ns)), local.home);
+            let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard.unwrap_or(local.home));
             self.cells.schedule(local, place, Content::Payload(payload))
         });
-        armed.map_err(|error| error.map(payload_of))
+        armed.map_err(|error| error.map(Content::into_payload))
     }
 
     /// Moves a timer to the time that `at_ns` makes of the present.
@@ -65,12 +66,6 @@ impl<T: Send + 'static> Inner<T> {
         self.unpinned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// X5. Whether no job runs.
-    pub(super) fn is_quiet(&self) -> bool {
-        // Ordering: Acquire (X5). Pairs with F3; F1 of a job that claimed before X4 is visible through the claim.
-        self.running.load(Ordering::Acquire) == 0
-    }
-
     pub(super) fn stats(&self) -> Stats {
         let core = &self.cells.core;
         let shard = |(number, counters): (usize, &Arc<Counters>)| ShardStats {
@@ -92,14 +87,6 @@ impl<T: Send + 'static> Inner<T> {
             // Ordering: Relaxed.
             unpinned_shards: self.unpinned.load(Ordering::Relaxed),
         }
-    }
-}
-
-/// What comes back of a payload.
-fn payload_of<T>(content: Content<T>) -> T {
-    match content {
-        Content::Payload(payload) => payload,
-        Content::Repeat(_) => unreachable!("it was a payload"),
     }
 }
 

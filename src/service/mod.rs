@@ -1,30 +1,34 @@
 #![doc = include_str!("README.md")]
 
+mod batch;
 mod builder;
 pub(crate) mod cells;
 pub(crate) mod core;
+mod ending;
 mod fire;
 mod id;
 mod inner;
 pub(crate) mod local;
 mod look;
 mod periodic;
+mod running;
 mod stats;
+mod stop;
 mod task;
 
 pub use builder::Builder;
+pub use ending::TimerGuard;
 pub use fire::Batch;
 pub use id::TimerId;
 pub use periodic::Periodic;
 pub use stats::{ShardStats, Stats};
+pub use stop::StopPolicy;
 pub use task::{IntoPayload, Task};
 
-use crate::cell::Content;
-use crate::dispatch::job::inside_job;
 use crate::error::ScheduleError;
 use crate::shard::Count;
 use crate::shard::turn::Shard;
-use crate::sync::{Fault, JoinHandle, Mutex, broken, current, pause};
+use crate::sync::{JoinHandle, Mutex};
 use crate::time::{self, Driven};
 use inner::Inner;
 use std::fmt;
@@ -104,54 +108,6 @@ impl<T: Send + 'static> TimerService<T> {
     pub fn handle(&self) -> TimerHandle<T> {
         self.handle.clone()
     }
-
-    /// Stops the service and hands back every timer that has not fired.
-    ///
-    /// When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the service's own pool end soon after); every accepted timer has been fired,
-    /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. A further call returns
-    /// nothing.
-    ///
-    /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
-    /// that it is called on. What the handler
-    /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
-    pub fn stop(&self) -> Vec<Unfired<T>> {
-        let inner = &*self.handle.inner;
-        let core = &inner.cells.core;
-        if !core.stop() {
-            return Vec::new(); // X1, X2
-        }
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        (0..core.shards()).for_each(|shard| core.bell(shard).ring(0));
-        for thread in threads {
-            // Naps are not announced; the token ends them too.
-            thread.thread().unpark();
-            if thread.thread().id() != current().id() {
-                let _ = thread.join(); // X3. A shard does not panic: handlers are caught.
-            }
-        }
-        if let Some(manual) = &self.manual
-            && !inside_job()
-            && !broken(Fault::StopTurnNotAwaited)
-        {
-            // X3, on a manual clock: whoever runs a turn holds the lock; who takes it later sees `stopped`.
-            drop(manual.shards.lock());
-        }
-        let now_ns = inner.clock.now_ns();
-        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
-        let remaining = |deadline| Duration::from_nanos(inner.tick.start(deadline).saturating_sub(now_ns));
-        inner.cells.with_local(|local| {
-            inner.cells.claim_all(local, |deadline, content| match content {
-                Content::Payload(payload) => unfired.push(Unfired { payload, remaining: remaining(deadline) }),
-                Content::Repeat(repeat) => periodic.push(repeat),
-            });
-        }); // X4
-        if !inside_job() {
-            while !inner.is_quiet() {
-                pause(); // X5
-            }
-        }
-        unfired
-    }
 }
 
 impl<T: Send + 'static> Drop for TimerService<T> {
@@ -213,7 +169,7 @@ impl<T: Send + 'static> TimerHandle<T> {
         let payload = payload.into_payload();
         // Not the present tick, which may be over: a task that arms itself for now runs once a tick.
         let delay_ns = time::nanos(delay).max(1);
-        self.inner.arm(payload, |now_ns| now_ns + delay_ns)
+        self.inner.arm(payload, None, |now_ns| now_ns + delay_ns)
     }
 
     /// Arms a timer for a point in time. One that has passed fires at the next tick. Otherwise like [`schedule`](Self::schedule).
@@ -231,7 +187,7 @@ impl<T: Send + 'static> TimerHandle<T> {
     pub fn schedule_at(&self, deadline: Instant, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
         let payload = payload.into_payload();
         let at_ns = self.inner.clock.instant_ns(deadline);
-        self.inner.arm(payload, |now_ns| at_ns.max(now_ns + 1))
+        self.inner.arm(payload, None, |now_ns| at_ns.max(now_ns + 1))
     }
 
     /// Cancels a timer. `true`: it will never fire, and its payload has been dropped, here. `false`: it has fired (or is about to), was cancelled,
@@ -339,7 +295,7 @@ struct ManualShards<T> {
 impl<T: Send + 'static> Driven for ManualShards<T> {
     fn turn(&self) -> bool {
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: see X3 in `stop`.
+        // Under the lock: see X3 in `stop.rs`.
         if self.inner.cells.core.is_stopped() {
             return false;
         }

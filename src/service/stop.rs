@@ -1,0 +1,125 @@
+//! Stop: how a service ends. The protocol (X) is in README.md of this room.
+
+use super::{TimerService, Unfired};
+use crate::cell::Content;
+use crate::dispatch::job::inside_job;
+use crate::sync::{Fault, broken, current, pause};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// What becomes of the timers that wait when a service is stopped.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::StopPolicy;
+/// # let service = wheelwork::TimerService::builder().start()?;
+/// service.schedule(Duration::from_millis(5), || println!("still in time"))?;
+/// service.schedule(Duration::from_secs(3_600), || unreachable!())?;
+/// let unfired = service.stop_with(StopPolicy::Drain(Duration::from_secs(1)));
+/// assert_eq!(unfired.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopPolicy {
+    /// They are handed back. The default.
+    #[default]
+    HandBack,
+    /// No timer is accepted any more; those that are due within this time fire, the rest is handed back. It ends as soon as nothing else is due in that time. From
+    /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock somebody else has to move time.
+    Drain(Duration),
+    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back.
+    FireAll,
+}
+
+impl<T: Send + 'static> TimerService<T> {
+    /// Stops the service and hands back every timer that has not fired.
+    ///
+    /// When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the service's own pool end soon after); every accepted timer has been fired,
+    /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. Periodic timers end, and are not handed
+    /// back. A further call returns nothing.
+    ///
+    /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
+    /// that it is called on. What the handler
+    /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
+    pub fn stop(&self) -> Vec<Unfired<T>> {
+        self.stop_with(StopPolicy::HandBack)
+    }
+
+    /// Stops the service, and does with its timers what the policy says. Otherwise like [`stop`](Self::stop).
+    pub fn stop_with(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
+        let inner = &*self.handle.inner;
+        let core = &inner.cells.core;
+        if let StopPolicy::Drain(limit) = policy
+            && !inside_job()
+        {
+            self.drain(limit);
+        }
+        if !core.stop() {
+            return Vec::new(); // X1, X2
+        }
+        self.end_threads(); // X3
+        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
+        inner.cells.with_local(|local| {
+            inner.cells.claim_all(local, |deadline, content| match content {
+                Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
+                Content::Repeat(repeat) => periodic.push(repeat),
+            });
+        }); // X4
+        drop(periodic);
+        if policy == StopPolicy::FireAll {
+            inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
+        }
+        if !inside_job() {
+            inner.running.wait_for_all(); // X5
+        }
+        unfired
+    }
+
+    /// X3. Ends the shards' threads, or waits for the turn that a manual clock takes.
+    fn end_threads(&self) {
+        let core = &self.handle.inner.cells.core;
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        (0..core.shards()).for_each(|shard| core.bell(shard).ring(0));
+        for thread in threads {
+            // Naps are not announced; the token ends them too.
+            thread.thread().unpark();
+            if thread.thread().id() != current().id() {
+                let _ = thread.join(); // A shard does not panic: handlers are caught.
+            }
+        }
+        if let Some(manual) = &self.manual
+            && !inside_job()
+            && !broken(Fault::StopTurnNotAwaited)
+        {
+            // Whoever runs a turn holds the lock; who takes it later sees `stopped`.
+            drop(manual.shards.lock());
+        }
+    }
+
+    /// Refuses new timers, ends the periodic ones, and waits for those that are due within the limit.
+    fn drain(&self, limit: Duration) {
+        let inner = &*self.handle.inner;
+        let (cells, core) = (&inner.cells, &inner.cells.core);
+        core.close();
+        let end_ns = inner.clock.now_ns().saturating_add(crate::time::nanos(limit));
+        for cell in cells.indices() {
+            drop(cells.with_local(|local| cells.end_periodic_at(local, cell)));
+        }
+        // No cell is armed any more but by a schedule that takes it back: one look at each is enough.
+        for cell in cells.indices() {
+            let waits = || {
+                let (_, place) = cells.with_local(|local| cells.look_at(local, cell))?;
+                Some(inner.tick.start(place.deadline()))
+            };
+            while waits().is_some_and(|at_ns| at_ns <= end_ns) && !core.is_stopped() {
+                // Some time for the workers after the last deadline.
+                if inner.clock.now_ns() > end_ns.saturating_add(inner.tick.nanos()) {
+                    return;
+                }
+                pause();
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Promise: every way to end timers does what it says: `cancel_and_wait`, guards, `cancel_all`, and the policies of `stop_with`, from wherever they are called.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+use wheelwork::{Batch, Dispatch, InsideTask, ManualClock, ScheduleError, StopPolicy, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn cancel_and_wait_returns_when_the_run_has_ended() {
+    let service = TimerService::builder().dispatch(Dispatch::RayonThreads(2)).start().unwrap();
+    let (began, begin) = mpsc::channel();
+    let done = Arc::new(AtomicBool::new(false));
+    let finished = done.clone();
+    let id = service
+        .schedule(MS, move || {
+            began.send(()).unwrap();
+            thread::sleep(MS * 20);
+            finished.store(true, Ordering::SeqCst);
+        })
+        .unwrap();
+    begin.recv().unwrap();
+    assert_eq!(service.cancel_and_wait(id), Ok(false));
+    assert!(done.load(Ordering::SeqCst), "it came back too soon");
+    // One that waits, and one that is gone.
+    let waits = service.schedule(MS * 100_000, || ()).unwrap();
+    assert_eq!([service.cancel_and_wait(waits), service.cancel_and_wait(waits)], [Ok(true), Ok(false)]);
+}
+
+#[test]
+fn no_run_of_a_periodic_timer_is_in_progress_after_cancel_and_wait() {
+    let service = TimerService::builder().tick(MS / 10).dispatch(Dispatch::RayonThreads(2)).start().unwrap();
+    for round in 0..100u32 {
+        let gone = Arc::new(AtomicBool::new(false));
+        let flag = gone.clone();
+        let run = move || {
+            assert!(!flag.load(Ordering::SeqCst), "a run begins after the wait");
+            thread::sleep(MS / 20);
+            assert!(!flag.load(Ordering::SeqCst), "a run is in progress after the wait");
+        };
+        let id = service.every(MS / 10).start(run).unwrap();
+        thread::sleep(MS / 10 * (round % 5));
+        assert_eq!(service.cancel_and_wait(id), Ok(true));
+        gone.store(true, Ordering::SeqCst);
+    }
+    service.stop();
+    assert_eq!(service.stats().panics, 0);
+}
+
+#[test]
+fn cancel_and_wait_from_a_task_is_an_error_and_does_nothing() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+    let (handle, own, answer) = (service.handle(), Arc::new(OnceLock::new()), Arc::new(Mutex::new(None)));
+    let (id, said) = (own.clone(), answer.clone());
+    let run = move || *said.lock().unwrap() = Some(handle.cancel_and_wait(*id.get().unwrap()));
+    own.set(service.every(MS).start(run).unwrap()).unwrap();
+    clock.advance(MS);
+    assert_eq!(answer.lock().unwrap().take(), Some(Err(InsideTask)));
+    assert!(service.is_pending(*own.get().unwrap()), "nothing was cancelled");
+}
+
+#[test]
+fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_kept() {
+    let service = TimerService::builder().clock(ManualClock::new()).start().unwrap();
+    let arm = || service.guard(service.schedule(MS, || ()).unwrap());
+    let (dropped, kept, forgotten) = (arm(), arm(), arm());
+    let ids = [dropped.id(), kept.id(), forgotten.id()];
+    drop(dropped);
+    assert_eq!(kept.keep(), ids[1]);
+    std::mem::forget(forgotten);
+    assert_eq!(ids.map(|id| service.is_pending(id)), [false, true, true]);
+    // Nor does it matter that the service is gone.
+    let last = arm();
+    drop(service.stop());
+    drop(last);
+}
+
+#[test]
+fn cancel_all_cancels_what_waits_and_drops_it() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).shards(2).start().unwrap();
+    let alive = Arc::new(());
+    let arm = |delay: Duration| {
+        let alive = alive.clone();
+        service.schedule(delay, move || drop(alive)).unwrap()
+    };
+    let mut ids: Vec<_> = (1..=10_000).map(|delay| arm(MS * delay)).collect();
+    ids.extend(thread::scope(|scope| scope.spawn(|| (1..=10_000).map(|delay| arm(MS * delay)).collect::<Vec<_>>()).join().unwrap()));
+    let guard = alive.clone();
+    service.every(MS * 500).start(move || _ = &guard).unwrap();
+    ids.iter().step_by(2).for_each(|&id| _ = service.reschedule(id, MS * 20_000));
+    clock.advance(MS * 100);
+    assert_eq!(service.cancel_all(), 20_000 - 100 + 1);
+    assert_eq!((Arc::strong_count(&alive), service.cancel_all()), (1, 0));
+    assert!(ids.iter().all(|&id| !service.cancel(id)));
+    clock.advance(MS * 100_000);
+    assert_eq!(service.stats().fired, 100, "the odd ones of the first 100 ms, of each thread");
+}
+
+/// A service whose timers note their delays, with timers after 1, 2, ... 10 ms.
+fn ten(clock: &ManualClock) -> (Arc<TimerService<u64>>, Arc<Mutex<Vec<u64>>>) {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let sink = log.clone();
+    let service =
+        TimerService::builder().clock(clock.clone()).on_expire(move |batch: &mut Batch<'_, u64>| sink.lock().unwrap().extend(batch));
+    let service = Arc::new(service.start().unwrap());
+    (1..=10).for_each(|delay| _ = service.schedule(MS * delay as u32, delay).unwrap());
+    (service, log)
+}
+
+fn payloads(unfired: Vec<wheelwork::Unfired<u64>>) -> Vec<u64> {
+    let mut payloads: Vec<_> = unfired.into_iter().map(|unfired| unfired.payload).collect();
+    payloads.sort_unstable();
+    payloads
+}
+
+#[test]
+fn a_drain_fires_what_is_due_in_time_and_hands_back_the_rest() {
+    let clock = ManualClock::new();
+    let (service, log) = ten(&clock);
+    let periodic = service.every(MS).start(|| ()).unwrap();
+    let stop = {
+        let service = service.clone();
+        thread::spawn(move || service.stop_with(StopPolicy::Drain(MS * 6)))
+    };
+    // It refuses new timers as soon as it has begun.
+    while service.is_pending(periodic) {
+        thread::yield_now();
+    }
+    assert!(matches!(service.schedule(MS, 77), Err(ScheduleError::Stopped(77))));
+    assert!(!stop.is_finished() && service.is_pending(service.pending(0).next().unwrap().0));
+    for _ in 0..9 {
+        clock.advance(MS);
+        thread::sleep(MS);
+    }
+    let unfired = payloads(stop.join().unwrap());
+    let mut fired = log.lock().unwrap().clone();
+    // Time may have moved on before the drain was at its end.
+    assert!(fired.starts_with(&[1, 2, 3, 4, 5, 6]), "{fired:?}");
+    fired.extend(unfired);
+    assert_eq!(fired, (1..=10).collect::<Vec<_>>());
+    assert_eq!(service.stop().len(), 0, "once");
+}
+
+#[test]
+fn a_drain_ends_at_its_limit_and_when_nothing_is_left() {
+    let service = TimerService::builder().start().unwrap();
+    service.schedule(MS * 5, || ()).unwrap();
+    service.schedule(MS * 100_000, || ()).unwrap();
+    assert_eq!(service.stop_with(StopPolicy::Drain(MS * 50_000)).len(), 1, "it does not wait for what is later than the limit");
+    assert_eq!(service.stats().fired, 1);
+    let empty = TimerService::builder().start().unwrap();
+    assert_eq!(empty.stop_with(StopPolicy::Drain(Duration::MAX)).len(), 0);
+}
+
+#[test]
+fn fire_all_fires_all_on_the_calling_thread() {
+    let clock = ManualClock::new();
+    let (service, log) = ten(&clock);
+    service.every(MS).start(|| unreachable!("it ends")).unwrap();
+    clock.advance(MS / 2);
+    assert_eq!(service.stop_with(StopPolicy::FireAll).len(), 0);
+    let mut fired = log.lock().unwrap().clone();
+    fired.sort_unstable();
+    assert_eq!(fired, (1..=10).collect::<Vec<_>>());
+    assert_eq!(service.stats().fired, 10);
+}
+
+/// Each policy, called from a task: inline and in a pool.
+#[test]
+fn a_task_may_stop_its_service_with_any_policy() {
+    for dispatch in [Dispatch::Inline, Dispatch::RayonThreads(1), Dispatch::RayonThreads(2)] {
+        for policy in [StopPolicy::HandBack, StopPolicy::Drain(MS * 100_000), StopPolicy::FireAll] {
+            let service = Arc::new(TimerService::builder().dispatch(dispatch.clone()).start().unwrap());
+            let (fired, stopped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+            let (done, end) = mpsc::channel();
+            let (weak, taken) = (Arc::downgrade(&service), stopped.clone());
+            service
+                .schedule(MS * 2, move || {
+                    // The test has a reference too, and drops it after the message.
+                    let service = weak.upgrade().unwrap();
+                    taken.fetch_add(service.stop_with(policy).len() as u64, Ordering::SeqCst);
+                    assert_eq!(service.stop_with(policy).len(), 0, "once");
+                    done.send(()).unwrap();
+                })
+                .unwrap();
+            for _ in 0..100 {
+                let fired = fired.clone();
+                service.schedule(MS * 100_000, move || _ = fired.fetch_add(1, Ordering::SeqCst)).unwrap();
+            }
+            end.recv_timeout(Duration::from_secs(60)).expect("a deadlock");
+            service.stop();
+            let (fired, stopped) = (fired.load(Ordering::SeqCst), stopped.load(Ordering::SeqCst));
+            let all = if policy == StopPolicy::FireAll { (fired, stopped) == (100, 0) } else { (fired, stopped) == (0, 100) };
+            assert!(all, "{dispatch:?} {policy:?}: {fired} fired, {stopped} handed back");
+        }
+    }
+}
