@@ -32,7 +32,7 @@ struct Slot {
 const EMPTY: Slot = Slot { records: Chain::EMPTY, holes: 0, unmatched: 0, earliest: u64::MAX };
 
 /// A hierarchical timing wheel of entries.
-pub(crate) struct Wheel {
+pub(crate) struct EntryWheel {
     now: u64,
     slots: Box<[[Slot; SLOTS]; LEVELS]>,
     occupied: [[u64; WORDS]; LEVELS],
@@ -46,7 +46,7 @@ pub(crate) struct Wheel {
     cascaded: u64,
 }
 
-impl Wheel {
+impl EntryWheel {
     /// An empty wheel at tick `now`.
     pub(crate) fn new(now: u64) -> Self {
         Self {
