@@ -2,10 +2,13 @@
 
 mod chunk;
 mod compact;
+mod keyed;
 
 use crate::entry::{DEADLINE_BITS, Entry};
 use chunk::{Chain, Pool};
 use compact::Graves;
+
+pub use keyed::{Handle, Wheel};
 
 const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
