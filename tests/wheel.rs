@@ -27,7 +27,7 @@ impl Span {
         match self {
             Self::Back(ticks) => now.saturating_sub(ticks),
             Self::On(ticks) => now + ticks,
-            Self::ToEdge(level, off) => ((now >> (8 * level)) + 1 << (8 * level)).saturating_add_signed(off),
+            Self::ToEdge(level, off) => (((now >> (8 * level)) + 1) << (8 * level)).saturating_add_signed(off),
             Self::Max => u64::MAX,
         }
     }
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    fn to_next(&mut self) {
+    fn follow(&mut self) {
         let Some(next) = self.wheel.next_deadline() else { return };
         let before = self.due();
         self.advance(next, usize::MAX);
@@ -239,7 +239,7 @@ impl World {
             Step::Move(which, span) => _ = self.pick(which).map(|number| self.shift(number, span.from(self.now))),
             Step::Advance(span, limit) => self.advance(span.from(self.now), limit),
             Step::PopDue(span) => self.pop_due(span.from(self.now)),
-            Step::ToNext => self.to_next(),
+            Step::ToNext => self.follow(),
             Step::Drain => self.empty(true),
             Step::Clear => self.empty(false),
         }

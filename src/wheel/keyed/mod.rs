@@ -197,8 +197,7 @@ impl<K> Wheel<K> {
         Some((deadline, key))
     }
 
-    /// When to call [`advance`](Self::advance) again: never after the earliest deadline, not after `now` if something is due; `None` if the wheel is empty.
-    /// O(1), but for timers that were cancelled when due.
+    /// When to call [`advance`](Self::advance) again: never after the earliest deadline, not after `now` if something is due; `None` if the wheel is empty. O(1).
     ///
     /// It is the earliest deadline itself, but for two cases. A timer that came before all others may have been cancelled, or moved to a
     /// later deadline: then it may be that timer's old one. And if more than 4,096 entries lie in the slot that comes next, it may be the slot's first tick, so that it is sorted
@@ -216,8 +215,7 @@ impl<K> Wheel<K> {
         if self.is_empty() {
             return None;
         }
-        let due = self.due.iter().copied().find(|&entry| self.is_live(entry));
-        due.map(Entry::deadline).or_else(|| self.entries.next_event())
+        self.due.front().map(|entry| entry.deadline()).or_else(|| self.entries.next_event())
     }
 
     /// The deadline as the wheel keeps it.
@@ -262,11 +260,6 @@ impl<K> Wheel<K> {
         timer.filed = timer.deadline;
         self.entries.file(handle.entry(timer.filed));
         None
-    }
-
-    fn is_live(&self, entry: Entry) -> bool {
-        let timer = Handle::of(entry).and_then(|handle| self.keys.get(handle));
-        timer.is_some_and(|timer| timer.filed == entry.deadline())
     }
 
     /// Leaves an entry for dead.

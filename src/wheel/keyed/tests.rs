@@ -80,3 +80,28 @@ fn a_sweep_keeps_the_order_of_what_was_moved() {
     assert!(!wheel.advance(20, 100, |deadline, key| due.push((deadline, key))));
     assert_eq!(due, [(5, 1_000), (7, 1_007), (8, 1_008), (9, 1_009), (10, 1_010), (11, 1_011)]);
 }
+
+#[test]
+fn a_sweep_lets_no_time_pass_what_was_moved() {
+    let mut wheel = Wheel::new(0);
+    wheel.insert(5, 5);
+    let moved = wheel.insert(5, 7);
+    wheel.insert(8, 8);
+    let doomed: Vec<_> = (0..500).map(|_| wheel.insert(9, 9)).collect();
+    assert!(wheel.reschedule(moved, 7));
+    assert!(wheel.advance(10, 1, |_, key| assert_eq!(key, 5)));
+    doomed.into_iter().for_each(|handle| assert!(wheel.cancel(handle).is_some()));
+    assert_eq!((wheel.pop_due(10), wheel.pop_due(10), wheel.pop_due(10)), (Some((7, 7)), Some((8, 8)), None));
+}
+
+/// The wheel of entries may hand out entries whose tombstones it has not used.
+#[test]
+fn an_entry_that_was_left_behind_is_dead() {
+    let mut wheel = Wheel::new(0);
+    let moved = wheel.insert(20, 'm');
+    assert!(wheel.reschedule(moved, 10));
+    let gone = wheel.insert(5, 'g');
+    wheel.cancel(gone);
+    wheel.due.extend([gone.entry(5), moved.entry(20)]);
+    assert_eq!((wheel.pop_due(9), wheel.pop_due(10), wheel.pop_due(20)), (None, Some((10, 'm')), None));
+}
