@@ -85,13 +85,16 @@ fn a_sweep_keeps_the_order_of_what_was_moved() {
 fn a_sweep_lets_no_time_pass_what_was_moved() {
     let mut wheel = Wheel::new(0);
     wheel.insert(5, 5);
+    wheel.insert(5, 6);
     let moved = wheel.insert(5, 7);
     wheel.insert(8, 8);
     let doomed: Vec<_> = (0..500).map(|_| wheel.insert(9, 9)).collect();
     assert!(wheel.reschedule(moved, 7));
     assert!(wheel.advance(10, 1, |_, key| assert_eq!(key, 5)));
     doomed.into_iter().for_each(|handle| assert!(wheel.cancel(handle).is_some()));
-    assert_eq!((wheel.pop_due(10), wheel.pop_due(10), wheel.pop_due(10)), (Some((7, 7)), Some((8, 8)), None));
+    let mut due = Vec::new();
+    assert!(!wheel.advance(10, 100, |deadline, key| due.push((deadline, key))));
+    assert_eq!(due, [(5, 6), (7, 7), (8, 8)]);
 }
 
 /// The wheel of entries may hand out entries whose tombstones it has not used.
