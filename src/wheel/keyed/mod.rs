@@ -35,11 +35,11 @@ const DEAD_MIN: usize = 64;
 /// **Order.** Deadlines come in order, over all calls. Timers of one deadline come in no particular order, but in the same one whenever
 /// the same calls are made.
 ///
-/// **Cost.** All calls on one timer are O(1). `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to an earlier deadline append 16
-/// bytes more, which go when the dead in that slot outnumber the living: three records of work for each, all told. Then a timer is moved at most six times on its way
-/// down the levels, one or two times as a rule. Empty time is skipped: `advance` by a year costs what is due in it.
+/// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to an earlier deadline append 16
+/// bytes more, which go when the dead in that slot outnumber the living: some three records of work for each. On its way down the levels a timer is moved at most six times,
+/// once or twice as a rule. Empty time is skipped: `advance` by a year costs what is due in it.
 ///
-/// **Memory.** Some 60 KB for an empty wheel, in 256 KiB more the first 16,000 entries. A timer takes a cell (the key, and 32 bytes or a little less), and 16 bytes for its entry. Slots
+/// **Memory.** Some 60 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256 KiB at a time. Entries
 /// give their memory back; cells are used again, and kept until the wheel is dropped.
 ///
 /// **Limits.** A slot is sorted into the level below in one go when time enters it: a million timers due within the same minute cost some milliseconds at
@@ -200,8 +200,8 @@ impl<K> Wheel<K> {
     /// When to call [`advance`](Self::advance) again: never after the earliest deadline, not after `now` if something is due; `None` if the wheel is empty. O(1).
     ///
     /// It is the earliest deadline itself, but for two cases. A timer that came before all others may have been cancelled, or moved to a
-    /// later deadline: then it may be that timer's old one. And if more than 4,096 entries lie in the slot that comes next, it may be the slot's first tick, so that it is sorted
-    /// before its timers are due. An `advance` to that tick finds nothing due, and `next_deadline` says a later one then.
+    /// later deadline: then it may be that timer's old one. And if more than 4,096 entries lie in the slot that comes next, it may be an earlier tick, around the
+    /// slot's first one, so that it is sorted before its timers are due. An `advance` to that tick finds nothing due, and `next_deadline` says a later one then.
     ///
     /// # Example
     /// ```
