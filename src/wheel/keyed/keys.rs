@@ -9,9 +9,9 @@ use std::num::NonZeroU32;
 
 /// Names one timer of one [`Wheel`](super::Wheel).
 ///
-/// Plain `Copy` data of 8 bytes (`Option<Handle>` too), safe to keep for ever: once its timer is gone, every call answers that there is none. No other
-/// timer of the wheel ever gets the same handle: a cell serves 2^32 - 1 timers, and is given up then. Wheels do not know their handles
-/// apart: one of another wheel may name a timer here.
+/// Plain `Copy` data of 8 bytes (`Option<Handle>` too), safe to keep for ever: once its timer is gone, every call answers that there is
+/// none. No other timer of the wheel ever gets the same handle: a cell serves 2^32 - 1 timers, and is given up then. Wheels do not know
+/// their handles apart: one of another wheel may name a timer here.
 ///
 /// # Example
 /// ```

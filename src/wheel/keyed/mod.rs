@@ -25,9 +25,9 @@ const DEAD_MIN: usize = 64;
 
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller moves.
 ///
-/// For event loops, simulations, games, protocol stacks: whoever has a thread of its own, and a time of its own, and many timers of
-/// which most are cancelled or moved before they are due. It starts no threads, reads no clock, and takes no locks; [`TimerService`](crate::TimerService) is the
-/// one that does all this for you.
+/// For event loops, simulations, games, protocol stacks: whoever has a thread of its own, and a time of its own, and many timers of which
+/// most are cancelled or moved before they are due. It starts no threads, reads no clock, and takes no locks;
+/// [`TimerService`](crate::TimerService) is the one that does all this for you.
 ///
 /// **Time** is counted in ticks of whatever you like: milliseconds, frames, packets. Deadlines are exact, at any distance; ticks after 2^52 - 1
 /// (142,000 years of milliseconds) are taken for that one, deadlines and time alike.
@@ -35,16 +35,17 @@ const DEAD_MIN: usize = 64;
 /// **Order.** Deadlines come in order, over all calls. Timers of one deadline come in no particular order, but in the same one whenever
 /// the same calls are made.
 ///
-/// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to an earlier deadline append 16
-/// bytes more, which go when the dead in that slot outnumber the living: some three records of work for each. On its way down the levels a timer is moved at most six times,
-/// once or twice as a rule. Empty time is skipped: `advance` by a year costs what is due in it.
+/// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to
+/// an earlier deadline append 16 bytes more, which go when the dead in that slot outnumber the living: some three records of work for each.
+/// On its way down the levels a timer is moved at most six times, once or twice as a rule. Empty time is skipped: `advance` by a year costs
+/// what is due in it.
 ///
-/// **Memory.** Some 60 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256 KiB at a time. Entries
-/// give their memory back; cells are used again, and kept until the wheel is dropped.
+/// **Memory.** Some 60 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256
+/// KiB at a time. Entries give their memory back; cells are used again, and kept until the wheel is dropped.
 ///
-/// **Limits.** A slot is sorted into the level below in one go when time enters it: a million timers due within the same minute cost some milliseconds at
-/// its start. A timer moved to a later deadline costs a second filing when its old one comes. Nothing panics below 2^32 timers (200 GB); if
-/// the closure of `advance` does, the wheel goes on without that one key.
+/// **Limits.** A slot is sorted into the level below in one go when time enters it: a million timers due within the same minute cost some
+/// milliseconds at its start. A timer moved to a later deadline costs a second filing when its old one comes. Nothing panics below 2^32
+/// timers (200 GB); if the closure of `advance` does, the wheel goes on without that one key.
 ///
 /// # Example
 /// ```
@@ -90,8 +91,8 @@ impl<K> Wheel<K> {
 
     /// Arms a timer. O(1).
     ///
-    /// A deadline before [`now`](Self::now) is held at `now`: it is due at the next [`advance`](Self::advance), whatever tick that names. One after 2^52 - 1
-    /// is held at that.
+    /// A deadline before [`now`](Self::now) is held at `now`: it is due at the next [`advance`](Self::advance), whatever tick that names.
+    /// One after 2^52 - 1 is held at that.
     ///
     /// # Example
     /// ```
@@ -109,7 +110,8 @@ impl<K> Wheel<K> {
 
     /// Takes a timer away and gives its key back; `None` if it is gone already. O(1) amortized.
     ///
-    /// A timer that is due but was not given out yet can be cancelled too. Dead entries do not outnumber the living two to one, but for some dozens in each slot.
+    /// A timer that is due but was not given out yet can be cancelled too. Dead entries do not outnumber the living two to one, but for
+    /// some dozens in each slot.
     ///
     /// # Example
     /// ```
@@ -153,8 +155,8 @@ impl<K> Wheel<K> {
 
     /// Moves time to `now` and gives `f` the deadlines and keys of what is due, at most `limit` of them. Returns whether more is due.
     ///
-    /// Time does not go back: an earlier `now` counts as the latest one. What is left over is due at the next call, and can be cancelled and moved until then.
-    /// To arm timers for what is due, collect what `f` gets, or use [`pop_due`](Self::pop_due).
+    /// Time does not go back: an earlier `now` counts as the latest one. What is left over is due at the next call, and can be cancelled
+    /// and moved until then. To arm timers for what is due, collect what `f` gets, or use [`pop_due`](Self::pop_due).
     ///
     /// # Example
     /// ```
@@ -177,7 +179,8 @@ impl<K> Wheel<K> {
 
     /// Moves time to `now` and takes the timer out that is due first, if one is: its deadline and key.
     ///
-    /// As [`advance`](Self::advance) with a limit of one, but the wheel is free between two calls. A loop that arms timers for `now` at the latest does not end.
+    /// As [`advance`](Self::advance) with a limit of one, but the wheel is free between two calls. A loop that arms timers for `now` at the
+    /// latest does not end.
     ///
     /// # Example
     /// ```
@@ -197,11 +200,13 @@ impl<K> Wheel<K> {
         Some((deadline, key))
     }
 
-    /// When to call [`advance`](Self::advance) again: never after the earliest deadline, not after `now` if something is due; `None` if the wheel is empty. O(1).
+    /// When to call [`advance`](Self::advance) again: never after the earliest deadline, not after `now` if something is due; `None` if the
+    /// wheel is empty. O(1).
     ///
     /// It is the earliest deadline itself, but for two cases. A timer that came before all others may have been cancelled, or moved to a
-    /// later deadline: then it may be that timer's old one. And if more than 4,096 entries lie in the slot that comes next, it may be an earlier tick, around the
-    /// slot's first one, so that it is sorted before its timers are due. An `advance` to that tick finds nothing due, and `next_deadline` says a later one then.
+    /// later deadline: then it may be that timer's old one. And if more than 4,096 entries lie in the slot that comes next, it may be an
+    /// earlier tick, around the slot's first one, so that it is sorted before its timers are due. An `advance` to that tick finds nothing
+    /// due, and `next_deadline` says a later one then.
     ///
     /// # Example
     /// ```
@@ -209,6 +214,13 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.next_deadline(), None);
     /// wheel.insert(86_400_000, "tomorrow");
     /// assert_eq!(wheel.next_deadline(), Some(86_400_000));
+    ///
+    /// // A simulation goes from one deadline to the next.
+    /// while let Some(next) = wheel.next_deadline() {
+    ///     while let Some((deadline, event)) = wheel.pop_due(next) {
+    ///         assert_eq!((deadline, wheel.now(), event), (next, next, "tomorrow"));
+    ///     }
+    /// }
     /// ```
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
