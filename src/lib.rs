@@ -18,6 +18,7 @@
 //! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler ([`Builder::on_expire`]).
 //! - [`TimerHandle`] has the calls: [`schedule`](TimerHandle::schedule), [`cancel`](TimerHandle::cancel), [`take`](TimerHandle::take) and others.
 //! - [`ManualClock`] moves time by hand, for tests.
+//! - [`wheel::Wheel`] is the wheel alone, for one thread: no threads, no clock.
 //!
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
 
@@ -35,7 +36,10 @@ mod service;
 mod shard;
 mod sync;
 mod time;
-mod wheel;
+/// The timing wheel alone: [`Wheel`](wheel::Wheel), for event loops and simulations that have a thread and a time of their own.
+///
+/// What follows is how it works inside.
+pub mod wheel;
 
 pub use dispatch::Dispatch;
 pub use error::{InsideTask, ScheduleError, StartError};

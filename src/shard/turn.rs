@@ -5,7 +5,7 @@ use super::{Count, Counters};
 use crate::dispatch::{BATCH, Batch, Dispatcher};
 use crate::entry::Entry;
 use crate::lane::Drain;
-use crate::wheel::Wheel;
+use crate::wheel::EntryWheel;
 use std::sync::Arc;
 
 /// Entries dispatched before the lanes are drained again.
@@ -14,7 +14,7 @@ const TURN_MAX: usize = 64 * BATCH;
 pub(crate) struct Shard {
     lanes: Drain<Entry>,
     nursery: Nursery,
-    wheel: Wheel,
+    wheel: EntryWheel,
     batch: Batch,
     dispatcher: Box<dyn Dispatcher>,
     counters: Arc<Counters>,
@@ -35,7 +35,7 @@ pub(crate) struct Turn {
 
 impl Shard {
     pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Box<dyn Dispatcher>, counters: Arc<Counters>) -> Self {
-        Self { lanes, nursery: Nursery::new(), wheel: Wheel::new(now), batch: Vec::with_capacity(BATCH), dispatcher, counters }
+        Self { lanes, nursery: Nursery::new(), wheel: EntryWheel::new(now), batch: Vec::with_capacity(BATCH), dispatcher, counters }
     }
 
     /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.

@@ -2,10 +2,13 @@
 
 mod chunk;
 mod compact;
+mod keyed;
 
 use crate::entry::{DEADLINE_BITS, Entry};
 use chunk::{Chain, Pool};
 use compact::Graves;
+
+pub use keyed::{Handle, Wheel};
 
 const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -32,7 +35,7 @@ struct Slot {
 const EMPTY: Slot = Slot { records: Chain::EMPTY, holes: 0, unmatched: 0, earliest: u64::MAX };
 
 /// A hierarchical timing wheel of entries.
-pub(crate) struct Wheel {
+pub(crate) struct EntryWheel {
     now: u64,
     slots: Box<[[Slot; SLOTS]; LEVELS]>,
     occupied: [[u64; WORDS]; LEVELS],
@@ -46,7 +49,7 @@ pub(crate) struct Wheel {
     cascaded: u64,
 }
 
-impl Wheel {
+impl EntryWheel {
     /// An empty wheel at tick `now`.
     pub(crate) fn new(now: u64) -> Self {
         Self {

@@ -1,5 +1,6 @@
 //! The wheel alone against a `BTreeMap`: every entry comes out at its tick, once, whatever was cancelled and however time moves.
 
+use super::EntryWheel as Wheel;
 use super::*;
 use crate::entry::DEADLINE_MAX;
 use proptest::prelude::*;

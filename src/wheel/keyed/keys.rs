@@ -1,0 +1,145 @@
+//! Keys: what the timers of a `Wheel` carry, in cells that handles name.
+//!
+//! A cell's generation rises whenever its timer goes, so that a handle names one timer for ever. A cell whose generations are used up is
+//! not used again.
+
+use crate::entry::Entry;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Names one timer of one [`Wheel`](super::Wheel).
+///
+/// Plain `Copy` data of 8 bytes (`Option<Handle>` too), safe to keep for ever: once its timer is gone, every call answers that there is
+/// none. No other timer of the wheel ever gets the same handle: a cell serves 2^32 - 1 timers, and is given up then. Wheels do not know
+/// their handles apart: one of another wheel may name a timer here.
+///
+/// # Example
+/// ```
+/// use wheelwork::wheel::Wheel;
+///
+/// let mut wheel = Wheel::new(0);
+/// let first = wheel.insert(10, "first");
+/// assert_eq!(wheel.cancel(first), Some("first"));
+/// let second = wheel.insert(10, "second");
+/// assert_ne!(first, second);
+/// assert_eq!(wheel.cancel(first), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Handle {
+    cell: u32,
+    generation: NonZeroU32,
+}
+
+const _: () = assert!(size_of::<Option<Handle>>() == 8);
+
+impl Handle {
+    /// The entry of this timer at a deadline.
+    #[inline]
+    pub(super) fn entry(self, deadline: u64) -> Entry {
+        Entry::new(deadline, self.cell, self.generation.get())
+    }
+
+    /// The timer that an entry of `Handle::entry` names.
+    #[inline]
+    pub(super) fn of(entry: Entry) -> Option<Self> {
+        Some(Self { cell: entry.cell(), generation: NonZeroU32::new(entry.tag())? })
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({}:{})", self.cell, self.generation)
+    }
+}
+
+pub(super) struct Timer<K> {
+    pub(super) deadline: u64,
+    /// The deadline of its live entry. Not after its own: a timer that is moved to a later one keeps its entry until that comes.
+    pub(super) filed: u64,
+    pub(super) key: K,
+}
+
+struct Cell<K> {
+    /// Of its timer, or of the next one.
+    generation: NonZeroU32,
+    timer: Option<Timer<K>>,
+}
+
+/// The cells of a wheel.
+pub(super) struct Keys<K> {
+    cells: Vec<Cell<K>>,
+    /// Cells without a timer that have generations left. The last one is used first: its lines are warm.
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl<K> Keys<K> {
+    pub(super) fn new() -> Self {
+        Self { cells: Vec::new(), free: Vec::new(), len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn put(&mut self, timer: Timer<K>) -> Handle {
+        self.len += 1;
+        if let Some(cell) = self.free.pop() {
+            let Cell { generation, timer: place } = &mut self.cells[cell as usize];
+            *place = Some(timer);
+            return Handle { cell, generation: *generation };
+        }
+        let cell = u32::try_from(self.cells.len()).expect("2^32 timers take more than 200 GB");
+        let generation = NonZeroU32::MIN;
+        self.cells.push(Cell { generation, timer: Some(timer) });
+        Handle { cell, generation }
+    }
+
+    pub(super) fn take(&mut self, handle: Handle) -> Option<Timer<K>> {
+        let cell = self.cells.get_mut(handle.cell as usize).filter(|cell| cell.generation == handle.generation)?;
+        let timer = cell.timer.take()?;
+        self.len -= 1;
+        if let Some(next) = cell.generation.checked_add(1) {
+            cell.generation = next;
+            self.free.push(handle.cell);
+        }
+        Some(timer)
+    }
+
+    pub(super) fn get(&self, handle: Handle) -> Option<&Timer<K>> {
+        let cell = self.cells.get(handle.cell as usize).filter(|cell| cell.generation == handle.generation)?;
+        cell.timer.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut Timer<K>> {
+        let cell = self.cells.get_mut(handle.cell as usize).filter(|cell| cell.generation == handle.generation)?;
+        cell.timer.as_mut()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Timer<K>)> {
+        // Cells have numbers of 32 bits: see `put`.
+        (0..).zip(&self.cells).filter_map(|(cell, Cell { generation, timer })| {
+            let handle = Handle { cell, generation: *generation };
+            timer.as_ref().map(|timer| (handle, timer))
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_whose_generations_are_used_up_is_given_up() {
+        let mut keys = Keys::new();
+        let timer = |key| Timer { deadline: 1, filed: 1, key };
+        let first = keys.put(timer('a'));
+        keys.cells[0].generation = NonZeroU32::MAX;
+        assert!(keys.get(first).is_none());
+        let last = Handle { cell: 0, generation: NonZeroU32::MAX };
+        assert_eq!(keys.take(last).map(|timer| timer.key), Some('a'));
+        assert!(keys.take(last).is_none() && keys.get(last).is_none() && keys.get_mut(last).is_none());
+        let other = keys.put(timer('b'));
+        assert_eq!((other.cell, keys.len(), keys.iter().count()), (1, 1, 1));
+    }
+}
