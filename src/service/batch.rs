@@ -103,24 +103,4 @@ impl<T: Send + 'static> TimerHandle<T> {
         });
         moved
     }
-
-    /// Arms a timer in a shard of the caller's choice, modulo the number of shards. Otherwise like [`schedule`](Self::schedule), which takes the thread's own: so
-    /// the timers of one thread can be spread over shards, or those that belong together be kept in one.
-    ///
-    /// # Errors
-    /// As [`schedule`](Self::schedule).
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// # let service = wheelwork::TimerService::builder().shards(2).start()?;
-    /// let connection = 4711;
-    /// let id = service.schedule_on(connection, Duration::from_secs(5), || println!("idle"))?;
-    /// assert!(service.pending(1).any(|(pending, _)| pending == id));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn schedule_on(&self, shard: usize, delay: Duration, payload: impl IntoPayload<T>) -> Result<TimerId, ScheduleError<T>> {
-        let (payload, delay_ns) = (payload.into_payload(), time::nanos(delay).max(1));
-        self.inner.arm(payload, Some(shard % self.shards()), |now_ns| now_ns + delay_ns)
-    }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod arming;
 mod batch;
 mod builder;
 pub(crate) mod cells;

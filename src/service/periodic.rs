@@ -146,7 +146,8 @@ impl<T: Send + 'static> Periodic<'_, T> {
 }
 
 impl<T: Send + 'static> Inner<T> {
-    fn arm_repeat(&self, first_ns: u64, repeat: impl FnOnce(u64) -> Repeat) -> Result<TimerId, ScheduleError<Content<T>>> {
+    /// Arms a timer that runs a closure.
+    pub(super) fn arm_repeat(&self, first_ns: u64, repeat: impl FnOnce(u64) -> Repeat) -> Result<TimerId, ScheduleError<Content<T>>> {
         self.cells.with_local(|local| {
             let at_ns = self.clock.arming_now_ns(&mut local.anchor) + first_ns;
             let deadline = self.tick.deadline(at_ns);
@@ -156,7 +157,7 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    /// Runs a periodic timer once, unless it was cancelled, and files it for its next run. The caller's thread has begun a job.
+    /// Runs a periodic timer once, unless it was cancelled or it is not the time yet, and files it for its next run. The caller's thread has begun a job.
     pub(super) fn run_periodic(&self, mut run: Run) {
         if !self.cells.begin_run(&run) {
             return self.end_periodic(run);
@@ -169,14 +170,17 @@ impl<T: Send + 'static> Inner<T> {
                 false
             })
         };
-        self.count_fired(1);
-        caught(catch_unwind(AssertUnwindSafe(|| {
-            run.repeat.run();
-            true
-        })));
+        let due = run.repeat.is_due(self.clock.now_ns(), || self.clock.system_time());
+        if due {
+            self.count_fired(1);
+            caught(catch_unwind(AssertUnwindSafe(|| {
+                run.repeat.run();
+                true
+            })));
+        }
         let now_ns = self.clock.now_ns();
-        let again = !self.cells.core.is_closed() && caught(catch_unwind(AssertUnwindSafe(|| run.repeat.advance(now_ns))));
-        if !again {
+        let again = !due || caught(catch_unwind(AssertUnwindSafe(|| run.repeat.advance(now_ns))));
+        if !again || self.cells.core.is_closed() {
             return self.end_periodic(run);
         }
         let deadline = self.tick.deadline(run.repeat.at_ns().max(now_ns + 1));

@@ -7,7 +7,7 @@
 //! timers early. Here the error is bounded by what a millisecond can drift, and always on the late side.
 
 use super::ManualClock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How old an anchor may be. 1 ms at 1 in 1,024 keeps the late bias below 1 us.
 const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
@@ -73,6 +73,14 @@ impl Clock {
         match self {
             Self::Monotonic { origin, .. } => *origin,
             Self::Manual(manual) => manual.origin(),
+        }
+    }
+
+    /// The time of day, which may be set.
+    pub(crate) fn system_time(&self) -> SystemTime {
+        match self {
+            Self::Monotonic { .. } => SystemTime::now(),
+            Self::Manual(manual) => manual.system_time(),
         }
     }
 

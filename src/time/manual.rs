@@ -3,7 +3,7 @@
 use crate::sync::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Somebody runs turns.
 const DRIVEN: u64 = 1;
@@ -55,6 +55,8 @@ struct Shared {
     /// Twice the calls of `drive` so far, and [`DRIVEN`]: so whoever drives cannot end without seeing those that left it to him.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
+    /// The wall clock at a time since the origin.
+    wall: Mutex<(SystemTime, u64)>,
 }
 
 impl Default for ManualClock {
@@ -79,6 +81,7 @@ impl ManualClock {
             target_ns: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             services: Mutex::new(Vec::new()),
+            wall: Mutex::new((SystemTime::UNIX_EPOCH, 0)),
         }))
     }
 
@@ -92,6 +95,29 @@ impl ManualClock {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.0.origin.checked_add(self.elapsed()).unwrap_or(self.0.origin)
+    }
+
+    /// The clock's wall clock: the Unix epoch at first, moved with the clock.
+    #[must_use]
+    pub fn system_time(&self) -> SystemTime {
+        let (set_to, at_ns) = *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        set_to + Duration::from_nanos(self.now_ns() - at_ns)
+    }
+
+    /// Sets the clock's wall clock, as somebody sets the system's: no time passes.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = wheelwork::ManualClock::new();
+    /// clock.set_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(3_600));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.system_time(), SystemTime::UNIX_EPOCH + Duration::from_secs(3_601));
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(1));
+    /// ```
+    pub fn set_system_time(&self, time: SystemTime) {
+        *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner) = (time, self.now_ns());
     }
 
     /// Moves time forward by `by` and fires what falls due on the way, each timer at its own tick, in order of ticks.
@@ -110,7 +136,7 @@ impl ManualClock {
 
     /// Moves time forward to the next tick on which a timer is due and fires it. Returns how far, or `None` if there is no timer.
     ///
-    /// The next tick may turn out to be one at which only a cancelled timer was due. What is due already fires first. From inside a task, and while
+    /// The next tick may turn out to be one at which only a timer was due that was cancelled or moved. What is due already fires first. From inside a task, and while
     /// another thread advances, it moves nothing and returns `None`.
     pub fn advance_to_next(&self) -> Option<Duration> {
         if self.is_driving() {

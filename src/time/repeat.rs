@@ -2,6 +2,7 @@
 
 use super::tick::NANOS_MAX;
 use std::fmt;
+use std::time::{Duration, SystemTime};
 
 /// What happens to the runs of a fixed-rate timer whose time passed while an earlier run took too long, or the workers were busy.
 ///
@@ -24,6 +25,9 @@ pub enum Missed {
     Burst(u32),
 }
 
+/// A timer for a time of day looks at the wall clock so often: when that is set, it notices within this time.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
 /// When the next run comes. Times are nanoseconds since the clock's origin.
 enum Rhythm {
     /// Fixed rate.
@@ -32,6 +36,8 @@ enum Rhythm {
     Delay { period_ns: u64 },
     /// As a function of the deadline says.
     By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
+    /// Once, when the wall clock says so.
+    Wall(SystemTime),
 }
 
 /// A periodic timer's closure and rhythm.
@@ -66,6 +72,24 @@ impl Repeat {
     /// First at `at_ns`, then when `next` says: it is given when the last run was meant to be.
     pub(crate) fn by(next: Box<dyn FnMut(u64) -> Option<u64> + Send>, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
         Self { run, rhythm: Rhythm::By(next), at_ns, deadline: 0, runs_left: runs }
+    }
+
+    /// Once, at a time of day. It is to be looked at first at `at_ns`.
+    pub(crate) fn at_wall(at: SystemTime, at_ns: u64, run: Box<dyn FnMut() + Send>) -> Self {
+        Self { run, rhythm: Rhythm::Wall(at), at_ns, deadline: 0, runs_left: 1 }
+    }
+
+    /// How long one can leave a timer alone that is for a time of day.
+    pub(crate) fn wall_delay(at: SystemTime, now: SystemTime) -> Duration {
+        at.duration_since(now).unwrap_or_default().min(LOOK_EVERY)
+    }
+
+    /// Whether it is to be run now that it is `at_ns`. A timer for a time of day may have to wait on: then it is moved.
+    pub(crate) fn is_due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> bool {
+        let Rhythm::Wall(at) = self.rhythm else { return true };
+        let delay = Self::wall_delay(at, wall());
+        self.at_ns = now_ns.saturating_add(super::nanos(delay)).min(NANOS_MAX);
+        delay.is_zero()
     }
 
     /// When the next run is meant to be.
@@ -103,6 +127,7 @@ impl Repeat {
                 Some(at_ns) => at_ns,
                 None => return false,
             },
+            Rhythm::Wall(_) => return false,
         }
         .min(NANOS_MAX);
         true

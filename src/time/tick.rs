@@ -36,10 +36,26 @@ impl TickLength {
         ((u128::from(nanos) * u128::from(self.magic)) >> self.shift) as u64
     }
 
+    /// The last tick at or before any time, even one that is not counted.
+    pub(crate) fn whole(self, nanos: u64) -> u64 {
+        self.floor(nanos.min(NANOS_MAX)).min(DEADLINE_MAX)
+    }
+
     /// The first tick at or after the time, at most the last one there is: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
         self.floor(nanos.min(NANOS_MAX).saturating_add(self.nanos - 1).min(NANOS_MAX)).min(DEADLINE_MAX)
+    }
+
+    /// The coarsest tick between two, both included: the one with the most zeros at its end. So timers with some slack meet at few ticks, and lie in
+    /// slots that begin when they are due. `from` if there is none between them.
+    pub(crate) fn coarsest(from: u64, to: u64) -> u64 {
+        if from == 0 || from >= to {
+            return from;
+        }
+        // The bits above the highest one in which `from - 1` and `to` differ are the same in all ticks between them.
+        let zeros = 63 - ((from - 1) ^ to).leading_zeros();
+        to >> zeros << zeros
     }
 
     /// When the tick begins, in nanoseconds, held at the last one counted.
@@ -67,6 +83,19 @@ mod tests {
             prop_assert_eq!(tick.floor(near), near / nanos);
             prop_assert_eq!(tick.deadline(near), near.div_ceil(nanos).min(DEADLINE_MAX));
         }
+    }
+
+    #[test]
+    fn the_coarsest_tick_between_two() {
+        for from in 0..200u64 {
+            for to in from..200 {
+                let best = (from..=to).max_by_key(|tick| if *tick == 0 { 64 } else { tick.trailing_zeros() }).unwrap();
+                let chosen = TickLength::coarsest(from, to);
+                assert!((from..=to).contains(&chosen));
+                assert!(chosen == best || chosen == 0 || chosen.trailing_zeros() == best.trailing_zeros(), "{from} {to}: {chosen}");
+            }
+        }
+        assert_eq!(TickLength::coarsest(9, 3), 9);
     }
 
     #[test]
