@@ -264,7 +264,7 @@ impl<T: Send + 'static> Cells<T> {
     /// Claims what the entry names.
     pub fn claim_due(&self, local: &mut Local, entry: Entry) -> Option<T> {
         let mut claimed = None;
-        self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload));
+        self.0.claim_due(&mut local.0, &[entry.0], |_, payload| claimed = Some(payload));
         claimed
     }
 

@@ -2,6 +2,7 @@
 
 use super::core::{Cells, Core, SHARDS_MAX};
 use super::fire::Batch;
+use super::hooks::Hooks;
 use super::inner::{Handler, Inner, ShardHouse};
 use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
@@ -14,6 +15,7 @@ use crate::time::{Clock, ManualClock, TickLength};
 use core_affinity::CoreId;
 use crossbeam_utils::CachePadded;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -57,6 +59,7 @@ pub struct Builder<T = Task> {
     name: String,
     dispatch: Option<Dispatch>,
     clock: Option<ManualClock>,
+    hooks: Hooks,
     handler: Box<Handler<T>>,
 }
 
@@ -84,6 +87,7 @@ impl Builder<Task> {
             name: "wheelwork".to_string(),
             dispatch: None,
             clock: None,
+            hooks: Hooks::default(),
             handler: Box::new(|tasks| tasks.for_each(Task::run)),
         }
     }
@@ -142,8 +146,57 @@ impl<T: Send + 'static> Builder<T> {
         U: Send + 'static,
         F: Fn(&mut Batch<'_, U>) + Send + Sync + 'static,
     {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, handler: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, handler: Box::new(handler) }
+        let Self { tick, shards, cores, pin, name, dispatch, clock, hooks, handler: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, hooks, handler: Box::new(handler) }
+    }
+
+    /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is
+    /// counted, and what the process's panic hook prints is all that is seen of it.
+    ///
+    /// The tasks that the same worker has claimed wait for it. If it panics itself, that is counted in
+    /// [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::TimerService;
+    ///
+    /// let (send, receive) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .on_panic(move |panic| {
+    ///         let message = panic.downcast_ref::<&str>().copied().unwrap_or("no message");
+    ///         let _ = send.send(message.to_string());
+    ///     })
+    ///     .start()?;
+    /// service.schedule(Duration::ZERO, || panic!("a bug"))?;
+    /// assert_eq!(receive.recv()?, "a bug");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_panic(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
+        self.hooks.on_panic = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is called when timers fire later than `threshold` after their deadlines: with the greatest lateness among them, and how many
+    /// they are, at most 64.
+    ///
+    /// Lateness is measured when a worker claims due timers, before it runs them; so a hook that takes long makes them later. It is never negative,
+    /// and at most 1 us more than the truth. A hook that panics is counted in [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    /// Cost: a comparison for each timer that fires.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder()
+    ///     .on_late(Duration::from_millis(100), |lateness, timers| eprintln!("{timers} timers are late, by {lateness:?} at the most"))
+    ///     .start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn on_late(mut self, threshold: Duration, hook: impl Fn(Duration, u64) + Send + Sync + 'static) -> Self {
+        self.hooks.on_late = Some((crate::time::nanos(threshold), Box::new(hook)));
+        self
     }
 
     /// Starts the service: its shard threads and its pool.
@@ -174,6 +227,7 @@ impl<T: Send + 'static> Builder<T> {
             clock,
             tick,
             handler: self.handler,
+            hooks: self.hooks,
             counters: (0..shards).map(|_| Arc::default()).collect(),
             running: CachePadded::new(AtomicUsize::new(0)),
             fired: CachePadded::new(AtomicU64::new(0)),

@@ -190,9 +190,9 @@ impl<T: Send + 'static> Cells<T> {
         self.look_up(local, id, |cell| Some(cell.is_armed(id.generation))).unwrap_or(false)
     }
 
-    /// Claims what a batch of due entries names, frees the cells, gives `f` the payloads.
+    /// Claims what a batch of due entries names, frees the cells, gives `f` the entries and their payloads.
     #[inline]
-    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut f: impl FnMut(T)) {
+    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut f: impl FnMut(Entry, T)) {
         /// A cell comes from memory in the time of about so many claims.
         const AHEAD: usize = 16;
         entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
@@ -203,7 +203,7 @@ impl<T: Send + 'static> Cells<T> {
             }
             if let Some(payload) = self.arena.get(entry.cell(), &pinned).and_then(|cell| cell.claim_due(entry)) {
                 local.magazines.put(entry.cell(), &self.core.depot);
-                f(payload);
+                f(entry, payload);
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::dispatch::Fire;
 use crate::dispatch::leaf::Leaf;
 use crate::entry::Entry;
 use crate::sync::{Fault, Ordering, broken, ordering};
+use crate::time::TickLength;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -42,13 +43,23 @@ impl<T> fmt::Debug for Batch<'_, T> {
     }
 }
 
-/// Drops something that may panic when it is dropped; a panic's own payload may, too. Whether it did not.
-fn discard(value: impl Sized) -> bool {
-    match catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        Ok(()) => true,
-        Err(panic) => {
-            std::mem::forget(panic);
-            false
+/// How late the timers of a leaf are, as they are claimed: each against its own deadline, all by one reading of the clock.
+struct Late {
+    tick: TickLength,
+    now_ns: u64,
+    above_ns: u64,
+    /// The greatest lateness above that, and how many there are.
+    lateness_ns_max: u64,
+    timers: u64,
+}
+
+impl Late {
+    #[inline]
+    fn add(&mut self, deadline: u64) {
+        let lateness_ns = self.now_ns.saturating_sub(self.tick.start(deadline));
+        if lateness_ns > self.above_ns {
+            self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
+            self.timers += 1;
         }
     }
 }
@@ -65,14 +76,20 @@ impl<T: Send + 'static> Fire for Inner<T> {
 
     fn claim(&self, entries: &[Entry], mut add: impl FnMut(T)) {
         let mut fired = 0;
+        let mut late = Late { tick: self.tick, now_ns: 0, above_ns: self.hooks.late_above_ns(), lateness_ns_max: 0, timers: 0 };
         self.cells.with_local(|local| {
-            self.cells.claim_due(local, entries, |payload| {
+            late.now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            self.cells.claim_due(local, entries, |entry, payload| {
+                late.add(entry.deadline());
                 add(payload);
                 fired += 1;
             });
         });
         if fired > 0 {
             self.count_fired(fired);
+        }
+        if late.timers > 0 {
+            self.hooks.late(late.lateness_ns_max, late.timers);
         }
     }
 
@@ -89,11 +106,12 @@ impl<T: Send + 'static> Fire for Inner<T> {
                 while leaf.take().is_some() {}
             }));
             if let Err(panic) = handled {
-                self.count_panic();
-                discard(panic);
+                self.panicked(panic);
                 // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
-                if leaf.left() == left && !discard(leaf.take()) {
-                    self.count_panic();
+                if leaf.left() == left
+                    && let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(leaf.take())))
+                {
+                    self.panicked(panic);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::core::Cells;
 use super::fire::Batch;
+use super::hooks::Hooks;
 use super::id::TimerId;
 use super::stats::{ShardStats, Stats};
 use crate::cell::Maintenance;
@@ -12,6 +13,7 @@ use crate::shard::{Count, Counters};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, TickLength};
 use crossbeam_utils::CachePadded;
+use std::any::Any;
 use std::sync::Arc;
 
 pub(super) type Handler<T> = dyn Fn(&mut Batch<'_, T>) + Send + Sync;
@@ -21,6 +23,7 @@ pub(crate) struct Inner<T> {
     pub(super) clock: Clock,
     pub(super) tick: TickLength,
     pub(super) handler: Box<Handler<T>>,
+    pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
     /// Jobs that may be running tasks.
     pub(super) running: CachePadded<AtomicUsize>,
@@ -39,9 +42,11 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    pub(super) fn count_panic(&self) {
+    /// A handler's panic was caught.
+    pub(super) fn panicked(&self, panic: Box<dyn Any + Send>) {
         // Ordering: Relaxed. A counter.
         self.panics.fetch_add(1, Ordering::Relaxed);
+        self.hooks.panicked(panic);
     }
 
     pub(super) fn count_fired(&self, by: u64) {
@@ -74,10 +79,11 @@ impl<T: Send + 'static> Inner<T> {
         };
         Stats {
             shards: self.counters.iter().enumerate().map(shard).collect(),
-            // Ordering: Relaxed, as are the two below. Counters.
+            // Ordering: Relaxed, as are those below. Counters.
             fired: self.fired.load(Ordering::Relaxed),
             // Ordering: Relaxed.
             panics: self.panics.load(Ordering::Relaxed),
+            hook_panics: self.hooks.panics(),
             // Ordering: Relaxed.
             unpinned_shards: self.unpinned.load(Ordering::Relaxed),
         }

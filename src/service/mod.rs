@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod core;
 mod fire;
+mod hooks;
 mod id;
 mod inner;
 pub(crate) mod local;

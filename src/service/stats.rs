@@ -16,6 +16,8 @@ pub struct Stats {
     pub fired: u64,
     /// Handlers and tasks that panicked.
     pub panics: u64,
+    /// Hooks that panicked themselves.
+    pub hook_panics: u64,
     /// Shard threads that could not be pinned to their core (in a container, say) and run unpinned.
     pub unpinned_shards: usize,
     /// Each shard's own.
