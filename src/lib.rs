@@ -22,6 +22,7 @@
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
 
 mod cell;
+mod count;
 mod dispatch;
 mod doorbell;
 mod entry;
@@ -39,5 +40,5 @@ mod wheel;
 
 pub use dispatch::Dispatch;
 pub use error::{ScheduleError, StartError};
-pub use service::{Batch, Builder, IntoPayload, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
+pub use service::{Batch, Builder, IntoPayload, LatenessHistogram, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};
 pub use time::ManualClock;

@@ -311,7 +311,7 @@ impl Shard {
 
 /// Fires an entry as inline dispatch does (F1 to F3).
 pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
-    Inline::new(handle.inner.clone()).submit(&mut vec![entry.0]);
+    Inline::new(handle.inner.house(0)).submit(&mut vec![entry.0]);
 }
 
 /// Fires entries as a job in a pool does; `spawn` gets its offers.
@@ -328,5 +328,5 @@ where
         }
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
-    Job::new(handle.inner.clone(), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+    Job::new(handle.inner.house(0), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
 }

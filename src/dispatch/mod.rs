@@ -126,9 +126,9 @@ pub(crate) struct Pooled<F> {
 }
 
 impl<F: Fire> Pooled<F> {
-    /// On this pool, in which so many batches may wait.
-    pub(crate) fn new(fire: Arc<F>, pool: Arc<ThreadPool>, waiting_max: usize) -> Self {
-        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::default(), waiting_max }
+    /// On this pool, in which so many batches may wait. How many do is in `waiting`.
+    pub(crate) fn new(fire: Arc<F>, pool: Arc<ThreadPool>, waiting: Arc<AtomicUsize>, waiting_max: usize) -> Self {
+        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting, waiting_max }
     }
 }
 

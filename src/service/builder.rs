@@ -3,13 +3,13 @@
 use super::core::{Cells, Core, SHARDS_MAX};
 use super::fire::Batch;
 use super::hooks::Hooks;
-use super::inner::{Handler, Inner, ShardHouse};
+use super::inner::{Handler, Inner};
 use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, Pooled, WAITING_MAX};
 use crate::error::StartError;
 use crate::shard::turn::Shard;
-use crate::shard::{Counters, worker};
+use crate::shard::worker;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
 use crate::time::{Clock, ManualClock, TickLength};
 use core_affinity::CoreId;
@@ -229,19 +229,20 @@ impl<T: Send + 'static> Builder<T> {
             handler: self.handler,
             hooks: self.hooks,
             counters: (0..shards).map(|_| Arc::default()).collect(),
+            backlogs: (0..shards).map(|_| Arc::default()).collect(),
             running: CachePadded::new(AtomicUsize::new(0)),
-            fired: CachePadded::new(AtomicU64::new(0)),
             panics: AtomicU64::new(0),
             unpinned: AtomicUsize::new(0),
         });
         // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
         let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
-        let shards = drains.into_iter().zip(&inner.counters).map(|(drain, counters): (_, &Arc<Counters>)| {
+        let shards = drains.into_iter().enumerate().map(|(number, drain)| {
+            let house = inner.house(number);
             let dispatcher: Box<dyn Dispatcher> = match &pool {
-                None => Box::new(Inline::new(inner.clone())),
-                Some(pool) => Box::new(Pooled::new(inner.clone(), pool.clone(), waiting_max)),
+                None => Box::new(Inline::new(house)),
+                Some(pool) => Box::new(Pooled::new(house, pool.clone(), inner.backlogs[number].clone(), waiting_max)),
             };
-            Shard::new(drain, now, dispatcher, counters.clone())
+            Shard::new(drain, now, dispatcher, inner.counters[number].clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };
@@ -254,7 +255,7 @@ impl<T: Send + 'static> Builder<T> {
         }
         let cores = if self.pin { cores(self.cores) } else { Vec::new() };
         for (number, shard) in shards.enumerate() {
-            let house = ShardHouse { inner: inner.clone(), shard: number };
+            let house = inner.house(number);
             let core = (!cores.is_empty()).then(|| cores[number % cores.len()]);
             let pin = self.pin;
             // On an error the service is dropped, which stops the threads that have started.
@@ -264,7 +265,7 @@ impl<T: Send + 'static> Builder<T> {
                     if pin && !core.is_some_and(pin_to) {
                         house.inner.count_unpinned();
                     }
-                    worker::run(shard, &house);
+                    worker::run(shard, &*house);
                 })
                 .map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);

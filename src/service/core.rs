@@ -1,8 +1,11 @@
 //! Core: what all calls share, whatever the payload; and `Inner`, which adds the cells. The protocol is in README.md of this room.
 
 use super::id::TimerId;
+use super::lateness::Histogram;
 use super::local::{self, Local};
+use super::tally::{Event, Tally};
 use crate::cell::{Arena, Cell, Depot, Maintenance, Place, SHARD_BITS};
+use crate::count::Registry;
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
@@ -21,6 +24,7 @@ pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
 struct Door {
     inbox: Arc<Inbox<Entry>>,
     bell: Doorbell,
+    tallies: Arc<Registry<Tally>>,
 }
 
 pub(crate) struct Core {
@@ -31,6 +35,7 @@ pub(crate) struct Core {
     collector: Collector,
     /// Threads that have attached: each gets the next shard.
     homes: AtomicU32,
+    lateness: Arc<Registry<Histogram>>,
 }
 
 impl Core {
@@ -39,7 +44,7 @@ impl Core {
         let (doors, drains): (Vec<_>, _) = (0..shards)
             .map(|_| {
                 let (inbox, drain) = Inbox::new();
-                (Door { inbox, bell: Doorbell::new() }, drain)
+                (Door { inbox, bell: Doorbell::new(), tallies: Registry::new() }, drain)
             })
             .unzip();
         let core = Self {
@@ -49,6 +54,7 @@ impl Core {
             depot: Arc::new(Depot::new()),
             collector: Collector::new(),
             homes: AtomicU32::new(0),
+            lateness: Registry::new(),
         };
         (core, drains)
     }
@@ -63,6 +69,14 @@ impl Core {
 
     pub(super) fn inbox(&self, shard: usize) -> &Arc<Inbox<Entry>> {
         &self.doors[shard].inbox
+    }
+
+    pub(super) fn tallies(&self, shard: usize) -> &Arc<Registry<Tally>> {
+        &self.doors[shard].tallies
+    }
+
+    pub(super) fn lateness(&self) -> &Arc<Registry<Histogram>> {
+        &self.lateness
     }
 
     pub(super) fn depot(&self) -> &Depot {
@@ -138,16 +152,20 @@ impl<T: Send + 'static> Cells<T> {
         }
         let id = TimerId { generation, cell, service: core.tag };
         if core.is_stopped() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back(local, id); // S5
+            return self.take_back(local, shard, id); // S5
         }
+        local.count(shard, Event::Armed, 1);
         Ok(id)
     }
 
     #[cold]
-    fn take_back(&self, local: &mut Local, id: TimerId) -> Result<TimerId, ScheduleError<T>> {
+    fn take_back(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<T>> {
         match self.claim(local, id) {
             Some((_, payload)) => Err(ScheduleError::Stopped(payload)),
-            None => Ok(id),
+            None => {
+                local.count(shard, Event::Armed, 1);
+                Ok(id)
+            }
         }
     }
 
@@ -183,6 +201,7 @@ impl<T: Send + 'static> Cells<T> {
         if local.send(place.shard(), entry.tombstone()) > BACKLOG_MAX {
             self.core.bell(place.shard()).ring(0);
         }
+        local.count(place.shard(), Event::Cancelled, 1);
         Some(payload)
     }
 
@@ -213,6 +232,7 @@ impl<T: Send + 'static> Cells<T> {
         let pinned = local.epoch.pin();
         self.arena.claim_all(&pinned, |cell, place, payload| {
             local.magazines.put(cell, &self.core.depot);
+            local.count(place.shard(), Event::HandedBack, 1);
             f(place.deadline(), payload);
         });
     }

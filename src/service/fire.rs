@@ -3,7 +3,9 @@
 //! A leaf of due entries is claimed by one worker, under one pin; the payloads lie in a [`Leaf`] from which this worker takes one after the other, and
 //! idle workers that help. So a slow task holds up nobody while a worker is idle, and no user code runs pinned.
 
-use super::inner::Inner;
+use super::inner::ShardHouse;
+use super::lateness::Histogram;
+use super::tally::Event;
 use crate::dispatch::Fire;
 use crate::dispatch::leaf::Leaf;
 use crate::entry::Entry;
@@ -44,52 +46,75 @@ impl<T> fmt::Debug for Batch<'_, T> {
 }
 
 /// How late the timers of a leaf are, as they are claimed: each against its own deadline, all by one reading of the clock.
-struct Late {
+struct Late<'a> {
     tick: TickLength,
     now_ns: u64,
+    histogram: &'a Histogram,
+    /// Those of one deadline that have come in a row, and are not in the histogram yet.
+    deadline: u64,
+    same: u64,
+    fired: u64,
+    /// Those that the hook is to be told of: more than this late, how late at the most, how many.
     above_ns: u64,
-    /// The greatest lateness above that, and how many there are.
     lateness_ns_max: u64,
-    timers: u64,
+    late: u64,
 }
 
-impl Late {
+impl Late<'_> {
     #[inline]
     fn add(&mut self, deadline: u64) {
-        let lateness_ns = self.now_ns.saturating_sub(self.tick.start(deadline));
+        if deadline != self.deadline {
+            self.close();
+            self.deadline = deadline;
+        }
+        self.same += 1;
+    }
+
+    fn close(&mut self) {
+        if self.same == 0 {
+            return;
+        }
+        let lateness_ns = self.now_ns.saturating_sub(self.tick.start(self.deadline));
+        let same = std::mem::take(&mut self.same);
+        self.histogram.add(lateness_ns, same);
+        self.fired += same;
         if lateness_ns > self.above_ns {
             self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
-            self.timers += 1;
+            self.late += same;
         }
     }
 }
 
-impl<T: Send + 'static> Fire for Inner<T> {
+impl<T: Send + 'static> Fire for ShardHouse<T> {
     type Payload = T;
 
     fn begin(&self) {
         // Ordering: AcqRel (F1). Before the claims of F2, whose Release carries it to X4; see X5 in `stop`.
         if !broken(Fault::JobNotCounted) {
-            self.running.fetch_add(1, Ordering::AcqRel);
+            self.inner.running.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     fn claim(&self, entries: &[Entry], mut add: impl FnMut(T)) {
-        let mut fired = 0;
-        let mut late = Late { tick: self.tick, now_ns: 0, above_ns: self.hooks.late_above_ns(), lateness_ns_max: 0, timers: 0 };
-        self.cells.with_local(|local| {
-            late.now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            self.cells.claim_due(local, entries, |entry, payload| {
-                late.add(entry.deadline());
-                add(payload);
-                fired += 1;
-            });
+        let inner = &*self.inner;
+        let (lateness_ns_max, late) = inner.cells.with_local(|local| {
+            let now_ns = inner.clock.arming_now_ns(&mut local.anchor);
+            local.with_lateness(|local, histogram| {
+                let (tick, above_ns) = (inner.tick, inner.hooks.late_above_ns());
+                let mut late = Late { tick, now_ns, histogram, deadline: 0, same: 0, fired: 0, above_ns, lateness_ns_max: 0, late: 0 };
+                inner.cells.claim_due(local, entries, |entry, payload| {
+                    late.add(entry.deadline());
+                    add(payload);
+                });
+                late.close();
+                if late.fired > 0 {
+                    local.count(self.shard, Event::Fired, late.fired);
+                }
+                (late.lateness_ns_max, late.late)
+            })
         });
-        if fired > 0 {
-            self.count_fired(fired);
-        }
-        if late.timers > 0 {
-            self.hooks.late(late.lateness_ns_max, late.timers);
+        if late > 0 {
+            inner.hooks.late(lateness_ns_max, late);
         }
     }
 
@@ -101,17 +126,17 @@ impl<T: Send + 'static> Fire for Inner<T> {
                 break;
             }
             let handled = catch_unwind(AssertUnwindSafe(|| {
-                (self.handler)(&mut Batch { leaf });
+                (self.inner.handler)(&mut Batch { leaf });
                 // What the handler did not take.
                 while leaf.take().is_some() {}
             }));
             if let Err(panic) = handled {
-                self.panicked(panic);
+                self.inner.panicked(panic);
                 // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
                 if leaf.left() == left
                     && let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(leaf.take())))
                 {
-                    self.panicked(panic);
+                    self.inner.panicked(panic);
                 }
             }
         }
@@ -120,7 +145,7 @@ impl<T: Send + 'static> Fire for Inner<T> {
     fn end(&self) {
         // Ordering: Release (F3). Pairs with the Acquire of X5: who sees zero sees what the tasks did.
         if !broken(Fault::JobNotCounted) {
-            self.running.fetch_sub(1, ordering(Ordering::AcqRel, Fault::JobEndRelaxed));
+            self.inner.running.fetch_sub(1, ordering(Ordering::AcqRel, Fault::JobEndRelaxed));
         }
     }
 }

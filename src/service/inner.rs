@@ -4,7 +4,9 @@ use super::core::Cells;
 use super::fire::Batch;
 use super::hooks::Hooks;
 use super::id::TimerId;
+use super::lateness::LatenessHistogram;
 use super::stats::{ShardStats, Stats};
+use super::tally::Event;
 use crate::cell::Maintenance;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
@@ -25,9 +27,10 @@ pub(crate) struct Inner<T> {
     pub(super) handler: Box<Handler<T>>,
     pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
+    /// Each shard's batches that wait in the pool.
+    pub(super) backlogs: Box<[Arc<AtomicUsize>]>,
     /// Jobs that may be running tasks.
     pub(super) running: CachePadded<AtomicUsize>,
-    pub(super) fired: CachePadded<AtomicU64>,
     pub(super) panics: AtomicU64,
     pub(super) unpinned: AtomicUsize,
 }
@@ -49,11 +52,6 @@ impl<T: Send + 'static> Inner<T> {
         self.hooks.panicked(panic);
     }
 
-    pub(super) fn count_fired(&self, by: u64) {
-        // Ordering: Relaxed. A counter; touched once for a leaf.
-        self.fired.fetch_add(by, Ordering::Relaxed);
-    }
-
     pub(super) fn count_unpinned(&self) {
         // Ordering: Relaxed. A counter.
         self.unpinned.fetch_add(1, Ordering::Relaxed);
@@ -66,32 +64,60 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let core = &self.cells.core;
-        let shard = |(number, counters): (usize, &Arc<Counters>)| ShardStats {
+        let shards: Vec<_> = (0..self.counters.len()).map(|shard| self.shard_stats(shard)).collect();
+        let mut lateness = LatenessHistogram::default();
+        self.cells.core.lateness().for_each(|histogram| lateness.merge(histogram));
+        Stats {
+            fired: shards.iter().map(|shard| shard.fired).sum(),
+            // Ordering: Relaxed. A counter.
+            panics: self.panics.load(Ordering::Relaxed),
+            hook_panics: self.hooks.panics(),
+            // Ordering: Relaxed. A counter.
+            unpinned_shards: self.unpinned.load(Ordering::Relaxed),
+            lateness,
+            shards,
+        }
+    }
+
+    fn shard_stats(&self, shard: usize) -> ShardStats {
+        let (core, counters) = (&self.cells.core, &self.counters[shard]);
+        let sum = |event| {
+            let mut sum = 0;
+            core.tallies(shard).for_each(|tally| sum += tally.get(event));
+            sum
+        };
+        // What became of timers first: whoever is counted here was armed before.
+        let [fired, cancelled, handed_back] = [Event::Fired, Event::Cancelled, Event::HandedBack].map(sum);
+        let armed = sum(Event::Armed);
+        ShardStats {
+            armed,
+            fired,
+            cancelled,
+            handed_back,
+            pending: armed.saturating_sub(fired + cancelled + handed_back),
+            lane_depth: core.inbox(shard).depth(),
+            // Ordering: Relaxed. A count for statistics.
+            pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
             turns: counters.get(Count::Turns),
             wakeups: counters.get(Count::Wakeups),
-            rings: core.bell(number).rings(),
+            rings: core.bell(shard).rings(),
             drained: counters.get(Count::Drained),
             annihilated: counters.get(Count::Annihilated),
             dispatched: counters.get(Count::Dispatched),
             cascaded: counters.get(Count::Cascaded),
             compactions: counters.get(Count::Compactions),
-        };
-        Stats {
-            shards: self.counters.iter().enumerate().map(shard).collect(),
-            // Ordering: Relaxed, as are those below. Counters.
-            fired: self.fired.load(Ordering::Relaxed),
-            // Ordering: Relaxed.
-            panics: self.panics.load(Ordering::Relaxed),
-            hook_panics: self.hooks.panics(),
-            // Ordering: Relaxed.
-            unpinned_shards: self.unpinned.load(Ordering::Relaxed),
+            holes: counters.get(Count::Holes),
         }
+    }
+
+    /// A shard's view of this service.
+    pub(crate) fn house(self: &Arc<Self>, shard: usize) -> Arc<ShardHouse<T>> {
+        Arc::new(ShardHouse { inner: self.clone(), shard })
     }
 }
 
-/// One shard's view of its service.
-pub(super) struct ShardHouse<T> {
+/// One shard's view of its service: what its thread needs, and what fires its timers.
+pub(crate) struct ShardHouse<T> {
     pub(super) inner: Arc<Inner<T>>,
     pub(super) shard: usize,
 }

@@ -6,13 +6,16 @@ mod fire;
 mod hooks;
 mod id;
 mod inner;
+mod lateness;
 pub(crate) mod local;
 mod stats;
+mod tally;
 mod task;
 
 pub use builder::Builder;
 pub use fire::Batch;
 pub use id::TimerId;
+pub use lateness::LatenessHistogram;
 pub use stats::{ShardStats, Stats};
 pub use task::{IntoPayload, Task};
 
@@ -293,7 +296,34 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.inner.cells.core.shards()
     }
 
-    /// What the service has done so far. Reads a dozen counters of each shard.
+    /// How many timers wait: armed, and neither fired, nor cancelled, nor handed back.
+    ///
+    /// A snapshot, summed over the counters of all threads: exact if no call and no fire is in progress, otherwise off by what is. Timers that a worker
+    /// has claimed count as fired, though their tasks may run a little later. Cost: as [`stats`](Self::stats).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(5), || ())?;
+    /// assert_eq!(service.len(), 1);
+    /// service.cancel(id);
+    /// assert!(service.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.stats().sum(|shard| shard.pending)
+    }
+
+    /// Whether no timer waits: [`len`](Self::len) is zero.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the service has done so far, and what it has to do. Takes a lock that threads take at their first call, and reads the counters of each shard, and
+    /// of each thread: some microseconds for a handful of either.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()

@@ -71,9 +71,14 @@ impl Shard {
         if dispatched > 0 {
             self.counters.add(Count::Dispatched, dispatched as u64);
         }
+        self.count_wheel();
+        Turn { drained, dispatched, more, held: more && room <= dispatched }
+    }
+
+    fn count_wheel(&self) {
         self.counters.set(Count::Cascaded, self.wheel.cascaded());
         self.counters.set(Count::Compactions, self.wheel.compactions());
-        Turn { drained, dispatched, more, held: more && room <= dispatched }
+        self.counters.set(Count::Holes, self.wheel.holes());
     }
 
     /// The next tick at which a turn has something to do, apart from what comes through the lanes.
@@ -89,6 +94,7 @@ impl Shard {
     /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it.
     pub(crate) fn settle(&mut self) {
         self.wheel.settle();
+        self.count_wheel();
         self.lanes.trim();
     }
 }
