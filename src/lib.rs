@@ -38,6 +38,7 @@ mod sync;
 mod time;
 mod wheel;
 
+pub use crossbeam_channel::Receiver;
 pub use dispatch::Dispatch;
 pub use error::{ScheduleError, StartError};
 pub use service::{Batch, Builder, IntoPayload, LatenessHistogram, ShardStats, Stats, Task, TimerHandle, TimerId, TimerService, Unfired};

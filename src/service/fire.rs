@@ -142,6 +142,19 @@ impl<T: Send + 'static> Fire for ShardHouse<T> {
         }
     }
 
+    fn discard(&self, payloads: impl Iterator<Item = T>) {
+        let mut dropped = 0;
+        for payload in payloads {
+            dropped += 1;
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                self.inner.panicked(panic);
+            }
+        }
+        if dropped > 0 {
+            self.inner.cells.with_local(|local| local.count(self.shard, Event::Dropped, dropped));
+        }
+    }
+
     fn end(&self) {
         // Ordering: Release (F3). Pairs with the Acquire of X5: who sees zero sees what the tasks did.
         if !broken(Fault::JobNotCounted) {

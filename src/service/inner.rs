@@ -92,12 +92,14 @@ impl<T: Send + 'static> Inner<T> {
         ShardStats {
             armed,
             fired,
+            dropped: sum(Event::Dropped),
             cancelled,
             handed_back,
             pending: armed.saturating_sub(fired + cancelled + handed_back),
             lane_depth: core.inbox(shard).depth(),
             // Ordering: Relaxed. A count for statistics.
             pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
+            held: counters.get(Count::Held),
             turns: counters.get(Count::Turns),
             wakeups: counters.get(Count::Wakeups),
             rings: core.bell(shard).rings(),

@@ -8,6 +8,7 @@ mod id;
 mod inner;
 mod lateness;
 pub(crate) mod local;
+mod start;
 mod stats;
 mod tally;
 mod task;
@@ -346,7 +347,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         let now = || self.inner.tick.floor(self.inner.clock.now_ns());
         shards.iter_mut().fold(false, |busy, shard| {
             let turn = shard.turn(now);
-            busy || turn.drained > 0 || turn.dispatched > 0 || turn.more
+            busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
         })
     }
 
@@ -359,7 +360,9 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             shard.settle();
             shard.next_event()
         });
-        events.min().map(|tick| self.inner.tick.start(tick))
+        // What is held does not hold up the time.
+        let now_ns = self.inner.clock.now_ns();
+        events.map(|tick| self.inner.tick.start(tick)).filter(|&start_ns| start_ns > now_ns).min()
     }
 
     fn dispatched(&self) -> u64 {

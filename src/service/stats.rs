@@ -36,6 +36,9 @@ pub struct ShardStats {
     pub armed: u64,
     /// Of these, timers that fired.
     pub fired: u64,
+    /// Of those that fired, timers whose payloads were dropped since nobody was there to take them: an executor dropped the job, or all receivers of the channel
+    /// are gone.
+    pub dropped: u64,
     /// Timers that were cancelled (or taken).
     pub cancelled: u64,
     /// Timers that `stop` handed back.
@@ -46,6 +49,8 @@ pub struct ShardStats {
     pub lane_depth: u64,
     /// Batches in the pool now that no worker has begun.
     pub pool_backlog: u64,
+    /// Turns that left due timers in the wheel: the pool was too far behind, or the channel was full.
+    pub held: u64,
     /// Passes over lanes and wheel.
     pub turns: u64,
     /// Times that the shard's thread slept and woke up. An idle shard does not.

@@ -10,9 +10,11 @@ pub(super) enum Event {
     Cancelled,
     Fired,
     HandedBack,
+    /// Fired, but nobody was there to take the payload.
+    Dropped,
 }
 
-const EVENTS: usize = 4;
+const EVENTS: usize = 5;
 
 /// A thread's counts of a shard's events, in cache lines of their own.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 #[derive(Debug, Default)]
 pub(crate) struct Counters(CachePadded<[Counter; COUNTERS]>);
 
-const COUNTERS: usize = 8;
+const COUNTERS: usize = 9;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,7 @@ pub(crate) enum Count {
     Cascaded,
     Compactions,
     Holes,
+    Held,
 }
 
 impl Counters {

@@ -56,7 +56,11 @@ impl Shard {
         // The clock after the drain: what is drained may be due at once.
         let now = now();
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
-        let (mut dispatched, room) = (0, dispatcher.room());
+        // What there was no room for last time.
+        if !batch.is_empty() {
+            dispatcher.submit(batch);
+        }
+        let (mut dispatched, room) = (0, if batch.is_empty() { dispatcher.room() } else { 0 });
         let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
             batch.extend_from_slice(entries);
@@ -72,7 +76,9 @@ impl Shard {
             self.counters.add(Count::Dispatched, dispatched as u64);
         }
         self.count_wheel();
-        Turn { drained, dispatched, more, held: more && room <= dispatched }
+        let held = !self.batch.is_empty() || more && room <= dispatched;
+        self.counters.add(Count::Held, u64::from(held));
+        Turn { drained, dispatched, more: more || held, held }
     }
 
     fn count_wheel(&self) {
