@@ -4,8 +4,15 @@
 //! Inline, the shard's own thread does it all. On a pool, rayon's or the user's, a batch becomes a [`job`], which idle workers share down to the single
 //! task, so that a slow task delays nobody as long as one worker is idle. Or the payloads are sent to a [`channel`].
 //!
-//! At most [`WAITING_MAX`] batches of a shard wait in the pool; while they do, what else is due stays in the shard's wheel, where it costs no further memory
-//! and can be cancelled. A pool whose workers are all blocked delays what is due until one is free. The same holds for a channel that is full.
+//! # Saturation
+//!
+//! At most [`WAITING_MAX`] batches of a shard wait in the pool. While they do the shard *holds* what else is due: it stays in the wheel, where it costs no further
+//! memory and can be cancelled, and `stop` hands it back. The shard takes its messages in all the same, and looks for room every quarter of a millisecond,
+//! every millisecond while no batch begins. Turns that hold something are counted (`ShardStats::held`), and so are the batches that wait
+//! (`ShardStats::pool_backlog`). Nothing is dropped, and nothing is refused: a pool whose workers are all blocked delays what is due until one is free, and the
+//! lateness shows it. A batch that has begun counts no more, so slow tasks hold up nothing while a worker is idle.
+//!
+//! The same holds for a channel that is full. A pool on a manual clock has no such limit: whoever moves the clock may be its only worker.
 
 pub(crate) mod channel;
 pub(crate) mod job;
