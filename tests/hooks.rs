@@ -162,3 +162,65 @@ fn a_timer_that_fires_at_its_tick_is_not_late() {
     clock.advance(MS * 40);
     assert_eq!((service.stats().fired, told.lock().unwrap().len()), (1_000, 0));
 }
+
+/// Each round blocks the shard in a task that runs inline, until the hook has been told.
+#[test]
+fn a_shard_that_stalls_is_told_once_for_each_stall() {
+    const ROUNDS: u64 = 2;
+    // So long that no machine stalls by itself.
+    const THRESHOLD: Duration = Duration::from_millis(200);
+    let (send, stalled) = mpsc::channel();
+    let builder = TimerService::builder().shards(1).dispatch(Dispatch::Inline).pin(false);
+    let service = builder.on_stall(THRESHOLD, move |shard, overdue| send.send((shard, overdue)).unwrap()).start().unwrap();
+    for round in 1..=ROUNDS {
+        let (release, released) = mpsc::channel::<()>();
+        let (send, done) = mpsc::channel();
+        let task = move || {
+            released.recv_timeout(HANGS).unwrap();
+            send.send(()).unwrap();
+        };
+        service.schedule(MS, task).unwrap();
+        let (shard, overdue) = stalled.recv_timeout(HANGS).unwrap();
+        assert!(shard == 0 && overdue > THRESHOLD, "{overdue:?}");
+        // In twice the threshold there are further looks, which tell nothing.
+        assert!(stalled.recv_timeout(THRESHOLD * 2).is_err());
+        assert_eq!(service.stats().sum(|shard| shard.stalls), round);
+        release.send(()).unwrap();
+        done.recv_timeout(HANGS).unwrap();
+    }
+    assert!(service.stop().is_empty());
+}
+
+#[test]
+fn a_service_that_is_watched_stops_at_once() {
+    for threshold in [MS * 20, Duration::MAX] {
+        let (send, stopped) = mpsc::channel();
+        std::thread::spawn(move || {
+            let service = TimerService::builder().shards(2).on_stall(threshold, |_, _| ()).start().unwrap();
+            service.schedule(Duration::from_secs(3600), || ()).unwrap();
+            // Shards linger for two seconds and sleep: nothing of it is a stall, unless the machine stalls.
+            std::thread::sleep(if threshold < Duration::MAX { MS * 100 } else { MS });
+            let unfired = service.stop().len();
+            send.send((unfired, service.stats().sum(|shard| shard.stalls))).unwrap();
+        });
+        let (unfired, stalls) = stopped.recv_timeout(HANGS).unwrap();
+        assert_eq!(unfired, 1);
+        assert!(threshold < Duration::MAX || stalls == 0);
+    }
+}
+
+#[test]
+fn a_hook_for_stalls_that_panics_harms_nothing() {
+    let builder = TimerService::builder().shards(1).dispatch(Dispatch::Inline);
+    let service = builder.on_stall(Duration::ZERO, |_, _| panic_as_expected(0)).start().unwrap();
+    for stalls in 1..=2 {
+        let (release, released) = mpsc::channel::<()>();
+        service.schedule(MS, move || released.recv_timeout(HANGS).unwrap()).unwrap();
+        while service.stats().hook_panics < stalls {
+            std::thread::sleep(MS);
+        }
+        release.send(()).unwrap();
+    }
+    assert!(service.stop().is_empty());
+    assert_eq!((service.stats().fired, service.stats().panics), (2, 0));
+}

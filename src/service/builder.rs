@@ -4,6 +4,7 @@ use super::fire::Batch;
 use super::hooks::Hooks;
 use super::inner::Handler;
 use super::task::Task;
+use super::watchdog::THRESHOLD_MIN;
 use crate::dispatch::Dispatch;
 use crate::dispatch::channel::Outbox;
 use crate::time::ManualClock;
@@ -137,6 +138,36 @@ impl<T: Send + 'static> Builder<T> {
         F: Fn(&mut Batch<'_, U>) + Send + Sync + 'static,
     {
         self.outlet(Outlet::Handler(Box::new(handler)))
+    }
+
+    /// Sets a hook that is called when a shard takes no turn though it was time, for more than `threshold` (at least 10 ms): with the shard's number,
+    /// and by how much it is overdue. Its thread gets no processor, or is inside a handler that runs inline and blocks. It is told once for each stall,
+    /// one to two thresholds after it began.
+    ///
+    /// The hook runs on a thread of its own, which looks at the shards twice in each threshold: a service that sets it is never quite idle. Without it there is no such
+    /// thread. Nothing is watched on a manual clock. A hook that panics is counted in [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Dispatch, TimerService};
+    ///
+    /// let (send, stalls) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .shards(1)
+    ///     .dispatch(Dispatch::Inline)
+    ///     .on_stall(Duration::from_millis(10), move |shard, overdue| _ = send.send((shard, overdue)))
+    ///     .start()?;
+    /// // Too long for a task that runs inline.
+    /// service.schedule(Duration::ZERO, || std::thread::sleep(Duration::from_millis(100)))?;
+    /// let (shard, overdue) = stalls.recv()?;
+    /// assert!(shard == 0 && overdue > Duration::from_millis(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_stall(mut self, threshold: Duration, hook: impl Fn(usize, Duration) + Send + Sync + 'static) -> Self {
+        self.hooks.on_stall = Some((crate::time::nanos(threshold.max(THRESHOLD_MIN)), Box::new(hook)));
+        self
     }
 
     /// Sends payloads to a channel in place of a handler, in batches of at most 64, and sets the type of the payload. The shards' threads send; a

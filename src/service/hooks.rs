@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub(super) type OnPanic = dyn Fn(&(dyn Any + Send)) + Send + Sync;
 pub(super) type OnLate = dyn Fn(Duration, u64) + Send + Sync;
+pub(super) type OnStall = dyn Fn(usize, Duration) + Send + Sync;
 
 /// The hooks of a service.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub(super) struct Hooks {
     pub(super) on_panic: Option<Box<OnPanic>>,
     /// With the lateness, in nanoseconds, above which a timer is late.
     pub(super) on_late: Option<(u64, Box<OnLate>)>,
+    /// With the time, in nanoseconds, by which a shard is overdue that stalls.
+    pub(super) on_stall: Option<(u64, Box<OnStall>)>,
     /// Hooks that panicked themselves.
     panics: CountU64,
 }
@@ -38,6 +41,13 @@ impl Hooks {
     pub(super) fn late(&self, lateness_ns_max: u64, timers: u64) {
         if let Some((_, hook)) = &self.on_late {
             self.call(|| hook(Duration::from_nanos(lateness_ns_max), timers));
+        }
+    }
+
+    /// Tells of a shard that takes no turn.
+    pub(super) fn stalled(&self, shard: usize, overdue_ns: u64) {
+        if let Some((_, hook)) = &self.on_stall {
+            self.call(|| hook(shard, Duration::from_nanos(overdue_ns)));
         }
     }
 

@@ -8,6 +8,7 @@ use super::lateness::LatenessHistogram;
 use super::stats::{ShardStats, Stats};
 use super::tally::Event;
 use crate::cell::Maintenance;
+use crate::count::Counter;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
 use crate::shard::worker::House;
@@ -27,6 +28,8 @@ pub(crate) struct Inner<T> {
     pub(super) handler: Box<Handler<T>>,
     pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
+    /// Each shard's stalls, written by the watchdog.
+    pub(super) stalls: Box<[Counter]>,
     /// Each shard's batches that wait in the pool.
     pub(super) backlogs: Box<[Arc<AtomicUsize>]>,
     /// Jobs that may be running tasks.
@@ -99,6 +102,7 @@ impl<T: Send + 'static> Inner<T> {
             lane_depth: core.inbox(shard).depth(),
             // Ordering: Relaxed. A count for statistics.
             pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
+            stalls: self.stalls[shard].get(),
             held: counters.get(Count::Held),
             turns: counters.get(Count::Turns),
             wakeups: counters.get(Count::Wakeups),

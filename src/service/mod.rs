@@ -12,6 +12,7 @@ mod start;
 mod stats;
 mod tally;
 mod task;
+mod watchdog;
 
 pub use builder::Builder;
 pub use fire::Batch;

@@ -3,7 +3,9 @@
 use super::builder::{Builder, Outlet};
 use super::core::{Cells, Core, SHARDS_MAX};
 use super::inner::{Handler, Inner};
+use super::watchdog;
 use super::{ManualShards, TimerHandle, TimerService};
+use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
 use crate::dispatch::pooled::{Execute, Executor, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
@@ -61,6 +63,7 @@ impl<T: Send + 'static> Builder<T> {
             handler,
             hooks: self.hooks,
             counters: (0..shards).map(|_| Arc::default()).collect(),
+            stalls: (0..shards).map(|_| Counter::default()).collect(),
             backlogs: (0..shards).map(|_| Arc::default()).collect(),
             running: CachePadded::new(AtomicUsize::new(0)),
             panics: AtomicU64::new(0),
@@ -103,6 +106,11 @@ impl<T: Send + 'static> Builder<T> {
                     worker::run(shard, &*house);
                 })
                 .map_err(StartError::Thread)?;
+            service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
+        }
+        if let Some(threshold_ns) = inner.hooks.on_stall.as_ref().map(|&(threshold_ns, _)| threshold_ns) {
+            let watch = move || watchdog::run(&inner, threshold_ns);
+            let thread = ThreadBuilder::new().name(format!("{}-watchdog", self.name)).spawn(watch).map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
         }
         Ok(service)

@@ -51,6 +51,8 @@ pub struct ShardStats {
     pub pool_backlog: u64,
     /// Turns that left due timers in the wheel: the pool was too far behind, or the channel was full.
     pub held: u64,
+    /// Times that it took no turn though it was time. Counted only if the builder's [`on_stall`](crate::Builder::on_stall) was called.
+    pub stalls: u64,
     /// Passes over lanes and wheel.
     pub turns: u64,
     /// Times that the shard's thread slept and woke up. An idle shard does not.
