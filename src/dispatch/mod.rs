@@ -93,7 +93,7 @@ impl Dispatch {
     ///
     /// `execute` is given jobs that each run some due timers' tasks. It may run them on any thread, at any time, in any order; they do not unwind. While
     /// 64 of a shard's have not begun, the shard gives no more, and what is due waits in its wheel. A job may offer work to idle threads by further
-    /// jobs, which have nothing to do if they run late.
+    /// jobs, which have nothing to do if they run late; one of these that is dropped costs its timers the help, and nothing else.
     ///
     /// A job that is dropped without being run has its timers' payloads dropped; they count as fired, and in
     /// [`ShardStats::dropped`](crate::ShardStats::dropped). A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics). It is called on the

@@ -13,7 +13,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-/// Settings of a service to be. Made by [`TimerService::builder`].
+/// Settings of a service to be. Made by [`TimerService::builder`](crate::TimerService::builder).
 ///
 /// # Example
 /// ```
