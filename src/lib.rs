@@ -23,6 +23,7 @@
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
 
 mod cell;
+mod count;
 mod dispatch;
 mod doorbell;
 mod entry;
@@ -41,9 +42,11 @@ mod time;
 /// What follows is how it works inside.
 pub mod wheel;
 
+pub use crossbeam_channel::Receiver;
 pub use dispatch::Dispatch;
 pub use error::{InsideTask, ScheduleError, StartError};
 pub use service::{
-    Batch, Builder, IntoPayload, Periodic, ShardStats, Stats, StopPolicy, Task, TimerGuard, TimerHandle, TimerId, TimerService, Unfired,
+    Batch, Builder, IntoPayload, LatenessHistogram, Periodic, ShardStats, Stats, StopPolicy, Task, TimerGuard, TimerHandle, TimerId,
+    TimerService, Unfired,
 };
 pub use time::{ManualClock, Missed};

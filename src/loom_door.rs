@@ -256,7 +256,7 @@ impl<T> Cell<T> {
     pub fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
         match self.slot().rearm(birth, deadline) {
             cell::Rearmed::Gone => Rearmed::Gone,
-            cell::Rearmed::Done => Rearmed::Done,
+            cell::Rearmed::Done { .. } => Rearmed::Done,
             cell::Rearmed::Refiled { new, .. } => Rearmed::Refiled(Entry(new.entry)),
             cell::Rearmed::Cancelled { index, .. } => Rearmed::Cancelled(index.is_some()),
         }
@@ -390,7 +390,7 @@ impl<T: Send + 'static> Cells<T> {
     /// Claims what the entry names.
     pub fn claim_due(&self, local: &mut Local, entry: Entry) -> Option<T> {
         let mut claimed = None;
-        self.0.claim_due(&mut local.0, &[entry.0], |payload| claimed = Some(payload), |_| unreachable!("no timer is periodic"));
+        self.0.claim_due(&mut local.0, &[entry.0], |_, payload| claimed = Some(payload), |_| unreachable!("no timer is periodic"));
         claimed
     }
 
@@ -406,7 +406,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// X4.
     pub fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, T)) {
-        self.0.claim_all(&mut local.0, |deadline, content| f(deadline, content.into_payload()));
+        self.0.hand_back_all(&mut local.0, |deadline, content| f(deadline, content.into_payload()));
     }
 }
 
@@ -437,7 +437,7 @@ impl Shard {
 
 /// Fires an entry as inline dispatch does (F1 to F3).
 pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
-    Inline::new(handle.inner.clone()).submit(&mut vec![entry.0]);
+    Inline::new(handle.inner.house(0)).submit(&mut vec![entry.0]);
 }
 
 /// Fires entries as a job in a pool does; `spawn` gets its offers.
@@ -454,5 +454,5 @@ where
         }
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
-    Job::new(handle.inner.clone(), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+    Job::new(handle.inner.house(0), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
 }

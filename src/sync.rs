@@ -322,6 +322,9 @@ pub(crate) use imp::*;
 /// For statics, which loom's atomics cannot be made in.
 pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
 
+/// For counters, which decide nothing: they are no part of a model.
+pub(crate) use std::sync::atomic::AtomicU64 as CountU64;
+
 #[cfg(loom)]
 pub use imp::set_fault;
 

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{Batch, Dispatch, ScheduleError, Task, TimerHandle, TimerId, TimerService};
@@ -136,13 +136,31 @@ fn race<T: Send + 'static>(service: &TimerService<T>, ledger: &Arc<Ledger>, what
     let handed_back = unfired.len();
     drop(unfired);
     ledger.balance(handed_back, what);
-    assert_eq!(service.stats().fired as usize, ledger.fired.load(Relaxed), "{what}");
-    assert_eq!(service.stats().panics, 0, "{what}");
+    let stats = service.stats();
+    let counted = [stats.fired, stats.sum(|shard| shard.cancelled), stats.sum(|shard| shard.handed_back), stats.sum(|shard| shard.pending)];
+    let expected = [ledger.fired.load(Relaxed), ledger.cancelled.load(Relaxed), handed_back, 0];
+    assert_eq!(counted.map(|count| count as usize), expected, "{what}");
+    assert_eq!(stats.panics, 0, "{what}");
 }
 
 fn dispatches() -> Vec<Dispatch> {
     let pool = rayon_pool();
-    vec![Dispatch::Inline, Dispatch::Rayon, Dispatch::RayonThreads(1), Dispatch::Pool(pool)]
+    vec![Dispatch::Inline, Dispatch::Rayon, Dispatch::RayonThreads(1), Dispatch::Pool(pool), executor()]
+}
+
+/// Two threads that run jobs as they come.
+fn executor() -> Dispatch {
+    let (jobs, run) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    let run = Arc::new(Mutex::new(run));
+    for _ in 0..2 {
+        let run = run.clone();
+        thread::spawn(move || {
+            while let Ok(job) = { run.lock().unwrap().recv() } {
+                job();
+            }
+        });
+    }
+    Dispatch::executor(move |job| jobs.send(job).unwrap())
 }
 
 fn rayon_pool() -> Arc<rayon::ThreadPool> {

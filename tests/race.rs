@@ -148,6 +148,10 @@ fn race(name: &str, shards: usize, work: fn(&World, u64), stop_at: usize) {
     let [armed, fired, cancelled] =
         [&world.ledger.armed, &world.ledger.fired, &world.ledger.cancelled].map(|counter| counter.load(Ordering::Relaxed));
     assert_eq!(armed, fired + cancelled + handed_back, "{name}: {fired} + {cancelled} + {handed_back}");
+    let stats = service.stats();
+    let counted = [stats.sum(|shard| shard.armed), stats.fired, stats.sum(|shard| shard.cancelled), stats.sum(|shard| shard.handed_back)];
+    assert_eq!(counted.map(|count| count as usize), [armed, fired, cancelled, handed_back], "{name}: counted by the service");
+    assert_eq!((stats.lateness.count(), service.len()), (stats.fired, 0), "{name}");
     println!("{name}: {armed} armed, {fired} fired, {cancelled} cancelled, {handed_back} handed back");
 }
 

@@ -219,14 +219,27 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
     // All is due by now, and the shard has had its turns.
     std::thread::sleep(MS * 50);
     assert!((1..=ROOM).contains(&dispatched()), "{}", dispatched());
+    let stats = service.stats();
+    // A batch may be a little less than 1,024.
+    assert!((64..70).contains(&stats.sum(|shard| shard.pool_backlog)), "{stats:?}");
+    assert!(stats.sum(|shard| shard.held) > 0);
+    assert_eq!((stats.fired, service.len()), (1, TIMERS));
+    // It takes in its messages meanwhile.
+    let drained = stats.sum(|shard| shard.drained);
     // Due, not begun: all of it can be cancelled.
     assert!(ids.iter().step_by(2).all(|&id| service.cancel(id)));
+    while service.stats().sum(|shard| shard.drained) < drained + TIMERS / 2 {
+        std::thread::sleep(MS);
+    }
     release.send(()).unwrap();
     while service.stats().fired < TIMERS / 2 + 1 {
         std::thread::sleep(MS);
     }
     assert!(service.stop().is_empty());
-    assert_eq!(service.stats().fired, TIMERS / 2 + 1);
+    let stats = service.stats();
+    assert_eq!((stats.fired, stats.sum(|shard| shard.pool_backlog)), (TIMERS / 2 + 1, 0));
+    // They were as late as the worker was blocked.
+    assert!(stats.lateness.max() >= MS * 40, "{:?}", stats.lateness);
 }
 
 /// Workers that wait for each other run other jobs on top of their stacks meanwhile, as deep as the pool is behind.

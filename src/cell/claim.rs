@@ -13,7 +13,8 @@ pub(crate) struct Claimed<T> {
     pub(crate) content: Option<Content<T>>,
     /// The entry that waits for the timer in vain. `None`: somebody else sees to it.
     pub(crate) filed: Option<Filed>,
-    pub(crate) deadline: u64,
+    /// Shard and deadline.
+    pub(crate) place: Place,
     /// The cell's, for the caller to hold. `None`: somebody else frees it, or it is used up.
     pub(crate) index: Option<u32>,
 }
@@ -105,17 +106,19 @@ impl<T> Slot<'_, T> {
                     // SAFETY: C4. As in `claim_due`.
                     let content = Some(unsafe { self.cell.take_content(word) });
                     let (filed, index) = (Some(self.whereabouts(word, place)), self.index(word));
-                    Claimed { content, filed, deadline: place.deadline() + word.lag(), index }
+                    Claimed { content, filed, place: Place::new(place.deadline() + word.lag(), place.shard()), index }
                 }),
                 State::Held => self.cell.exchange(word, word.with_state(State::Doomed)).map(|()| {
                     // SAFETY: D1. The holder moves the timer and leaves the content alone; the cell is not freed before both have left.
                     let content = Some(unsafe { self.cell.take_content(word) });
-                    let deadline = self.place().deadline();
-                    Claimed { content, filed: None, deadline, index: self.leave(word) }
+                    let place = self.place();
+                    Claimed { content, filed: None, place, index: self.leave(word) }
                 }),
-                State::Running => self.cell.exchange(word, word.with_state(State::Ended)).map(|()| {
-                    let deadline = self.place().deadline();
-                    Claimed { content: None, filed: None, deadline, index: None }
+                State::Running => self.cell.exchange(word, word.with_state(State::Ended)).map(|()| Claimed {
+                    content: None,
+                    filed: None,
+                    place: self.place(),
+                    index: None,
                 }),
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
             };

@@ -11,7 +11,7 @@ pub(crate) enum Rearmed {
     /// Nothing: there is no such timer, or it runs.
     Gone,
     /// The deadline is another one, and nobody need know: the entry will find it. Or another re-arm is in progress, which overrides this one.
-    Done,
+    Done { shard: usize },
     /// The old entry is dead, the new one to be sent.
     Refiled { old: Filed, new: Filed },
     /// It was cancelled meanwhile; the old entry is dead.
@@ -30,7 +30,7 @@ impl<T> Slot<'_, T> {
             match word.state() {
                 State::Armed => {}
                 // The other one's re-arm takes effect after this one's.
-                State::Held => return Rearmed::Done,
+                State::Held => return Rearmed::Done { shard: self.place().shard() },
                 _ => return Rearmed::Gone,
             }
             let place = self.place();
@@ -38,7 +38,7 @@ impl<T> Slot<'_, T> {
             // R1 or R2.
             let next = if later { word.with_lag(deadline - place.deadline()) } else { word.with_state(State::Held) };
             match self.cell.exchange(word, next) {
-                Ok(()) if later => return Rearmed::Done,
+                Ok(()) if later => return Rearmed::Done { shard: place.shard() },
                 Ok(()) => return self.refile(word, place, deadline),
                 Err(now) => word = now,
             }
@@ -102,12 +102,15 @@ impl<T> Slot<'_, T> {
         Err((repeat, self.free(word)))
     }
 
-    /// After the last run, or instead of it: frees the cell.
+    /// After the last run, or instead of it: frees the cell. Whether the timer was cancelled meanwhile.
     ///
     /// # Safety
     /// The caller has the run that `claim_due` began.
-    pub(crate) unsafe fn end(&self) -> Option<u32> {
-        // A `cancel` that comes in between is `true`: there is no further run.
-        self.free(self.load())
+    pub(crate) unsafe fn end(&self) -> (Option<u32>, bool) {
+        let word = self.load();
+        if word.state() == State::Running && self.cell.exchange(word, word.freed()).is_ok() {
+            return (self.index(word), false);
+        }
+        (self.free(word), true)
     }
 }

@@ -21,12 +21,17 @@ per_thread! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
+per_thread! {
+    /// Whether this thread is leaving an offer, and so inside the pool's code: more than one if that runs jobs at once.
+    static OFFERING: Cell<u32> = const { Cell::new(0) };
+}
+
 /// Whether the calling thread is inside a job: whoever waits for jobs to end must not wait for this one.
 pub(crate) fn inside_job() -> bool {
     DEPTH.with(Cell::get) > 0
 }
 
-/// Where a job's workers leave their offers.
+/// Where jobs are run, and their workers leave their offers. It must not unwind.
 pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has the work done by an idle thread; if there is none, by this one, later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
@@ -62,8 +67,21 @@ impl<F: Fire> Job<F> {
         }
     }
 
+    /// Claims everything, and drops it: for a job that nobody will work at.
+    pub(crate) fn abandon(&self) {
+        during(&*self.fire, || {
+            while let Some(leaf) = self.claim_leaf(|run| self.fire.give_up(run)) {
+                self.fire.discard(std::iter::from_fn(|| (leaf.left() > 0).then(|| leaf.take()).flatten()));
+            }
+        });
+    }
+
     fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {
-        while let Some(leaf) = self.claim_leaf(spawn) {
+        let by_itself = |run| {
+            let run = RunJob { fire: self.fire.clone(), run: Some(run) };
+            spawn.spawn(move || run.work());
+        };
+        while let Some(leaf) = self.claim_leaf(by_itself) {
             if leaf.left() > 1 || !self.is_claimed() {
                 self.offer(spawn);
             }
@@ -72,8 +90,8 @@ impl<F: Fire> Job<F> {
         self.leaves.iter().filter(|leaf| leaf.left() > 0).for_each(|leaf| self.fire.run(&leaf));
     }
 
-    /// Claims the next leaf, and publishes what that gave.
-    fn claim_leaf(&self, spawn: &impl Spawn) -> Option<Leaf<'_, F::Payload>> {
+    /// Claims the next leaf, and publishes what that gave. Gives `f` the runs of periodic timers.
+    fn claim_leaf(&self, f: impl FnMut(F::Run)) -> Option<Leaf<'_, F::Payload>> {
         // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
         let leaf = self.leaves.leaf(number)?;
@@ -81,10 +99,7 @@ impl<F: Fire> Job<F> {
         let mut runs = Vec::new();
         // SAFETY: the counter gives each number to one worker.
         unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };
-        for run in runs {
-            let run = RunJob { fire: self.fire.clone(), run: Some(run) };
-            spawn.spawn(move || run.work());
-        }
+        runs.into_iter().for_each(f);
         Some(leaf)
     }
 
@@ -108,7 +123,9 @@ impl<F: Fire> Job<F> {
         // Ordering: AcqRel (O1). If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
         if !self.offered.swap(true, Ordering::AcqRel) {
             let (job, further) = (self.clone(), spawn.clone());
+            OFFERING.with(|offering| offering.set(offering.get() + 1));
             spawn.spawn(move || job.take_up(&further));
+            OFFERING.with(|offering| offering.set(offering.get() - 1));
         }
     }
 
@@ -116,7 +133,8 @@ impl<F: Fire> Job<F> {
     fn take_up(self: &Arc<Self>, spawn: &impl Spawn) {
         // Ordering: AcqRel (O2). See O1.
         self.offered.swap(false, ordering(Ordering::AcqRel, Fault::OfferRelaxed));
-        if self.has_work() {
+        // A pool that runs it at once has no idle thread: whoever left the offer goes on by itself.
+        if self.has_work() && OFFERING.with(Cell::get) == 0 {
             if !broken(Fault::OfferNotRenewed) {
                 self.offer(spawn);
             }
@@ -173,7 +191,7 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Pay
 }
 
 /// Does a thread's part of a job: J1 begin, J2 work, J3 end.
-fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
+pub(super) fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let begun = fire.begin(); // J1
     part();

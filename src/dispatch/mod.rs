@@ -1,20 +1,27 @@
 //! Dispatch: how batches of due entries get to the threads that fire them.
 //!
 //! A shard fills a [`Batch`] and submits it to its [`Dispatcher`]; what firing means is behind [`Fire`], which the service implements.
-//! Inline, the shard's own thread does it all. On a rayon pool a batch becomes a [`job`], which idle workers share down to the single
-//! task, so that a slow task delays nobody as long as one worker is idle.
+//! Inline, the shard's own thread does it all. On a pool, rayon's or the user's, a batch becomes a [`job`], which idle workers share down to the single
+//! task, so that a slow task delays nobody as long as one worker is idle. Or the payloads are sent to a [`channel`].
 //!
-//! At most [`WAITING_MAX`] batches of a shard wait in the pool; while they do, what else is due stays in the shard's wheel, where it costs no further memory
-//! and can be cancelled. A pool whose workers are all blocked delays what is due until one is free.
+//! # Saturation
+//!
+//! At most [`WAITING_MAX`] batches of a shard wait in the pool. While they do the shard *holds* what else is due: it stays in the wheel, where it costs no further
+//! memory and can be cancelled, and `stop` hands it back. The shard takes its messages in all the same, and looks for room every quarter of a millisecond,
+//! every millisecond while no batch begins. Turns that hold something are counted (`ShardStats::held`), and so are the batches that wait
+//! (`ShardStats::pool_backlog`). Nothing is dropped, and nothing is refused: a pool whose workers are all blocked delays what is due until one is free, and the
+//! lateness shows it. A batch that has begun counts no more, so slow tasks hold up nothing while a worker is idle.
+//!
+//! The same holds for a channel that is full. A pool on a manual clock has no such limit: whoever moves the clock may be its only worker.
 
+pub(crate) mod channel;
 pub(crate) mod job;
 pub(crate) mod leaf;
+pub(crate) mod pooled;
 
 use crate::entry::Entry;
-use crate::sync::{AtomicUsize, Ordering};
-use crossbeam_queue::ArrayQueue;
-use job::{Job, Spawn};
 use leaf::{Leaf, Leaves};
+use pooled::Execute;
 use rayon::ThreadPool;
 use std::fmt;
 use std::sync::Arc;
@@ -30,9 +37,6 @@ pub(crate) const BATCH: usize = 1024;
 
 /// Batches that may wait for a worker: some milliseconds of work for two. Jobs that have begun do not count, however long they take.
 pub(crate) const WAITING_MAX: usize = 64;
-
-/// Buffers kept for the next batches: in a burst the same ones go round, warm.
-const BUFFERS_KEPT: usize = WAITING_MAX;
 
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;
@@ -63,6 +67,9 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// Gives up a run that nobody will do: its timer ends.
     fn give_up(&self, run: Self::Run);
 
+    /// Drops payloads that nobody is there to take.
+    fn discard(&self, payloads: impl Iterator<Item = Self::Payload>);
+
     /// A thread that has begun has ended.
     fn end(&self, begun: Self::Begun);
 }
@@ -72,7 +79,7 @@ pub(crate) trait Dispatcher: Send {
     /// How many entries may be submitted now.
     fn room(&self) -> usize;
 
-    /// Has the entries fired, and leaves the batch empty. Inline that is done when it returns.
+    /// Has the entries fired, and takes them off the batch. Those that it leaves there it had no room for after all: they are submitted again.
     fn submit(&mut self, batch: &mut Batch);
 }
 
@@ -89,6 +96,43 @@ pub enum Dispatch {
     Pool(Arc<ThreadPool>),
     /// The shard's own thread, for handlers of a few microseconds at most: while one runs, its shard's other timers wait.
     Inline,
+    /// Whatever this function does with the jobs that it is given: see [`Dispatch::executor`].
+    Executor(Arc<Execute>),
+}
+
+impl Dispatch {
+    /// Has jobs run by an executor of yours: a thread pool, an asynchronous runtime's blocking threads.
+    ///
+    /// `execute` is given jobs that each run some due timers' tasks. It may run them on any thread, at any time, in any order; they do not unwind. While
+    /// 64 of a shard's have not begun, the shard gives no more, and what is due waits in its wheel. A job may offer work to idle threads by further
+    /// jobs, which have nothing to do if they run late; one of these that is dropped costs its timers the help, and nothing else.
+    ///
+    /// A job that is dropped without being run has its timers' payloads dropped; they count as fired, and in
+    /// [`ShardStats::dropped`](crate::ShardStats::dropped). A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics). It is called on the
+    /// shard's thread, and on threads that run jobs: it should be quick. One that runs the job before it returns is like [`Dispatch::Inline`].
+    ///
+    /// Cost: two allocations more for each 1,024 due timers.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Dispatch, TimerService};
+    ///
+    /// let (jobs, run) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    /// std::thread::spawn(move || run.into_iter().for_each(|job| job()));
+    /// let execute = move |job| {
+    ///     let _ = jobs.send(job);
+    /// };
+    /// let service = TimerService::builder().dispatch(Dispatch::executor(execute)).start()?;
+    /// let (send, receive) = mpsc::channel();
+    /// service.schedule(Duration::from_millis(1), move || send.send("due").unwrap())?;
+    /// assert_eq!(receive.recv()?, "due");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn executor(execute: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static) -> Self {
+        Self::Executor(Arc::new(execute))
+    }
 }
 
 impl fmt::Debug for Dispatch {
@@ -98,6 +142,7 @@ impl fmt::Debug for Dispatch {
             Self::RayonThreads(threads) => f.debug_tuple("RayonThreads").field(threads).finish(),
             Self::Pool(pool) => f.debug_tuple("Pool").field(&pool.current_num_threads()).finish(),
             Self::Inline => f.write_str("Inline"),
+            Self::Executor(_) => f.write_str("Executor(..)"),
         }
     }
 }
@@ -123,53 +168,5 @@ impl<F: Fire> Dispatcher for Inline<F> {
     fn submit(&mut self, batch: &mut Batch) {
         job::alone(&*self.fire, batch, &mut self.leaves);
         batch.clear();
-    }
-}
-
-/// Fires on a rayon pool.
-pub(crate) struct Pooled<F> {
-    fire: Arc<F>,
-    pool: Arc<ThreadPool>,
-    buffers: Arc<ArrayQueue<Batch>>,
-    /// Batches that were submitted and have not begun.
-    waiting: Arc<AtomicUsize>,
-    /// So many of them may.
-    waiting_max: usize,
-}
-
-impl<F: Fire> Pooled<F> {
-    /// On this pool, in which so many batches may wait.
-    pub(crate) fn new(fire: Arc<F>, pool: Arc<ThreadPool>, waiting_max: usize) -> Self {
-        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting: Arc::default(), waiting_max }
-    }
-}
-
-impl<F: Fire> Dispatcher for Pooled<F> {
-    fn room(&self) -> usize {
-        // Ordering: Relaxed. A hint: the shard alone adds, so a stale count is too high at worst.
-        self.waiting_max.saturating_sub(self.waiting.load(Ordering::Relaxed)).saturating_mul(BATCH)
-    }
-
-    fn submit(&mut self, batch: &mut Batch) {
-        let empty = self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
-        let job = Job::new(self.fire.clone(), std::mem::replace(batch, empty), self.buffers.clone());
-        let waiting = self.waiting.clone();
-        // Ordering: Relaxed, as below. A count for `room`; the batch itself is handed over by rayon.
-        waiting.fetch_add(1, Ordering::Relaxed);
-        self.pool.spawn(move || {
-            // Ordering: Relaxed.
-            waiting.fetch_sub(1, Ordering::Relaxed);
-            job.work(&ThisPool);
-        });
-    }
-}
-
-/// The rayon pool of the worker that spawns.
-#[derive(Clone)]
-struct ThisPool;
-
-impl Spawn for ThisPool {
-    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        rayon::spawn(work);
     }
 }

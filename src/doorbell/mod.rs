@@ -96,6 +96,12 @@ impl Doorbell {
         sleeps
     }
 
+    /// The tick until which the shard has announced to sleep; `None` if it is awake, naps, or was rung. For whoever watches it.
+    pub(crate) fn sleeps_until(&self) -> Option<u64> {
+        // Ordering: Relaxed. A look from outside: nothing follows from it.
+        Some(self.wake_at.load(Ordering::Relaxed)).filter(|&wake_at| wake_at != AWAKE)
+    }
+
     /// How many times the shard was unparked by a ringer.
     pub(crate) fn rings(&self) -> u64 {
         // Ordering: Relaxed. A counter.

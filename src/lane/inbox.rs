@@ -66,6 +66,14 @@ impl<M: Copy> Inbox<M> {
         producer
     }
 
+    /// Messages in the lanes, for statistics. Reads two words of each lane.
+    pub(crate) fn depth(&self) -> u64
+    where
+        M: Copy,
+    {
+        self.lanes().map(Lane::depth).sum()
+    }
+
     fn lanes(&self) -> impl Iterator<Item = &Lane<M>> {
         // Ordering: Acquire. Pairs with the Release in `add_lane`; a lane that is seen is complete. In the second look of the
         // doorbell the fence before it makes every lane visible whose producer has passed its own fence.

@@ -117,6 +117,14 @@ impl<M: Copy> Lane<M> {
         })
     }
 
+    /// Messages that are published and not drained, for statistics.
+    pub(super) fn depth(&self) -> u64 {
+        // Ordering: Relaxed. Two looks of a snapshot: what comes between them may make the first one the greater.
+        let head = self.head.load(Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.tail.load(Ordering::Relaxed).saturating_sub(head)
+    }
+
     /// Whether something is published that was not drained.
     ///
     /// # Safety

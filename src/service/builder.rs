@@ -1,34 +1,19 @@
 //! Builder: what a service is made of.
 
-use super::cells::Cells;
-use super::core::{Core, SHARDS_MAX};
 use super::fire::Batch;
-use super::inner::{Handler, Inner, ShardHouse};
-use super::running::Running;
+use super::hooks::Hooks;
+use super::inner::Handler;
 use super::task::Task;
-use super::{ManualShards, TimerHandle, TimerService};
-use crate::dispatch::{Dispatch, Dispatcher, Inline, Pooled, WAITING_MAX};
-use crate::error::StartError;
-use crate::shard::turn::Shard;
-use crate::shard::{Counters, worker};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
-use crate::time::{Clock, ManualClock, TickLength};
-use core_affinity::CoreId;
-use crossbeam_utils::CachePadded;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use super::watchdog::THRESHOLD_MIN;
+use crate::dispatch::Dispatch;
+use crate::dispatch::channel::Outbox;
+use crate::time::ManualClock;
+use crossbeam_channel::Receiver;
+use std::any::Any;
 use std::fmt;
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-const TICK_MIN: Duration = Duration::from_micros(1);
-const TICK_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// The system's set of cores has room for so many; `core_affinity` panics beyond.
-const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 1024 } else { 64 };
-
-/// Settings of a service to be. Made by [`TimerService::builder`].
+/// Settings of a service to be. Made by [`TimerService::builder`](crate::TimerService::builder).
 ///
 /// # Example
 /// ```
@@ -52,15 +37,22 @@ const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")
 /// ```
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder<T = Task> {
-    tick: Duration,
-    shards: Option<usize>,
-    cores: Vec<usize>,
-    pin: bool,
-    name: String,
-    dispatch: Option<Dispatch>,
-    clock: Option<ManualClock>,
-    max_pending: usize,
-    handler: Box<Handler<T>>,
+    pub(super) tick: Duration,
+    pub(super) shards: Option<usize>,
+    pub(super) cores: Vec<usize>,
+    pub(super) pin: bool,
+    pub(super) name: String,
+    pub(super) dispatch: Option<Dispatch>,
+    pub(super) clock: Option<ManualClock>,
+    pub(super) max_pending: usize,
+    pub(super) hooks: Hooks,
+    pub(super) outlet: Outlet<T>,
+}
+
+/// Where payloads go.
+pub(super) enum Outlet<T> {
+    Handler(Box<Handler<T>>),
+    Channel(Outbox<T>),
 }
 
 impl<T> fmt::Debug for Builder<T> {
@@ -89,7 +81,8 @@ impl Builder<Task> {
             dispatch: None,
             clock: None,
             max_pending: usize::MAX,
-            handler: Box::new(|tasks| tasks.for_each(Task::run)),
+            hooks: Hooks::default(),
+            outlet: Outlet::Handler(Box::new(|tasks| tasks.for_each(Task::run))),
         }
     }
 }
@@ -167,121 +160,118 @@ impl<T: Send + 'static> Builder<T> {
         U: Send + 'static,
         F: Fn(&mut Batch<'_, U>) + Send + Sync + 'static,
     {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, handler: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, handler: Box::new(handler) }
+        self.outlet(Outlet::Handler(Box::new(handler)))
     }
 
-    /// Starts the service: its shard threads and its pool.
+    /// Sets a hook that is called when a shard takes no turn though it was time, for more than `threshold` (at least 10 ms): with the shard's number,
+    /// and by how much it is overdue. Its thread gets no processor, or is inside a handler that runs inline and blocks. It is told once for each stall,
+    /// one to two thresholds after it began.
     ///
-    /// # Errors
-    /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads, or a thread that the system did not give.
-    pub fn start(self) -> Result<TimerService<T>, StartError> {
-        if !(TICK_MIN..=TICK_MAX).contains(&self.tick) {
-            return Err(StartError::Tick(self.tick));
-        }
-        let shards = self.shards.unwrap_or_else(default_shards);
-        if !(1..=SHARDS_MAX).contains(&shards) {
-            return Err(StartError::Shards(shards));
-        }
-        if self.name.contains('\0') {
-            return Err(StartError::Name(self.name));
-        }
-        prepare_fences();
-        let tick = TickLength::new(crate::time::nanos(self.tick));
-        let manual = self.clock.clone();
-        let clock = self.clock.map_or_else(Clock::monotonic, Clock::Manual);
-        let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
-        let pool = pool(self.dispatch.unwrap_or(inline), &self.name)?;
-        let now = tick.floor(clock.now_ns());
-        let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
-        let inner = Arc::new(Inner {
-            cells: Cells::new(core),
-            clock,
-            tick,
-            handler: self.handler,
-            counters: (0..shards).map(|_| Arc::default()).collect(),
-            running: Running::default(),
-            fired: CachePadded::new(AtomicU64::new(0)),
-            panics: AtomicU64::new(0),
-            unpinned: AtomicUsize::new(0),
-        });
-        // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
-        let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
-        let shards = drains.into_iter().zip(&inner.counters).map(|(drain, counters): (_, &Arc<Counters>)| {
-            let dispatcher: Box<dyn Dispatcher> = match &pool {
-                None => Box::new(Inline::new(inner.clone())),
-                Some(pool) => Box::new(Pooled::new(inner.clone(), pool.clone(), waiting_max)),
-            };
-            Shard::new(drain, now, dispatcher, counters.clone())
-        });
-        let handle = TimerHandle { inner: inner.clone() };
-        let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };
-        if let Some(clock) = manual {
-            let manual = Arc::new(ManualShards { inner: inner.clone(), shards: Mutex::new(shards.collect()) });
-            let driven: Arc<dyn crate::time::Driven> = manual.clone();
-            clock.register(Arc::downgrade(&driven));
-            service.manual = Some(manual);
-            return Ok(service);
-        }
-        let cores = if self.pin { cores(self.cores) } else { Vec::new() };
-        for (number, shard) in shards.enumerate() {
-            let house = ShardHouse { inner: inner.clone(), shard: number };
-            let core = (!cores.is_empty()).then(|| cores[number % cores.len()]);
-            let pin = self.pin;
-            // On an error the service is dropped, which stops the threads that have started.
-            let thread = ThreadBuilder::new()
-                .name(format!("{}-shard-{number}", self.name))
-                .spawn(move || {
-                    if pin && !core.is_some_and(pin_to) {
-                        house.inner.count_unpinned();
-                    }
-                    worker::run(shard, &house);
-                })
-                .map_err(StartError::Thread)?;
-            service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
-        }
-        Ok(service)
+    /// The hook runs on a thread of its own, which looks at the shards twice in each threshold: a service that sets it is never quite idle. Without it there is no such
+    /// thread. Nothing is watched on a manual clock. A hook that panics is counted in [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Dispatch, TimerService};
+    ///
+    /// let (send, stalls) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .shards(1)
+    ///     .dispatch(Dispatch::Inline)
+    ///     .on_stall(Duration::from_millis(10), move |shard, overdue| _ = send.send((shard, overdue)))
+    ///     .start()?;
+    /// // Too long for a task that runs inline.
+    /// service.schedule(Duration::ZERO, || std::thread::sleep(Duration::from_millis(100)))?;
+    /// let (shard, overdue) = stalls.recv()?;
+    /// assert!(shard == 0 && overdue > Duration::from_millis(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_stall(mut self, threshold: Duration, hook: impl Fn(usize, Duration) + Send + Sync + 'static) -> Self {
+        self.hooks.on_stall = Some((crate::time::nanos(threshold.max(THRESHOLD_MIN)), Box::new(hook)));
+        self
     }
-}
 
-/// One shard for four cores. Measured, see ARCHITECTURE.md.
-fn default_shards() -> usize {
-    thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(4))
-}
+    /// Sends payloads to a channel in place of a handler, in batches of at most 64, and sets the type of the payload. The shards' threads send; a
+    /// [`dispatch`](Self::dispatch) that was set is not used.
+    ///
+    /// The channel holds `capacity` batches, at least one, and up to one more for each further shard; with `None` as many as memory does. While it is full no timer fires: what is due stays in the wheel,
+    /// can be cancelled, is handed back by `stop`, and is counted in turns ([`ShardStats::held`](crate::ShardStats::held)); on a manual clock it
+    /// fires in the next `advance` for which there is room. Once all receivers are gone payloads are dropped as their timers fire, and counted in
+    /// [`ShardStats::dropped`](crate::ShardStats::dropped). Batches that are in the channel when the service stops can still be received; then it is disconnected
+    /// (on a manual clock, when the service is dropped).
+    ///
+    /// Cost: an allocation for each batch.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::TimerService;
+    ///
+    /// let (builder, expired) = TimerService::builder().on_expire_channel::<u64>(Some(1_000));
+    /// let service = builder.start()?;
+    /// service.schedule(Duration::from_millis(1), 4711)?;
+    /// let batch: Vec<u64> = expired.recv()?;
+    /// assert_eq!(batch, [4711]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_expire_channel<U: Send + 'static>(self, capacity: Option<usize>) -> (Builder<U>, Receiver<Vec<U>>) {
+        let (outbox, receiver) = Outbox::new(capacity);
+        (self.outlet(Outlet::Channel(outbox)), receiver)
+    }
 
-fn cores(asked: Vec<usize>) -> Vec<CoreId> {
-    if asked.is_empty() { core_affinity::get_core_ids().unwrap_or_default() } else { asked.into_iter().map(|id| CoreId { id }).collect() }
-}
+    fn outlet<U>(self, outlet: Outlet<U>) -> Builder<U> {
+        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, hooks, outlet: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, hooks, outlet }
+    }
 
-/// Pins the calling thread to a core. Whether that worked.
-fn pin_to(core: CoreId) -> bool {
-    core.id < CORES_MAX && core_affinity::set_for_current(core)
-}
+    /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is
+    /// counted, and what the process's panic hook prints is all that is seen of it.
+    ///
+    /// The tasks that the same worker has claimed wait for it. If it panics itself, that is counted in
+    /// [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::TimerService;
+    ///
+    /// let (send, receive) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .on_panic(move |panic| {
+    ///         let message = panic.downcast_ref::<&str>().copied().unwrap_or("no message");
+    ///         let _ = send.send(message.to_string());
+    ///     })
+    ///     .start()?;
+    /// service.schedule(Duration::ZERO, || panic!("a bug"))?;
+    /// assert_eq!(receive.recv()?, "a bug");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_panic(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
+        self.hooks.on_panic = Some(Box::new(hook));
+        self
+    }
 
-fn pool(dispatch: Dispatch, name: &str) -> Result<Option<Arc<ThreadPool>>, StartError> {
-    let threads = match dispatch {
-        Dispatch::Inline => return Ok(None),
-        Dispatch::Pool(pool) => return Ok(Some(pool)),
-        Dispatch::RayonThreads(0) => return Err(StartError::Pool("it would have no threads".to_string())),
-        Dispatch::RayonThreads(threads) => threads,
-        Dispatch::Rayon => thread::available_parallelism().map_or(1, usize::from),
-    };
-    let name = name.to_string();
-    ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(move |number| format!("{name}-pool-{number}"))
-        .build()
-        .map(|pool| Some(Arc::new(pool)))
-        .map_err(|error| StartError::Pool(error.to_string()))
-}
-
-/// A tag for each service.
-fn next_tag() -> NonZeroU32 {
-    static NEXT: StaticU32 = StaticU32::new(1);
-    loop {
-        // Ordering: Relaxed. Only the number matters.
-        if let Some(tag) = NonZeroU32::new(NEXT.fetch_add(1, Ordering::Relaxed)) {
-            return tag;
-        }
+    /// Sets a hook that is called when timers fire later than `threshold` after their deadlines: with the greatest lateness among them, and how many
+    /// they are, at most 64.
+    ///
+    /// Lateness is measured when a worker claims due timers, before it runs them; so a hook that takes long makes them later. It is never negative,
+    /// and at most 1 us more than the truth. A hook that panics is counted in [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.
+    /// Cost: a comparison for each timer that fires.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder()
+    ///     .on_late(Duration::from_millis(100), |lateness, timers| eprintln!("{timers} timers are late, by {lateness:?} at the most"))
+    ///     .start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn on_late(mut self, threshold: Duration, hook: impl Fn(Duration, u64) + Send + Sync + 'static) -> Self {
+        self.hooks.on_late = Some((crate::time::nanos(threshold), Box::new(hook)));
+        self
     }
 }

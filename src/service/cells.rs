@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::id::TimerId;
 use super::local::{self, Local};
+use super::tally::Event;
 use crate::cell::{Arena, Claimed, Content, Due, Filed, Maintenance, Place, Rearmed, Slot};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
@@ -70,8 +71,9 @@ impl<T: Send + 'static> Cells<T> {
         let (id, waiting) = self.arm(local, place, content)?; // S1 to S3
         self.ring(place, waiting); // S4
         if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back(local, id); // S5
+            return self.take_back(local, place.shard(), id); // S5
         }
+        local.count(place.shard(), Event::Armed, 1);
         Ok(id)
     }
 
@@ -95,8 +97,12 @@ impl<T: Send + 'static> Cells<T> {
         self.ring(earliest, waiting);
         let closed = self.core.is_closed();
         armed.into_iter().for_each(|result| match result {
-            Ok(id) if closed => f(self.take_back(local, id)),
-            result => f(result),
+            Ok(id) if closed => f(self.take_back(local, shard, id)),
+            Ok(id) => {
+                local.count(shard, Event::Armed, 1);
+                f(Ok(id));
+            }
+            refused => f(refused),
         });
     }
 
@@ -133,11 +139,13 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     #[cold]
-    fn take_back(&self, local: &mut Local, id: TimerId) -> Result<TimerId, ScheduleError<Content<T>>> {
-        match self.cancel(local, id) {
-            Some(Some(content)) => Err(ScheduleError::Stopped(content)),
-            _ => Ok(id),
+    fn take_back(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<Content<T>>> {
+        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth)).flatten();
+        if let Some(content) = claimed.and_then(|claimed| self.settle(local, claimed)) {
+            return Err(ScheduleError::Stopped(content));
         }
+        local.count(shard, Event::Armed, 1);
+        Ok(id)
     }
 
     /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or the id is another service's.
@@ -154,6 +162,13 @@ impl<T: Send + 'static> Cells<T> {
         }
         let pinned = local.epoch.pin();
         self.arena.get(id.cell, &pinned).map(f)
+    }
+
+    /// Settles a timer that was claimed, and counts that.
+    #[inline]
+    fn end(&self, local: &mut Local, claimed: Claimed<T>, how: Event) -> Option<Content<T>> {
+        local.count(claimed.place.shard(), how, 1);
+        self.settle(local, claimed)
     }
 
     /// Frees the cell of a timer that was claimed, and sends the tombstone of its entry. Returns the content: `None` if a run has it.
@@ -173,14 +188,14 @@ impl<T: Send + 'static> Cells<T> {
     #[inline]
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
         let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth))??;
-        Some(self.settle(local, claimed))
+        Some(self.end(local, claimed, Event::Cancelled))
     }
 
     /// Takes a timer's payload away before it fires.
     #[inline]
     pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
         let claimed = self.look_up(local, id, |slot| slot.claim_payload(id.birth))??;
-        match self.settle(local, claimed) {
+        match self.end(local, claimed, Event::Cancelled) {
             Some(Content::Payload(payload)) => Some(payload),
             _ => None,
         }
@@ -208,11 +223,15 @@ impl<T: Send + 'static> Cells<T> {
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
         match self.look_up(local, id, |slot| slot.rearm(id.birth, deadline)).unwrap_or(Rearmed::Gone) {
             Rearmed::Gone => false,
-            Rearmed::Done => true,
+            Rearmed::Done { shard } => {
+                local.count(shard, Event::Rearmed, 1);
+                true
+            }
             Rearmed::Refiled { old, new } => {
                 // The tombstone first: it may meet its entry in the nursery.
                 self.bury(local, old);
                 self.send(local, new);
+                local.count(new.shard, Event::Rearmed, 1);
                 true
             }
             Rearmed::Cancelled { old, index } => {
@@ -244,14 +263,14 @@ impl<T: Send + 'static> Cells<T> {
     pub(super) fn cancel_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
         let pinned = local.epoch.pin();
         let claimed = self.arena.get(cell, &pinned)?.claim_any()?;
-        Some(self.settle(local, claimed))
+        Some(self.end(local, claimed, Event::Cancelled))
     }
 
     /// Cancels the periodic timer that waits in a cell.
     pub(super) fn end_periodic_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
         let pinned = local.epoch.pin();
         let claimed = self.arena.get(cell, &pinned)?.claim_repeat()?;
-        Some(self.settle(local, claimed))
+        Some(self.end(local, claimed, Event::Ended))
     }
 
     /// All cells that there have been.
@@ -261,7 +280,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Claims what a batch of due entries names, frees the cells; gives `fire` the payloads, and `run` the runs of periodic timers.
     #[inline]
-    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut fire: impl FnMut(T), mut run: impl FnMut(Run)) {
+    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut fire: impl FnMut(Entry, T), mut run: impl FnMut(Run)) {
         entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
         let pinned = local.epoch.pin();
         for (position, &entry) in entries.iter().enumerate() {
@@ -273,7 +292,7 @@ impl<T: Send + 'static> Cells<T> {
                 Due::Payload(payload, index) => {
                     self.put(local, index);
                     self.core.release();
-                    fire(payload);
+                    fire(entry, payload);
                 }
                 Due::Run(repeat, place) => run(Run { cell: entry.cell(), place, repeat }),
                 Due::Later(filed) => self.send(local, filed),
@@ -312,19 +331,29 @@ impl<T: Send + 'static> Cells<T> {
         // SAFETY: as in `begin_run`.
         let slot = unsafe { self.arena.held(run.cell) };
         // SAFETY: as in `begin_run`, and the run ends here.
-        let index = unsafe { slot.end() };
+        let (index, cancelled) = unsafe { slot.end() };
         self.put(local, index);
         self.core.release();
+        if !cancelled {
+            local.count(run.place.shard(), Event::Ended, 1);
+        }
         run.repeat
     }
 
+    /// X4, as `stop` does it.
+    #[cfg(loom)]
+    pub(crate) fn hand_back_all(&self, local: &mut Local, f: impl FnMut(u64, Content<T>)) {
+        self.claim_all(local, Event::HandedBack, f);
+    }
+
     /// X4. Claims everything that is armed; gives `f` deadline and content.
-    pub(crate) fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, Content<T>)) {
+    pub(super) fn claim_all(&self, local: &mut Local, how: Event, mut f: impl FnMut(u64, Content<T>)) {
         let pinned = local.epoch.pin();
         self.arena.claim_all(&pinned, |claimed| {
-            let deadline = claimed.deadline;
+            let deadline = claimed.place.deadline();
+            let how = if matches!(claimed.content, Some(Content::Payload(_))) { how } else { Event::Ended };
             // The shards are gone: no tombstones.
-            if let Some(content) = self.settle(local, Claimed { filed: None, ..claimed }) {
+            if let Some(content) = self.end(local, Claimed { filed: None, ..claimed }, how) {
                 f(deadline, content);
             }
         });

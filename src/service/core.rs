@@ -1,6 +1,9 @@
 //! Core: what all calls share, whatever the payload. The protocol of stop is in README.md of this room.
 
+use super::lateness::Histogram;
+use super::tally::Tally;
 use crate::cell::{Depot, SHARD_BITS};
+use crate::count::Registry;
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::{Drain, Inbox};
@@ -16,6 +19,7 @@ pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
 struct Door {
     inbox: Arc<Inbox<Entry>>,
     bell: Doorbell,
+    tallies: Arc<Registry<Tally>>,
 }
 
 pub(crate) struct Core {
@@ -28,6 +32,7 @@ pub(crate) struct Core {
     collector: Collector,
     /// Threads that have attached: each gets the next shard.
     homes: AtomicU32,
+    lateness: Arc<Registry<Histogram>>,
     /// Timers that may be pending at a time; `usize::MAX`: nobody counts.
     pending_max: usize,
     pending: CachePadded<AtomicUsize>,
@@ -39,7 +44,7 @@ impl Core {
         let (doors, drains): (Vec<_>, _) = (0..shards)
             .map(|_| {
                 let (inbox, drain) = Inbox::new();
-                (Door { inbox, bell: Doorbell::new() }, drain)
+                (Door { inbox, bell: Doorbell::new(), tallies: Registry::new() }, drain)
             })
             .unzip();
         let core = Self {
@@ -50,6 +55,7 @@ impl Core {
             depot: Arc::new(Depot::new()),
             collector: Collector::new(),
             homes: AtomicU32::new(0),
+            lateness: Registry::new(),
             pending_max,
             pending: CachePadded::new(AtomicUsize::new(0)),
         };
@@ -89,6 +95,14 @@ impl Core {
 
     pub(super) fn inbox(&self, shard: usize) -> &Arc<Inbox<Entry>> {
         &self.doors[shard].inbox
+    }
+
+    pub(super) fn tallies(&self, shard: usize) -> &Arc<Registry<Tally>> {
+        &self.doors[shard].tallies
+    }
+
+    pub(super) fn lateness(&self) -> &Arc<Registry<Histogram>> {
+        &self.lateness
     }
 
     pub(super) fn depot(&self) -> &Arc<Depot> {

@@ -4,11 +4,14 @@
 //! idle workers that help. So a slow task holds up nobody while a worker is idle, and no user code runs pinned.
 
 use super::cells::Run;
-use super::inner::Inner;
+use super::inner::{Inner, ShardHouse};
+use super::lateness::Histogram;
 use super::running::Half;
+use super::tally::Event;
 use crate::dispatch::leaf::{Leaf, Leaves};
 use crate::dispatch::{Fire, LEAF};
 use crate::entry::Entry;
+use crate::time::TickLength;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -43,57 +46,47 @@ impl<T> fmt::Debug for Batch<'_, T> {
     }
 }
 
-/// Drops something that may panic when it is dropped; a panic's own payload may, too. Whether it did not.
-pub(super) fn discard(value: impl Sized) -> bool {
-    match catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        Ok(()) => true,
-        Err(panic) => {
-            std::mem::forget(panic);
-            false
+/// How late the timers of a leaf are, as they are claimed: each against its own deadline, all by one reading of the clock.
+struct Late<'a> {
+    tick: TickLength,
+    now_ns: u64,
+    histogram: &'a Histogram,
+    /// Those of one deadline that have come in a row, and are not in the histogram yet.
+    deadline: u64,
+    same: u64,
+    fired: u64,
+    /// Those that the hook is to be told of: more than this late, how late at the most, how many.
+    above_ns: u64,
+    lateness_ns_max: u64,
+    late: u64,
+}
+
+impl Late<'_> {
+    #[inline]
+    fn add(&mut self, deadline: u64) {
+        if deadline != self.deadline {
+            self.close();
+            self.deadline = deadline;
+        }
+        self.same += 1;
+    }
+
+    fn close(&mut self) {
+        if self.same == 0 {
+            return;
+        }
+        let lateness_ns = self.now_ns.saturating_sub(self.tick.start(self.deadline));
+        let same = std::mem::take(&mut self.same);
+        self.histogram.add(lateness_ns, same);
+        self.fired += same;
+        if lateness_ns > self.above_ns {
+            self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
+            self.late += same;
         }
     }
 }
 
 impl<T: Send + 'static> Inner<T> {
-    /// Fires payloads on the calling thread.
-    pub(super) fn fire_here(&self, mut payloads: impl Iterator<Item = T>) {
-        let mut leaves = Leaves::new(LEAF);
-        while let Some(first) = payloads.next() {
-            leaves.clear();
-            let Some(leaf) = leaves.leaf(0) else { return };
-            let mut fired = 0;
-            let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1)).inspect(|_| fired += 1);
-            // SAFETY: once since it was cleared.
-            unsafe { leaf.fill(|filling| some.for_each(|payload| filling.add(payload))) };
-            self.count_fired(fired);
-            self.run(&leaf);
-        }
-    }
-}
-
-impl<T: Send + 'static> Fire for Inner<T> {
-    type Payload = T;
-    type Run = Run;
-    type Begun = Half;
-
-    fn begin(&self) -> Half {
-        self.running.begin() // F1
-    }
-
-    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
-        let mut fired = 0;
-        self.cells.with_local(|local| {
-            let fire = |payload| {
-                add(payload);
-                fired += 1;
-            };
-            self.cells.claim_due(local, entries, fire, run);
-        });
-        if fired > 0 {
-            self.count_fired(fired);
-        }
-    }
-
     /// Runs the handler until the leaf is empty, whatever panics.
     fn run(&self, leaf: &Leaf<'_, T>) {
         loop {
@@ -107,25 +100,90 @@ impl<T: Send + 'static> Fire for Inner<T> {
                 while leaf.take().is_some() {}
             }));
             if let Err(panic) = handled {
-                self.count_panic();
-                discard(panic);
+                self.panicked(panic);
                 // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
-                if leaf.left() == left && !discard(leaf.take()) {
-                    self.count_panic();
+                if leaf.left() == left
+                    && let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(leaf.take())))
+                {
+                    self.panicked(panic);
                 }
             }
         }
     }
 
+    /// Fires payloads on the calling thread.
+    pub(super) fn fire_here(&self, mut payloads: impl Iterator<Item = T>) {
+        let mut leaves = Leaves::new(LEAF);
+        while let Some(first) = payloads.next() {
+            leaves.clear();
+            let Some(leaf) = leaves.leaf(0) else { return };
+            let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1));
+            // SAFETY: once since it was cleared.
+            unsafe { leaf.fill(|filling| some.for_each(|payload| filling.add(payload))) };
+            self.run(&leaf);
+        }
+    }
+}
+
+impl<T: Send + 'static> Fire for ShardHouse<T> {
+    type Payload = T;
+    type Run = Run;
+    type Begun = Half;
+
+    fn begin(&self) -> Half {
+        self.inner.running.begin() // F1
+    }
+
+    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
+        let inner = &*self.inner;
+        let (lateness_ns_max, late) = inner.cells.with_local(|local| {
+            let now_ns = inner.clock.arming_now_ns(&mut local.anchor);
+            local.with_lateness(|local, histogram| {
+                let (tick, above_ns) = (inner.tick, inner.hooks.late_above_ns());
+                let mut late = Late { tick, now_ns, histogram, deadline: 0, same: 0, fired: 0, above_ns, lateness_ns_max: 0, late: 0 };
+                let fire = |entry: Entry, payload| {
+                    late.add(entry.deadline());
+                    add(payload);
+                };
+                inner.cells.claim_due(local, entries, fire, run);
+                late.close();
+                if late.fired > 0 {
+                    local.count(self.shard, Event::Fired, late.fired);
+                }
+                (late.lateness_ns_max, late.late)
+            })
+        });
+        if late > 0 {
+            inner.hooks.late(lateness_ns_max, late);
+        }
+    }
+
+    fn run(&self, leaf: &Leaf<'_, T>) {
+        self.inner.run(leaf);
+    }
+
+    fn discard(&self, payloads: impl Iterator<Item = T>) {
+        let mut dropped = 0;
+        for payload in payloads {
+            dropped += 1;
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                self.inner.panicked(panic);
+            }
+        }
+        if dropped > 0 {
+            self.inner.cells.with_local(|local| local.count(self.shard, Event::Dropped, dropped));
+        }
+    }
+
     fn repeat(&self, run: Run) {
-        self.run_periodic(run);
+        self.inner.run_periodic(run);
     }
 
     fn give_up(&self, run: Run) {
-        self.end_periodic(run);
+        self.inner.end_periodic(run);
     }
 
     fn end(&self, begun: Half) {
-        self.running.end(begun); // F3
+        self.inner.running.end(begun); // F3
     }
 }

@@ -2,17 +2,21 @@
 
 use super::cells::Cells;
 use super::fire::Batch;
+use super::hooks::Hooks;
 use super::id::TimerId;
+use super::lateness::LatenessHistogram;
 use super::running::Running;
 use super::stats::{ShardStats, Stats};
+use super::tally::Event;
 use crate::cell::{Content, Maintenance, Place};
+use crate::count::Counter;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
 use crate::shard::worker::House;
 use crate::shard::{Count, Counters};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, TickLength};
-use crossbeam_utils::CachePadded;
+use std::any::Any;
 use std::sync::Arc;
 
 pub(super) type Handler<T> = dyn Fn(&mut Batch<'_, T>) + Send + Sync;
@@ -22,10 +26,14 @@ pub(crate) struct Inner<T> {
     pub(super) clock: Clock,
     pub(super) tick: TickLength,
     pub(super) handler: Box<Handler<T>>,
+    pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
+    /// Each shard's stalls, written by the watchdog.
+    pub(super) stalls: Box<[Counter]>,
+    /// Each shard's batches that wait in the pool.
+    pub(super) backlogs: Box<[Arc<AtomicUsize>]>,
     /// Jobs that may be running tasks.
     pub(super) running: Running,
-    pub(super) fired: CachePadded<AtomicU64>,
     pub(super) panics: AtomicU64,
     pub(super) unpinned: AtomicUsize,
 }
@@ -51,14 +59,11 @@ impl<T: Send + 'static> Inner<T> {
         })
     }
 
-    pub(super) fn count_panic(&self) {
+    /// A handler's panic was caught.
+    pub(super) fn panicked(&self, panic: Box<dyn Any + Send>) {
         // Ordering: Relaxed. A counter.
         self.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn count_fired(&self, by: u64) {
-        // Ordering: Relaxed. A counter; touched once for a leaf.
-        self.fired.fetch_add(by, Ordering::Relaxed);
+        self.hooks.panicked(panic);
     }
 
     pub(super) fn count_unpinned(&self) {
@@ -67,31 +72,66 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let core = &self.cells.core;
-        let shard = |(number, counters): (usize, &Arc<Counters>)| ShardStats {
+        let shards: Vec<_> = (0..self.counters.len()).map(|shard| self.shard_stats(shard)).collect();
+        let mut lateness = LatenessHistogram::default();
+        self.cells.core.lateness().for_each(|histogram| lateness.merge(histogram));
+        Stats {
+            fired: shards.iter().map(|shard| shard.fired).sum(),
+            // Ordering: Relaxed. A counter.
+            panics: self.panics.load(Ordering::Relaxed),
+            hook_panics: self.hooks.panics(),
+            // Ordering: Relaxed. A counter.
+            unpinned_shards: self.unpinned.load(Ordering::Relaxed),
+            lateness,
+            shards,
+        }
+    }
+
+    fn shard_stats(&self, shard: usize) -> ShardStats {
+        let (core, counters) = (&self.cells.core, &self.counters[shard]);
+        let sum = |event| {
+            let mut sum = 0;
+            core.tallies(shard).for_each(|tally| sum += tally.get(event));
+            sum
+        };
+        // What became of timers first: whoever is counted here was armed before.
+        let [fired, cancelled, handed_back, ended] = [Event::Fired, Event::Cancelled, Event::HandedBack, Event::Ended].map(sum);
+        let armed = sum(Event::Armed);
+        ShardStats {
+            armed,
+            fired,
+            dropped: sum(Event::Dropped),
+            cancelled,
+            handed_back,
+            ended,
+            pending: armed.saturating_sub(fired + cancelled + handed_back + ended),
+            rearmed: sum(Event::Rearmed),
+            runs: sum(Event::Run),
+            lane_depth: core.inbox(shard).depth(),
+            // Ordering: Relaxed. A count for statistics.
+            pool_backlog: self.backlogs[shard].load(Ordering::Relaxed) as u64,
+            stalls: self.stalls[shard].get(),
+            held: counters.get(Count::Held),
             turns: counters.get(Count::Turns),
             wakeups: counters.get(Count::Wakeups),
-            rings: core.bell(number).rings(),
+            rings: core.bell(shard).rings(),
             drained: counters.get(Count::Drained),
             annihilated: counters.get(Count::Annihilated),
             dispatched: counters.get(Count::Dispatched),
             cascaded: counters.get(Count::Cascaded),
             compactions: counters.get(Count::Compactions),
-        };
-        Stats {
-            shards: self.counters.iter().enumerate().map(shard).collect(),
-            // Ordering: Relaxed, as are the two below. Counters.
-            fired: self.fired.load(Ordering::Relaxed),
-            // Ordering: Relaxed.
-            panics: self.panics.load(Ordering::Relaxed),
-            // Ordering: Relaxed.
-            unpinned_shards: self.unpinned.load(Ordering::Relaxed),
+            holes: counters.get(Count::Holes),
         }
+    }
+
+    /// A shard's view of this service.
+    pub(crate) fn house(self: &Arc<Self>, shard: usize) -> Arc<ShardHouse<T>> {
+        Arc::new(ShardHouse { inner: self.clone(), shard })
     }
 }
 
-/// One shard's view of its service.
-pub(super) struct ShardHouse<T> {
+/// One shard's view of its service: what its thread needs, and what fires its timers.
+pub(crate) struct ShardHouse<T> {
     pub(super) inner: Arc<Inner<T>>,
     pub(super) shard: usize,
 }

@@ -1,13 +1,16 @@
 //! Local: what each thread has of each service, found through thread-local storage.
 //!
-//! Its magazines, its lane to each shard, its epoch handle and its clock reading: all that the calls of one thread need without touching a line that
+//! Its magazines, its lane to each shard, its counters, its epoch handle and its clock reading: all that the calls of one thread need without touching a line that
 //! another thread writes. Made at a thread's first call, given back when the thread ends. A thread whose thread-locals are gone (a call from
 //! the destructor of one) makes a local for the one call and gives it back at once.
 //!
 //! Ground rules: a local is used by its thread alone, and no code of a user runs while one is borrowed.
 
 use super::core::Core;
+use super::lateness::Histogram;
+use super::tally::{Event, Tally};
 use crate::cell::Magazines;
+use crate::count::Own;
 use crate::entry::Entry;
 use crate::lane::Sender;
 use crate::sync::LocalHandle;
@@ -26,6 +29,10 @@ pub(crate) struct Local {
     pub(super) epoch: LocalHandle,
     /// Lanes to the shards, made on first use.
     lanes: Box<[Option<Sender<Entry>>]>,
+    /// What this thread counts, for each shard, made on first use.
+    tallies: Box<[Option<Own<Tally>>]>,
+    /// There once this thread has claimed what was due.
+    lateness: Option<Own<Histogram>>,
     core: Arc<Core>,
 }
 
@@ -38,6 +45,8 @@ impl Local {
             magazines: ManuallyDrop::new(Magazines::new(core.depot())),
             epoch: core.collector().register(),
             lanes: (0..core.shards()).map(|_| None).collect(),
+            tallies: (0..core.shards()).map(|_| None).collect(),
+            lateness: None,
             core: core.clone(),
         }
     }
@@ -54,6 +63,29 @@ impl Local {
     #[cold]
     fn open_lane(&mut self, shard: usize) -> &mut Sender<Entry> {
         self.lanes[shard].insert(self.core.inbox(shard).attach())
+    }
+
+    /// Counts what this thread does to a shard's timers.
+    #[inline]
+    pub(super) fn count(&mut self, shard: usize, event: Event, timers: u64) {
+        match &self.tallies[shard] {
+            Some(tally) => tally.add(event, timers),
+            None => self.open_tally(shard).add(event, timers),
+        }
+    }
+
+    #[cold]
+    fn open_tally(&mut self, shard: usize) -> &Tally {
+        self.tallies[shard].insert(self.core.tallies(shard).attach())
+    }
+
+    /// Gives `f` this thread's histogram beside the local.
+    #[inline]
+    pub(super) fn with_lateness<R>(&mut self, f: impl FnOnce(&mut Self, &Histogram) -> R) -> R {
+        let lateness = self.lateness.take().unwrap_or_else(|| self.core.lateness().attach());
+        let result = f(self, &lateness);
+        self.lateness = Some(lateness);
+        result
     }
 }
 

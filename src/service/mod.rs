@@ -7,20 +7,26 @@ pub(crate) mod cells;
 pub(crate) mod core;
 mod ending;
 mod fire;
+mod hooks;
 mod id;
 mod inner;
+mod lateness;
 pub(crate) mod local;
 mod look;
 mod periodic;
 mod running;
+mod start;
 mod stats;
 mod stop;
+mod tally;
 mod task;
+mod watchdog;
 
 pub use builder::Builder;
 pub use ending::TimerGuard;
 pub use fire::Batch;
 pub use id::TimerId;
+pub use lateness::LatenessHistogram;
 pub use periodic::Periodic;
 pub use stats::{ShardStats, Stats};
 pub use stop::StopPolicy;
@@ -280,7 +286,34 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.inner.cells.core.shards()
     }
 
-    /// What the service has done so far. Reads a dozen counters of each shard.
+    /// How many timers wait: armed, and neither fired, nor cancelled, nor handed back.
+    ///
+    /// A snapshot, summed over the counters of all threads: exact if no call and no fire is in progress, otherwise off by what is. Timers that a worker
+    /// has claimed count as fired, though their tasks may run a little later. Cost: as [`stats`](Self::stats).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(5), || ())?;
+    /// assert_eq!(service.len(), 1);
+    /// service.cancel(id);
+    /// assert!(service.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.stats().sum(|shard| shard.pending)
+    }
+
+    /// Whether no timer waits: [`len`](Self::len) is zero.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the service has done so far, and what it has to do. Takes a lock that threads take at their first call, and reads the counters of each shard, and
+    /// of each thread: some microseconds for a handful of either.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()
@@ -303,7 +336,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         let now = || self.inner.tick.floor(self.inner.clock.now_ns());
         shards.iter_mut().fold(false, |busy, shard| {
             let turn = shard.turn(now);
-            busy || turn.drained > 0 || turn.dispatched > 0 || turn.more
+            busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
         })
     }
 
@@ -316,7 +349,9 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             shard.settle();
             shard.next_event()
         });
-        events.min().map(|tick| self.inner.tick.start(tick))
+        // What is held does not hold up the time.
+        let now_ns = self.inner.clock.now_ns();
+        events.map(|tick| self.inner.tick.start(tick)).filter(|&start_ns| start_ns > now_ns).min()
     }
 
     fn dispatched(&self) -> u64 {

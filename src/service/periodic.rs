@@ -5,9 +5,9 @@
 
 use super::TimerHandle;
 use super::cells::Run;
-use super::fire::discard;
 use super::id::TimerId;
 use super::inner::Inner;
+use super::tally::Event;
 use crate::cell::{Content, Place};
 use crate::error::ScheduleError;
 use crate::time::{self, Missed, Repeat};
@@ -121,7 +121,8 @@ impl<T: Send + 'static> Periodic<'_, T> {
         self
     }
 
-    /// Starts it. The closure runs where handlers run, by itself: however long it takes, it delays no other timer while a worker is idle. A run that panics is
+    /// Starts it. The closure runs where handlers run, by itself: however long it takes, it delays no other timer while a worker is idle. (In a service that sends its payloads to a channel
+    /// it runs on the shard's thread.) A run that panics is
     /// counted, and the next one comes all the same. A service that stops ends it; it is not handed back.
     ///
     /// Costs two allocations; each run costs some hundred nanoseconds more than that of a timer that runs once.
@@ -165,14 +166,13 @@ impl<T: Send + 'static> Inner<T> {
         run.repeat.claimed(run.place.deadline(), |deadline| self.tick.start(deadline));
         let caught = |result: std::thread::Result<bool>| {
             result.unwrap_or_else(|panic| {
-                self.count_panic();
-                discard(panic);
+                self.panicked(panic);
                 false
             })
         };
         let due = run.repeat.is_due(self.clock.now_ns(), || self.clock.system_time());
         if due {
-            self.count_fired(1);
+            self.cells.with_local(|local| local.count(run.place.shard(), Event::Run, 1));
             caught(catch_unwind(AssertUnwindSafe(|| {
                 run.repeat.run();
                 true
@@ -197,8 +197,8 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
-        if !discard(repeat) {
-            self.count_panic();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(repeat))) {
+            self.panicked(panic);
         }
     }
 }

@@ -1,4 +1,6 @@
-//! Stats: what a service has done so far.
+//! Stats: what a service has done so far, and what it has to do.
+
+use super::lateness::LatenessHistogram;
 
 /// Counters of a service since its start. A snapshot: the counters are read one after the other while the service runs.
 ///
@@ -12,12 +14,16 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers that fired.
+    /// Timers that fired: a worker has claimed them.
     pub fired: u64,
     /// Handlers and tasks that panicked.
     pub panics: u64,
+    /// Hooks that panicked themselves.
+    pub hook_panics: u64,
     /// Shard threads that could not be pinned to their core (in a container, say) and run unpinned.
     pub unpinned_shards: usize,
+    /// How late they were.
+    pub lateness: LatenessHistogram,
     /// Each shard's own.
     pub shards: Vec<ShardStats>,
 }
@@ -26,6 +32,33 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStats {
+    /// Timers that were armed here.
+    pub armed: u64,
+    /// Of these, timers that fired.
+    pub fired: u64,
+    /// Of those that fired, timers whose payloads were dropped since nobody was there to take them: an executor dropped the job, or all receivers of the channel
+    /// are gone.
+    pub dropped: u64,
+    /// Timers that were cancelled (or taken).
+    pub cancelled: u64,
+    /// Timers that `stop` handed back.
+    pub handed_back: u64,
+    /// Periodic timers that came to their end: after their last run, or when the service stopped.
+    pub ended: u64,
+    /// Timers that wait: armed, and none of the four.
+    pub pending: u64,
+    /// Times that a timer was moved.
+    pub rearmed: u64,
+    /// Runs of periodic timers. They are not in `fired`.
+    pub runs: u64,
+    /// Messages in the lanes now: inserts and tombstones that the shard has not taken in.
+    pub lane_depth: u64,
+    /// Batches in the pool now that no worker has begun.
+    pub pool_backlog: u64,
+    /// Turns that left due timers in the wheel: the pool was too far behind, or the channel was full.
+    pub held: u64,
+    /// Times that it took no turn though it was time. Counted only if the builder's [`on_stall`](crate::Builder::on_stall) was called.
+    pub stalls: u64,
     /// Passes over lanes and wheel.
     pub turns: u64,
     /// Times that the shard's thread slept and woke up. An idle shard does not.
@@ -42,6 +75,8 @@ pub struct ShardStats {
     pub cascaded: u64,
     /// Slots that were rid of their dead entries.
     pub compactions: u64,
+    /// Tombstones in the wheel now: cancelled timers whose entries are still there.
+    pub holes: u64,
 }
 
 impl Stats {
@@ -54,6 +89,7 @@ impl Stats {
     /// # let _ = wakeups;
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
+    #[must_use]
     pub fn sum(&self, counter: impl Fn(&ShardStats) -> u64) -> u64 {
         self.shards.iter().map(counter).sum()
     }

@@ -1,5 +1,6 @@
 //! Stop: how a service ends. The protocol (X) is in README.md of this room.
 
+use super::tally::Event;
 use super::{TimerService, Unfired};
 use crate::cell::Content;
 use crate::dispatch::job::inside_job;
@@ -60,9 +61,10 @@ impl<T: Send + 'static> TimerService<T> {
             return Vec::new(); // X1, X2
         }
         self.end_threads(); // X3
+        let how = if policy == StopPolicy::FireAll { Event::Fired } else { Event::HandedBack };
         let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
         inner.cells.with_local(|local| {
-            inner.cells.claim_all(local, |deadline, content| match content {
+            inner.cells.claim_all(local, how, |deadline, content| match content {
                 Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
                 Content::Repeat(repeat) => periodic.push(repeat),
             });

@@ -7,14 +7,14 @@ mod nursery;
 pub(crate) mod turn;
 pub(crate) mod worker;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::count::Counter;
 use crossbeam_utils::CachePadded;
 
 /// A shard's counters: written by its thread alone, read by anyone.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(CachePadded<[Counter; COUNTERS]>);
 
-const COUNTERS: usize = 7;
+const COUNTERS: usize = 9;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -26,25 +26,22 @@ pub(crate) enum Count {
     Dispatched,
     Cascaded,
     Compactions,
+    Holes,
+    Held,
 }
-
-#[derive(Debug, Default)]
-struct Counter(AtomicU64);
 
 impl Counters {
     /// Adds to a counter. The shard's thread only.
     pub(crate) fn add(&self, which: Count, by: u64) {
-        self.set(which, self.get(which) + by);
+        self.0[which as usize].add(by);
     }
 
     /// Sets a counter. The shard's thread only.
     pub(crate) fn set(&self, which: Count, to: u64) {
-        // Ordering: Relaxed. A counter with one writer.
-        self.0[which as usize].0.store(to, Ordering::Relaxed);
+        self.0[which as usize].set(to);
     }
 
     pub(crate) fn get(&self, which: Count) -> u64 {
-        // Ordering: Relaxed. As above.
-        self.0[which as usize].0.load(Ordering::Relaxed)
+        self.0[which as usize].get()
     }
 }

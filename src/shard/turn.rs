@@ -56,7 +56,11 @@ impl Shard {
         // The clock after the drain: what is drained may be due at once.
         let now = now();
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
-        let (mut dispatched, room) = (0, dispatcher.room());
+        // What there was no room for last time.
+        if !batch.is_empty() {
+            dispatcher.submit(batch);
+        }
+        let (mut dispatched, room) = (0, if batch.is_empty() { dispatcher.room() } else { 0 });
         let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
             batch.extend_from_slice(entries);
@@ -71,9 +75,16 @@ impl Shard {
         if dispatched > 0 {
             self.counters.add(Count::Dispatched, dispatched as u64);
         }
+        self.count_wheel();
+        let held = !self.batch.is_empty() || more && room <= dispatched;
+        self.counters.add(Count::Held, u64::from(held));
+        Turn { drained, dispatched, more: more || held, held }
+    }
+
+    fn count_wheel(&self) {
         self.counters.set(Count::Cascaded, self.wheel.cascaded());
         self.counters.set(Count::Compactions, self.wheel.compactions());
-        Turn { drained, dispatched, more, held: more && room <= dispatched }
+        self.counters.set(Count::Holes, self.wheel.holes());
     }
 
     /// The next tick at which a turn has something to do, apart from what comes through the lanes.
@@ -89,6 +100,7 @@ impl Shard {
     /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it.
     pub(crate) fn settle(&mut self) {
         self.wheel.settle();
+        self.count_wheel();
         self.lanes.trim();
     }
 }

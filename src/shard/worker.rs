@@ -23,6 +23,9 @@ const LINGER_NS: u64 = 2_000_000_000;
 /// How long the shard leaves workers alone that have enough to do. Less than they need for what waits.
 const HELD_NAP: Duration = Duration::from_micros(250);
 
+/// The same for workers of which none has begun anything in such a nap: they are blocked, or busy for longer.
+const HELD_NAP_MAX: Duration = Duration::from_millis(1);
+
 /// The arena is looked at so long after the first activity that followed its last upkeep.
 const UPKEEP_AFTER_NS: u64 = 250_000_000;
 
@@ -45,6 +48,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     let tick = house.tick();
     let mut upkeep = Maintenance::Done;
     let mut last_message_ns = 0;
+    let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
         let mut now_ns = 0;
         let turn = shard.turn(|| {
@@ -52,7 +56,8 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
             tick.floor(now_ns)
         });
         if turn.held {
-            park(Some(HELD_NAP));
+            held_nap = if turn.dispatched > 0 { HELD_NAP } else { HELD_NAP_MAX.min(2 * held_nap) };
+            park(Some(held_nap));
             house.counters().add(Count::Wakeups, 1);
             continue;
         }

@@ -43,6 +43,8 @@ pub(crate) struct EntryWheel {
     due: Chain,
     pool: Pool,
     graves: Graves,
+    /// Tombstones in all slots.
+    holes: u64,
     /// Times a slot was compacted.
     compactions: u64,
     /// Records that were filed again at a lower level.
@@ -59,6 +61,7 @@ impl EntryWheel {
             due: Chain::EMPTY,
             pool: Pool::new(),
             graves: Graves::default(),
+            holes: 0,
             compactions: 0,
             cascaded: 0,
         }
@@ -81,6 +84,7 @@ impl EntryWheel {
         self.pool.push(&mut slot.records, record);
         if record.is_tombstone() {
             slot.holes += 1;
+            self.holes += 1;
             let fresh = slot.holes - slot.unmatched;
             // More dead than alive; and those that wait for their entries do not make us look again and again.
             if fresh > HOLES_MIN && 3 * u64::from(fresh) > u64::from(slot.records.len()) {
@@ -133,6 +137,7 @@ impl EntryWheel {
         }
         let slot = std::mem::replace(&mut self.slots[level][index], EMPTY);
         self.occupied[level][index / 64] &= !(1 << (index % 64));
+        self.holes -= u64::from(slot.holes);
         let mut records = slot.records;
         if level == 0 && slot.holes == 0 {
             self.pool.append(&mut self.due, records);
@@ -210,6 +215,7 @@ impl EntryWheel {
         });
         // On the way to the due list a tombstone is of no use any more: see `file`.
         kept.unmatched = kept.holes;
+        self.holes = self.holes + u64::from(kept.holes) - u64::from(slot.holes);
         if kept.records.is_empty() {
             self.occupied[level][index / 64] &= !(1 << (index % 64));
         }
@@ -221,6 +227,11 @@ impl EntryWheel {
     pub(crate) fn records(&self) -> usize {
         let slots = self.slots.iter().flatten().map(|slot| slot.records.len() as usize);
         self.due.len() as usize + slots.sum::<usize>()
+    }
+
+    /// Tombstones in the wheel.
+    pub(crate) fn holes(&self) -> u64 {
+        self.holes
     }
 
     pub(crate) fn compactions(&self) -> u64 {

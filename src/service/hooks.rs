@@ -1,0 +1,75 @@
+//! Hooks: what the owner of a service wants to be told of. Each runs on the thread that notices, and none can harm it.
+//!
+//! Ground rule: a hook is a user's code. No local is borrowed and no epoch is pinned while one runs.
+
+use crate::sync::{CountU64, Ordering};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+pub(super) type OnPanic = dyn Fn(&(dyn Any + Send)) + Send + Sync;
+pub(super) type OnLate = dyn Fn(Duration, u64) + Send + Sync;
+pub(super) type OnStall = dyn Fn(usize, Duration) + Send + Sync;
+
+/// The hooks of a service.
+#[derive(Default)]
+pub(super) struct Hooks {
+    pub(super) on_panic: Option<Box<OnPanic>>,
+    /// With the lateness, in nanoseconds, above which a timer is late.
+    pub(super) on_late: Option<(u64, Box<OnLate>)>,
+    /// With the time, in nanoseconds, by which a shard is overdue that stalls.
+    pub(super) on_stall: Option<(u64, Box<OnStall>)>,
+    /// Hooks that panicked themselves.
+    panics: CountU64,
+}
+
+impl Hooks {
+    /// Tells of a panic that was caught, and drops it.
+    pub(super) fn panicked(&self, panic: Box<dyn Any + Send>) {
+        if let Some(hook) = &self.on_panic {
+            self.call(|| hook(&*panic));
+        }
+        discard(panic);
+    }
+
+    /// The lateness above which timers are to be told of, in nanoseconds.
+    pub(super) fn late_above_ns(&self) -> u64 {
+        self.on_late.as_ref().map_or(u64::MAX, |&(above_ns, _)| above_ns)
+    }
+
+    /// Tells of timers that fire late: by how much at the most, and how many.
+    pub(super) fn late(&self, lateness_ns_max: u64, timers: u64) {
+        if let Some((_, hook)) = &self.on_late {
+            self.call(|| hook(Duration::from_nanos(lateness_ns_max), timers));
+        }
+    }
+
+    /// Tells of a shard that takes no turn.
+    pub(super) fn stalled(&self, shard: usize, overdue_ns: u64) {
+        if let Some((_, hook)) = &self.on_stall {
+            self.call(|| hook(shard, Duration::from_nanos(overdue_ns)));
+        }
+    }
+
+    /// Hooks that panicked, so far.
+    pub(super) fn panics(&self) -> u64 {
+        // Ordering: Relaxed. A counter.
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Runs a user's code that is no handler. Its panic is counted, and goes no further.
+    pub(super) fn call(&self, code: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+            // Ordering: Relaxed. A counter.
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            discard(panic);
+        }
+    }
+}
+
+/// Drops something that may panic when it is dropped; a panic's own payload may, too.
+fn discard(value: impl Sized) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        std::mem::forget(panic);
+    }
+}

@@ -1,0 +1,176 @@
+//! Start: from settings to a running service: its shards, their threads, and their ways to where timers fire.
+
+use super::builder::{Builder, Outlet};
+use super::cells::Cells;
+use super::core::{Core, SHARDS_MAX};
+use super::inner::{Handler, Inner};
+use super::running::Running;
+use super::watchdog;
+use super::{ManualShards, TimerHandle, TimerService};
+use crate::count::Counter;
+use crate::dispatch::channel::{Outbox, ToChannel};
+use crate::dispatch::pooled::{Execute, Executor, Pooled};
+use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
+use crate::error::StartError;
+use crate::shard::turn::Shard;
+use crate::shard::worker;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
+use crate::time::{Clock, TickLength};
+use core_affinity::CoreId;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const TICK_MIN: Duration = Duration::from_micros(1);
+const TICK_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The system's set of cores has room for so many; `core_affinity` panics beyond.
+const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) { 1024 } else { 64 };
+
+impl<T: Send + 'static> Builder<T> {
+    /// Starts the service: its shard threads and its pool.
+    ///
+    /// # Errors
+    /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads, or a thread that the system did not give.
+    pub fn start(self) -> Result<TimerService<T>, StartError> {
+        if !(TICK_MIN..=TICK_MAX).contains(&self.tick) {
+            return Err(StartError::Tick(self.tick));
+        }
+        let shards = self.shards.unwrap_or_else(default_shards);
+        if !(1..=SHARDS_MAX).contains(&shards) {
+            return Err(StartError::Shards(shards));
+        }
+        if self.name.contains('\0') {
+            return Err(StartError::Name(self.name));
+        }
+        prepare_fences();
+        let tick = TickLength::new(crate::time::nanos(self.tick));
+        let manual = self.clock.clone();
+        let clock = self.clock.map_or_else(Clock::monotonic, Clock::Manual);
+        let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
+        let (handler, way): (Box<Handler<T>>, _) = match self.outlet {
+            Outlet::Handler(handler) => (handler, way(self.dispatch.unwrap_or(inline), &self.name)?),
+            // Never called: what sends to the channel takes the payloads itself.
+            Outlet::Channel(outbox) => (Box::new(|batch| batch.for_each(drop)), Way::Channel(outbox)),
+        };
+        let now = tick.floor(clock.now_ns());
+        let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
+        let inner = Arc::new(Inner {
+            cells: Cells::new(core),
+            clock,
+            tick,
+            handler,
+            hooks: self.hooks,
+            counters: (0..shards).map(|_| Arc::default()).collect(),
+            stalls: (0..shards).map(|_| Counter::default()).collect(),
+            backlogs: (0..shards).map(|_| Arc::default()).collect(),
+            running: Running::default(),
+            panics: AtomicU64::new(0),
+            unpinned: AtomicUsize::new(0),
+        });
+        // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
+        let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
+        let shards = drains.into_iter().enumerate().map(|(number, drain)| {
+            let house = inner.house(number);
+            let waiting = inner.backlogs[number].clone();
+            let dispatcher: Box<dyn Dispatcher> = match &way {
+                Way::Inline => Box::new(Inline::new(house)),
+                Way::Pool(pool) => Box::new(Pooled::new(house, pool.clone(), waiting, waiting_max)),
+                Way::Executor(execute) => Box::new(Pooled::new(house, executor(&inner, execute), waiting, waiting_max)),
+                Way::Channel(outbox) => Box::new(ToChannel::new(house, outbox.clone())),
+            };
+            Shard::new(drain, now, dispatcher, inner.counters[number].clone())
+        });
+        let handle = TimerHandle { inner: inner.clone() };
+        let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };
+        if let Some(clock) = manual {
+            let manual = Arc::new(ManualShards { inner: inner.clone(), shards: Mutex::new(shards.collect()) });
+            let driven: Arc<dyn crate::time::Driven> = manual.clone();
+            clock.register(Arc::downgrade(&driven));
+            service.manual = Some(manual);
+            return Ok(service);
+        }
+        let cores = if self.pin { cores(self.cores) } else { Vec::new() };
+        for (number, shard) in shards.enumerate() {
+            let house = inner.house(number);
+            let core = (!cores.is_empty()).then(|| cores[number % cores.len()]);
+            let pin = self.pin;
+            // On an error the service is dropped, which stops the threads that have started.
+            let thread = ThreadBuilder::new()
+                .name(format!("{}-shard-{number}", self.name))
+                .spawn(move || {
+                    if pin && !core.is_some_and(pin_to) {
+                        house.inner.count_unpinned();
+                    }
+                    worker::run(shard, &*house);
+                })
+                .map_err(StartError::Thread)?;
+            service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
+        }
+        if let Some(threshold_ns) = inner.hooks.on_stall.as_ref().map(|&(threshold_ns, _)| threshold_ns) {
+            let watch = move || watchdog::run(&inner, threshold_ns);
+            let thread = ThreadBuilder::new().name(format!("{}-watchdog", self.name)).spawn(watch).map_err(StartError::Thread)?;
+            service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
+        }
+        Ok(service)
+    }
+}
+
+/// One shard for four cores. Measured, see ARCHITECTURE.md.
+fn default_shards() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(4))
+}
+
+fn cores(asked: Vec<usize>) -> Vec<CoreId> {
+    if asked.is_empty() { core_affinity::get_core_ids().unwrap_or_default() } else { asked.into_iter().map(|id| CoreId { id }).collect() }
+}
+
+/// Pins the calling thread to a core. Whether that worked.
+fn pin_to(core: CoreId) -> bool {
+    core.id < CORES_MAX && core_affinity::set_for_current(core)
+}
+
+/// A shard's way to where its timers fire.
+enum Way<T> {
+    Inline,
+    Pool(Arc<ThreadPool>),
+    Executor(Arc<Execute>),
+    Channel(Outbox<T>),
+}
+
+fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
+    let threads = match dispatch {
+        Dispatch::Inline => return Ok(Way::Inline),
+        Dispatch::Pool(pool) => return Ok(Way::Pool(pool)),
+        Dispatch::Executor(execute) => return Ok(Way::Executor(execute)),
+        Dispatch::RayonThreads(0) => return Err(StartError::Pool("it would have no threads".to_string())),
+        Dispatch::RayonThreads(threads) => threads,
+        Dispatch::Rayon => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let name = name.to_string();
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(move |number| format!("{name}-pool-{number}"))
+        .build()
+        .map(|pool| Way::Pool(Arc::new(pool)))
+        .map_err(|error| StartError::Pool(error.to_string()))
+}
+
+/// A user's executor, whose panics are caught as those of hooks are.
+fn executor<T: Send + 'static>(inner: &Arc<Inner<T>>, execute: &Arc<Execute>) -> Executor {
+    let (inner, execute) = (inner.clone(), execute.clone());
+    Executor(Arc::new(move |job| inner.hooks.call(|| execute(job))))
+}
+
+/// A tag for each service.
+fn next_tag() -> NonZeroU32 {
+    static NEXT: StaticU32 = StaticU32::new(1);
+    loop {
+        // Ordering: Relaxed. Only the number matters.
+        if let Some(tag) = NonZeroU32::new(NEXT.fetch_add(1, Ordering::Relaxed)) {
+            return tag;
+        }
+    }
+}

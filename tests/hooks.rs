@@ -1,0 +1,226 @@
+//! Promise: hooks are told of what they were set for, each time; and a hook that panics harms nothing.
+
+use std::panic::panic_any;
+use std::sync::{Arc, Mutex, Once, mpsc};
+use std::time::Duration;
+use wheelwork::{Batch, Builder, Dispatch, ManualClock, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// What these tests panic with; it is not printed.
+#[derive(Debug, PartialEq, Eq, Clone, Copy, PartialOrd, Ord)]
+struct Expected(u32);
+
+fn panic_as_expected(number: u32) -> ! {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.payload().is::<Expected>() {
+                hook(info);
+            }
+        }));
+    });
+    panic_any(Expected(number))
+}
+
+/// What a hook has been told.
+type Told<T> = Arc<Mutex<Vec<T>>>;
+
+fn everywhere(test: impl Fn(Builder)) {
+    for dispatch in [Dispatch::Inline, Dispatch::RayonThreads(1), Dispatch::RayonThreads(3)] {
+        test(TimerService::builder().dispatch(dispatch));
+    }
+}
+
+#[test]
+fn each_panic_of_a_task_is_told_with_its_payload() {
+    everywhere(|builder| {
+        let told: Told<Expected> = Arc::default();
+        let sink = told.clone();
+        let (send, receive) = mpsc::channel();
+        let builder = builder.on_panic(move |panic| sink.lock().unwrap().push(*panic.downcast_ref().unwrap()));
+        let service = builder.start().unwrap();
+        for number in 0..300 {
+            let send = send.clone();
+            let task = move || {
+                send.send(()).unwrap();
+                if number % 3 == 0 {
+                    panic_as_expected(number);
+                }
+            };
+            service.schedule(MS * (number % 4), task).unwrap();
+        }
+        (0..300).for_each(|_| receive.recv_timeout(HANGS).unwrap());
+        // Stop waits for the tasks, and so for their panics.
+        assert!(service.stop().is_empty());
+        let mut told = told.lock().unwrap();
+        told.sort_unstable();
+        assert!(told.iter().copied().eq((0..300).step_by(3).map(Expected)));
+        assert_eq!((service.stats().panics, service.stats().hook_panics), (100, 0));
+    });
+}
+
+/// A payload that panics when it is dropped.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic_as_expected(1);
+    }
+}
+
+#[test]
+fn the_panic_of_a_payload_that_is_dropped_for_a_handler_is_told_too() {
+    let told: Told<Expected> = Arc::default();
+    let (clock, sink) = (ManualClock::new(), told.clone());
+    let builder =
+        TimerService::builder().clock(clock.clone()).on_panic(move |panic| sink.lock().unwrap().push(*panic.downcast_ref().unwrap()));
+    let service = builder.on_expire(|_: &mut Batch<'_, Grenade>| panic_as_expected(0)).start().unwrap();
+    service.schedule(MS, Grenade).unwrap();
+    clock.advance(MS);
+    assert_eq!(*told.lock().unwrap(), [Expected(0), Expected(1)]);
+    assert_eq!((service.stats().fired, service.stats().panics), (1, 2));
+}
+
+#[test]
+fn a_hook_that_panics_is_counted_and_harms_nothing() {
+    let clock = ManualClock::new();
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .on_panic(|_| panic_as_expected(0))
+        .on_late(Duration::ZERO, |_, _| panic_as_expected(0));
+    let fired: Told<u32> = Arc::default();
+    let sink = fired.clone();
+    let service = builder
+        .on_expire(move |batch: &mut Batch<'_, u32>| {
+            for payload in batch {
+                sink.lock().unwrap().push(payload);
+                if payload % 2 == 0 {
+                    panic_as_expected(payload);
+                }
+            }
+        })
+        .start()
+        .unwrap();
+    (0..100).for_each(|payload| _ = service.schedule(MS, payload).unwrap());
+    clock.advance(MS * 2);
+    assert_eq!(fired.lock().unwrap().len(), 100);
+    assert_eq!((service.stats().fired, service.stats().panics, service.stats().hook_panics), (100, 50, 50));
+    assert!(service.stop().is_empty());
+}
+
+/// A service on a manual clock whose one worker is blocked until the second channel says so.
+fn with_a_blocked_worker(builder: Builder) -> (TimerService, ManualClock, mpsc::Sender<()>) {
+    let clock = ManualClock::new();
+    let service = builder.clock(clock.clone()).dispatch(Dispatch::RayonThreads(1)).start().unwrap();
+    let (send, blocked) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let task = move || {
+        send.send(()).unwrap();
+        released.recv_timeout(HANGS).unwrap();
+    };
+    service.schedule(MS, task).unwrap();
+    clock.advance(MS);
+    blocked.recv_timeout(HANGS).unwrap();
+    (service, clock, release)
+}
+
+#[test]
+fn timers_later_than_the_threshold_are_told() {
+    let told: Told<(Duration, u64)> = Arc::default();
+    let sink = told.clone();
+    let builder = TimerService::builder().on_late(MS * 20, move |lateness, timers| sink.lock().unwrap().push((lateness, timers)));
+    let (service, clock, release) = with_a_blocked_worker(builder);
+    // Due 30, 20 and 10 ms before a worker is there: the first are late, the second just not.
+    for (delay, timers) in [(MS, 7), (MS * 11, 5), (MS * 21, 3)] {
+        (0..timers).for_each(|_| _ = service.schedule(delay, || ()).unwrap());
+    }
+    clock.advance(MS * 31);
+    release.send(()).unwrap();
+    while service.stats().fired < 16 {
+        std::thread::sleep(MS);
+    }
+    assert!(service.stop().is_empty());
+    assert_eq!(*told.lock().unwrap(), [(MS * 30, 7)]);
+}
+
+#[test]
+fn a_timer_that_fires_at_its_tick_is_not_late() {
+    let told: Told<(Duration, u64)> = Arc::default();
+    let (clock, sink) = (ManualClock::new(), told.clone());
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .on_late(Duration::ZERO, move |lateness, timers| sink.lock().unwrap().push((lateness, timers)));
+    let service = builder.start().unwrap();
+    for delay in 0..1_000u32 {
+        service.schedule(Duration::from_micros(37) * delay, || ()).unwrap();
+    }
+    clock.advance(MS * 40);
+    assert_eq!((service.stats().fired, told.lock().unwrap().len()), (1_000, 0));
+}
+
+/// Each round blocks the shard in a task that runs inline, until the hook has been told.
+#[test]
+fn a_shard_that_stalls_is_told_once_for_each_stall() {
+    const ROUNDS: u64 = 2;
+    // So long that no machine stalls by itself.
+    const THRESHOLD: Duration = Duration::from_millis(200);
+    let (send, stalled) = mpsc::channel();
+    let builder = TimerService::builder().shards(1).dispatch(Dispatch::Inline).pin(false);
+    let service = builder.on_stall(THRESHOLD, move |shard, overdue| send.send((shard, overdue)).unwrap()).start().unwrap();
+    for round in 1..=ROUNDS {
+        let (release, released) = mpsc::channel::<()>();
+        let (send, done) = mpsc::channel();
+        let task = move || {
+            released.recv_timeout(HANGS).unwrap();
+            send.send(()).unwrap();
+        };
+        service.schedule(MS, task).unwrap();
+        let (shard, overdue) = stalled.recv_timeout(HANGS).unwrap();
+        assert!(shard == 0 && overdue > THRESHOLD, "{overdue:?}");
+        // In twice the threshold there are further looks, which tell nothing.
+        assert!(stalled.recv_timeout(THRESHOLD * 2).is_err());
+        assert_eq!(service.stats().sum(|shard| shard.stalls), round);
+        release.send(()).unwrap();
+        done.recv_timeout(HANGS).unwrap();
+    }
+    assert!(service.stop().is_empty());
+}
+
+#[test]
+fn a_service_that_is_watched_stops_at_once() {
+    for threshold in [MS * 20, Duration::MAX] {
+        let (send, stopped) = mpsc::channel();
+        std::thread::spawn(move || {
+            let service = TimerService::builder().shards(2).on_stall(threshold, |_, _| ()).start().unwrap();
+            service.schedule(Duration::from_secs(3600), || ()).unwrap();
+            // Shards linger for two seconds and sleep: nothing of it is a stall, unless the machine stalls.
+            std::thread::sleep(if threshold < Duration::MAX { MS * 100 } else { MS });
+            let unfired = service.stop().len();
+            send.send((unfired, service.stats().sum(|shard| shard.stalls))).unwrap();
+        });
+        let (unfired, stalls) = stopped.recv_timeout(HANGS).unwrap();
+        assert_eq!(unfired, 1);
+        assert!(threshold < Duration::MAX || stalls == 0);
+    }
+}
+
+#[test]
+fn a_hook_for_stalls_that_panics_harms_nothing() {
+    let builder = TimerService::builder().shards(1).dispatch(Dispatch::Inline);
+    let service = builder.on_stall(Duration::ZERO, |_, _| panic_as_expected(0)).start().unwrap();
+    for stalls in 1..=2 {
+        let (release, released) = mpsc::channel::<()>();
+        service.schedule(MS, move || released.recv_timeout(HANGS).unwrap()).unwrap();
+        while service.stats().hook_panics < stalls {
+            std::thread::sleep(MS);
+        }
+        release.send(()).unwrap();
+    }
+    assert!(service.stop().is_empty());
+    assert_eq!((service.stats().fired, service.stats().panics), (2, 0));
+}

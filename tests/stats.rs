@@ -1,0 +1,126 @@
+//! Promise: every timer is counted, once for each thing that happens to it, whichever threads do it and whether they are still there.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use wheelwork::{Batch, Dispatch, ManualClock, Stats, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+fn manual(shards: usize) -> (TimerService<u32>, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().clock(clock.clone()).shards(shards);
+    (builder.on_expire(|batch: &mut Batch<'_, u32>| batch.for_each(drop)).start().unwrap(), clock)
+}
+
+/// Armed, fired, cancelled, handed back, pending.
+fn outcomes(stats: &Stats) -> [u64; 5] {
+    assert_eq!(stats.sum(|shard| shard.fired), stats.fired);
+    assert_eq!(stats.lateness.count(), stats.fired);
+    [
+        stats.sum(|shard| shard.armed),
+        stats.fired,
+        stats.sum(|shard| shard.cancelled),
+        stats.sum(|shard| shard.handed_back),
+        stats.sum(|shard| shard.pending),
+    ]
+}
+
+#[test]
+fn every_outcome_is_counted() {
+    let (service, clock) = manual(1);
+    assert!(service.is_empty());
+    let ids: Vec<_> = (0..1_000u32).map(|timer| service.schedule(MS * (1 + timer % 10), timer).unwrap()).collect();
+    assert_eq!(service.len(), 1_000);
+    assert!(ids.iter().skip(5).step_by(10).all(|&id| service.cancel(id)));
+    assert!(ids.iter().skip(5).step_by(10).all(|&id| !service.cancel(id)), "which counts nothing");
+    assert!(service.take(ids[7]).is_some());
+    assert_eq!(outcomes(&service.stats()), [1_000, 0, 101, 0, 899]);
+    clock.advance(MS * 4);
+    assert_eq!(outcomes(&service.stats()), [1_000, 400, 101, 0, 499]);
+    assert_eq!(service.stop().len(), 499);
+    assert!(service.schedule(MS, 1).is_err());
+    assert_eq!(outcomes(&service.stats()), [1_000, 400, 101, 499, 0]);
+    assert!(service.is_empty());
+}
+
+#[test]
+fn threads_that_have_ended_are_counted() {
+    let service = TimerService::builder().shards(3).on_expire(|batch: &mut Batch<'_, u32>| batch.for_each(drop)).start().unwrap();
+    for _ in 0..10 {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                let (send, receive) = mpsc::channel();
+                let (arming, cancelling) = (service.handle(), service.handle());
+                scope.spawn(move || (0..500u32).for_each(|timer| send.send(arming.schedule(HOUR, timer).unwrap()).unwrap()));
+                scope.spawn(move || receive.iter().step_by(2).for_each(|id| assert!(cancelling.cancel(id))));
+            }
+        });
+    }
+    let stats = service.stats();
+    assert_eq!(outcomes(&stats), [20_000, 0, 10_000, 0, 10_000]);
+    // Each thread's timers go to one shard, and threads are spread evenly.
+    assert!(stats.shards.iter().all(|shard| shard.armed > 0 && shard.armed == shard.cancelled + shard.pending), "{stats:?}");
+    assert_eq!(service.stop().len(), 10_000);
+    assert_eq!(outcomes(&service.stats()), [20_000, 0, 10_000, 10_000, 0]);
+}
+
+#[test]
+fn messages_that_wait_and_holes_are_counted() {
+    let (service, clock) = manual(1);
+    let shard = || service.stats().shards[0];
+    let ids: Vec<_> = (0..100).map(|timer| service.schedule(HOUR, timer).unwrap()).collect();
+    assert_eq!((shard().lane_depth, shard().drained, shard().holes), (100, 0, 0));
+    clock.advance(Duration::ZERO);
+    assert_eq!((shard().lane_depth, shard().drained, shard().holes), (0, 100, 0));
+    assert!(ids.iter().take(20).all(|&id| service.cancel(id)));
+    assert_eq!((shard().lane_depth, shard().holes), (20, 0));
+    clock.advance(Duration::ZERO);
+    // A turn, and the look for the next event, which compacts.
+    assert_eq!((shard().lane_depth, shard().drained, shard().holes, shard().compactions), (0, 120, 0, 1));
+    // Behind a slot that is all alive dead entries are left alone.
+    service.schedule(MS, 0).unwrap();
+    clock.advance(Duration::ZERO);
+    assert!(ids.iter().skip(20).take(10).all(|&id| service.cancel(id)));
+    clock.advance(Duration::ZERO);
+    assert_eq!((shard().holes, shard().compactions), (10, 1));
+    clock.advance(HOUR);
+    assert_eq!((shard().holes, shard().pending, service.stats().fired), (0, 0, 71));
+}
+
+/// A service on a manual clock whose only worker is held up, and what lets it go on.
+#[test]
+fn lateness_and_the_backlog_of_a_blocked_worker_are_seen() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::RayonThreads(1)).start().unwrap();
+    let (send, blocked) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let task = move || {
+        send.send(()).unwrap();
+        released.recv_timeout(HANGS).unwrap();
+    };
+    service.schedule(MS, task).unwrap();
+    clock.advance(MS);
+    blocked.recv_timeout(HANGS).unwrap();
+    // Due 100 ms and 10 ms before the worker is there.
+    (0..90).for_each(|_| _ = service.schedule(MS, || ()).unwrap());
+    (0..10).for_each(|_| _ = service.schedule(MS * 91, || ()).unwrap());
+    clock.advance(MS * 101);
+    assert_eq!((service.stats().shards[0].pool_backlog, service.len()), (2, 100));
+    release.send(()).unwrap();
+    while service.stats().fired < 101 {
+        thread::sleep(MS);
+    }
+    let stats = service.stats();
+    let lateness = &stats.lateness;
+    assert_eq!((stats.shards[0].pool_backlog, lateness.count(), lateness.max()), (0, 101, MS * 100));
+    assert_eq!(lateness.buckets().map(|(_, timers)| timers).collect::<Vec<_>>(), [1, 10, 90]);
+    assert!(lateness.buckets().skip(1).zip([MS * 10, MS * 100]).all(|((range, _), late)| range.contains(&late)));
+    let a_quarter_more = |late: Duration| late..=late + late / 4;
+    assert!(a_quarter_more(MS * 10).contains(&lateness.quantile(0.1)), "{lateness:?}");
+    assert_eq!((lateness.quantile(0.0), lateness.quantile(0.5)), (Duration::from_nanos(1_024).min(lateness.max()), MS * 100));
+}
