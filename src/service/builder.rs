@@ -7,7 +7,7 @@ use super::task::Task;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, Pooled, WAITING_MAX};
 use crate::error::StartError;
-use crate::shard::turn::Shard;
+use crate::shard::turn::{Shard, pace};
 use crate::shard::{Counters, worker};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
 use crate::time::{Clock, ManualClock, TickLength};
@@ -57,6 +57,7 @@ pub struct Builder<T = Task> {
     name: String,
     dispatch: Option<Dispatch>,
     clock: Option<ManualClock>,
+    cascade_budget: bool,
     handler: Box<Handler<T>>,
 }
 
@@ -84,6 +85,7 @@ impl Builder<Task> {
             name: "wheelwork".to_string(),
             dispatch: None,
             clock: None,
+            cascade_budget: true,
             handler: Box::new(|tasks| tasks.for_each(Task::run)),
         }
     }
@@ -134,6 +136,13 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// Whether large slots of the wheel are cascaded ahead of time, in steps; they are unless set. For measuring what that is good for.
+    #[doc(hidden)]
+    pub fn cascade_budget(mut self, cascade_budget: bool) -> Self {
+        self.cascade_budget = cascade_budget;
+        self
+    }
+
     /// Sets the handler, and with it the type of the payload: it is called with batches of payloads whose timers fired, from several
     /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call; one that comes before it took anything
     /// costs a payload, which is dropped.
@@ -142,8 +151,8 @@ impl<T: Send + 'static> Builder<T> {
         U: Send + 'static,
         F: Fn(&mut Batch<'_, U>) + Send + Sync + 'static,
     {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, handler: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, handler: Box::new(handler) }
+        let Self { tick, shards, cores, pin, name, dispatch, clock, cascade_budget, handler: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, cascade_budget, handler: Box::new(handler) }
     }
 
     /// Starts the service: its shard threads and its pool.
@@ -168,6 +177,7 @@ impl<T: Send + 'static> Builder<T> {
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
         let pool = pool(self.dispatch.unwrap_or(inline), &self.name)?;
         let now = tick.floor(clock.now_ns());
+        let pace = if self.cascade_budget { pace(tick) } else { u64::MAX };
         let (core, drains) = Core::new(next_tag(), shards);
         let inner = Arc::new(Inner {
             cells: Cells::new(core),
@@ -187,7 +197,7 @@ impl<T: Send + 'static> Builder<T> {
                 None => Box::new(Inline::new(inner.clone())),
                 Some(pool) => Box::new(Pooled::new(inner.clone(), pool.clone(), waiting_max)),
             };
-            Shard::new(drain, now, dispatcher, counters.clone())
+            Shard::new(drain, now, pace, dispatcher, counters.clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };

@@ -325,7 +325,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         }
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let events = shards.iter_mut().filter_map(|shard| {
-            shard.settle();
+            while shard.settle() {}
             shard.next_event()
         });
         events.min().map(|tick| self.inner.tick.start(tick))

@@ -45,6 +45,9 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Records in a chunk.
+    pub(super) const CHUNK: u32 = RECORDS as u32;
+
     pub(super) const EMPTY: Self = Self { first: NIL, last: NIL, len: 0, last_len: 0 };
 
     /// Records in it.
@@ -63,6 +66,20 @@ impl Chain {
 pub(super) struct Block {
     records: [Entry; RECORDS],
     len: usize,
+}
+
+impl Block {
+    /// Removes the tombstones. Returns how many there were.
+    pub(super) fn retain_entries(&mut self) -> usize {
+        let before = self.len;
+        self.len = 0;
+        for position in 0..before {
+            let record = self.records[position];
+            self.records[self.len] = record;
+            self.len += usize::from(!record.is_tombstone());
+        }
+        before - self.len
+    }
 }
 
 impl Deref for Block {
@@ -226,5 +243,11 @@ impl Pool {
     #[cfg(all(test, not(loom)))]
     pub(super) fn slabs(&self) -> usize {
         self.slabs.iter().filter(|slab| slab.chunks.is_some()).count()
+    }
+
+    /// Chunks in use.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn chunks(&self) -> u32 {
+        self.slabs.iter().map(|slab| slab.in_use).sum()
     }
 }

@@ -1,0 +1,151 @@
+//! Rows: the slots of all levels around one point in time, and which of them are occupied.
+
+use super::slot::{LARGE_SLOT, Slot};
+use super::stock::Stock;
+use crate::entry::{DEADLINE_BITS, Entry};
+
+const DIGIT_BITS: u32 = 8;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
+
+/// A bit for each slot of a level.
+#[derive(Clone, Copy, Default)]
+struct Bits([u64; SLOTS / 64]);
+
+impl Bits {
+    #[inline]
+    fn set(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    fn clear(&mut self, index: usize) {
+        self.0[index / 64] &= !(1 << (index % 64));
+    }
+
+    fn first(&self) -> Option<usize> {
+        let word = self.0.iter().position(|&word| word != 0)?;
+        Some(word * 64 + self.0[word].trailing_zeros() as usize)
+    }
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) level: usize,
+    pub(super) index: usize,
+}
+
+pub(super) struct Rows {
+    pub(super) now: u64,
+    slots: Box<[[Slot; SLOTS]; LEVELS]>,
+    occupied: [Bits; LEVELS],
+    /// The large ones.
+    large: [Bits; LEVELS],
+}
+
+impl Rows {
+    /// Empty rows around the tick `now`.
+    pub(super) fn new(now: u64) -> Self {
+        let slots: Box<[_]> = (0..LEVELS).map(|_| [Slot::EMPTY; SLOTS]).collect();
+        Self {
+            now,
+            slots: slots.try_into().unwrap_or_else(|_| unreachable!("LEVELS of them")),
+            occupied: [Bits::default(); LEVELS],
+            large: [Bits::default(); LEVELS],
+        }
+    }
+
+    /// The place of a deadline at or after `now`.
+    #[inline]
+    fn place(&self, deadline: u64) -> Place {
+        // The highest digit in which they differ; level 0 if they are equal.
+        let highest_bit = 63 - ((deadline ^ self.now) | 1).leading_zeros();
+        let level = (highest_bit / DIGIT_BITS) as usize;
+        Place { level, index: (deadline >> (DIGIT_BITS * level as u32)) as usize % SLOTS }
+    }
+
+    /// Files a record whose deadline is not before `now`.
+    #[inline]
+    pub(super) fn file(&mut self, record: Entry, stock: &mut Stock) {
+        let place @ Place { level, index } = self.place(record.deadline());
+        self.occupied[level].set(index);
+        let slot = &mut self.slots[level][index];
+        let compact = slot.file(record, &mut stock.pool);
+        if slot.pile.len() == LARGE_SLOT + 1 {
+            self.large[level].set(index);
+        }
+        if compact {
+            self.compact(place, stock);
+        }
+    }
+
+    pub(super) fn slot(&self, place: Place) -> &Slot {
+        &self.slots[place.level][place.index]
+    }
+
+    /// Compacts a slot, or takes a step of that.
+    #[cold]
+    pub(super) fn compact(&mut self, place: Place, stock: &mut Stock) {
+        self.work_on(place, |slot, _| slot.compact(stock));
+    }
+
+    /// Cascades a slot ahead of its start, until no more than `rest` records are left, or `budget_end` records have been moved.
+    pub(super) fn cascade(&mut self, place: Place, rest: u32, budget_end: u64, stock: &mut Stock) {
+        self.work_on(place, |slot, start| slot.cascade(start, rest, budget_end, stock));
+    }
+
+    fn work_on(&mut self, place @ Place { level, index }: Place, work: impl FnOnce(&mut Slot, u64)) {
+        let start = self.start(place);
+        let slot = &mut self.slots[level][index];
+        work(slot, start);
+        if slot.is_empty() {
+            self.occupied[level].clear(index);
+        }
+        if !slot.is_large() {
+            self.large[level].clear(index);
+        }
+    }
+
+    /// The first occupied slot: lower levels come first, they hold the near future.
+    pub(super) fn first(&self) -> Option<(Place, &Slot)> {
+        let (level, index) = self.occupied.iter().enumerate().find_map(|(level, bits)| Some((level, bits.first()?)))?;
+        Some((Place { level, index }, &self.slots[level][index]))
+    }
+
+    /// The first large slot that has to be cascaded.
+    pub(super) fn first_large(&self) -> Option<Place> {
+        (1..LEVELS).find_map(|level| Some(Place { level, index: self.large[level].first()? }))
+    }
+
+    /// The first tick of a slot in the future.
+    pub(super) fn start(&self, place: Place) -> u64 {
+        let shift = DIGIT_BITS * place.level as u32;
+        let above = self.now >> shift >> DIGIT_BITS << DIGIT_BITS;
+        (above | place.index as u64) << shift
+    }
+
+    /// Moves time to the start of a slot and takes it out.
+    pub(super) fn enter(&mut self, place @ Place { level, index }: Place) -> Slot {
+        self.now = self.start(place);
+        self.occupied[level].clear(index);
+        self.large[level].clear(index);
+        std::mem::replace(&mut self.slots[level][index], Slot::EMPTY)
+    }
+
+    /// Takes over the levels below `level`, which are empty here.
+    pub(super) fn adopt(&mut self, mut rows: Self, level: usize) {
+        self.slots[..level].swap_with_slice(&mut rows.slots[..level]);
+        self.occupied[..level].copy_from_slice(&rows.occupied[..level]);
+        self.large[..level].copy_from_slice(&rows.large[..level]);
+    }
+
+    /// Records in all slots, those that were cascaded ahead of time too.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn records(&self) -> usize {
+        let ahead = |slot: &Slot| match &slot.work {
+            Some(super::slot::Work::Cascade(rows)) => rows.records(),
+            _ => 0,
+        };
+        self.slots.iter().flatten().map(|slot| slot.len() as usize + ahead(slot)).sum()
+    }
+}

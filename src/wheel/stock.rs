@@ -1,0 +1,68 @@
+//! Stock: what all slots of a wheel share: the pool of chunks, the graves, and the counts of work done.
+
+use super::chunk::Pool;
+use super::compaction::Compaction;
+use super::graves::Graves;
+use super::slot::Pile;
+use crate::entry::Entry;
+
+pub(super) struct Stock {
+    pub(super) pool: Pool,
+    graves: Graves,
+    /// The last compaction of a large slot: the next one uses its memory.
+    spare: Option<Box<Compaction>>,
+    /// Times that a slot was compacted.
+    pub(super) compactions: u64,
+    /// Records that were filed again at a lower level.
+    pub(super) cascaded: u64,
+    /// Records that were moved in all, by cascades and compactions.
+    pub(super) moved: u64,
+}
+
+impl Stock {
+    pub(super) fn new() -> Self {
+        Self { pool: Pool::new(), graves: Graves::default(), spare: None, compactions: 0, cascaded: 0, moved: 0 }
+    }
+
+    pub(super) fn count_cascaded(&mut self, records: &[Entry]) {
+        self.cascaded += records.len() as u64;
+        self.moved += records.len() as u64;
+    }
+
+    /// Appends to `kept` what is left of a pile without its pairs of an entry and its tombstone.
+    pub(super) fn compact(&mut self, mut pile: Pile, kept: &mut Pile) {
+        self.moved += u64::from(pile.len());
+        self.graves.clear(pile.holes);
+        self.pool.for_each(pile.records, |record| {
+            if record.is_tombstone() {
+                self.graves.dig(record.buried());
+            }
+        });
+        while let Some(block) = self.pool.pop(&mut pile.records) {
+            for &record in block.iter() {
+                if !record.is_tombstone() && !self.graves.fill(record) {
+                    kept.push(record, &mut self.pool);
+                }
+            }
+        }
+        self.graves.for_each_open(|entry| {
+            kept.push(entry.tombstone(), &mut self.pool);
+            // They are not counted again when the next compaction is considered.
+            kept.unmatched += 1;
+        });
+    }
+
+    /// The compaction of a large slot's pile, with nothing done yet.
+    pub(super) fn begin_compaction(&mut self, pile: Pile) -> Box<Compaction> {
+        let mut compaction = self.spare.take().unwrap_or_default();
+        compaction.begin(pile);
+        compaction
+    }
+
+    /// All records that a compaction holds, wherever it stands.
+    pub(super) fn end_compaction(&mut self, mut compaction: Box<Compaction>) -> Pile {
+        let pile = compaction.end(&mut self.pool);
+        self.spare = Some(compaction);
+        pile
+    }
+}

@@ -1,0 +1,331 @@
+//! Large slots: no call moves more than its budget, and nothing is late, lost or doubled for that. Counts only.
+
+use super::super::slot::{HOLES_MIN, LARGE_SLOT};
+use super::super::*;
+use super::PACE;
+use crate::entry::DEADLINE_MAX;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// What a call may move: the budget, and one small slot over it, which is compacted, cascaded, and compacted again.
+const MOVED_MAX: u64 = PACE + 3 * LARGE_SLOT as u64;
+
+const TIMERS: u32 = 1_000_000;
+
+fn entry(deadline: u64, cell: u32) -> Entry {
+    Entry::new(deadline, cell, cell.wrapping_mul(77))
+}
+
+/// Runs a wheel to its end, as a shard does whose turns take a tick each, with a timer of one tick that arms itself again. Checks that no call
+/// moves too much, that ticks come in order, and that this timer is never more than two ticks late. Returns what came.
+fn run(wheel: &mut Wheel, mut now: u64) -> Vec<Entry> {
+    const PROBE: u32 = u32::MAX;
+    let mut came = Vec::new();
+    let (mut probe, mut last) = (now + 1, 0);
+    wheel.file(entry(probe, PROBE));
+    let mut is_armed = true;
+    while let Some(next) = wheel.next_event() {
+        now = next.max(now + 1);
+        let (moved, before) = (wheel.stock.moved, came.len());
+        wheel.advance(now, usize::MAX, |entries| {
+            for &entry in entries {
+                assert!(last <= entry.deadline() && entry.deadline() <= now, "{entry:?} at {now} after {last}");
+                last = entry.deadline();
+                if entry.cell() == PROBE {
+                    assert!(now <= probe + 2, "{} ticks late", now - probe);
+                    is_armed = false;
+                } else {
+                    came.push(entry);
+                }
+            }
+        });
+        let moved = wheel.stock.moved - moved;
+        assert!(moved <= MOVED_MAX, "{moved} records in one call");
+        // It is there as long as there is something to be disturbed by.
+        if !is_armed && (wheel.records() > 0 || came.len() > before) {
+            probe = now + 1;
+            wheel.file(entry(probe, PROBE));
+            is_armed = true;
+        }
+    }
+    assert_eq!(wheel.records(), 0);
+    came
+}
+
+fn assert_all_once(came: &[Entry], timers: u32) {
+    assert_eq!(came.len(), timers as usize);
+    let mut seen = vec![false; timers as usize];
+    came.iter().for_each(|entry| assert!(!std::mem::replace(&mut seen[entry.cell() as usize], true), "{entry:?} came twice"));
+}
+
+#[test]
+fn a_timer_of_one_tick_is_not_delayed_by_a_large_slot() {
+    let start = 3 << 16;
+    // The next slot of level 2 begins 5,000 ticks later; the same for the two levels above.
+    for (level, now) in [(2, start - 5_000), (3, (1 << 24) - 300), (4, (7u64 << 32) - 500)] {
+        let first = (now >> (8 * level) << (8 * level)) + (1 << (8 * level));
+        let spans: [&dyn Fn(u32) -> u64; 4] = [
+            // All over the slot's first 50,000 ticks; all at one tick in it; all at its first one; all before it and in it.
+            &|cell| first + u64::from(cell.wrapping_mul(2_654_435_761) % 50_000),
+            &|_| first + 3_333,
+            &|_| first,
+            &|cell| first - 200 + u64::from(cell % 400),
+        ];
+        for deadline in spans {
+            let mut wheel = Wheel::new(now, PACE);
+            (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+            let came = run(&mut wheel, now);
+            assert_all_once(&came, TIMERS);
+            assert!(came.iter().all(|entry| entry.deadline() == deadline(entry.cell())));
+        }
+    }
+}
+
+#[test]
+fn a_cascade_begins_no_earlier_than_it_must() {
+    let mut wheel = Wheel::new(0, PACE);
+    (0..TIMERS).for_each(|cell| wheel.file(entry(65_536 + u64::from(cell % 60_000), cell)));
+    let begin = 65_536 - (u64::from(TIMERS) + SLACK).div_ceil(PACE);
+    assert_eq!(wheel.next_event(), Some(begin));
+    assert!(!wheel.advance(begin - 1, usize::MAX, |_| unreachable!("nothing is due")));
+    assert_eq!(wheel.cascaded(), 0);
+    // One step a tick, then the first deadline.
+    let mut steps = 0;
+    while wheel.rows.first_large().is_some() {
+        let now = wheel.next_event().unwrap();
+        assert!((begin..65_536).contains(&now));
+        assert!(!wheel.advance(now, usize::MAX, |_| unreachable!("nothing is due")));
+        assert!(wheel.next_event().unwrap() > now);
+        steps += 1;
+    }
+    assert_eq!(steps, u64::from(TIMERS - LARGE_SLOT).div_ceil(PACE));
+    assert_eq!(wheel.next_event(), Some(65_536));
+}
+
+#[test]
+fn a_wheel_without_a_pace_cascades_in_one_go() {
+    let mut wheel = Wheel::new(0, u64::MAX);
+    (0..TIMERS).for_each(|cell| wheel.file(entry(65_536 + u64::from(cell % 60_000), cell)));
+    let begin = wheel.next_event().unwrap();
+    assert_eq!(begin, 65_535);
+    assert!(!wheel.advance(begin, usize::MAX, |_| unreachable!("nothing is due")));
+    assert!(wheel.cascaded() >= u64::from(TIMERS - LARGE_SLOT));
+}
+
+/// The clock jumps over everything: then there is no time to begin ahead of, but the steps are the same.
+#[test]
+fn a_jump_over_large_slots_is_taken_in_steps() {
+    let mut wheel = Wheel::new(12_345, PACE);
+    for cell in 0..TIMERS {
+        let level = cell % 6;
+        wheel.file(entry((3 << (8 * level)) + 20_000 + u64::from(cell % 100), cell));
+    }
+    let slabs = wheel.stock.pool.slabs();
+    let (mut came, mut last) = (Vec::new(), 0);
+    loop {
+        let moved = wheel.stock.moved;
+        let is_more = wheel.advance(DEADLINE_MAX, 1_000, |entries| came.extend_from_slice(entries));
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+        assert!(wheel.stock.pool.slabs() <= slabs + 4);
+        if !is_more {
+            break;
+        }
+    }
+    came.iter().for_each(|entry| assert!(std::mem::replace(&mut last, entry.deadline()) <= entry.deadline()));
+    assert_all_once(&came, TIMERS);
+    assert_eq!((wheel.rows.now, wheel.records()), (DEADLINE_MAX, 0));
+}
+
+/// In a random order, and in the order of arming; all in one tick, and all over the slot.
+#[test]
+fn a_storm_of_cancels_is_compacted_in_steps() {
+    let deadlines: [fn(u32) -> u64; 2] = [|_| 70_000, |cell| 65_536 + u64::from(cell % 65_536)];
+    let orders: [fn(u32) -> u32; 2] = [|step| step, |step| (u64::from(step) * 7_368_787 % u64::from(TIMERS)) as u32];
+    for deadline in deadlines {
+        for order in orders {
+            let mut wheel = Wheel::new(0, PACE);
+            (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+            let mut chunks_max = 0.0f64;
+            for step in 0..TIMERS {
+                let moved = wheel.stock.moved;
+                let cell = order(step);
+                wheel.file(entry(deadline(cell), cell).tombstone());
+                let moved = wheel.stock.moved - moved;
+                assert!(moved <= u64::from(LARGE_SLOT) * 5 / 4, "{moved} records for one cancel");
+                if step % 1000 == 0 {
+                    let (live, records) = ((TIMERS - step) as usize, wheel.records());
+                    assert!(records <= 3 * (live + HOLES_MIN as usize + 2), "{records} records for {live} timers");
+                    if records > 100_000 {
+                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 63.0 / records as f64);
+                    }
+                }
+            }
+            assert!(chunks_max < 1.03, "{chunks_max} of the chunks that are needed");
+            assert!(wheel.stock.moved <= 10 * u64::from(TIMERS), "{} records moved", wheel.stock.moved);
+            assert!(!wheel.settle());
+            assert_eq!((wheel.records(), wheel.next_event()), (0, None));
+        }
+    }
+}
+
+/// Tombstones that come while their entries are half cascaded, or come before them.
+#[test]
+fn cancels_during_a_cascade_find_their_entries() {
+    for is_tombstone_first in [false, true] {
+        let mut wheel = Wheel::new(0, PACE);
+        let deadline = |cell: u32| 65_536 + 300 + u64::from(cell % 50_000);
+        (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+        let begin = wheel.next_event().unwrap();
+        (begin..begin + 20).for_each(|now| assert!(!wheel.advance(now, 1000, |_| unreachable!("nothing is due"))));
+        for cell in 0..TIMERS {
+            let late = entry(deadline(cell), TIMERS + cell);
+            let records = [late, late.tombstone()];
+            wheel.file(records[usize::from(is_tombstone_first)]);
+            wheel.file(entry(deadline(cell), cell).tombstone());
+            wheel.file(records[usize::from(!is_tombstone_first)]);
+        }
+        let mut came = Vec::new();
+        while wheel.advance(DEADLINE_MAX, usize::MAX, |entries| came.extend_from_slice(entries)) {}
+        assert!(came.is_empty(), "{} came that were dead", came.len());
+        assert_eq!(wheel.records(), 0);
+    }
+}
+
+#[test]
+fn settling_is_done_in_steps() {
+    let mut wheel = Wheel::new(0, PACE);
+    let timers = 100_000u32;
+    for cell in 0..timers {
+        let deadline = 1_000 + u64::from(cell % 200);
+        wheel.file(entry(deadline, cell));
+        if !(cell / 200).is_multiple_of(4) {
+            wheel.file(entry(deadline, cell).tombstone());
+        }
+    }
+    let mut calls = 0;
+    loop {
+        let moved = wheel.stock.moved;
+        let is_more = wheel.settle();
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+        calls += 1;
+        if !is_more {
+            break;
+        }
+    }
+    assert!(calls <= 1 + 2 * u64::from(timers) / PACE);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many timers, that far ahead, over so many ticks.
+    Insert(u32, u64, u64),
+    /// Cancels a share of those that were armed last, in percent.
+    Cancel(u32),
+    /// The same, of timers that are only armed afterwards.
+    Reversed(u32, u64),
+    Advance(u64),
+    ToNext(u32),
+    Settle,
+}
+
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![(1u32..6, -1i64..=1).prop_map(|(level, off)| (1u64 << (8 * level)).saturating_add_signed(off)), 1u64..100_000]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let many = || prop_oneof![100u32..1000, LARGE_SLOT - 1..LARGE_SLOT + 2, 8_000u32..30_000];
+    prop_oneof![
+        4 => (many(), span(), prop_oneof![Just(1u64), 1u64..70_000]).prop_map(|(count, span, width)| Step::Insert(count, span, width)),
+        3 => (1u32..=100).prop_map(Step::Cancel),
+        1 => (many(), span()).prop_map(|(count, span)| Step::Reversed(count, span)),
+        2 => span().prop_map(Step::Advance),
+        4 => (1u32..300).prop_map(Step::ToNext),
+        1 => Just(Step::Settle),
+    ]
+}
+
+/// A wheel and what it should hold.
+struct Model {
+    wheel: Wheel,
+    now: u64,
+    cells: u32,
+    /// Deadlines by cell, and whether the timer is alive.
+    timers: HashMap<u32, (u64, bool)>,
+}
+
+impl Model {
+    fn insert(&mut self, deadline: u64, is_alive: bool) -> Entry {
+        self.cells += 1;
+        self.timers.insert(self.cells, (deadline, is_alive));
+        entry(deadline, self.cells)
+    }
+
+    fn advance(&mut self, now: u64) {
+        self.now = now;
+        let mut last = 0;
+        let timers = &mut self.timers;
+        loop {
+            let moved = self.wheel.stock.moved;
+            let is_more = self.wheel.advance(now, 5_000, |entries| {
+                for entry in entries {
+                    assert!(last <= entry.deadline() && entry.deadline() <= now);
+                    last = entry.deadline();
+                    let timer = timers.remove(&entry.cell());
+                    assert_eq!(timer.map(|(deadline, _)| deadline), Some(entry.deadline()), "{entry:?} came twice or from nowhere");
+                }
+            });
+            assert!(self.wheel.stock.moved - moved <= MOVED_MAX);
+            if !is_more {
+                break;
+            }
+        }
+        timers.retain(|_, (deadline, is_alive)| {
+            assert!(*deadline > now || !*is_alive, "one for {deadline} has not come at {now}");
+            *deadline > now
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn large_slots_do_what_a_map_does(level in 1u32..6, off in 0u64..1000, pace in prop_oneof![Just(PACE), 20u64..2000], steps in prop::collection::vec(step(), 1..25)) {
+        let now = (5u64 << (8 * level)) - off.min(255);
+        let mut model = Model { wheel: Wheel::new(now, pace), now, cells: 0, timers: HashMap::new() };
+        for step in steps {
+            match step {
+                Step::Insert(count, span, width) => {
+                    for number in 0..u64::from(count) {
+                        let entry = model.insert(model.now + span + number.wrapping_mul(2_654_435_761) % width, true);
+                        model.wheel.file(entry);
+                    }
+                }
+                Step::Cancel(percent) => {
+                    for cell in (model.cells.saturating_sub(30_000)..=model.cells).filter(|cell| cell.wrapping_mul(61) % 100 < percent) {
+                        if let Some((deadline, is_alive)) = model.timers.get_mut(&cell).filter(|(_, is_alive)| *is_alive) {
+                            *is_alive = false;
+                            model.wheel.file(entry(*deadline, cell).tombstone());
+                        }
+                    }
+                }
+                Step::Reversed(count, span) => {
+                    let entries: Vec<_> = (0..count).map(|_| model.insert(model.now + span, false)).collect();
+                    entries.iter().for_each(|entry| model.wheel.file(entry.tombstone()));
+                    entries.iter().for_each(|&entry| model.wheel.file(entry));
+                }
+                Step::Advance(span) => model.advance(model.now + span),
+                Step::ToNext(times) => {
+                    for _ in 0..times {
+                        let Some(next) = model.wheel.next_event() else { break };
+                        model.advance(next.max(model.now + 1));
+                    }
+                }
+                Step::Settle => while model.wheel.settle() {},
+            }
+            let first = model.timers.values().filter(|(_, is_alive)| *is_alive).map(|&(deadline, _)| deadline).min();
+            prop_assert!(first.is_none_or(|first| model.wheel.next_event().is_some_and(|next| next <= first)), "sleeps past a deadline");
+        }
+        model.advance(DEADLINE_MAX);
+        prop_assert_eq!((model.wheel.records(), model.wheel.next_event()), (0, None));
+    }
+}
