@@ -45,9 +45,6 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Records in a chunk.
-    pub(super) const CHUNK: u32 = RECORDS as u32;
-
     pub(super) const EMPTY: Self = Self { first: NIL, last: NIL, len: 0, last_len: 0 };
 
     /// Records in it.

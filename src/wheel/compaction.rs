@@ -1,20 +1,16 @@
-//! Compaction: a large slot is rid of its dead in steps, as tombstones come.
+//! Compaction: a large slot is rid of its dead in steps.
 //!
 //! First its records are sorted into parts by a hash, so that an entry and its tombstone meet in one part; then each part is compacted as a small
 //! slot is. New records of the slot are not part of it.
 
-use super::chunk::{Chain, Pool};
+use super::chunk::Pool;
 use super::slot::Pile;
 use super::stock::Stock;
 use crate::entry::Entry;
 
-/// Records that a tombstone pays for. A compaction begins when there are twice as many live entries as tombstones, and moves each record
-/// twice: so it is done before the dead records are twice the live ones.
-const RECORDS_PER_TOMBSTONE: u32 = 16;
-
-/// Records in a part at the most, on average; at least half of it. No step moves many more, and a partly filled chunk for each part is 3 % of them
+/// Records in a part at the most, on average; at least half of it. No step moves many more, and a partly filled chunk for each part is 1.6 % of them
 /// at the most.
-const PART_MAX: u32 = 4096;
+const PART_MAX: u32 = 8192;
 
 /// With more parts than this its memory is not kept for the next one.
 const PARTS_KEPT: usize = 256;
@@ -27,8 +23,6 @@ pub(super) struct Compaction {
     /// What is left of the parts that are compacted.
     kept: Pile,
     len: u32,
-    /// Records that are paid for and not yet moved.
-    credit: u32,
 }
 
 impl Compaction {
@@ -36,7 +30,7 @@ impl Compaction {
     pub(super) fn begin(&mut self, pile: Pile) {
         let parts = pile.len().div_ceil(PART_MAX).next_power_of_two().max(2);
         self.parts.resize(parts as usize, Pile::EMPTY);
-        (self.len, self.credit) = (pile.len(), 0);
+        self.len = pile.len();
         self.unsorted = Pile { unmatched: 0, ..pile };
     }
 
@@ -45,16 +39,13 @@ impl Compaction {
         self.len
     }
 
-    /// Does the work that one more tombstone pays for. Whether all is done.
-    pub(super) fn step(&mut self, stock: &mut Stock) -> bool {
-        self.credit += RECORDS_PER_TOMBSTONE;
-        while self.credit >= self.next_len() {
+    /// Goes on until `budget_end` records have been moved. Whether all is done.
+    pub(super) fn run(&mut self, budget_end: u64, stock: &mut Stock) -> bool {
+        while stock.moved < budget_end {
             if let Some(block) = stock.pool.pop(&mut self.unsorted.records) {
-                self.credit -= block.len() as u32;
                 stock.moved += block.len() as u64;
                 block.iter().for_each(|&record| self.sort(record, &mut stock.pool));
             } else if let Some(part) = self.parts.pop() {
-                self.credit -= part.len();
                 self.len -= part.len() + self.kept.len();
                 stock.compact(part, &mut self.kept);
                 self.len += self.kept.len();
@@ -63,11 +54,6 @@ impl Compaction {
             }
         }
         false
-    }
-
-    /// Records that the next step moves, at the most.
-    fn next_len(&self) -> u32 {
-        if self.unsorted.records.is_empty() { self.parts.last().map_or(0, Pile::len) } else { Chain::CHUNK }
     }
 
     #[inline]

@@ -37,7 +37,7 @@ impl Wheel {
         Self { rows: Rows::new(now), due: Pile::EMPTY, stock: Stock::new(), pace, budget }
     }
 
-    /// Files an entry or a tombstone. O(1): one append. A tombstone pays for some records of compaction too.
+    /// Files an entry or a tombstone. O(1): one append. A tombstone that makes a small slot mostly dead compacts it too.
     #[inline]
     pub(crate) fn file(&mut self, record: Entry) {
         if record.deadline() > self.rows.now {
@@ -54,7 +54,8 @@ impl Wheel {
     /// Returns whether there is more to do at `now`: then time may not have reached it yet, and a further call goes on. Ticks come in order.
     /// Entries of one tick come in the order in which they were filed at that level, unless cancels made a large slot of them.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
-        let budget_end = self.budget_end();
+        let budget_end = self.stock.budget_end(self.budget);
+        self.stock.renew_at_once();
         let mut given = 0;
         loop {
             while !self.due.records.is_empty() {
@@ -83,6 +84,12 @@ impl Wheel {
             }
             self.rows.cascade(place, LARGE_SLOT, budget_end, &mut self.stock);
         }
+        while let Some(place) = self.rows.first_mostly_dead() {
+            if self.stock.moved >= budget_end {
+                return true;
+            }
+            self.rows.compact(place, budget_end, &mut self.stock);
+        }
         false
     }
 
@@ -108,7 +115,7 @@ impl Wheel {
         slot.end_compaction(&mut self.stock);
         match slot.work.take() {
             Some(Work::Cascade(ahead)) => self.rows.adopt(*ahead, place.level),
-            _ if slot.pile.holes > 0 && !slot.is_large() => slot.compact(&mut self.stock),
+            _ if slot.pile.holes > 0 && !slot.is_large() => slot.compact(u64::MAX, &mut self.stock),
             _ => {}
         }
         let mut pile = slot.pile;
@@ -145,7 +152,7 @@ impl Wheel {
     /// that there is more to do. To be called before a long sleep, which dead entries shall not end. A large slot is left alone: it has live
     /// entries (`file` sees to that).
     pub(crate) fn settle(&mut self) -> bool {
-        let budget_end = self.budget_end();
+        let budget_end = self.stock.budget_end(self.budget);
         while let Some((place, slot)) = self.rows.first() {
             if slot.is_large() || slot.work.is_some() || slot.pile.holes == slot.pile.unmatched {
                 return false;
@@ -153,13 +160,9 @@ impl Wheel {
             if self.stock.moved >= budget_end {
                 return true;
             }
-            self.rows.compact(place, &mut self.stock);
+            self.rows.compact(place, budget_end, &mut self.stock);
         }
         false
-    }
-
-    fn budget_end(&self) -> u64 {
-        self.stock.moved.saturating_add(self.budget)
     }
 
     /// Records in the wheel: entries and tombstones.

@@ -41,6 +41,8 @@ pub(super) struct Rows {
     occupied: [Bits; LEVELS],
     /// The large ones.
     large: [Bits; LEVELS],
+    /// Those that are to be compacted.
+    mostly_dead: [Bits; LEVELS],
 }
 
 impl Rows {
@@ -52,6 +54,7 @@ impl Rows {
             slots: slots.try_into().unwrap_or_else(|_| unreachable!("LEVELS of them")),
             occupied: [Bits::default(); LEVELS],
             large: [Bits::default(); LEVELS],
+            mostly_dead: [Bits::default(); LEVELS],
         }
     }
 
@@ -75,7 +78,7 @@ impl Rows {
             self.large[level].set(index);
         }
         if compact {
-            self.compact(place, stock);
+            self.compact_soon(place, stock);
         }
     }
 
@@ -83,10 +86,22 @@ impl Rows {
         &self.slots[place.level][place.index]
     }
 
-    /// Compacts a slot, or takes a step of that.
+    /// Compacts a slot that is mostly dead, now if that is a small thing, else later.
     #[cold]
-    pub(super) fn compact(&mut self, place: Place, stock: &mut Stock) {
-        self.work_on(place, |slot, _| slot.compact(stock));
+    fn compact_soon(&mut self, place: Place, stock: &mut Stock) {
+        if self.slot(place).is_large() || stock.moved >= stock.at_once_end {
+            self.mostly_dead[place.level].set(place.index);
+        } else {
+            self.compact(place, u64::MAX, stock);
+        }
+    }
+
+    /// Compacts a slot, if it is large until `budget_end` records have been moved.
+    pub(super) fn compact(&mut self, place: Place, budget_end: u64, stock: &mut Stock) {
+        self.work_on(place, |slot, _| slot.compact(budget_end, stock));
+        if !self.slot(place).is_in_compaction() {
+            self.mostly_dead[place.level].clear(place.index);
+        }
     }
 
     /// Cascades a slot ahead of its start, until no more than `rest` records are left, or `budget_end` records have been moved.
@@ -117,6 +132,11 @@ impl Rows {
         (1..LEVELS).find_map(|level| Some(Place { level, index: self.large[level].first()? }))
     }
 
+    /// The first slot that is to be compacted.
+    pub(super) fn first_mostly_dead(&self) -> Option<Place> {
+        self.mostly_dead.iter().enumerate().find_map(|(level, bits)| Some(Place { level, index: bits.first()? }))
+    }
+
     /// The first tick of a slot in the future.
     pub(super) fn start(&self, place: Place) -> u64 {
         let shift = DIGIT_BITS * place.level as u32;
@@ -129,6 +149,7 @@ impl Rows {
         self.now = self.start(place);
         self.occupied[level].clear(index);
         self.large[level].clear(index);
+        self.mostly_dead[level].clear(index);
         std::mem::replace(&mut self.slots[level][index], Slot::EMPTY)
     }
 
@@ -137,6 +158,7 @@ impl Rows {
         self.slots[..level].swap_with_slice(&mut rows.slots[..level]);
         self.occupied[..level].copy_from_slice(&rows.occupied[..level]);
         self.large[..level].copy_from_slice(&rows.large[..level]);
+        self.mostly_dead[..level].copy_from_slice(&rows.mostly_dead[..level]);
     }
 
     /// Records in all slots, those that were cascaded ahead of time too.

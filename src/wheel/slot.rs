@@ -86,7 +86,7 @@ pub(super) enum Work {
 impl Slot {
     pub(super) const EMPTY: Self = Self { pile: Pile::EMPTY, work: None };
 
-    /// Files a record. Whether the slot is to be compacted now.
+    /// Files a record. Whether the slot is to be compacted.
     #[inline]
     pub(super) fn file(&mut self, record: Entry, pool: &mut Pool) -> bool {
         self.pile.push(record, pool);
@@ -104,7 +104,7 @@ impl Slot {
 
     /// Whether it is compacted and cascaded in steps.
     pub(super) fn is_large(&self) -> bool {
-        self.pile.len() > LARGE_SLOT || matches!(self.work, Some(Work::Compaction(_)))
+        self.pile.len() > LARGE_SLOT || self.is_in_compaction()
     }
 
     /// Whether it is to be cascaded in a step before it is entered: if it is large, or was when its cascade began.
@@ -117,25 +117,26 @@ impl Slot {
         self.pile.records.is_empty() && self.work.is_none()
     }
 
-    /// Compacts it, or takes a step of that if it is large. Not while it is cascaded: its records are about to come to smaller slots.
-    #[cold]
-    pub(super) fn compact(&mut self, stock: &mut Stock) {
-        match &mut self.work {
-            None => {
-                let pile = std::mem::replace(&mut self.pile, Pile::EMPTY);
-                stock.compactions += 1;
-                if pile.len() > LARGE_SLOT {
-                    self.work = Some(Work::Compaction(stock.begin_compaction(pile)));
-                } else {
-                    stock.compact(pile, &mut self.pile);
-                }
+    /// Whether a compaction is not done.
+    pub(super) fn is_in_compaction(&self) -> bool {
+        matches!(self.work, Some(Work::Compaction(_)))
+    }
+
+    /// Compacts it, if it is large until `budget_end` records have been moved. Not while it is cascaded: its records are about to come to smaller slots.
+    pub(super) fn compact(&mut self, budget_end: u64, stock: &mut Stock) {
+        if self.work.is_none() {
+            let pile = std::mem::take(&mut self.pile);
+            stock.compactions += 1;
+            if pile.len() <= LARGE_SLOT {
+                stock.compact(pile, &mut self.pile);
+                return;
             }
-            Some(Work::Compaction(compaction)) => {
-                if compaction.step(stock) {
-                    self.end_compaction(stock);
-                }
-            }
-            Some(Work::Cascade(_)) => {}
+            self.work = Some(Work::Compaction(stock.begin_compaction(pile)));
+        }
+        if let Some(Work::Compaction(compaction)) = &mut self.work
+            && compaction.run(budget_end, stock)
+        {
+            self.end_compaction(stock);
         }
     }
 

@@ -6,6 +6,10 @@ use super::graves::Graves;
 use super::slot::Pile;
 use crate::entry::Entry;
 
+/// Records that are moved by compactions of small slots between two calls of `advance`: at once, while they are in the processor's caches. What is more
+/// than that waits for `advance`.
+const AT_ONCE: u64 = 65_536;
+
 pub(super) struct Stock {
     pub(super) pool: Pool,
     graves: Graves,
@@ -17,11 +21,23 @@ pub(super) struct Stock {
     pub(super) cascaded: u64,
     /// Records that were moved in all, by cascades and compactions.
     pub(super) moved: u64,
+    /// When so many have been moved, no slot is compacted while a record is filed.
+    pub(super) at_once_end: u64,
 }
 
 impl Stock {
     pub(super) fn new() -> Self {
-        Self { pool: Pool::new(), graves: Graves::default(), spare: None, compactions: 0, cascaded: 0, moved: 0 }
+        Self { pool: Pool::new(), graves: Graves::default(), spare: None, compactions: 0, cascaded: 0, moved: 0, at_once_end: AT_ONCE }
+    }
+
+    /// Where a budget of records to move ends that begins now.
+    pub(super) fn budget_end(&self, budget: u64) -> u64 {
+        self.moved.saturating_add(budget)
+    }
+
+    /// Lets small slots be compacted at once again.
+    pub(super) fn renew_at_once(&mut self) {
+        self.at_once_end = self.budget_end(AT_ONCE);
     }
 
     pub(super) fn count_cascaded(&mut self, records: &[Entry]) {
