@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 mod large;
+mod large_model;
 
 #[derive(Clone, Debug)]
 enum Step {
