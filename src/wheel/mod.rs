@@ -12,8 +12,8 @@ use rows::{Place, Rows};
 use slot::{LARGE_SLOT, Pile, Work};
 use stock::Stock;
 
-/// Records that one call of `advance` or `settle` moves, before it says that there is more: between these, whatever the pace is. A call may go over it
-/// by one small slot.
+/// Records that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
+/// by a small slot, or a part of a large one.
 const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 
 /// A cascade begins as much earlier as it takes to move so many records more: the shard's thread may be late.
@@ -52,7 +52,7 @@ impl Wheel {
     /// has been moved.
     ///
     /// Returns whether there is more to do at `now`: then time may not have reached it yet, and a further call goes on. Ticks come in order.
-    /// Entries of one tick come in the order in which they were filed at that level, unless cancels made a large slot of them.
+    /// Entries of one tick come in the order in which they were filed at that level, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
         let budget_end = self.stock.budget_end(self.budget);
         self.stock.renew_at_once();
