@@ -99,7 +99,7 @@ impl Rows {
     /// Compacts a slot, if it is large until `budget_end` records have been moved.
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, stock: &mut Stock) {
         self.work_on(place, |slot, _| slot.compact(budget_end, stock));
-        if !self.slot(place).is_in_compaction() {
+        if !self.slot(place).is_to_be_compacted() {
             self.mostly_dead[place.level].clear(place.index);
         }
     }
@@ -169,5 +169,29 @@ impl Rows {
             _ => 0,
         };
         self.slots.iter().flatten().map(|slot| slot.len() as usize + ahead(slot)).sum()
+    }
+
+    /// Checks that counts and bits tell what is in the slots.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn check(&self, pool: &super::chunk::Pool) {
+        for (level, slots) in self.slots.iter().enumerate() {
+            for (index, slot) in slots.iter().enumerate() {
+                let is_in = |bits: &[Bits; LEVELS]| bits[level].0[index / 64] >> (index % 64) & 1 != 0;
+                let (mut records, mut holes) = (0, 0);
+                pool.for_each(slot.pile.records, |record| {
+                    records += 1;
+                    holes += u32::from(record.is_tombstone());
+                    assert!(record.is_tombstone() || slot.pile.earliest <= record.deadline());
+                });
+                assert_eq!((records, holes), (slot.pile.len(), slot.pile.holes));
+                assert!(slot.pile.unmatched <= holes);
+                assert_eq!(is_in(&self.occupied), !slot.is_empty());
+                assert_eq!(is_in(&self.large), slot.is_large());
+                assert!(is_in(&self.mostly_dead) || !slot.is_to_be_compacted());
+                if let Some(super::slot::Work::Cascade(ahead)) = &slot.work {
+                    ahead.check(pool);
+                }
+            }
+        }
     }
 }

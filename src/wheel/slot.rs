@@ -118,8 +118,13 @@ impl Slot {
     }
 
     /// Whether a compaction is not done.
-    pub(super) fn is_in_compaction(&self) -> bool {
+    fn is_in_compaction(&self) -> bool {
         matches!(self.work, Some(Work::Compaction(_)))
+    }
+
+    /// Whether it is worth a call of `compact`.
+    pub(super) fn is_to_be_compacted(&self) -> bool {
+        self.is_in_compaction() || self.work.is_none() && self.pile.is_mostly_dead()
     }
 
     /// Compacts it, if it is large until `budget_end` records have been moved. Not while it is cascaded: its records are about to come to smaller slots.

@@ -169,6 +169,23 @@ fn a_storm_of_cancels_is_compacted_in_steps() {
     }
 }
 
+/// All in one drain: what is more than its share waits for the next turns.
+#[test]
+fn many_slots_that_are_mostly_dead_at_once_are_compacted_in_steps() {
+    let mut wheel = Wheel::new(0, PACE);
+    let deadline = |cell: u32| u64::from(1 + cell % 250) << 8;
+    (0..TIMERS / 2).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+    (0..TIMERS / 2).for_each(|cell| wheel.file(entry(deadline(cell), cell).tombstone()));
+    assert!(wheel.stock.moved <= 65_536 + u64::from(LARGE_SLOT));
+    let mut is_more = true;
+    while is_more {
+        let moved = wheel.stock.moved;
+        is_more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+    }
+    assert!(wheel.records() < 250 * 2 * LARGE_SLOT as usize / 10, "{} records", wheel.records());
+}
+
 /// Tombstones that come while their entries are half cascaded, or come before them.
 #[test]
 fn cancels_during_a_cascade_find_their_entries() {

@@ -115,6 +115,7 @@ proptest! {
                 }
                 Step::Settle => while model.wheel.settle() {},
             }
+            model.wheel.rows.check(&model.wheel.stock.pool);
             let first = model.timers.values().filter(|(_, is_alive)| *is_alive).map(|&(deadline, _)| deadline).min();
             prop_assert!(first.is_none_or(|first| model.wheel.next_event().is_some_and(|next| next <= first)), "sleeps past a deadline");
         }
