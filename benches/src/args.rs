@@ -59,6 +59,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) idle: bool,
 
+    /// Measure instead how late a timer of one tick is while all others are cascaded from one slot; takes 4 s and 3 us for each timer, or more
+    #[arg(long, conflicts_with = "idle")]
+    pub(crate) cascade: bool,
+
     /// Write the figures as one JSON object to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! `million`: a million real timers through wheelwork, on the real clock, from many threads, every one accounted for.
 
 mod args;
+mod cascade;
 mod idle;
 mod ledger;
 mod phases;
@@ -30,7 +31,11 @@ fn main() -> ExitCode {
     if let Err(why) = args.check() {
         return wrong(&why);
     }
-    let result = if args.idle { idle::run(&args) } else { run::run(&args) };
+    let result = match () {
+        () if args.idle => idle::run(&args),
+        () if args.cascade => cascade::run(&args),
+        () => run::run(&args),
+    };
     match result {
         Ok(broken) if broken.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

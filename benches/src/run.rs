@@ -8,7 +8,7 @@ use crate::system;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
-use wheelwork::{Batch, Dispatch, StartError, TimerService};
+use wheelwork::{Batch, Builder, Dispatch, StartError, TimerService};
 
 const PAIRS: usize = 2_000_000;
 
@@ -57,8 +57,8 @@ impl Books {
 /// The payload of the panics that were asked for: not worth a message.
 struct Deliberate;
 
-/// A started service with its books open.
-pub(crate) fn service(args: &Args, handler: impl Fn(&mut Batch<'_, u32>) + Send + Sync + 'static) -> Result<TimerService<u32>, StartError> {
+/// The service that the arguments ask for.
+pub(crate) fn builder(args: &Args) -> Builder {
     let mut builder = TimerService::builder().tick(args.tick);
     if let Some(shards) = args.shards {
         builder = builder.shards(shards);
@@ -66,7 +66,12 @@ pub(crate) fn service(args: &Args, handler: impl Fn(&mut Batch<'_, u32>) + Send 
     if args.inline {
         builder = builder.dispatch(Dispatch::Inline);
     }
-    builder.on_expire(handler).start()
+    builder
+}
+
+/// The same with a handler, started.
+pub(crate) fn service(args: &Args, handler: impl Fn(&mut Batch<'_, u32>) + Send + Sync + 'static) -> Result<TimerService<u32>, StartError> {
+    builder(args).on_expire(handler).start()
 }
 
 /// Runs everything. Returns the promises that were broken, or what is wrong with the arguments.

@@ -53,6 +53,21 @@ fn panics_in_handlers_are_counted_and_lose_nothing() {
     assert!(figures["panics"].as_u64().is_some_and(|panics| panics > 500), "{figures}");
 }
 
+/// How late is no matter of this test: machines stall.
+#[test]
+fn a_cascade_is_measured() {
+    let json = std::env::temp_dir().join(format!("wheelwork-{}-cascade.json", std::process::id()));
+    let output = million(&["--cascade", "--timers", "20000", "--json", json.to_str().expect("a plain path")]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures: Value = serde_json::from_str(&std::fs::read_to_string(&json).expect("the file was written")).expect("it is JSON");
+    std::fs::remove_file(&json).expect("the file is ours");
+    for name in ["alone", "spread_steps", "spread_whole", "one_tick_steps", "one_tick_whole"] {
+        let max = figures[format!("{name}_us_max")].as_f64();
+        assert!(max.is_some_and(|max| max > 0.0), "{name} in {figures}");
+    }
+    assert!(figures["verdict"].is_string(), "{figures}");
+}
+
 #[test]
 fn wrong_arguments_are_one_line_and_exit_code_2() {
     let wrong: &[&[&str]] = &[
@@ -73,6 +88,8 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         &["--spread", "2h"],
         &["--json"],
         &["--timers", "10", "--spread", "0s", "--json", "/no/such/folder/figures.json"],
+        &["--cascade", "--idle"],
+        &["--cascade", "--tick", "1s"],
         &["surplus"],
     ];
     for args in wrong {
@@ -89,9 +106,20 @@ fn help_names_every_option() {
     let output = million(&["--help"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
-    for option in
-        ["--timers", "--threads", "--shards", "--tick", "--cancel", "--spread", "--seed", "--inline", "--json", "--idle", "--panic-every"]
-    {
+    for option in [
+        "--timers",
+        "--threads",
+        "--shards",
+        "--tick",
+        "--cancel",
+        "--spread",
+        "--seed",
+        "--inline",
+        "--json",
+        "--idle",
+        "--cascade",
+        "--panic-every",
+    ] {
         assert!(text.contains(option), "{option} in {text}");
     }
 }

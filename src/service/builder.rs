@@ -45,6 +45,7 @@ pub struct Builder<T = Task> {
     pub(super) dispatch: Option<Dispatch>,
     pub(super) clock: Option<ManualClock>,
     pub(super) max_pending: usize,
+    pub(super) cascade_budget: bool,
     pub(super) hooks: Hooks,
     pub(super) outlet: Outlet<T>,
 }
@@ -81,6 +82,7 @@ impl Builder<Task> {
             dispatch: None,
             clock: None,
             max_pending: usize::MAX,
+            cascade_budget: true,
             hooks: Hooks::default(),
             outlet: Outlet::Handler(Box::new(|tasks| tasks.for_each(Task::run))),
         }
@@ -129,6 +131,13 @@ impl<T: Send + 'static> Builder<T> {
     /// Runs the service on a clock that a test moves. It then has no shard threads.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// Whether large slots of the wheel are cascaded ahead of time, in steps; they are unless set. For measuring what that is good for.
+    #[doc(hidden)]
+    pub fn cascade_budget(mut self, cascade_budget: bool) -> Self {
+        self.cascade_budget = cascade_budget;
         self
     }
 
@@ -222,8 +231,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     fn outlet<U>(self, outlet: Outlet<U>) -> Builder<U> {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, hooks, outlet: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, hooks, outlet }
+        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, cascade_budget, hooks, outlet: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, cascade_budget, hooks, outlet }
     }
 
     /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is

@@ -346,7 +346,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         }
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let events = shards.iter_mut().filter_map(|shard| {
-            shard.settle();
+            while shard.settle() {}
             shard.next_event()
         });
         // What is held does not hold up the time.

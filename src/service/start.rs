@@ -12,7 +12,7 @@ use crate::dispatch::channel::{Outbox, ToChannel};
 use crate::dispatch::pooled::{Execute, Executor, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
-use crate::shard::turn::Shard;
+use crate::shard::turn::{Shard, pace};
 use crate::shard::worker;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
 use crate::time::{Clock, TickLength};
@@ -56,6 +56,7 @@ impl<T: Send + 'static> Builder<T> {
             Outlet::Channel(outbox) => (Box::new(|batch| batch.for_each(drop)), Way::Channel(outbox)),
         };
         let now = tick.floor(clock.now_ns());
+        let pace = if self.cascade_budget { pace(tick) } else { u64::MAX };
         let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
         let inner = Arc::new(Inner {
             cells: Cells::new(core),
@@ -81,7 +82,7 @@ impl<T: Send + 'static> Builder<T> {
                 Way::Executor(execute) => Box::new(Pooled::new(house, executor(&inner, execute), waiting, waiting_max)),
                 Way::Channel(outbox) => Box::new(ToChannel::new(house, outbox.clone())),
             };
-            Shard::new(drain, now, dispatcher, inner.counters[number].clone())
+            Shard::new(drain, now, pace, dispatcher, inner.counters[number].clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };

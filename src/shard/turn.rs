@@ -5,11 +5,20 @@ use super::{Count, Counters};
 use crate::dispatch::{BATCH, Batch, Dispatcher};
 use crate::entry::Entry;
 use crate::lane::Drain;
+use crate::time::TickLength;
 use crate::wheel::EntryWheel;
 use std::sync::Arc;
 
 /// Entries dispatched before the lanes are drained again.
 const TURN_MAX: usize = 64 * BATCH;
+
+/// Records of large slots that a shard moves in a millisecond, ahead of time. They take some 0.2 ms of it.
+const CASCADED_PER_MS: u64 = 16_384;
+
+/// The same for a tick.
+pub(crate) fn pace(tick: TickLength) -> u64 {
+    (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
+}
 
 pub(crate) struct Shard {
     lanes: Drain<Entry>,
@@ -27,15 +36,15 @@ pub(crate) struct Turn {
     pub(crate) drained: u64,
     /// Entries dispatched.
     pub(crate) dispatched: usize,
-    /// More is due already.
+    /// More is due already, or to be cascaded.
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room: the workers have to catch up first.
     pub(crate) held: bool,
 }
 
 impl Shard {
-    pub(crate) fn new(lanes: Drain<Entry>, now: u64, dispatcher: Box<dyn Dispatcher>, counters: Arc<Counters>) -> Self {
-        Self { lanes, nursery: Nursery::new(), wheel: EntryWheel::new(now), batch: Vec::with_capacity(BATCH), dispatcher, counters }
+    pub(crate) fn new(lanes: Drain<Entry>, now: u64, pace: u64, dispatcher: Box<dyn Dispatcher>, counters: Arc<Counters>) -> Self {
+        Self { lanes, nursery: Nursery::new(), wheel: EntryWheel::new(now, pace), batch: Vec::with_capacity(BATCH), dispatcher, counters }
     }
 
     /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.
@@ -97,10 +106,11 @@ impl Shard {
         self.lanes.has_messages()
     }
 
-    /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it.
-    pub(crate) fn settle(&mut self) {
-        self.wheel.settle();
-        self.count_wheel();
+    /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it. Whether there is more to do.
+    pub(crate) fn settle(&mut self) -> bool {
         self.lanes.trim();
+        let more = self.wheel.settle();
+        self.count_wheel();
+        more
     }
 }

@@ -81,8 +81,9 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
         let quiet_ns = now_ns - last_message_ns;
         let nap_until_ns = if quiet_ns < LINGER_NS.max(tick.nanos()) {
             now_ns + quiet_ns.max(LINGER_NAP_NS).max(tick.nanos())
+        } else if shard.settle() {
+            continue;
         } else {
-            shard.settle();
             u64::MAX
         };
         sleep(&shard, house, tick.floor(now_ns), nap_until_ns.min(upkeep_ns));

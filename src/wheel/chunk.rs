@@ -65,6 +65,20 @@ pub(super) struct Block {
     len: usize,
 }
 
+impl Block {
+    /// Removes the tombstones. Returns how many there were.
+    pub(super) fn retain_entries(&mut self) -> usize {
+        let before = self.len;
+        self.len = 0;
+        for position in 0..before {
+            let record = self.records[position];
+            self.records[self.len] = record;
+            self.len += usize::from(!record.is_tombstone());
+        }
+        before - self.len
+    }
+}
+
 impl Deref for Block {
     type Target = [Entry];
 
@@ -226,5 +240,11 @@ impl Pool {
     #[cfg(all(test, not(loom)))]
     pub(super) fn slabs(&self) -> usize {
         self.slabs.iter().filter(|slab| slab.chunks.is_some()).count()
+    }
+
+    /// Chunks in use.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn chunks(&self) -> u32 {
+        self.slabs.iter().map(|slab| slab.in_use).sum()
     }
 }

@@ -1,251 +1,207 @@
 #![doc = include_str!("README.md")]
 
 mod chunk;
-mod compact;
+mod compaction;
+mod graves;
 mod keyed;
+mod rows;
+mod slot;
+mod stock;
 
-use crate::entry::{DEADLINE_BITS, Entry};
-use chunk::{Chain, Pool};
-use compact::Graves;
+use crate::entry::Entry;
+use rows::{Place, Rows};
+use slot::{LARGE_SLOT, Pile, Work};
+use stock::Stock;
 
 pub use keyed::{Handle, Wheel};
 
-const DIGIT_BITS: u32 = 8;
-const SLOTS: usize = 1 << DIGIT_BITS;
-const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
-const WORDS: usize = SLOTS / 64;
+/// Records that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
+/// by a small slot, or a part of a large one.
+const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 
-/// Tombstones that are not worth a compaction.
-const HOLES_MIN: u32 = 32;
-
-/// A slot with more records than this is cascaded at its start, not at its earliest deadline. 4,096 take some 20 us.
-const LARGE_SLOT: u32 = 4096;
-
-#[derive(Clone, Copy)]
-struct Slot {
-    records: Chain,
-    /// Tombstones among the records.
-    holes: u32,
-    /// Tombstones that found no entry at the last compaction.
-    unmatched: u32,
-    /// Not after the earliest deadline in the slot.
-    earliest: u64,
-}
-
-const EMPTY: Slot = Slot { records: Chain::EMPTY, holes: 0, unmatched: 0, earliest: u64::MAX };
+/// A cascade begins as much earlier as it takes to move so many records more: the shard's thread may be late.
+const SLACK: u64 = 32_768;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
-    now: u64,
-    slots: Box<[[Slot; SLOTS]; LEVELS]>,
-    occupied: [[u64; WORDS]; LEVELS],
-    /// Entries at or before `now`, oldest first.
-    due: Chain,
-    pool: Pool,
-    graves: Graves,
-    /// Tombstones in all slots.
-    holes: u64,
-    /// Times a slot was compacted.
-    compactions: u64,
-    /// Records that were filed again at a lower level.
-    cascaded: u64,
+    rows: Rows,
+    /// Entries at or before now, oldest first, and tombstones that do not matter any more.
+    due: Pile,
+    stock: Stock,
+    pace: u64,
+    budget: u64,
 }
 
 impl EntryWheel {
-    /// An empty wheel at tick `now`.
-    pub(crate) fn new(now: u64) -> Self {
-        Self {
-            now,
-            slots: vec![[EMPTY; SLOTS]; LEVELS].into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("LEVELS of them")),
-            occupied: [[0; WORDS]; LEVELS],
-            due: Chain::EMPTY,
-            pool: Pool::new(),
-            graves: Graves::default(),
-            holes: 0,
-            compactions: 0,
-            cascaded: 0,
-        }
+    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time at a pace of so many records a tick, at least 1; at `u64::MAX`
+    /// in one go.
+    pub(crate) fn new(now: u64, pace: u64) -> Self {
+        let budget = if pace == u64::MAX { pace } else { pace.clamp(*BUDGET.start(), *BUDGET.end()) };
+        Self { rows: Rows::new(now), due: Pile::EMPTY, stock: Stock::new(pace == u64::MAX), pace, budget }
     }
 
-    /// Files an entry or a tombstone. O(1): one append.
+    /// Files an entry or a tombstone. O(1): one append. A tombstone that makes a small slot mostly dead compacts it too.
     #[inline]
     pub(crate) fn file(&mut self, record: Entry) {
-        let deadline = record.deadline();
-        if deadline <= self.now {
-            // A tombstone is too late here, and not needed: the claim finds the timer dead.
-            if !record.is_tombstone() {
-                self.pool.push(&mut self.due, record);
-            }
-            return;
-        }
-        let (level, index) = self.place(deadline);
-        self.occupied[level][index / 64] |= 1 << (index % 64);
-        let slot = &mut self.slots[level][index];
-        self.pool.push(&mut slot.records, record);
         if record.is_tombstone() {
-            slot.holes += 1;
-            self.holes += 1;
-            let fresh = slot.holes - slot.unmatched;
-            // More dead than alive; and those that wait for their entries do not make us look again and again.
-            if fresh > HOLES_MIN && 3 * u64::from(fresh) > u64::from(slot.records.len()) {
-                self.compact(level, index);
+            if record.deadline() <= self.rows.now {
+                // Too late, and not needed: the claim finds the timer dead.
+                return;
             }
+            self.stock.holes += 1;
+        }
+        self.refile(record);
+    }
+
+    /// Files a record that is in the wheel already.
+    #[inline]
+    fn refile(&mut self, record: Entry) {
+        if record.deadline() > self.rows.now {
+            self.rows.file(record, &mut self.stock);
+        } else if record.is_tombstone() {
+            self.stock.holes -= 1;
         } else {
-            slot.earliest = slot.earliest.min(deadline);
+            self.due.push(record, &mut self.stock.pool);
         }
     }
 
-    /// Level and slot of a deadline after `now`.
-    #[inline]
-    fn place(&self, deadline: u64) -> (usize, usize) {
-        let highest_bit = 63 - (deadline ^ self.now).leading_zeros();
-        let level = (highest_bit / DIGIT_BITS) as usize;
-        (level, digit(deadline, level))
-    }
-
-    /// Moves time to `now` and gives `f` what is due, in slices, until about `limit` entries have been given.
+    /// Moves time to `now` and gives `f` what is due, in slices, until about `limit` entries have been given, or the budget of records
+    /// has been moved.
     ///
-    /// Returns whether there is more: then time has not reached `now` yet, and a further call goes on. Entries of one tick come
-    /// in the order in which they were filed at that level; ticks come in order.
+    /// Returns whether there is more to do at `now`: then time may not have reached it yet, and a further call goes on. Ticks come in order.
+    /// Entries of one tick come in the order in which they were filed at that level, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
+        let budget_end = self.stock.budget_end(self.budget);
+        self.stock.renew_at_once();
         let mut given = 0;
         loop {
-            while !self.due.is_empty() {
+            while !self.due.records.is_empty() {
                 if given >= limit {
                     return true;
                 }
-                if let Some(block) = self.pool.pop(&mut self.due) {
-                    given += block.len();
-                    f(&block);
-                }
+                given += self.give_block(&mut f);
             }
-            match self.first_slot() {
-                Some((level, index)) if self.start(level, index) <= now => self.enter(level, index),
-                _ => {
-                    self.now = self.now.max(now);
-                    return false;
-                }
+            let Some((place, slot)) = self.rows.first() else { break };
+            if self.rows.start(place) > now {
+                break;
+            }
+            if self.stock.moved >= budget_end {
+                return true;
+            }
+            if place.level > 0 && slot.has_steps_left() {
+                self.rows.cascade(place, 0, budget_end, &mut self.stock);
+            } else {
+                self.enter(place);
             }
         }
+        self.rows.now = self.rows.now.max(now);
+        while let Some(place) = self.rows.first_large().filter(|&place| self.cascade_begin(place) <= now) {
+            if self.stock.moved >= budget_end {
+                return true;
+            }
+            self.rows.cascade(place, LARGE_SLOT, budget_end, &mut self.stock);
+        }
+        while let Some(place) = self.rows.first_mostly_dead() {
+            if self.stock.moved >= budget_end {
+                return true;
+            }
+            self.rows.compact(place, budget_end, &mut self.stock);
+        }
+        false
+    }
+
+    /// Gives `f` one block of what is due. Returns how many records that took.
+    fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
+        let Some(mut block) = self.stock.pool.pop(&mut self.due.records) else { return 0 };
+        let records = block.len();
+        if self.due.holes > 0 {
+            let holes = block.retain_entries();
+            self.due.holes -= holes as u32;
+            self.stock.holes -= holes as u64;
+        }
+        if self.due.records.is_empty() {
+            self.due = Pile::EMPTY;
+        }
+        if !block.is_empty() {
+            f(&block);
+        }
+        records
     }
 
     /// Moves time to the start of a slot and empties it: to the due list, or to lower levels.
-    fn enter(&mut self, level: usize, index: usize) {
-        self.now = self.start(level, index);
-        if self.slots[level][index].holes > 0 {
-            self.compact(level, index);
+    fn enter(&mut self, place: Place) {
+        let mut slot = self.rows.enter(place);
+        slot.end_compaction(&mut self.stock);
+        match slot.work.take() {
+            Some(Work::Cascade(ahead)) => self.rows.adopt(*ahead, place.level),
+            _ if slot.pile.holes > 0 && !slot.is_large() => slot.compact(u64::MAX, &mut self.stock),
+            _ => {}
         }
-        let slot = std::mem::replace(&mut self.slots[level][index], EMPTY);
-        self.occupied[level][index / 64] &= !(1 << (index % 64));
-        self.holes -= u64::from(slot.holes);
-        let mut records = slot.records;
-        if level == 0 && slot.holes == 0 {
-            self.pool.append(&mut self.due, records);
+        let mut pile = slot.pile;
+        if place.level == 0 {
+            self.due.append(pile, &mut self.stock.pool);
             return;
         }
-        while let Some(block) = self.pool.pop(&mut records) {
-            self.cascaded += block.len() as u64;
-            block.iter().for_each(|&record| self.file(record));
+        while let Some(block) = self.stock.pool.pop(&mut pile.records) {
+            self.stock.count_cascaded(&block);
+            block.iter().for_each(|&record| self.refile(record));
         }
     }
 
-    /// The first occupied slot: lower levels come first, they hold the near future.
-    fn first_slot(&self) -> Option<(usize, usize)> {
-        let of_level = |words: &[u64; WORDS]| {
-            let word = words.iter().position(|&word| word != 0)?;
-            Some(word * 64 + words[word].trailing_zeros() as usize)
-        };
-        self.occupied.iter().enumerate().find_map(|(level, words)| Some((level, of_level(words)?)))
-    }
-
-    /// The first tick of a slot in the future.
-    fn start(&self, level: usize, index: usize) -> u64 {
-        let shift = DIGIT_BITS * level as u32;
-        let above = self.now >> shift >> DIGIT_BITS << DIGIT_BITS;
-        (above | index as u64) << shift
+    /// When to begin, or to go on with, the cascade of a large slot.
+    fn cascade_begin(&self, place: Place) -> u64 {
+        let records = u64::from(self.rows.slot(place).len()) + SLACK;
+        self.rows.start(place).saturating_sub(records.div_ceil(self.pace)).max(self.rows.now)
     }
 
     /// The next tick at which `advance` has something to do. Not after the earliest deadline; `None` if the wheel is empty.
     pub(crate) fn next_event(&self) -> Option<u64> {
-        if !self.due.is_empty() {
-            return Some(self.now);
+        if !self.due.records.is_empty() {
+            return Some(self.rows.now);
         }
-        let (level, index) = self.first_slot()?;
-        let slot = &self.slots[level][index];
+        let (place, slot) = self.rows.first()?;
         // A slot with nothing but tombstones that came before their entries has no earliest deadline.
-        let start_first = slot.records.len() > LARGE_SLOT || slot.earliest == u64::MAX;
-        Some(if start_first { self.start(level, index) } else { slot.earliest })
+        let start_first = slot.is_large() || slot.pile.earliest == u64::MAX;
+        let event = if start_first { self.rows.start(place) } else { slot.pile.earliest };
+        let cascade = self.rows.first_large().map(|place| self.cascade_begin(place));
+        Some(cascade.map_or(event, |begin| begin.min(event)))
     }
 
-    /// Compacts the slots that come first, until the first one has none but live entries. To be called before a long sleep, which
-    /// dead entries shall not end. A large slot is left alone: it would take long, and has live entries (`file` sees to that).
-    pub(crate) fn settle(&mut self) {
-        while let Some((level, index)) = self.first_slot() {
-            let slot = &self.slots[level][index];
-            if slot.holes == slot.unmatched || slot.records.len() > LARGE_SLOT {
-                return;
+    /// Compacts the slots that come first, until the first one has none but live entries, or the budget of records has been moved: then it returns
+    /// that there is more to do. To be called before a long sleep, which dead entries shall not end. A large slot is left alone: it has live
+    /// entries (`file` sees to that).
+    pub(crate) fn settle(&mut self) -> bool {
+        let budget_end = self.stock.budget_end(self.budget);
+        while let Some((place, slot)) = self.rows.first() {
+            if slot.is_large() || slot.work.is_some() || slot.pile.holes == slot.pile.unmatched {
+                return false;
             }
-            self.compact(level, index);
-        }
-    }
-
-    /// Removes each pair of an entry and its tombstone from a slot.
-    fn compact(&mut self, level: usize, index: usize) {
-        self.compactions += 1;
-        let slot = std::mem::replace(&mut self.slots[level][index], EMPTY);
-        self.graves.clear(slot.holes);
-        self.pool.for_each(slot.records, |record| {
-            if record.is_tombstone() {
-                self.graves.dig(record.buried());
+            if self.stock.moved >= budget_end {
+                return true;
             }
-        });
-        let mut kept = EMPTY;
-        let mut records = slot.records;
-        while let Some(block) = self.pool.pop(&mut records) {
-            for &record in block.iter() {
-                if !record.is_tombstone() && !self.graves.fill(record) {
-                    kept.earliest = kept.earliest.min(record.deadline());
-                    self.pool.push(&mut kept.records, record);
-                }
-            }
+            self.rows.compact(place, budget_end, &mut self.stock);
         }
-        self.graves.for_each_open(|entry| {
-            kept.holes += 1;
-            self.pool.push(&mut kept.records, entry.tombstone());
-        });
-        // On the way to the due list a tombstone is of no use any more: see `file`.
-        kept.unmatched = kept.holes;
-        self.holes = self.holes + u64::from(kept.holes) - u64::from(slot.holes);
-        if kept.records.is_empty() {
-            self.occupied[level][index / 64] &= !(1 << (index % 64));
-        }
-        self.slots[level][index] = kept;
+        false
     }
 
     /// Records in the wheel: entries and tombstones.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn records(&self) -> usize {
-        let slots = self.slots.iter().flatten().map(|slot| slot.records.len() as usize);
-        self.due.len() as usize + slots.sum::<usize>()
+        self.due.len() as usize + self.rows.records()
     }
 
     /// Tombstones in the wheel.
     pub(crate) fn holes(&self) -> u64 {
-        self.holes
+        self.stock.holes
     }
 
     pub(crate) fn compactions(&self) -> u64 {
-        self.compactions
+        self.stock.compactions
     }
 
     pub(crate) fn cascaded(&self) -> u64 {
-        self.cascaded
+        self.stock.cascaded
     }
-}
-
-#[inline]
-fn digit(tick: u64, level: usize) -> usize {
-    (tick >> (DIGIT_BITS * level as u32)) as usize % SLOTS
 }
 
 #[cfg(all(test, not(loom)))]

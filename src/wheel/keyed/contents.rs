@@ -108,7 +108,7 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
     pub fn drain(&mut self) -> Vec<(u64, K)> {
-        self.entries = EntryWheel::new(self.now);
+        self.entries = EntryWheel::new(self.now, u64::MAX);
         self.due.clear();
         self.dead = 0;
         let handles: Vec<Handle> = self.keys.iter().map(|(handle, _)| handle).collect();

@@ -86,7 +86,7 @@ impl<K> Wheel<K> {
     #[must_use]
     pub fn new(now: u64) -> Self {
         let now = now.min(DEADLINE_MAX);
-        Self { entries: EntryWheel::new(now), keys: Keys::new(), due: VecDeque::new(), now, dead: 0 }
+        Self { entries: EntryWheel::new(now, u64::MAX), keys: Keys::new(), due: VecDeque::new(), now, dead: 0 }
     }
 
     /// Arms a timer. O(1).

@@ -20,7 +20,7 @@ const NEVER: Entry = Entry::MARKERS[0];
 const FILLED: Entry = Entry::MARKERS[1];
 
 /// A table larger than this is not kept.
-const KEPT_MAX: usize = 1 << 12;
+const KEPT_MAX: usize = 1 << 15;
 
 impl Graves {
     /// Empties the table and makes room for so many tombstones.

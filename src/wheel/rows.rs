@@ -1,0 +1,197 @@
+//! Rows: the slots of all levels around one point in time, and which of them are occupied.
+
+use super::slot::{LARGE_SLOT, Slot};
+use super::stock::Stock;
+use crate::entry::{DEADLINE_BITS, Entry};
+
+const DIGIT_BITS: u32 = 8;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
+
+/// A bit for each slot of a level.
+#[derive(Clone, Copy, Default)]
+struct Bits([u64; SLOTS / 64]);
+
+impl Bits {
+    #[inline]
+    fn set(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    fn clear(&mut self, index: usize) {
+        self.0[index / 64] &= !(1 << (index % 64));
+    }
+
+    fn first(&self) -> Option<usize> {
+        let word = self.0.iter().position(|&word| word != 0)?;
+        Some(word * 64 + self.0[word].trailing_zeros() as usize)
+    }
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) level: usize,
+    pub(super) index: usize,
+}
+
+pub(super) struct Rows {
+    pub(super) now: u64,
+    slots: Box<[[Slot; SLOTS]; LEVELS]>,
+    occupied: [Bits; LEVELS],
+    /// The large ones.
+    large: [Bits; LEVELS],
+    /// Those that are to be compacted.
+    mostly_dead: [Bits; LEVELS],
+}
+
+impl Rows {
+    /// Empty rows around the tick `now`.
+    pub(super) fn new(now: u64) -> Self {
+        let slots: Box<[_]> = (0..LEVELS).map(|_| [Slot::EMPTY; SLOTS]).collect();
+        Self {
+            now,
+            slots: slots.try_into().unwrap_or_else(|_| unreachable!("LEVELS of them")),
+            occupied: [Bits::default(); LEVELS],
+            large: [Bits::default(); LEVELS],
+            mostly_dead: [Bits::default(); LEVELS],
+        }
+    }
+
+    /// The place of a deadline at or after `now`.
+    #[inline]
+    fn place(&self, deadline: u64) -> Place {
+        // The highest digit in which they differ; level 0 if they are equal.
+        let highest_bit = 63 - ((deadline ^ self.now) | 1).leading_zeros();
+        let level = (highest_bit / DIGIT_BITS) as usize;
+        Place { level, index: (deadline >> (DIGIT_BITS * level as u32)) as usize % SLOTS }
+    }
+
+    /// Files a record whose deadline is not before `now`.
+    #[inline]
+    pub(super) fn file(&mut self, record: Entry, stock: &mut Stock) {
+        let place @ Place { level, index } = self.place(record.deadline());
+        self.occupied[level].set(index);
+        let slot = &mut self.slots[level][index];
+        let compact = slot.file(record, &mut stock.pool);
+        if slot.pile.len() == LARGE_SLOT + 1 {
+            self.large[level].set(index);
+        }
+        if compact {
+            self.compact_soon(place, stock);
+        }
+    }
+
+    pub(super) fn slot(&self, place: Place) -> &Slot {
+        &self.slots[place.level][place.index]
+    }
+
+    /// Compacts a slot that is mostly dead, now if that is a small thing, else later.
+    #[cold]
+    fn compact_soon(&mut self, place: Place, stock: &mut Stock) {
+        if stock.compacts_at_once(self.slot(place).is_large()) {
+            self.compact(place, u64::MAX, stock);
+        } else {
+            self.mostly_dead[place.level].set(place.index);
+        }
+    }
+
+    /// Compacts a slot, if it is large until `budget_end` records have been moved.
+    pub(super) fn compact(&mut self, place: Place, budget_end: u64, stock: &mut Stock) {
+        self.work_on(place, |slot, _| slot.compact(budget_end, stock));
+        if !self.slot(place).is_to_be_compacted() {
+            self.mostly_dead[place.level].clear(place.index);
+        }
+    }
+
+    /// Cascades a slot ahead of its start, until no more than `rest` records are left, or `budget_end` records have been moved.
+    pub(super) fn cascade(&mut self, place: Place, rest: u32, budget_end: u64, stock: &mut Stock) {
+        self.work_on(place, |slot, start| slot.cascade(start, rest, budget_end, stock));
+    }
+
+    fn work_on(&mut self, place @ Place { level, index }: Place, work: impl FnOnce(&mut Slot, u64)) {
+        let start = self.start(place);
+        let slot = &mut self.slots[level][index];
+        work(slot, start);
+        if slot.is_empty() {
+            self.occupied[level].clear(index);
+        }
+        if !slot.is_large() {
+            self.large[level].clear(index);
+        }
+    }
+
+    /// The first occupied slot: lower levels come first, they hold the near future.
+    pub(super) fn first(&self) -> Option<(Place, &Slot)> {
+        let (level, index) = self.occupied.iter().enumerate().find_map(|(level, bits)| Some((level, bits.first()?)))?;
+        Some((Place { level, index }, &self.slots[level][index]))
+    }
+
+    /// The first large slot that has to be cascaded.
+    pub(super) fn first_large(&self) -> Option<Place> {
+        (1..LEVELS).find_map(|level| Some(Place { level, index: self.large[level].first()? }))
+    }
+
+    /// The first slot that is to be compacted.
+    pub(super) fn first_mostly_dead(&self) -> Option<Place> {
+        self.mostly_dead.iter().enumerate().find_map(|(level, bits)| Some(Place { level, index: bits.first()? }))
+    }
+
+    /// The first tick of a slot in the future.
+    pub(super) fn start(&self, place: Place) -> u64 {
+        let shift = DIGIT_BITS * place.level as u32;
+        let above = self.now >> shift >> DIGIT_BITS << DIGIT_BITS;
+        (above | place.index as u64) << shift
+    }
+
+    /// Moves time to the start of a slot and takes it out.
+    pub(super) fn enter(&mut self, place @ Place { level, index }: Place) -> Slot {
+        self.now = self.start(place);
+        self.occupied[level].clear(index);
+        self.large[level].clear(index);
+        self.mostly_dead[level].clear(index);
+        std::mem::replace(&mut self.slots[level][index], Slot::EMPTY)
+    }
+
+    /// Takes over the levels below `level`, which are empty here.
+    pub(super) fn adopt(&mut self, mut rows: Self, level: usize) {
+        self.slots[..level].swap_with_slice(&mut rows.slots[..level]);
+        self.occupied[..level].copy_from_slice(&rows.occupied[..level]);
+        self.large[..level].copy_from_slice(&rows.large[..level]);
+        self.mostly_dead[..level].copy_from_slice(&rows.mostly_dead[..level]);
+    }
+
+    /// Records in all slots, those that were cascaded ahead of time too.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn records(&self) -> usize {
+        let ahead = |slot: &Slot| match &slot.work {
+            Some(super::slot::Work::Cascade(rows)) => rows.records(),
+            _ => 0,
+        };
+        self.slots.iter().flatten().map(|slot| slot.len() as usize + ahead(slot)).sum()
+    }
+
+    /// Checks that counts and bits tell what is in the slots.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn check(&self, pool: &super::chunk::Pool) {
+        for (level, slots) in self.slots.iter().enumerate() {
+            for (index, slot) in slots.iter().enumerate() {
+                let is_in = |bits: &[Bits; LEVELS]| bits[level].0[index / 64] >> (index % 64) & 1 != 0;
+                let (mut records, mut holes) = (0, 0);
+                pool.for_each(slot.pile.records, |record| {
+                    records += 1;
+                    holes += u32::from(record.is_tombstone());
+                    assert!(record.is_tombstone() || slot.pile.earliest <= record.deadline());
+                });
+                assert_eq!((records, holes), (slot.pile.len(), slot.pile.holes));
+                assert!(slot.pile.unmatched <= holes);
+                assert_eq!(is_in(&self.occupied), !slot.is_empty());
+                assert_eq!(is_in(&self.large), slot.is_large());
+                assert!(is_in(&self.mostly_dead) || !slot.is_to_be_compacted());
+                if let Some(super::slot::Work::Cascade(ahead)) = &slot.work {
+                    ahead.check(pool);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Slot: the records of one span of ticks, and the work in steps that a large slot is in.
+
+use super::chunk::{Chain, Pool};
+use super::compaction::Compaction;
+use super::rows::Rows;
+use super::stock::Stock;
+use crate::entry::Entry;
+
+/// A slot with more records than this is large: it is compacted and cascaded in steps, ahead of time. 4,096 records take some 40 us.
+pub(super) const LARGE_SLOT: u32 = 4096;
+
+/// Tombstones that are not worth a compaction.
+pub(super) const HOLES_MIN: u32 = 32;
+
+/// Records, and what is known of them.
+#[derive(Clone, Copy)]
+pub(super) struct Pile {
+    pub(super) records: Chain,
+    /// Tombstones among the records.
+    pub(super) holes: u32,
+    /// Tombstones that found no entry at the last compaction.
+    pub(super) unmatched: u32,
+    /// Not after the earliest deadline of the entries.
+    pub(super) earliest: u64,
+}
+
+impl Default for Pile {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl Pile {
+    pub(super) const EMPTY: Self = Self { records: Chain::EMPTY, holes: 0, unmatched: 0, earliest: u64::MAX };
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, record: Entry, pool: &mut Pool) {
+        pool.push(&mut self.records, record);
+        if record.is_tombstone() {
+            self.holes += 1;
+        } else {
+            self.earliest = self.earliest.min(record.deadline());
+        }
+    }
+
+    /// Appends a pile.
+    pub(super) fn append(&mut self, tail: Self, pool: &mut Pool) {
+        pool.append(&mut self.records, tail.records);
+        self.holes += tail.holes;
+        self.unmatched += tail.unmatched;
+        self.earliest = self.earliest.min(tail.earliest);
+    }
+
+    /// Whether the dead have become too many: tombstones since the last compaction outnumber the live entries. A large pile is compacted in steps,
+    /// so it begins earlier: at half as many.
+    #[inline]
+    fn is_mostly_dead(&self) -> bool {
+        let fresh = self.holes - self.unmatched;
+        let share = if self.len() > LARGE_SLOT { 4 } else { 3 };
+        fresh > HOLES_MIN && share * u64::from(fresh) > u64::from(self.len())
+    }
+}
+
+pub(super) struct Slot {
+    /// All records, or those that came since the work began.
+    pub(super) pile: Pile,
+    pub(super) work: Option<Work>,
+}
+
+// There are 1,792 of them in a wheel.
+const _: () = assert!(size_of::<Slot>() <= 48);
+
+/// What a large slot is in.
+pub(super) enum Work {
+    /// The records that it had when the compaction began.
+    Compaction(Box<Compaction>),
+    /// The lower levels as they will be at the slot's start: what has been cascaded ahead of time.
+    Cascade(Box<Rows>),
+}
+
+impl Slot {
+    pub(super) const EMPTY: Self = Self { pile: Pile::EMPTY, work: None };
+
+    /// Files a record. Whether the slot is to be compacted.
+    #[inline]
+    pub(super) fn file(&mut self, record: Entry, pool: &mut Pool) -> bool {
+        self.pile.push(record, pool);
+        record.is_tombstone() && self.pile.is_mostly_dead()
+    }
+
+    /// Records in it that have not been cascaded.
+    pub(super) fn len(&self) -> u32 {
+        let compacted = match &self.work {
+            Some(Work::Compaction(compaction)) => compaction.len(),
+            _ => 0,
+        };
+        self.pile.len() + compacted
+    }
+
+    /// Whether it is compacted and cascaded in steps.
+    pub(super) fn is_large(&self) -> bool {
+        self.pile.len() > LARGE_SLOT || self.is_in_compaction()
+    }
+
+    /// Whether it is to be cascaded in a step before it is entered: if it is large, or was when its cascade began.
+    pub(super) fn has_steps_left(&self) -> bool {
+        self.is_large() || self.work.is_some() && !self.pile.records.is_empty()
+    }
+
+    /// Whether nothing is left of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pile.records.is_empty() && self.work.is_none()
+    }
+
+    /// Whether a compaction is not done.
+    fn is_in_compaction(&self) -> bool {
+        matches!(self.work, Some(Work::Compaction(_)))
+    }
+
+    /// Whether it is worth a call of `compact`.
+    pub(super) fn is_to_be_compacted(&self) -> bool {
+        self.is_in_compaction() || self.work.is_none() && self.pile.is_mostly_dead()
+    }
+
+    /// Compacts it, if it is large until `budget_end` records have been moved. Not while it is cascaded: its records are about to come to smaller slots.
+    pub(super) fn compact(&mut self, budget_end: u64, stock: &mut Stock) {
+        if self.work.is_none() {
+            let pile = std::mem::take(&mut self.pile);
+            stock.compactions += 1;
+            if pile.len() <= LARGE_SLOT {
+                stock.compact(pile, &mut self.pile);
+                return;
+            }
+            self.work = Some(Work::Compaction(stock.begin_compaction(pile)));
+        }
+        if let Some(Work::Compaction(compaction)) = &mut self.work
+            && compaction.run(budget_end, stock)
+        {
+            self.end_compaction(stock);
+        }
+    }
+
+    /// Cascades it to the rows around `start`, its first tick, until no more than `rest` records are left, or `budget_end` records have been moved.
+    pub(super) fn cascade(&mut self, start: u64, rest: u32, budget_end: u64, stock: &mut Stock) {
+        self.end_compaction(stock);
+        self.pile.unmatched = 0;
+        let work = self.work.get_or_insert_with(|| Work::Cascade(Box::new(Rows::new(start))));
+        let Work::Cascade(ahead) = work else { return };
+        while self.pile.len() > rest && stock.moved < budget_end {
+            let Some(block) = stock.pool.pop(&mut self.pile.records) else { return };
+            stock.count_cascaded(&block);
+            for &record in block.iter() {
+                self.pile.holes -= u32::from(record.is_tombstone());
+                ahead.file(record, stock);
+            }
+        }
+    }
+
+    /// Puts the records of a compaction, wherever it stands, before the others.
+    pub(super) fn end_compaction(&mut self, stock: &mut Stock) {
+        if let Some(Work::Compaction(compaction)) = self.work.take_if(|work| matches!(work, Work::Compaction(_))) {
+            let mut pile = stock.end_compaction(compaction);
+            pile.append(self.pile, &mut stock.pool);
+            self.pile = pile;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Large slots: no call moves more than its budget, and nothing is late, lost or doubled for that. Counts only.
+
+use super::PACE;
+use crate::entry::DEADLINE_MAX;
+use crate::wheel::slot::LARGE_SLOT;
+use crate::wheel::*;
+
+/// What a call may move: the budget, and more by a small slot, which is compacted, cascaded, and compacted again, or by a part of a large one.
+pub(super) const MOVED_MAX: u64 = PACE + 3 * LARGE_SLOT as u64;
+
+const TIMERS: u32 = 1_000_000;
+
+pub(super) fn entry(deadline: u64, cell: u32) -> Entry {
+    Entry::new(deadline, cell, cell.wrapping_mul(77))
+}
+
+/// Runs a wheel to its end, as a shard does whose turns take a tick each, with a timer of one tick that arms itself again. Checks that no call
+/// moves too much, that ticks come in order, and that this timer is never more than two ticks late. Returns what came.
+fn run(wheel: &mut EntryWheel, mut now: u64) -> Vec<Entry> {
+    const PROBE: u32 = u32::MAX;
+    let mut came = Vec::new();
+    let (mut probe, mut last) = (now + 1, 0);
+    wheel.file(entry(probe, PROBE));
+    let mut is_armed = true;
+    while let Some(next) = wheel.next_event() {
+        now = next.max(now + 1);
+        let (moved, before) = (wheel.stock.moved, came.len());
+        wheel.advance(now, usize::MAX, |entries| {
+            for &entry in entries {
+                assert!(last <= entry.deadline() && entry.deadline() <= now, "{entry:?} at {now} after {last}");
+                last = entry.deadline();
+                if entry.cell() == PROBE {
+                    assert!(now <= probe + 2, "{} ticks late", now - probe);
+                    is_armed = false;
+                } else {
+                    came.push(entry);
+                }
+            }
+        });
+        let moved = wheel.stock.moved - moved;
+        assert!(moved <= MOVED_MAX, "{moved} records in one call");
+        // It is there as long as there is something to be disturbed by.
+        if !is_armed && (wheel.records() > 0 || came.len() > before) {
+            probe = now + 1;
+            wheel.file(entry(probe, PROBE));
+            is_armed = true;
+        }
+    }
+    assert_eq!(wheel.records(), 0);
+    came
+}
+
+fn assert_all_once(came: &[Entry], timers: u32) {
+    assert_eq!(came.len(), timers as usize);
+    let mut seen = vec![false; timers as usize];
+    came.iter().for_each(|entry| assert!(!std::mem::replace(&mut seen[entry.cell() as usize], true), "{entry:?} came twice"));
+}
+
+#[test]
+fn a_timer_of_one_tick_is_not_delayed_by_a_large_slot() {
+    let start = 3 << 16;
+    // The next slot of level 2 begins 5,000 ticks later; the same for the two levels above.
+    for (level, now) in [(2, start - 5_000), (3, (1 << 24) - 300), (4, (7u64 << 32) - 500)] {
+        let first = (now >> (8 * level) << (8 * level)) + (1 << (8 * level));
+        let spans: [&dyn Fn(u32) -> u64; 4] = [
+            // All over the slot's first 50,000 ticks; all at one tick in it; all at its first one; all before it and in it.
+            &|cell| first + u64::from(cell.wrapping_mul(2_654_435_761) % 50_000),
+            &|_| first + 3_333,
+            &|_| first,
+            &|cell| first - 200 + u64::from(cell % 400),
+        ];
+        for deadline in spans {
+            let mut wheel = EntryWheel::new(now, PACE);
+            (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+            let came = run(&mut wheel, now);
+            assert_all_once(&came, TIMERS);
+            assert!(came.iter().all(|entry| entry.deadline() == deadline(entry.cell())));
+        }
+    }
+}
+
+#[test]
+fn a_cascade_begins_no_earlier_than_it_must() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..TIMERS).for_each(|cell| wheel.file(entry(65_536 + u64::from(cell % 60_000), cell)));
+    let begin = 65_536 - (u64::from(TIMERS) + SLACK).div_ceil(PACE);
+    assert_eq!(wheel.next_event(), Some(begin));
+    assert!(!wheel.advance(begin - 1, usize::MAX, |_| unreachable!("nothing is due")));
+    assert_eq!(wheel.cascaded(), 0);
+    // One step a tick, then the first deadline.
+    let mut steps = 0;
+    while wheel.rows.first_large().is_some() {
+        let now = wheel.next_event().unwrap();
+        assert!((begin..65_536).contains(&now));
+        assert!(!wheel.advance(now, usize::MAX, |_| unreachable!("nothing is due")));
+        assert!(wheel.next_event().unwrap() > now);
+        steps += 1;
+    }
+    assert_eq!(steps, u64::from(TIMERS - LARGE_SLOT).div_ceil(PACE));
+    assert_eq!(wheel.next_event(), Some(65_536));
+}
+
+#[test]
+fn a_wheel_without_a_pace_cascades_in_one_go() {
+    let mut wheel = EntryWheel::new(0, u64::MAX);
+    (0..TIMERS).for_each(|cell| wheel.file(entry(65_536 + u64::from(cell % 60_000), cell)));
+    let begin = wheel.next_event().unwrap();
+    assert_eq!(begin, 65_535);
+    assert!(!wheel.advance(begin, usize::MAX, |_| unreachable!("nothing is due")));
+    assert!(wheel.cascaded() >= u64::from(TIMERS - LARGE_SLOT));
+}
+
+/// The clock jumps over everything: then there is no time to begin ahead of, but the steps are the same.
+#[test]
+fn a_jump_over_large_slots_is_taken_in_steps() {
+    let mut wheel = EntryWheel::new(12_345, PACE);
+    for cell in 0..TIMERS {
+        let level = cell % 6;
+        wheel.file(entry((3 << (8 * level)) + 20_000 + u64::from(cell % 100), cell));
+    }
+    let slabs = wheel.stock.pool.slabs();
+    let (mut came, mut last) = (Vec::new(), 0);
+    loop {
+        let moved = wheel.stock.moved;
+        let is_more = wheel.advance(DEADLINE_MAX, 1_000, |entries| came.extend_from_slice(entries));
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+        assert!(wheel.stock.pool.slabs() <= slabs + 4);
+        if !is_more {
+            break;
+        }
+    }
+    came.iter().for_each(|entry| assert!(std::mem::replace(&mut last, entry.deadline()) <= entry.deadline()));
+    assert_all_once(&came, TIMERS);
+    assert_eq!((wheel.rows.now, wheel.records()), (DEADLINE_MAX, 0));
+}
+
+/// In a random order, and in the order of arming; all in one tick, and all over the slot.
+#[test]
+fn a_storm_of_cancels_is_compacted_in_steps() {
+    let deadlines: [fn(u32) -> u64; 2] = [|_| 70_000, |cell| 65_536 + u64::from(cell % 65_536)];
+    let orders: [fn(u32) -> u32; 2] = [|step| step, |step| (u64::from(step) * 7_368_787 % u64::from(TIMERS)) as u32];
+    for deadline in deadlines {
+        for order in orders {
+            let mut wheel = EntryWheel::new(0, PACE);
+            (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+            let mut chunks_max = 0.0f64;
+            for step in 0..TIMERS {
+                let moved = wheel.stock.moved;
+                let cell = order(step);
+                wheel.file(entry(deadline(cell), cell).tombstone());
+                assert!(wheel.stock.moved - moved <= u64::from(LARGE_SLOT), "one cancel");
+                if step % 1000 == 0 {
+                    let moved = wheel.stock.moved;
+                    wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
+                    assert!(wheel.stock.moved - moved <= MOVED_MAX, "one turn");
+                    let (live, records) = ((TIMERS - step) as usize, wheel.records());
+                    assert!(records <= 3 * live + 4_000, "{records} records for {live} timers");
+                    if records > 100_000 {
+                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 63.0 / records as f64);
+                    }
+                }
+            }
+            while wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due")) {}
+            assert!(chunks_max < 1.02, "{chunks_max} of the chunks that are needed");
+            assert!(wheel.stock.moved <= 10 * u64::from(TIMERS), "{} records moved", wheel.stock.moved);
+            assert!(!wheel.settle());
+            assert_eq!((wheel.records(), wheel.next_event()), (0, None));
+        }
+    }
+}
+
+/// All in one drain: what is more than its share waits for the next turns.
+#[test]
+fn many_slots_that_are_mostly_dead_at_once_are_compacted_in_steps() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let deadline = |cell: u32| u64::from(1 + cell % 250) << 8;
+    (0..TIMERS / 2).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+    (0..TIMERS / 2).for_each(|cell| wheel.file(entry(deadline(cell), cell).tombstone()));
+    assert!(wheel.stock.moved <= 65_536 + u64::from(LARGE_SLOT));
+    let mut is_more = true;
+    while is_more {
+        let moved = wheel.stock.moved;
+        is_more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+    }
+    assert!(wheel.records() < 250 * 2 * LARGE_SLOT as usize / 10, "{} records", wheel.records());
+}
+
+/// Tombstones that come while their entries are half cascaded, or come before them.
+#[test]
+fn cancels_during_a_cascade_find_their_entries() {
+    for is_tombstone_first in [false, true] {
+        let mut wheel = EntryWheel::new(0, PACE);
+        let deadline = |cell: u32| 65_536 + 300 + u64::from(cell % 50_000);
+        (0..TIMERS).for_each(|cell| wheel.file(entry(deadline(cell), cell)));
+        let begin = wheel.next_event().unwrap();
+        (begin..begin + 20).for_each(|now| assert!(!wheel.advance(now, 1000, |_| unreachable!("nothing is due"))));
+        for cell in 0..TIMERS {
+            let late = entry(deadline(cell), TIMERS + cell);
+            let records = [late, late.tombstone()];
+            wheel.file(records[usize::from(is_tombstone_first)]);
+            wheel.file(entry(deadline(cell), cell).tombstone());
+            wheel.file(records[usize::from(!is_tombstone_first)]);
+        }
+        let mut came = Vec::new();
+        while wheel.advance(DEADLINE_MAX, usize::MAX, |entries| came.extend_from_slice(entries)) {}
+        assert!(came.is_empty(), "{} came that were dead", came.len());
+        assert_eq!(wheel.records(), 0);
+    }
+}
+
+#[test]
+fn settling_is_done_in_steps() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let timers = 100_000u32;
+    for cell in 0..timers {
+        let deadline = 1_000 + u64::from(cell % 200);
+        wheel.file(entry(deadline, cell));
+        if !(cell / 200).is_multiple_of(4) {
+            wheel.file(entry(deadline, cell).tombstone());
+        }
+    }
+    let mut calls = 0;
+    loop {
+        let moved = wheel.stock.moved;
+        let is_more = wheel.settle();
+        assert!(wheel.stock.moved - moved <= MOVED_MAX);
+        calls += 1;
+        if !is_more {
+            break;
+        }
+    }
+    assert!(calls <= 1 + 2 * u64::from(timers) / PACE);
+}
