@@ -3,6 +3,7 @@
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
 use crate::dispatch::job::{Job, Spawn};
+use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
 use crate::service::{cells, core, local};
@@ -438,6 +439,12 @@ impl Shard {
 /// Fires an entry as inline dispatch does (F1 to F3).
 pub fn run_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
     Inline::new(handle.inner.house(0)).submit(&mut vec![entry.0]);
+}
+
+/// Submits entries to a pool that drops the job.
+pub fn drop_job<T: Send + 'static>(handle: &TimerHandle<T>, entry: Entry) {
+    let pool = Executor(Arc::new(drop));
+    Pooled::new(handle.inner.house(0), pool, Arc::default(), 1).submit(&mut vec![entry.0]);
 }
 
 /// Fires entries as a job in a pool does; `spawn` gets its offers.

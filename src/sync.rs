@@ -407,6 +407,8 @@ pub enum Fault {
     WaitForOneHalf,
     /// A job says with Relaxed that it has ended.
     JobEndRelaxed,
+    /// Whoever drops what a dropped job names does not say so.
+    AbandonNotCounted,
 }
 
 /// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Batch, Dispatch, ManualClock, Receiver, Stats, TimerService};
+use wheelwork::{Batch, Dispatch, ManualClock, Receiver, Stats, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -287,7 +287,38 @@ fn shards_that_share_a_full_channel_lose_nothing() {
     payloads.sort_unstable();
     assert!(payloads.into_iter().eq(0..TIMERS));
     assert!(service.stop().is_empty());
-    assert!(receiver.recv().is_err(), "disconnected by stop");
     let stats = service.stats();
+    drop(service);
+    assert!(receiver.recv().is_err(), "disconnected");
     assert_eq!((stats.fired, dropped(&stats)), (u64::from(TIMERS), 0));
+}
+
+#[test]
+fn a_stop_that_fires_all_sends_to_the_channel() {
+    let (service, receiver, _clock) = to_channel(Some(1));
+    (0..1_000).for_each(|timer| _ = service.schedule(HOUR, timer).unwrap());
+    assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+    let mut payloads: Vec<_> = receiver.try_iter().flatten().collect();
+    payloads.sort_unstable();
+    assert!(payloads.into_iter().eq(0..1_000));
+    assert_eq!((service.stats().fired, service.len()), (1_000, 0));
+}
+
+/// Periodic timers, which are no payloads: on a channel they run on the shard, and a run that an executor drops ends its timer.
+#[test]
+fn periodic_timers_have_an_outcome_too() {
+    let (service, receiver, clock) = to_channel(Some(1));
+    let runs = Arc::new(AtomicU64::new(0));
+    let count = runs.clone();
+    let id = service.every(MS).start(move || _ = count.fetch_add(1, Ordering::Relaxed)).unwrap();
+    clock.advance(MS * 10);
+    assert_eq!((runs.load(Ordering::Relaxed), receiver.len(), service.len()), (10, 0, 1));
+    assert!(service.cancel(id));
+    assert_eq!((service.len(), service.stats().sum(|shard| shard.runs)), (0, 10));
+
+    let fixture = Fixture::new(drop);
+    fixture.service.every(MS).start(|| unreachable!("the job is dropped")).unwrap();
+    assert_eq!(fixture.service.len(), 1);
+    fixture.clock.advance(MS * 3);
+    assert_eq!((fixture.service.len(), fixture.service.stats().sum(|shard| shard.ended)), (0, 1));
 }

@@ -5,7 +5,7 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use wheelwork::loom_door::{Cells, Entry, Fault, run_job, share_job};
+use wheelwork::loom_door::{Cells, Entry, Fault, drop_job, run_job, share_job};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
@@ -127,6 +127,36 @@ fn job_against_cancel_and_wait() {
     model.join().unwrap();
 }
 
+/// A payload that is noted when it is dropped.
+struct Noted(Arc<Ledger<1>>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.add(0);
+    }
+}
+
+/// A job that is dropped unrun against the service's own stop: when stop returns, what has not been handed back is dropped.
+fn dropped_job_against_stop() {
+    let clock = ManualClock::new();
+    let dropped = Arc::new(Ledger::<1>::new());
+    let builder = TimerService::builder().clock(clock.clone()).tick(Duration::from_micros(1)).shards(1);
+    let service = Held::new(
+        builder.on_expire(|_: &mut Batch<'_, Noted>| unreachable!("the job is dropped")).start().expect("a manual service starts"),
+    );
+    let id = service.schedule(Duration::from_micros(1), Noted(dropped.clone())).expect("not stopped");
+    let handle = service.handle();
+    let job = spawn(move || drop_job(&handle, Entry::of(id, 1)));
+    let unfired = service.stop();
+    // A causality violation, if a payload may still be dropped.
+    let counts = dropped.counts();
+    job.join().unwrap();
+    assert_eq!(dropped.counts(), counts, "a payload was dropped after stop");
+    assert_eq!(service.stats().panics, 0, "loom complained in the payload's drop");
+    assert_eq!(counts[0] + unfired.len() as u32, 1, "every timer has one outcome");
+    std::mem::forget(unfired);
+}
+
 /// A schedule, a turn of the manual clock that may fire it, and a stop.
 fn schedule_against_turn_and_stop() {
     let clock = ManualClock::new();
@@ -173,6 +203,16 @@ fn stop_waits_for_jobs() {
 #[test]
 fn stop_waits_for_those_who_help() {
     explore(Some(2), || spawn(shared_job_against_stop).join().unwrap());
+}
+
+#[test]
+fn stop_waits_for_a_job_that_is_dropped() {
+    explore(Some(5), || spawn(dropped_job_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_a_job_that_is_dropped() {
+    must_fail(Fault::AbandonNotCounted, "Causality violation", Some(5), || spawn(dropped_job_against_stop).join().unwrap());
 }
 
 #[test]

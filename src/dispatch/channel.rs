@@ -9,7 +9,7 @@
 use super::job::during;
 use super::{Batch, Dispatcher, Fire, LEAF};
 use crate::entry::Entry;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
 use std::sync::Arc;
 
 /// The shards' end of a channel.
@@ -24,6 +24,11 @@ impl<P> Outbox<P> {
     pub(crate) fn new(capacity: Option<usize>) -> (Self, Receiver<Vec<P>>) {
         let (sender, receiver) = unbounded();
         (Self { sender, capacity: capacity.map_or(usize::MAX, |capacity| capacity.max(1)) }, receiver)
+    }
+
+    /// Sends a message, whether there is a place for it or not. It comes back if all receivers are gone.
+    pub(crate) fn send(&self, payloads: Vec<P>) -> Result<(), Vec<P>> {
+        self.sender.send(payloads).map_err(SendError::into_inner)
     }
 
     /// How many places are free. All of them, if all receivers are gone.
@@ -50,18 +55,17 @@ impl<F: Fire> ToChannel<F> {
         Self { fire, outbox }
     }
 
-    /// Claims a leaf of entries, and sends what that gives.
+    /// Claims a leaf of entries, and sends what that gives. Periodic timers run here.
     fn send(&self, entries: &[Entry]) {
         let mut payloads = Vec::with_capacity(entries.len());
         let mut runs = Vec::new();
         self.fire.claim(entries, |payload| payloads.push(payload), |run| runs.push(run));
         // Refused only if all receivers are gone.
         if !payloads.is_empty()
-            && let Err(refused) = self.outbox.sender.send(payloads)
+            && let Err(refused) = self.outbox.send(payloads)
         {
-            self.fire.discard(refused.into_inner().into_iter());
+            self.fire.discard(refused.into_iter());
         }
-        // Closures cannot be sent: they run here.
         runs.into_iter().for_each(|run| self.fire.repeat(run));
     }
 }

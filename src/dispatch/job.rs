@@ -69,11 +69,16 @@ impl<F: Fire> Job<F> {
 
     /// Claims everything, and drops it: for a job that nobody will work at.
     pub(crate) fn abandon(&self) {
-        during(&*self.fire, || {
+        let discard_all = || {
             while let Some(leaf) = self.claim_leaf(|run| self.fire.give_up(run)) {
                 self.fire.discard(std::iter::from_fn(|| (leaf.left() > 0).then(|| leaf.take()).flatten()));
             }
-        });
+        };
+        if broken(Fault::AbandonNotCounted) {
+            discard_all();
+        } else {
+            during(&*self.fire, discard_all);
+        }
     }
 
     fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {

@@ -108,7 +108,7 @@ impl Dispatch {
     /// jobs, which have nothing to do if they run late; one of these that is dropped costs its timers the help, and nothing else.
     ///
     /// A job that is dropped without being run has its timers' payloads dropped; they count as fired, and in
-    /// [`ShardStats::dropped`](crate::ShardStats::dropped). A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics). It is called on the
+    /// [`ShardStats::dropped`](crate::ShardStats::dropped). A dropped run of a periodic timer ends the timer. A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics). It is called on the
     /// shard's thread, and on threads that run jobs: it should be quick. One that runs the job before it returns is like [`Dispatch::Inline`].
     ///
     /// Cost: two allocations more for each 1,024 due timers.

@@ -208,8 +208,8 @@ impl<T: Send + 'static> Builder<T> {
     /// The channel holds `capacity` batches, at least one, and up to one more for each further shard; with `None` as many as memory does. While it is full no timer fires: what is due stays in the wheel,
     /// can be cancelled, is handed back by `stop`, and is counted in turns ([`ShardStats::held`](crate::ShardStats::held)); on a manual clock it
     /// fires in the next `advance` for which there is room. Once all receivers are gone payloads are dropped as their timers fire, and counted in
-    /// [`ShardStats::dropped`](crate::ShardStats::dropped). Batches that are in the channel when the service stops can still be received; then it is disconnected
-    /// (on a manual clock, when the service is dropped).
+    /// [`ShardStats::dropped`](crate::ShardStats::dropped). Periodic timers run on the shard's thread. Batches that are in the channel when the service stops can
+    /// still be received; it is disconnected when the service and its handles are gone.
     ///
     /// Cost: an allocation for each batch.
     ///

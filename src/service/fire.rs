@@ -8,6 +8,7 @@ use super::inner::{Inner, ShardHouse};
 use super::lateness::Histogram;
 use super::running::Half;
 use super::tally::Event;
+use crate::cell::Place;
 use crate::dispatch::leaf::{Leaf, Leaves};
 use crate::dispatch::{Fire, LEAF};
 use crate::entry::Entry;
@@ -87,6 +88,21 @@ impl Late<'_> {
 }
 
 impl<T: Send + 'static> Inner<T> {
+    /// Counts a run of a periodic timer that was due at this tick.
+    pub(super) fn count_run(&self, place: Place) {
+        let lateness_ns = self.cells.with_local(|local| {
+            let lateness_ns = self.clock.arming_now_ns(&mut local.anchor).saturating_sub(self.tick.start(place.deadline()));
+            local.with_lateness(|local, histogram| {
+                histogram.add(lateness_ns, 1);
+                local.count(place.shard(), Event::Run, 1);
+            });
+            lateness_ns
+        });
+        if lateness_ns > self.hooks.late_above_ns() {
+            self.hooks.late(lateness_ns, 1);
+        }
+    }
+
     /// Runs the handler until the leaf is empty, whatever panics.
     fn run(&self, leaf: &Leaf<'_, T>) {
         loop {

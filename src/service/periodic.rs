@@ -7,7 +7,6 @@ use super::TimerHandle;
 use super::cells::Run;
 use super::id::TimerId;
 use super::inner::Inner;
-use super::tally::Event;
 use crate::cell::{Content, Place};
 use crate::error::ScheduleError;
 use crate::time::{self, Missed, Repeat};
@@ -172,7 +171,7 @@ impl<T: Send + 'static> Inner<T> {
         };
         let due = run.repeat.is_due(self.clock.now_ns(), || self.clock.system_time());
         if due {
-            self.cells.with_local(|local| local.count(run.place.shard(), Event::Run, 1));
+            self.count_run(run.place);
             caught(catch_unwind(AssertUnwindSafe(|| {
                 run.repeat.run();
                 true

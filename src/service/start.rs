@@ -52,8 +52,8 @@ impl<T: Send + 'static> Builder<T> {
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
         let (handler, way): (Box<Handler<T>>, _) = match self.outlet {
             Outlet::Handler(handler) => (handler, way(self.dispatch.unwrap_or(inline), &self.name)?),
-            // Never called: what sends to the channel takes the payloads itself.
-            Outlet::Channel(outbox) => (Box::new(|batch| batch.for_each(drop)), Way::Channel(outbox)),
+            // Due timers' payloads are sent without it; it is for those that `stop` fires.
+            Outlet::Channel(outbox) => (sender(outbox.clone()), Way::Channel(outbox)),
         };
         let now = tick.floor(clock.now_ns());
         let pace = if self.cascade_budget { pace(tick) } else { u64::MAX };
@@ -131,6 +131,11 @@ fn cores(asked: Vec<usize>) -> Vec<CoreId> {
 /// Pins the calling thread to a core. Whether that worked.
 fn pin_to(core: CoreId) -> bool {
     core.id < CORES_MAX && core_affinity::set_for_current(core)
+}
+
+/// A handler that sends to a channel, however full it is.
+fn sender<T: Send + 'static>(outbox: Outbox<T>) -> Box<Handler<T>> {
+    Box::new(move |batch| drop(outbox.send(batch.collect())))
 }
 
 /// A shard's way to where its timers fire.

@@ -30,7 +30,7 @@ pub enum StopPolicy {
     /// No timer is accepted any more; those that are due within this time fire, the rest is handed back. It ends as soon as nothing else is due in that time. From
     /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock somebody else has to move time.
     Drain(Duration),
-    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back.
+    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. (Or they are sent to the channel, full or not.)
     FireAll,
 }
 

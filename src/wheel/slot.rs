@@ -151,14 +151,17 @@ impl Slot {
         self.pile.unmatched = 0;
         let work = self.work.get_or_insert_with(|| Work::Cascade(Box::new(Rows::new(start))));
         let Work::Cascade(ahead) = work else { return };
+        // The slots below wait with their compactions until they are taken over: a block of records could start dozens.
+        let at_once = stock.never_at_once();
         while self.pile.len() > rest && stock.moved < budget_end {
-            let Some(block) = stock.pool.pop(&mut self.pile.records) else { return };
+            let Some(block) = stock.pool.pop(&mut self.pile.records) else { break };
             stock.count_cascaded(&block);
             for &record in block.iter() {
                 self.pile.holes -= u32::from(record.is_tombstone());
                 ahead.file(record, stock);
             }
         }
+        stock.at_once_end = at_once;
     }
 
     /// Puts the records of a compaction, wherever it stands, before the others.

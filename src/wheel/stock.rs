@@ -24,7 +24,7 @@ pub(super) struct Stock {
     /// Records that were moved in all, by cascades and compactions.
     pub(super) moved: u64,
     /// When so many have been moved, no slot is compacted while a record is filed.
-    at_once_end: u64,
+    pub(super) at_once_end: u64,
     /// Whether all work is done in one go.
     in_one_go: bool,
 }
@@ -52,6 +52,11 @@ impl Stock {
     /// Lets small slots be compacted at once again.
     pub(super) fn renew_at_once(&mut self) {
         self.at_once_end = self.budget_end(AT_ONCE);
+    }
+
+    /// Lets nothing be compacted at once. Returns what `at_once_end` is to be set to afterwards.
+    pub(super) fn never_at_once(&mut self) -> u64 {
+        std::mem::replace(&mut self.at_once_end, 0)
     }
 
     /// Whether a slot is to be compacted while a record is filed in it, or later.

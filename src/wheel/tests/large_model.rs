@@ -80,7 +80,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn large_slots_do_what_a_map_does(level in 1u32..6, off in 0u64..1000, pace in prop_oneof![Just(PACE), 20u64..2000], steps in prop::collection::vec(step(), 1..25)) {
         let now = (5u64 << (8 * level)) - off.min(255);
