@@ -212,7 +212,7 @@ impl<T> Cell<T> {
     /// As in the room: the caller holds the cell.
     pub unsafe fn arm(&self, deadline: u64, payload: T) -> u64 {
         // SAFETY: the caller's promise.
-        unsafe { self.slot().arm(cell::Place::new(deadline, 0), cell::Content::Payload(payload)) }
+        unsafe { self.slot().arm(cell::Place::new(deadline, 0), cell::Payload(payload)) }
     }
 
     /// Arms a periodic timer. Returns its birth.
@@ -222,7 +222,7 @@ impl<T> Cell<T> {
     pub unsafe fn arm_repeat(&self, deadline: u64, run: impl FnMut() + Send + 'static) -> u64 {
         let repeat = time::Repeat::with_delay(1, 0, u64::MAX, Box::new(run));
         // SAFETY: the caller's promise.
-        unsafe { self.slot().arm(cell::Place::new(deadline, 0), cell::Content::Repeat(Box::new(repeat))) }
+        unsafe { self.slot().arm(cell::Place::new(deadline, 0), Box::new(repeat)) }
     }
 
     /// A worker's claim.
@@ -323,7 +323,7 @@ impl Arena {
         // SAFETY: the caller's promise.
         let cell = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise.
-        let birth = unsafe { cell.arm(cell::Place::new(1, 0), cell::Content::Payload(payload)) };
+        let birth = unsafe { cell.arm(cell::Place::new(1, 0), cell::Payload(payload)) };
         (birth, cell.claim_id(birth).and_then(|of_id| claimed(of_id).payload))
     }
 
@@ -374,8 +374,8 @@ impl<T: Send + 'static> Cells<T> {
     /// # Errors
     /// As in the room.
     pub fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
-        let (place, content) = (cell::Place::new(deadline, 0), cell::Content::Payload(payload));
-        self.0.schedule(&mut local.0, place, content).map_err(|error| error.map(cell::Content::into_payload))
+        let (place, content) = (cell::Place::new(deadline, 0), cell::Payload(payload));
+        self.0.schedule(&mut local.0, place, content)
     }
 
     /// Takes a timer away before it fires.
@@ -407,7 +407,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// X4.
     pub fn claim_all(&self, local: &mut Local, mut f: impl FnMut(u64, T)) {
-        self.0.hand_back_all(&mut local.0, |deadline, content| f(deadline, content.into_payload()));
+        self.0.hand_back_all(&mut local.0, |deadline, content| f(deadline, <cell::Payload<T> as cell::Fill<T>>::of(content)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Claim: how a cell is armed, and how its content comes out of it again: A, C, P and D in README.md of this room.
 
-use super::state::{Content, Filed, Place, Slot};
+use super::state::{Content, Filed, Fill, Place, Slot};
 use super::word::{State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
@@ -38,11 +38,11 @@ impl<T> Slot<'_, T> {
     /// # Safety
     /// The caller holds this cell's index, and gives it up: the winner of the claim has it next.
     #[inline]
-    pub(crate) unsafe fn arm(&self, place: Place, content: Content<T>) -> u64 {
+    pub(crate) unsafe fn arm<C: Fill<T>>(&self, place: Place, content: C) -> u64 {
         // Ordering: Relaxed. The holder's own: it freed the cell, or got the index through the depot.
         let vacant = Word(self.cell.word.load(Ordering::Relaxed));
         let armed = vacant.with_state(State::Armed);
-        let armed = if matches!(content, Content::Repeat(_)) { armed.repeating() } else { armed };
+        let armed = if C::REPEATS { armed.repeating() } else { armed };
         // SAFETY: A1. The cell is VACANT and its index is the caller's: nobody else touches the content.
         unsafe { self.cell.put_content(content) };
         // Ordering: Relaxed. Published by A2; a reader of an older word fails at C3.
@@ -142,6 +142,19 @@ impl<T> Slot<'_, T> {
         // Ordering: Release. Whoever looks at it next sees what was done before.
         self.cell.word.store(word.freed().0, Ordering::Release);
         self.index(word)
+    }
+
+    /// Claims for the holder of an id, if the timer is one that was never moved and does not repeat: the usual case. `None`: try `claim_id`.
+    #[inline]
+    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, Place, Option<u32>)> {
+        let word = Word::new(birth, State::Armed);
+        if self.load() != word && !broken(Fault::ClaimIgnoresGeneration) {
+            return None;
+        }
+        self.cell.exchange(word, word.freed()).ok()?;
+        // SAFETY: C4. As in `claim_due`.
+        let payload = unsafe { self.cell.take_payload() };
+        Some((payload, self.place(), self.index(word)))
     }
 
     /// Claims for the holder of an id.

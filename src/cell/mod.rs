@@ -13,4 +13,4 @@ pub(crate) use magazine::{Depot, Magazines};
 pub(crate) use rearm::Rearmed;
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};
-pub(crate) use state::{Content, Filed, Place, SHARD_BITS, Slot};
+pub(crate) use state::{Content, Filed, Fill, Payload, Place, SHARD_BITS, Slot};

@@ -85,7 +85,7 @@ impl<T> Slot<'_, T> {
         let word = self.load();
         if word.state() == State::Running {
             // SAFETY: RUNNING: the content was moved out, and is the run's to put back.
-            unsafe { self.cell.put_content(Content::Repeat(repeat)) };
+            unsafe { self.cell.put_content(repeat) };
             self.move_to(word, place);
             if broken(Fault::RunFilesBlindly) {
                 // Ordering: Release. The broken variant: the mark of a cancel is overwritten.

@@ -40,18 +40,72 @@ pub(crate) enum Content<T> {
     Repeat(Box<Repeat>),
 }
 
-impl<T> Content<T> {
-    /// The payload that was put in.
-    pub(crate) fn into_payload(self) -> T {
-        match self {
-            Self::Payload(payload) => payload,
-            Self::Repeat(_) => unreachable!("it was a payload"),
+/// What can be put into a cell: known when it is compiled, so that arming a payload costs nothing for those that repeat.
+pub(crate) trait Fill<T>: Sized {
+    /// Whether it is a `Repeat`.
+    const REPEATS: bool;
+
+    /// What the caller gets back if it is refused.
+    type Back;
+
+    /// As it lies in the cell.
+    fn stored(self) -> Stored<T>;
+
+    /// Back to the caller.
+    fn back(self) -> Self::Back;
+
+    /// What was put in, back to the caller.
+    fn of(content: Content<T>) -> Self::Back;
+}
+
+/// A payload to be put into a cell.
+pub(crate) struct Payload<T>(pub(crate) T);
+
+impl<T> Fill<T> for Payload<T> {
+    const REPEATS: bool = false;
+
+    type Back = T;
+
+    #[inline]
+    fn stored(self) -> Stored<T> {
+        Stored { payload: ManuallyDrop::new(self.0) }
+    }
+
+    fn back(self) -> T {
+        self.0
+    }
+
+    fn of(content: Content<T>) -> T {
+        match content {
+            Content::Payload(payload) => payload,
+            Content::Repeat(_) => unreachable!("it was a payload"),
+        }
+    }
+}
+
+impl<T> Fill<T> for Box<Repeat> {
+    const REPEATS: bool = true;
+
+    type Back = Self;
+
+    fn stored(self) -> Stored<T> {
+        Stored { repeat: ManuallyDrop::new(self) }
+    }
+
+    fn back(self) -> Self {
+        self
+    }
+
+    fn of(content: Content<T>) -> Self {
+        match content {
+            Content::Repeat(repeat) => repeat,
+            Content::Payload(_) => unreachable!("it was a repeat"),
         }
     }
 }
 
 /// A content in its cell: the word says which, and whether there is one.
-union Stored<T> {
+pub(crate) union Stored<T> {
     payload: ManuallyDrop<T>,
     repeat: ManuallyDrop<Box<Repeat>>,
 }
@@ -148,13 +202,22 @@ impl<T> Cell<T> {
     /// # Safety
     /// The content is the caller's, and was moved out, or never there.
     #[inline]
-    pub(super) unsafe fn put_content(&self, content: Content<T>) {
-        let stored = match content {
-            Content::Payload(payload) => Stored { payload: ManuallyDrop::new(payload) },
-            Content::Repeat(repeat) => Stored { repeat: ManuallyDrop::new(repeat) },
-        };
+    pub(super) unsafe fn put_content(&self, content: impl Fill<T>) {
+        let stored = content.stored();
         // SAFETY: the caller's promise.
         self.content.with_mut(|slot| unsafe { (*slot).write(stored) });
+    }
+
+    /// # Safety
+    /// The content is the caller's, it is there, and it is a payload.
+    #[inline]
+    pub(super) unsafe fn take_payload(&self) -> T {
+        // SAFETY: the caller's promise: it is read once.
+        let stored = self.content.with(|slot| unsafe { slot.read() });
+        // SAFETY: the caller's promise: it is there.
+        let stored = unsafe { stored.assume_init() };
+        // SAFETY: the caller's promise: it is a payload.
+        ManuallyDrop::into_inner(unsafe { stored.payload })
     }
 
     /// # Safety

@@ -3,7 +3,7 @@
 use super::TimerHandle;
 use super::id::TimerId;
 use super::task::IntoPayload;
-use crate::cell::{Content, Place};
+use crate::cell::{Payload, Place};
 use crate::error::ScheduleError;
 use crate::time;
 use std::time::Duration;
@@ -52,11 +52,9 @@ impl<T: Send + 'static> TimerHandle<T> {
                 let home = local.home;
                 let places = chunk.drain(..).map(|(delay_ns, payload)| {
                     let place = Place::new(inner.tick.deadline(now_ns + delay_ns), home);
-                    (place, Content::Payload(payload))
+                    (place, Payload(payload))
                 });
-                inner
-                    .cells
-                    .schedule_many(local, home, places, |result| armed.push(result.map_err(|error| error.map(Content::into_payload))));
+                inner.cells.schedule_many(local, home, places, |result| armed.push(result));
             });
         });
         armed

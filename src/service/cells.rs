@@ -4,7 +4,7 @@ use super::core::Core;
 use super::id::TimerId;
 use super::local::{self, Local};
 use super::tally::Event;
-use crate::cell::{Arena, Claimed, Content, Due, Filed, Maintenance, Place, Rearmed, Slot};
+use crate::cell::{Arena, Claimed, Content, Due, Filed, Fill, Maintenance, Payload, Place, Rearmed, Slot};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
 use crate::sync::{Fault, broken};
@@ -67,14 +67,20 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Arms a timer for a tick, in a shard.
     #[inline]
-    pub(crate) fn schedule(&self, local: &mut Local, place: Place, content: Content<T>) -> Result<TimerId, ScheduleError<Content<T>>> {
-        let (id, waiting) = self.arm(local, place, content)?; // S1 to S3
+    pub(crate) fn schedule<C: Fill<T>>(&self, local: &mut Local, place: Place, content: C) -> Result<TimerId, ScheduleError<C::Back>> {
+        if self.core.is_closed() {
+            return Err(ScheduleError::Stopped(content.back())); // S1
+        }
+        let Some(cell) = self.take_cell(local) else {
+            return Err(ScheduleError::Full(content.back()));
+        };
+        // SAFETY: we have just taken the cell.
+        let (birth, waiting) = unsafe { self.arm(local, cell, place, content) }; // S2, S3
         self.ring(place, waiting); // S4
         if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back(local, place.shard(), id); // S5
+            return self.take_back::<C>(local, place.shard(), TimerId { birth, cell, service: self.core.tag() }); // S5
         }
-        local.count(place.shard(), Event::Armed, 1);
-        Ok(id)
+        Ok(TimerId { birth, cell, service: self.core.tag() })
     }
 
     /// Arms timers of one shard, and gives `f` the results in order.
@@ -82,27 +88,29 @@ impl<T: Send + 'static> Cells<T> {
         &self,
         local: &mut Local,
         shard: usize,
-        timers: impl Iterator<Item = (Place, Content<T>)>,
-        mut f: impl FnMut(Result<TimerId, ScheduleError<Content<T>>>),
+        timers: impl Iterator<Item = (Place, Payload<T>)>,
+        mut f: impl FnMut(Result<TimerId, ScheduleError<T>>),
     ) {
         let (mut earliest, mut waiting) = (Place::new(DEADLINE_MAX, shard), 0);
         let mut armed = Vec::with_capacity(timers.size_hint().0);
         for (place, content) in timers {
-            armed.push(self.arm(local, place, content).map(|(id, waits)| {
+            armed.push(if self.core.is_closed() {
+                Err(ScheduleError::Stopped(content.back()))
+            } else if let Some(cell) = self.take_cell(local) {
+                // SAFETY: we have just taken the cell.
+                let (birth, waits) = unsafe { self.arm(local, cell, place, content) };
                 earliest = if place.deadline() < earliest.deadline() { place } else { earliest };
                 waiting = waiting.max(waits);
-                id
-            }));
+                Ok(TimerId { birth, cell, service: self.core.tag() })
+            } else {
+                Err(ScheduleError::Full(content.back()))
+            });
         }
         self.ring(earliest, waiting);
         let closed = self.core.is_closed();
         armed.into_iter().for_each(|result| match result {
-            Ok(id) if closed => f(self.take_back(local, shard, id)),
-            Ok(id) => {
-                local.count(shard, Event::Armed, 1);
-                f(Ok(id));
-            }
-            refused => f(refused),
+            Ok(id) if closed => f(self.take_back::<Payload<T>>(local, shard, id)),
+            result => f(result),
         });
     }
 
@@ -116,35 +124,40 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// S1 to S3. The id, and how many messages wait.
+    /// A cell for one more timer, to hold. `None`: there are as many as may be.
     #[inline]
-    fn arm(&self, local: &mut Local, place: Place, content: Content<T>) -> Result<(TimerId, u64), ScheduleError<Content<T>>> {
-        let core = &*self.core;
-        if core.is_closed() {
-            return Err(ScheduleError::Stopped(content)); // S1
+    fn take_cell(&self, local: &mut Local) -> Option<u32> {
+        if !self.core.reserve() {
+            return None;
         }
-        if !core.reserve() {
-            return Err(ScheduleError::Full(content));
+        let cell = self.arena.take(&mut local.magazines);
+        if cell.is_none() {
+            self.core.release();
         }
-        let Some(cell) = self.arena.take(&mut local.magazines) else {
-            core.release();
-            return Err(ScheduleError::Full(content));
-        };
-        // SAFETY: `take` gave us the index.
+        cell
+    }
+
+    /// S2, S3. The timer's birth, and how many messages wait. (Not its id: one that is put together here would go through memory.)
+    ///
+    /// # Safety
+    /// The caller holds the cell, and gives it up.
+    #[inline]
+    unsafe fn arm<C: Fill<T>>(&self, local: &mut Local, cell: u32, place: Place, content: C) -> (u64, u64) {
+        // SAFETY: the caller's promise.
         let slot = unsafe { self.arena.held(cell) };
-        // SAFETY: S2. As above; from here on it belongs to whoever claims the timer.
+        // SAFETY: the caller's promise. From here on the cell belongs to whoever claims the timer.
         let birth = unsafe { slot.arm(place, content) };
-        let waiting = local.send(place.shard(), Entry::new(place.deadline(), cell, birth as u32)); // S3
-        Ok((TimerId { birth, cell, service: core.tag() }, waiting))
+        (birth, local.send_counted(place.shard(), Entry::new(place.deadline(), cell, birth as u32), Event::Armed))
     }
 
     #[cold]
-    fn take_back(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<Content<T>>> {
+    fn take_back<C: Fill<T>>(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<C::Back>> {
         let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth)).flatten();
         if let Some(content) = claimed.and_then(|claimed| self.settle(local, claimed)) {
-            return Err(ScheduleError::Stopped(content));
+            // It was counted as armed, which it was not.
+            local.count(shard, Event::Armed, 1u64.wrapping_neg());
+            return Err(ScheduleError::Stopped(C::of(content)));
         }
-        local.count(shard, Event::Armed, 1);
         Ok(id)
     }
 
@@ -184,15 +197,27 @@ impl<T: Send + 'static> Cells<T> {
         claimed.content
     }
 
-    /// Cancels a timer. `None`: there is none. The content is dropped by the caller, who has no local then; a periodic timer's that runs by its run.
+    /// Takes a timer's payload away, if the timer was never moved and does not repeat: the usual case. `None`: try the others.
     #[inline]
+    pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        let (payload, place, index) = self.look_up(local, id, |slot| slot.claim_first(id.birth))??;
+        self.put(local, index);
+        let entry = Entry::new(place.deadline(), id.cell, id.birth as u32);
+        let waiting = local.send_counted(place.shard(), entry.tombstone(), Event::Cancelled);
+        if waiting > BACKLOG_MAX {
+            self.core.bell(place.shard()).ring(0);
+        }
+        self.core.release();
+        Some(payload)
+    }
+
+    /// Cancels a timer. `None`: there is none. The content is dropped by the caller, who has no local then; a periodic timer's that runs by its run.
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
         let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth))??;
         Some(self.end(local, claimed, Event::Cancelled))
     }
 
     /// Takes a timer's payload away before it fires.
-    #[inline]
     pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
         let claimed = self.look_up(local, id, |slot| slot.claim_payload(id.birth))??;
         match self.end(local, claimed, Event::Cancelled) {

@@ -8,7 +8,7 @@ use super::lateness::LatenessHistogram;
 use super::running::Running;
 use super::stats::{ShardStats, Stats};
 use super::tally::Event;
-use crate::cell::{Content, Maintenance, Place};
+use crate::cell::{Maintenance, Payload, Place};
 use crate::count::Counter;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
@@ -42,12 +42,11 @@ impl<T: Send + 'static> Inner<T> {
     /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin; in the thread's own shard, or another.
     #[inline]
     pub(super) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
-        let armed = self.cells.with_local(|local| {
+        self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
             let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard.unwrap_or(local.home));
-            self.cells.schedule(local, place, Content::Payload(payload))
-        });
-        armed.map_err(|error| error.map(Content::into_payload))
+            self.cells.schedule(local, place, Payload(payload))
+        })
     }
 
     /// Moves a timer to the time that `at_ns` makes of the present.

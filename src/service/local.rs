@@ -27,13 +27,18 @@ pub(crate) struct Local {
     /// There until the local is dropped.
     pub(super) magazines: ManuallyDrop<Magazines>,
     pub(super) epoch: LocalHandle,
-    /// Lanes to the shards, made on first use.
-    lanes: Box<[Option<Sender<Entry>>]>,
-    /// What this thread counts, for each shard, made on first use.
-    tallies: Box<[Option<Own<Tally>>]>,
+    /// To each shard, made on first use.
+    ways: Box<[Option<Way>]>,
     /// There once this thread has claimed what was due.
     lateness: Option<Own<Histogram>>,
     core: Arc<Core>,
+}
+
+/// What a thread has to do with one shard.
+struct Way {
+    /// Its lane, made when it first sends something.
+    lane: Option<Sender<Entry>>,
+    tally: Own<Tally>,
 }
 
 impl Local {
@@ -44,8 +49,7 @@ impl Local {
             anchor: Anchor::default(),
             magazines: ManuallyDrop::new(Magazines::new(core.depot())),
             epoch: core.collector().register(),
-            lanes: (0..core.shards()).map(|_| None).collect(),
-            tallies: (0..core.shards()).map(|_| None).collect(),
+            ways: (0..core.shards()).map(|_| None).collect(),
             lateness: None,
             core: core.clone(),
         }
@@ -54,29 +58,40 @@ impl Local {
     /// Sends a message to a shard. Returns how many wait there, at the end of each segment (else 0).
     #[inline]
     pub(super) fn send(&mut self, shard: usize, message: Entry) -> u64 {
-        match &mut self.lanes[shard] {
-            Some(lane) => lane.push(message),
-            None => self.open_lane(shard).push(message),
+        match &mut self.ways[shard] {
+            Some(Way { lane: Some(lane), .. }) => lane.push(message),
+            _ => self.open_lane(shard).push(message),
         }
+    }
+
+    /// Sends a message, and counts what it is for.
+    #[inline]
+    pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> u64 {
+        match &mut self.ways[shard] {
+            Some(Way { lane: Some(lane), tally }) => {
+                tally.add(event, 1);
+                lane.push(message)
+            }
+            _ => {
+                self.count(shard, event, 1);
+                self.open_lane(shard).push(message)
+            }
+        }
+    }
+
+    /// Counts what this thread does to a shard's timers.
+    pub(super) fn count(&mut self, shard: usize, event: Event, timers: u64) {
+        self.way(shard).tally.add(event, timers);
+    }
+
+    fn way(&mut self, shard: usize) -> &mut Way {
+        self.ways[shard].get_or_insert_with(|| Way { lane: None, tally: self.core.tallies(shard).attach() })
     }
 
     #[cold]
     fn open_lane(&mut self, shard: usize) -> &mut Sender<Entry> {
-        self.lanes[shard].insert(self.core.inbox(shard).attach())
-    }
-
-    /// Counts what this thread does to a shard's timers.
-    #[inline]
-    pub(super) fn count(&mut self, shard: usize, event: Event, timers: u64) {
-        match &self.tallies[shard] {
-            Some(tally) => tally.add(event, timers),
-            None => self.open_tally(shard).add(event, timers),
-        }
-    }
-
-    #[cold]
-    fn open_tally(&mut self, shard: usize) -> &Tally {
-        self.tallies[shard].insert(self.core.tallies(shard).attach())
+        let lane = self.core.inbox(shard).attach();
+        self.way(shard).lane.insert(lane)
     }
 
     /// Gives `f` this thread's histogram beside the local.

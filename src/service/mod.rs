@@ -215,7 +215,7 @@ impl<T: Send + 'static> TimerHandle<T> {
     pub fn cancel(&self, id: TimerId) -> bool {
         let inner = &*self.inner;
         // The payload is dropped when the local is free again.
-        inner.cells.with_local(|local| inner.cells.cancel(local, id)).is_some()
+        inner.cells.with_local(|local| inner.cells.take_first(local, id)).is_some() || self.cancel_any(id)
     }
 
     /// Cancels a timer and returns its payload. `None` where [`cancel`](Self::cancel) says `false`.
@@ -231,7 +231,14 @@ impl<T: Send + 'static> TimerHandle<T> {
     #[inline]
     pub fn take(&self, id: TimerId) -> Option<T> {
         let inner = &*self.inner;
-        inner.cells.with_local(|local| inner.cells.take(local, id))
+        inner.cells.with_local(|local| inner.cells.take_first(local, id).or_else(|| inner.cells.take(local, id)))
+    }
+
+    /// Cancels a timer that may have been moved, or repeats.
+    #[cold]
+    fn cancel_any(&self, id: TimerId) -> bool {
+        let inner = &*self.inner;
+        inner.cells.with_local(|local| inner.cells.cancel(local, id)).is_some()
     }
 
     /// Moves a timer's deadline to now + `delay`. `true`: it will not fire at the old one; the id stays valid. `false`: it has fired (or is about to), was

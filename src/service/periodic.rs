@@ -7,7 +7,7 @@ use super::TimerHandle;
 use super::cells::Run;
 use super::id::TimerId;
 use super::inner::Inner;
-use crate::cell::{Content, Place};
+use crate::cell::Place;
 use crate::error::ScheduleError;
 use crate::time::{self, Missed, Repeat};
 use std::fmt;
@@ -147,13 +147,13 @@ impl<T: Send + 'static> Periodic<'_, T> {
 
 impl<T: Send + 'static> Inner<T> {
     /// Arms a timer that runs a closure.
-    pub(super) fn arm_repeat(&self, first_ns: u64, repeat: impl FnOnce(u64) -> Repeat) -> Result<TimerId, ScheduleError<Content<T>>> {
+    pub(super) fn arm_repeat(&self, first_ns: u64, repeat: impl FnOnce(u64) -> Repeat) -> Result<TimerId, ScheduleError<Box<Repeat>>> {
         self.cells.with_local(|local| {
             let at_ns = self.clock.arming_now_ns(&mut local.anchor) + first_ns;
             let deadline = self.tick.deadline(at_ns);
             let mut repeat = Box::new(repeat(at_ns));
             repeat.file(deadline);
-            self.cells.schedule(local, Place::new(deadline, local.home), Content::Repeat(repeat))
+            self.cells.schedule(local, Place::new(deadline, local.home), repeat)
         })
     }
 

@@ -41,7 +41,6 @@ impl EntryWheel {
     }
 
     /// Files an entry or a tombstone. O(1): one append. A tombstone that makes a small slot mostly dead compacts it too.
-    #[inline]
     pub(crate) fn file(&mut self, record: Entry) {
         if record.is_tombstone() {
             if record.deadline() <= self.rows.now {

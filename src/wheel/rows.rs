@@ -89,7 +89,7 @@ impl Rows {
     /// Compacts a slot that is mostly dead, now if that is a small thing, else later.
     #[cold]
     fn compact_soon(&mut self, place: Place, stock: &mut Stock) {
-        if stock.compacts_at_once(self.slot(place).is_large()) {
+        if stock.compacts_at_once(self.slot(place).is_compacted_at_once()) {
             self.compact(place, u64::MAX, stock);
         } else {
             self.mostly_dead[place.level].set(place.index);

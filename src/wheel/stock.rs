@@ -60,8 +60,8 @@ impl Stock {
     }
 
     /// Whether a slot is to be compacted while a record is filed in it, or later.
-    pub(super) fn compacts_at_once(&self, large: bool) -> bool {
-        self.in_one_go || !large && self.moved < self.at_once_end
+    pub(super) fn compacts_at_once(&self, small: bool) -> bool {
+        self.in_one_go || small && self.moved < self.at_once_end
     }
 
     pub(super) fn count_cascaded(&mut self, records: &[Entry]) {
