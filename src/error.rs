@@ -108,6 +108,8 @@ pub enum StartError {
     Shards(usize),
     /// The name has a NUL character in it, which no thread's name can have.
     Name(String),
+    /// The system has no clock that counts suspended time.
+    Boottime,
     /// A pool without threads, or one that could not be built.
     Pool(String),
     /// The system did not give us a thread for a shard.
@@ -120,6 +122,7 @@ impl fmt::Display for StartError {
             Self::Tick(tick) => write!(f, "a tick of {tick:?} is not between 1us and 24h"),
             Self::Shards(shards) => write!(f, "{shards} shards are not between 1 and 4096"),
             Self::Name(name) => write!(f, "no thread can be named {name:?}: it has a NUL character in it"),
+            Self::Boottime => f.write_str("this system has no clock that counts suspended time"),
             Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
             Self::Thread(why) => write!(f, "no thread for a shard: {why}"),
         }

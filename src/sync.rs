@@ -45,6 +45,11 @@ mod imp {
         }
     }
 
+    /// In a loop that keeps its core.
+    pub(crate) fn spin() {
+        std::hint::spin_loop();
+    }
+
     /// Lets others run, when there is something to wait for that nobody announces.
     pub(crate) fn pause() {
         std::thread::sleep(std::time::Duration::from_micros(50));
@@ -278,6 +283,11 @@ mod imp {
     }
 
     /// As a spin loop has to do it in a model.
+    pub(crate) fn spin() {
+        loom::thread::yield_now();
+    }
+
+    /// As above.
     pub(crate) fn pause() {
         loom::thread::yield_now();
     }

@@ -37,6 +37,23 @@ fn a_timer_tells_its_deadline_wherever_it_was_moved() {
 }
 
 #[test]
+fn a_shard_tells_its_next_deadline() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).shards(2).start().unwrap();
+    let after = |shard| service.next_deadline(shard).map(|at| at - clock.now());
+    assert_eq!([after(0), after(1), after(2)], [None; 3]);
+    service.schedule_on(1, MS * 70_000, || ()).unwrap();
+    let near = service.schedule_on(1, MS * 30, || ()).unwrap();
+    clock.advance(MS);
+    assert_eq!([after(0), after(1)], [None, Some(MS * 29)]);
+    service.cancel(near);
+    clock.advance(MS * 40);
+    assert_eq!(after(1), Some(MS * 69_959));
+    clock.advance(MS * 70_000);
+    assert_eq!(after(1), None);
+}
+
+#[test]
 fn a_periodic_timer_that_runs_has_nothing_left() {
     let clock = ManualClock::new();
     let service = TimerService::builder().clock(clock.clone()).start().unwrap();

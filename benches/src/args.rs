@@ -14,8 +14,8 @@ const BYTES_PER_TIMER: u64 = 100;
 
 /// A million timers, end to end: armed from many threads, churned, cancelled, fired through rayon, and every one accounted for.
 ///
-/// Phases: pairs (arm and cancel at once), burst (all due at one instant), arm, churn (cancel one, arm one), cancel, fire, stop. Ends with a
-/// table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments.
+/// Phases: pairs (arm and cancel at once), burst (all due at one instant), arm, churn (cancel one, arm one), re-arm (later, anywhere), cancel, fire,
+/// stop. Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) cancel: u8,
 
-    /// Timers fall due uniformly over so long, from 1 s + 0.7 us for each timer after they are armed; up to 1h
+    /// Timers fall due uniformly over so long, from 1 s + 1 us for each timer after they are armed; up to 1h
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration)]
     pub(crate) spread: Duration,
 

@@ -15,9 +15,9 @@ const NO_LINE: u32 = u32::MAX;
 /// The delay of the pair phase: a request timeout.
 const PAIR_DELAY: Duration = Duration::from_secs(30);
 
-/// The shortest delay of so many armed timers: time to arm, churn and cancel them before they are due, on a slow machine too.
+/// The shortest delay of so many armed timers: time to arm, churn, move and cancel them before they are due, on a slow machine too.
 pub(crate) fn lead(timers: usize) -> Duration {
-    Duration::from_secs(1) + Duration::from_nanos(timers as u64 * 700)
+    Duration::from_secs(1) + Duration::from_nanos(timers as u64 * 1_000)
 }
 
 /// Progress is told every so many operations.
@@ -183,6 +183,38 @@ impl Phases<'_> {
                 tell(done, step);
             }
             ledger.count(Outcome::Cancelled, cancelled);
+        })
+    }
+
+    /// Moves random timers to `lead + spread` from now, on one thread: heartbeats, whose deadlines only get later.
+    pub(crate) fn heartbeats(&self, ledger: &Ledger, owns: &mut [Own], steps: usize) -> Cost {
+        let timers: Vec<(TimerId, u32)> = owns.iter().flat_map(|own| own.timers.iter().copied()).collect();
+        let mut rng = Rng::with_seed(self.seed.wrapping_mul(4001));
+        let order: Vec<(TimerId, u32)> = (0..steps).map(|_| timers[rng.usize(..timers.len())]).collect();
+        let delay = self.lead + self.spread;
+        let cost = self.on_threads("heartbeats", &mut [()], steps, |_, (), done| {
+            for (step, &(id, _)) in order.iter().enumerate() {
+                assert!(self.service.reschedule(id, delay), "a timer that waits can be moved");
+                tell(done, step);
+            }
+        });
+        // Not before this, and the next phase moves each of them once more.
+        let due = Instant::now();
+        order.iter().for_each(|&(_, line)| ledger.open(line, due));
+        cost
+    }
+
+    /// Moves every timer once, to a uniform delay: half of them get earlier.
+    pub(crate) fn moves(&self, ledger: &Ledger, owns: &mut [Own]) -> Cost {
+        let timers = owns.iter().map(|own| own.timers.len()).sum();
+        self.on_threads("moves", owns, timers, |thread, own, done| {
+            let mut rng = Rng::with_seed(self.seed.wrapping_mul(5003).wrapping_add(thread as u64));
+            for (step, &(id, line)) in own.timers.iter().enumerate() {
+                let delay = self.delay(&mut rng);
+                ledger.open(line, Instant::now() + delay);
+                assert!(self.service.reschedule(id, delay), "a timer that waits can be moved");
+                tell(done, step);
+            }
         })
     }
 

@@ -49,7 +49,7 @@ impl<T: Send + 'static> TimerHandle<T> {
         in_chunks(timers.map(|(delay, payload)| (time::nanos(delay).max(1), payload.into_payload())), |chunk| {
             inner.cells.with_local(|local| {
                 let now_ns = *now_ns.get_or_insert_with(|| inner.clock.arming_now_ns(&mut local.anchor));
-                let home = local.home;
+                let home = local.home();
                 let places = chunk.drain(..).map(|(delay_ns, payload)| {
                     let place = Place::new(inner.tick.deadline(now_ns + delay_ns), home);
                     (place, Payload(payload))

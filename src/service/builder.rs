@@ -44,6 +44,8 @@ pub struct Builder<T = Task> {
     pub(super) name: String,
     pub(super) dispatch: Option<Dispatch>,
     pub(super) clock: Option<ManualClock>,
+    pub(super) spin: Duration,
+    pub(super) boottime: bool,
     pub(super) max_pending: usize,
     pub(super) cascade_budget: bool,
     pub(super) hooks: Hooks,
@@ -66,6 +68,8 @@ impl<T> fmt::Debug for Builder<T> {
             .field("name", &self.name)
             .field("dispatch", &self.dispatch)
             .field("clock", &self.clock)
+            .field("spin", &self.spin)
+            .field("boottime", &self.boottime)
             .field("max_pending", &self.max_pending)
             .finish_non_exhaustive()
     }
@@ -81,6 +85,8 @@ impl Builder<Task> {
             name: "wheelwork".to_string(),
             dispatch: None,
             clock: None,
+            spin: Duration::ZERO,
+            boottime: false,
             max_pending: usize::MAX,
             cascade_budget: true,
             hooks: Hooks::default(),
@@ -131,6 +137,38 @@ impl<T: Send + 'static> Builder<T> {
     /// Runs the service on a clock that a test moves. It then has no shard threads.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// A spin margin: a shard's thread that sleeps to a deadline wakes up so much earlier, and spins for the rest. The system wakes a thread some 0.1 ms late;
+    /// with a margin of 100 us timers fire within a microsecond of their tick, for the time of one core during the margin. With [`Duration::MAX`] a shard
+    /// never sleeps, and is never rung: for a core that it has to itself. None unless set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder().tick(Duration::from_micros(10)).spin(Duration::from_micros(100)).start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn spin(mut self, margin: Duration) -> Self {
+        self.spin = margin;
+        self
+    }
+
+    /// Counts the time for which the machine is suspended, too (CLOCK_BOOTTIME, Linux only): a timer of an hour fires an hour later by any clock. After the
+    /// machine wakes up, what is due fires within a second; for that a shard with timers pending wakes up once a second. An `Instant` does not count such time:
+    /// for `schedule_at` it means what is left until then. Of no use with a manual clock.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// let service = wheelwork::TimerService::builder().boottime(true).start()?;
+    /// # }
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn boottime(mut self, boottime: bool) -> Self {
+        self.boottime = boottime;
         self
     }
 
@@ -231,8 +269,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     fn outlet<U>(self, outlet: Outlet<U>) -> Builder<U> {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, max_pending, cascade_budget, hooks, outlet: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, max_pending, cascade_budget, hooks, outlet }
+        let Self { tick, shards, cores, pin, name, dispatch, clock, spin, boottime, max_pending, cascade_budget, hooks, outlet: _ } = self;
+        Builder { tick, shards, cores, pin, name, dispatch, clock, spin, boottime, max_pending, cascade_budget, hooks, outlet }
     }
 
     /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is

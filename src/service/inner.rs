@@ -25,6 +25,8 @@ pub(crate) struct Inner<T> {
     pub(super) cells: Cells<T>,
     pub(super) clock: Clock,
     pub(super) tick: TickLength,
+    /// The spin margin.
+    pub(super) spin_ns: u64,
     pub(super) handler: Box<Handler<T>>,
     pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
@@ -44,7 +46,7 @@ impl<T: Send + 'static> Inner<T> {
     pub(super) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard.unwrap_or(local.home));
+            let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard.unwrap_or_else(|| local.home()));
             self.cells.schedule(local, place, Payload(payload))
         })
     }
@@ -154,6 +156,10 @@ impl<T: Send + 'static> House for ShardHouse<T> {
 
     fn is_stopped(&self) -> bool {
         self.inner.cells.core.is_stopped()
+    }
+
+    fn spin_ns(&self) -> u64 {
+        self.inner.spin_ns
     }
 
     fn maintain(&self, now_ns: u64) -> Maintenance {

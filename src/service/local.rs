@@ -21,8 +21,8 @@ use std::ptr;
 use std::sync::Arc;
 
 pub(crate) struct Local {
-    /// The shard to which this thread's timers go.
-    pub(super) home: usize,
+    /// The shard to which this thread's timers go. `NO_HOME` until it arms one: threads that only fire timers take no part in the distribution.
+    home: usize,
     pub(super) anchor: Anchor,
     /// There until the local is dropped.
     pub(super) magazines: ManuallyDrop<Magazines>,
@@ -41,11 +41,13 @@ struct Way {
     tally: Own<Tally>,
 }
 
+const NO_HOME: usize = usize::MAX;
+
 impl Local {
     /// A local for the calling thread.
     pub(crate) fn attach(core: &Arc<Core>) -> Self {
         Self {
-            home: core.next_home(),
+            home: NO_HOME,
             anchor: Anchor::default(),
             magazines: ManuallyDrop::new(Magazines::new(core.depot())),
             epoch: core.collector().register(),
@@ -53,6 +55,15 @@ impl Local {
             lateness: None,
             core: core.clone(),
         }
+    }
+
+    /// The shard to which this thread's timers go.
+    #[inline]
+    pub(super) fn home(&mut self) -> usize {
+        if self.home == NO_HOME {
+            self.home = self.core.next_home();
+        }
+        self.home
     }
 
     /// Sends a message to a shard. Returns how many wait there, at the end of each segment (else 0).

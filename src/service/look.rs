@@ -3,6 +3,7 @@
 use super::TimerHandle;
 use super::id::TimerId;
 use super::inner::Inner;
+use crate::shard::Count;
 use std::time::{Duration, Instant};
 
 impl<T: Send + 'static> TimerHandle<T> {
@@ -59,6 +60,31 @@ impl<T: Send + 'static> TimerHandle<T> {
     pub fn deadline(&self, id: TimerId) -> Option<Instant> {
         let deadline = self.inner.deadline_of(id)?;
         Some(self.inner.clock.instant(self.inner.tick.start(deadline)))
+    }
+
+    /// When a shard has something to do next, as of its last turn: at or before the earliest deadline of its timers. `None`: it has none (or there is no such
+    /// shard). Timers that it has not taken in yet are not in it.
+    ///
+    /// It may be before the earliest deadline where a timer was cancelled or moved, or where many timers lie in one slot of the wheel, which is sorted ahead
+    /// of time. Costs a look at a counter.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).shards(1).start()?;
+    /// assert_eq!(service.next_deadline(0), None);
+    /// service.schedule(Duration::from_secs(5), || ())?;
+    /// clock.advance(Duration::ZERO);
+    /// assert_eq!(service.next_deadline(0), Some(clock.now() + Duration::from_secs(5)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn next_deadline(&self, shard: usize) -> Option<Instant> {
+        let next = self.inner.counters.get(shard)?.get(Count::NextEvent).checked_sub(1)?;
+        Some(self.inner.clock.instant(self.inner.tick.start(next)))
     }
 
     /// The timers that wait in a shard, each with what is left until its deadline, in no order. One that is armed, moved or ends meanwhile may be

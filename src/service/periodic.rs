@@ -153,7 +153,8 @@ impl<T: Send + 'static> Inner<T> {
             let deadline = self.tick.deadline(at_ns);
             let mut repeat = Box::new(repeat(at_ns));
             repeat.file(deadline);
-            self.cells.schedule(local, Place::new(deadline, local.home), repeat)
+            let place = Place::new(deadline, local.home());
+            self.cells.schedule(local, place, repeat)
         })
     }
 

@@ -48,7 +48,11 @@ impl<T: Send + 'static> Builder<T> {
         prepare_fences();
         let tick = TickLength::new(crate::time::nanos(self.tick));
         let manual = self.clock.clone();
-        let clock = self.clock.map_or_else(Clock::monotonic, Clock::Manual);
+        let clock = match self.clock {
+            Some(manual) => Clock::Manual(manual),
+            None if self.boottime => Clock::boot().ok_or(StartError::Boottime)?,
+            None => Clock::monotonic(),
+        };
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
         let (handler, way): (Box<Handler<T>>, _) = match self.outlet {
             Outlet::Handler(handler) => (handler, way(self.dispatch.unwrap_or(inline), &self.name)?),
@@ -62,6 +66,7 @@ impl<T: Send + 'static> Builder<T> {
             cells: Cells::new(core),
             clock,
             tick,
+            spin_ns: spin_ns(self.spin),
             handler,
             hooks: self.hooks,
             counters: (0..shards).map(|_| Arc::default()).collect(),
@@ -117,6 +122,11 @@ impl<T: Send + 'static> Builder<T> {
         }
         Ok(service)
     }
+}
+
+/// An endless margin is one that no sleep is longer than.
+fn spin_ns(margin: Duration) -> u64 {
+    if margin == Duration::MAX { u64::MAX } else { crate::time::nanos(margin) }
 }
 
 /// One shard for four cores. Measured, see ARCHITECTURE.md.

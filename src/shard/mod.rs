@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 #[derive(Debug, Default)]
 pub(crate) struct Counters(CachePadded<[Counter; COUNTERS]>);
 
-const COUNTERS: usize = 9;
+const COUNTERS: usize = 10;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,8 @@ pub(crate) enum Count {
     Compactions,
     Holes,
     Held,
+    /// No count: the tick after the next event, zero if there is none.
+    NextEvent,
 }
 
 impl Counters {

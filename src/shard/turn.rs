@@ -94,6 +94,7 @@ impl Shard {
         self.counters.set(Count::Cascaded, self.wheel.cascaded());
         self.counters.set(Count::Compactions, self.wheel.compactions());
         self.counters.set(Count::Holes, self.wheel.holes());
+        self.counters.set(Count::NextEvent, self.wheel.next_event().map_or(0, |tick| tick + 1));
     }
 
     /// The next tick at which a turn has something to do, apart from what comes through the lanes.

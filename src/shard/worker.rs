@@ -5,12 +5,14 @@
 //! - **linger**: while nothing comes, naps as long as the quiet has lasted, announced. So a server that arms and cancels a timeout of 30 s for each request
 //!   on an otherwise empty wheel does not ring for each request;
 //! - **deep sleep** to the next deadline, or for ever.
+//!
+//! With a spin margin a sleep ends so much before its time, and the thread spins for the rest; with an endless one it never sleeps.
 
 use super::turn::Shard;
 use super::{Count, Counters};
 use crate::cell::Maintenance;
 use crate::doorbell::{Doorbell, FOREVER};
-use crate::sync::park;
+use crate::sync::{park, spin};
 use crate::time::{Clock, TickLength};
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub(crate) trait House {
     fn doorbell(&self) -> &Doorbell;
     fn counters(&self) -> &Counters;
     fn is_stopped(&self) -> bool;
+    /// So much before its time a sleep ends, to spin for the rest.
+    fn spin_ns(&self) -> u64;
     /// Some upkeep of the arena.
     fn maintain(&self, now_ns: u64) -> Maintenance;
 }
@@ -97,9 +101,12 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
     let wake_at = shard.next_event().unwrap_or(FOREVER).min(until).max(now + 1);
     let timeout = |wake_at| {
         let left_ns = || tick.start(wake_at).saturating_sub(house.clock().now_ns());
-        (wake_at != FOREVER).then(|| Duration::from_nanos(left_ns()))
+        (wake_at != FOREVER).then(|| Duration::from_nanos(left_ns().saturating_sub(house.spin_ns())).min(house.clock().sleep_max()))
     };
     let work_waits = || shard.has_messages() || house.is_stopped();
+    if house.spin_ns() == u64::MAX {
+        return spin_until(wake_at, house, work_waits);
+    }
     // A nap of a long tick is announced too: a backlog may ring.
     let announced = wake_at > now + 1 || tick.nanos() > LINGER_NAP_NS;
     // SAFETY: this thread attached to the doorbell in `run`.
@@ -109,6 +116,21 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
         park(timeout(now + 1).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
     }
     house.counters().add(Count::Wakeups, 1);
+    if house.spin_ns() > 0 {
+        // A nap ends at the next tick, whatever the sleep was meant for.
+        spin_until(if slept { wake_at } else { now + 1 }, house, work_waits);
+    }
+}
+
+/// Spins to the tick `wake_at`, if that is not further off than the margin, or until there is work.
+fn spin_until(wake_at: u64, house: &impl House, work_waits: impl Fn() -> bool) {
+    while !work_waits() {
+        let left_ns = house.tick().start(wake_at).saturating_sub(house.clock().now_ns());
+        if left_ns == 0 || left_ns > house.spin_ns() {
+            return;
+        }
+        spin();
+    }
 }
 
 /// Lets the kernel wake this thread at the time it asked for, not up to 50 us later.

@@ -18,7 +18,14 @@ const BIAS_SHIFT: u32 = 10;
 /// Where the service takes its time from.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    Monotonic { origin: Instant, counter: quanta::Clock },
+    Monotonic {
+        origin: Instant,
+        counter: quanta::Clock,
+    },
+    /// The system's clock that runs on while the machine is suspended.
+    Boot {
+        origin: Duration,
+    },
     Manual(ManualClock),
 }
 
@@ -35,10 +42,24 @@ impl Clock {
         Self::Monotonic { origin: Instant::now(), counter: quanta::Clock::new() }
     }
 
+    /// The clock that counts the time for which the machine is suspended. `None` where the system has none.
+    pub(crate) fn boot() -> Option<Self> {
+        super::boot::now().map(|origin| Self::Boot { origin })
+    }
+
+    /// How long a thread may sleep at a time: a sleep is not ended by time that passes while the machine is suspended.
+    pub(crate) fn sleep_max(&self) -> Duration {
+        match self {
+            Self::Boot { .. } => Duration::from_secs(1),
+            Self::Monotonic { .. } | Self::Manual(_) => Duration::MAX,
+        }
+    }
+
     /// Nanoseconds since the origin, by the clock that decides what is due. Never late: rounds down.
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
             Self::Monotonic { origin, .. } => super::nanos(origin.elapsed()),
+            Self::Boot { origin } => super::nanos(super::boot::now().unwrap_or_default().saturating_sub(*origin)),
             Self::Manual(manual) => manual.now_ns(),
         }
     }
@@ -55,6 +76,8 @@ impl Clock {
                 }
                 anchor.nanos + since + (since >> BIAS_SHIFT) + 1
             }
+            // No anchor: a suspended machine's counter may stand still.
+            Self::Boot { .. } => self.now_ns() + 1,
             Self::Manual(manual) => manual.now_ns(),
         }
     }
@@ -69,9 +92,15 @@ impl Clock {
         anchor.nanos
     }
 
+    /// The origin as an `Instant`. One that runs on while the machine is suspended has another one each time.
     fn origin(&self) -> Instant {
         match self {
             Self::Monotonic { origin, .. } => *origin,
+            Self::Boot { .. } => {
+                // The `Instant` first: what passes until the other reading makes it earlier, and times since then longer, never shorter.
+                let now = Instant::now();
+                now.checked_sub(Duration::from_nanos(self.now_ns())).unwrap_or(now)
+            }
             Self::Manual(manual) => manual.origin(),
         }
     }
@@ -79,7 +108,7 @@ impl Clock {
     /// The time of day, which may be set.
     pub(crate) fn system_time(&self) -> SystemTime {
         match self {
-            Self::Monotonic { .. } => SystemTime::now(),
+            Self::Monotonic { .. } | Self::Boot { .. } => SystemTime::now(),
             Self::Manual(manual) => manual.system_time(),
         }
     }
@@ -102,12 +131,26 @@ mod tests {
 
     #[test]
     fn arming_time_is_never_before_the_firing_clock() {
-        let clock = Clock::monotonic();
-        let mut anchor = Anchor::default();
-        for _ in 0..200_000 {
-            let before = clock.now_ns();
-            let arming = clock.arming_now_ns(&mut anchor);
-            assert!(arming >= before, "{arming} < {before}");
+        for clock in [Some(Clock::monotonic()), Clock::boot()].into_iter().flatten() {
+            let mut anchor = Anchor::default();
+            for _ in 0..200_000 {
+                let before = clock.now_ns();
+                let arming = clock.arming_now_ns(&mut anchor);
+                assert!(arming >= before, "{arming} < {before}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_instant_keeps_its_place_on_every_clock() {
+        for clock in [Some(Clock::monotonic()), Clock::boot()].into_iter().flatten() {
+            let instant = Instant::now() + Duration::from_secs(5);
+            let nanos = clock.instant_ns(instant);
+            let left_ns = nanos - clock.now_ns();
+            assert!((4_000_000_000..=5_000_000_000).contains(&left_ns), "{left_ns}");
+            let back = clock.instant(nanos);
+            let off = back.max(instant) - back.min(instant);
+            assert!(off < Duration::from_secs(1), "{off:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! All times inside the service are nanoseconds since the clock's origin (`u64`, 292 years of them are used) or ticks.
 
+mod boot;
 mod clock;
 mod manual;
 mod repeat;

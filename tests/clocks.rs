@@ -1,0 +1,58 @@
+//! Promise: a service with a spin margin, one that never sleeps, and one that counts suspended time fire as any other: not early, nothing lost.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use wheelwork::{Builder, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Timers of 0 to 40 ms, some cancelled, some moved: none is early, all others come.
+fn fires(builder: Builder) -> wheelwork::Stats {
+    let service = builder.tick(Duration::from_micros(50)).start().unwrap();
+    let (send, receive) = mpsc::channel();
+    let arm = |delay: Duration| {
+        let (send, due) = (send.clone(), Instant::now() + delay);
+        service.schedule(delay, move || send.send(Instant::now().checked_duration_since(due)).unwrap()).unwrap()
+    };
+    let ids: Vec<_> = (0..400u32).map(|timer| arm(MS / 10 * timer)).collect();
+    let far = [arm(MS * 100_000), arm(MS * 100_000)];
+    let moved = (0..400).filter(|timer| timer % 5 == 4).filter(|&timer| service.reschedule(ids[timer], MS * 45)).count();
+    assert!(service.cancel(far[0]));
+    let at = service.schedule_at(Instant::now() + MS * 50, || ()).unwrap();
+    for _ in 0..400 {
+        let lateness = receive.recv_timeout(Duration::from_secs(60)).expect("lost");
+        assert!(lateness.is_some(), "early");
+    }
+    assert!(moved > 0 && service.is_pending(far[1]));
+    while service.is_pending(at) {
+        std::thread::sleep(MS);
+    }
+    assert_eq!(service.stop().len(), 1);
+    assert!(receive.try_recv().is_err(), "twice");
+    service.stats()
+}
+
+#[test]
+fn with_a_spin_margin() {
+    fires(TimerService::builder().spin(MS / 10));
+    fires(TimerService::builder().spin(MS * 3));
+}
+
+#[test]
+fn without_any_sleep() {
+    let stats = fires(TimerService::builder().shards(1).spin(Duration::MAX));
+    assert_eq!(stats.sum(|shard| shard.wakeups + shard.rings), 0, "it has slept");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn with_suspended_time() {
+    fires(TimerService::builder().boottime(true));
+}
+
+#[cfg(not(target_os = "linux"))]
+#[test]
+fn without_a_clock_that_counts_suspended_time() {
+    let error = TimerService::builder().boottime(true).start().unwrap_err();
+    assert!(matches!(error, wheelwork::StartError::Boottime));
+}
