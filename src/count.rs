@@ -6,9 +6,10 @@
 //!
 //! Ground rule: a counter is written by the owner of its set alone.
 
-use crate::sync::{CountU64, Ordering};
+use crate::sync::{CountLock, CountU64, Ordering, pause};
+use std::cell::UnsafeCell;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A number that its owner writes.
 #[derive(Debug, Default)]
@@ -44,7 +45,14 @@ impl Counter {
 }
 
 /// Sets of counters, of threads that are and that were.
-pub(crate) struct Registry<C>(Mutex<Sets<C>>);
+pub(crate) struct Registry<C> {
+    /// Somebody is at the sets. Held for some nanoseconds, at a thread's first call, at its end, and by those who read.
+    taken: CountLock,
+    sets: UnsafeCell<Sets<C>>,
+}
+
+// SAFETY: the sets are behind `taken`.
+unsafe impl<C: Send + Sync> Sync for Registry<C> {}
 
 struct Sets<C> {
     all: Vec<Arc<C>>,
@@ -60,29 +68,39 @@ pub(crate) struct Own<C> {
 
 impl<C: Default> Registry<C> {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Sets { all: Vec::new(), free: Vec::new() })))
+        Arc::new(Self { taken: CountLock::new(false), sets: UnsafeCell::new(Sets { all: Vec::new(), free: Vec::new() }) })
     }
 
     /// A set for the caller to own. Takes a lock: once for each thread.
     pub(crate) fn attach(self: &Arc<Self>) -> Own<C> {
-        let mut sets = self.sets();
-        let set = sets.free.pop().unwrap_or_else(|| {
-            let set = Arc::<C>::default();
-            sets.all.push(set.clone());
-            set
+        let set = self.with(|sets| {
+            sets.free.pop().unwrap_or_else(|| {
+                let set = Arc::<C>::default();
+                sets.all.push(set.clone());
+                set
+            })
         });
         Own { set, registry: self.clone() }
     }
 }
 
 impl<C> Registry<C> {
-    fn sets(&self) -> MutexGuard<'_, Sets<C>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Gives `f` the sets. `f` does not panic, and does not come here again.
+    fn with<R>(&self, f: impl FnOnce(&mut Sets<C>) -> R) -> R {
+        // Ordering: Acquire. Pairs with the Release below: one after the other.
+        while self.taken.swap(true, Ordering::Acquire) {
+            pause();
+        }
+        // SAFETY: `taken` is ours, so nobody else is at the sets.
+        let result = f(unsafe { &mut *self.sets.get() });
+        // Ordering: Release. Pairs with the Acquire above.
+        self.taken.store(false, Ordering::Release);
+        result
     }
 
     /// Shows `f` every set.
     pub(crate) fn for_each(&self, f: impl FnMut(&C)) {
-        self.sets().all.iter().map(Arc::as_ref).for_each(f);
+        self.with(|sets| sets.all.iter().map(Arc::as_ref).for_each(f));
     }
 }
 
@@ -97,7 +115,7 @@ impl<C> Deref for Own<C> {
 
 impl<C> Drop for Own<C> {
     fn drop(&mut self) {
-        self.registry.sets().free.push(self.set.clone());
+        self.registry.with(|sets| sets.free.push(self.set.clone()));
     }
 }
 

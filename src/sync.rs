@@ -335,6 +335,9 @@ pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
 /// For counters, which decide nothing: they are no part of a model.
 pub(crate) use std::sync::atomic::AtomicU64 as CountU64;
 
+/// The lock around sets of such counters, no part of a model either.
+pub(crate) use std::sync::atomic::AtomicBool as CountLock;
+
 #[cfg(loom)]
 pub use imp::set_fault;
 
