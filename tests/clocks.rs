@@ -44,6 +44,18 @@ fn without_any_sleep() {
     assert_eq!(stats.sum(|shard| shard.wakeups + shard.rings), 0, "it has slept");
 }
 
+/// Else a watchdog would take it for one that stalls.
+#[test]
+fn a_shard_that_spins_with_nothing_to_do_takes_turns() {
+    let service = TimerService::builder().shards(1).spin(Duration::MAX).start().unwrap();
+    let (turns, patience) = (|| service.stats().sum(|shard| shard.turns), Instant::now() + Duration::from_secs(60));
+    let before = turns();
+    while turns() < before + 5 {
+        assert!(Instant::now() < patience, "no turns");
+        std::thread::sleep(MS);
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn with_suspended_time() {

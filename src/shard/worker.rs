@@ -122,11 +122,14 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
     }
 }
 
-/// Spins to the tick `wake_at`, if that is not further off than the margin, or until there is work.
+/// Spins to the tick `wake_at`, if that is not further off than the margin, or until there is work; a millisecond at most, so that a shard that spins takes turns, and
+/// is seen to.
 fn spin_until(wake_at: u64, house: &impl House, work_waits: impl Fn() -> bool) {
+    let end_ns = house.clock().now_ns().saturating_add(LINGER_NAP_NS);
     while !work_waits() {
-        let left_ns = house.tick().start(wake_at).saturating_sub(house.clock().now_ns());
-        if left_ns == 0 || left_ns > house.spin_ns() {
+        let now_ns = house.clock().now_ns();
+        let left_ns = house.tick().start(wake_at).saturating_sub(now_ns);
+        if left_ns == 0 || left_ns > house.spin_ns() || now_ns >= end_ns {
             return;
         }
         spin();
