@@ -35,7 +35,7 @@ enum Rhythm {
 pub struct Periodic<'a, T: Send + 'static> {
     handle: &'a TimerHandle<T>,
     rhythm: Rhythm,
-    first: Option<Duration>,
+    first: Duration,
     times: u64,
 }
 
@@ -95,14 +95,14 @@ impl<T: Send + 'static> TimerHandle<T> {
     }
 
     fn periodic(&self, rhythm: Rhythm, first: Duration) -> Periodic<'_, T> {
-        Periodic { handle: self, rhythm, first: Some(first), times: u64::MAX }
+        Periodic { handle: self, rhythm, first, times: u64::MAX }
     }
 }
 
 impl<T: Send + 'static> Periodic<'_, T> {
     /// The delay of the first run.
     pub fn first(mut self, delay: Duration) -> Self {
-        self.first = Some(delay);
+        self.first = delay;
         self
     }
 
@@ -131,7 +131,7 @@ impl<T: Send + 'static> Periodic<'_, T> {
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
         let Self { handle, rhythm, first, times } = self;
         let inner = &handle.inner;
-        let (run, first_ns) = (Box::new(run), time::nanos(first.unwrap_or_default()).max(1));
+        let (run, first_ns) = (Box::new(run), time::nanos(first).max(1));
         let clock = inner.clock.clone();
         let repeat = |at_ns| match rhythm {
             Rhythm::Rate(period_ns, missed) => Repeat::every(period_ns, missed, at_ns, times, run),
