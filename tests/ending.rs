@@ -199,3 +199,29 @@ fn a_task_may_stop_its_service_with_any_policy() {
         }
     }
 }
+
+/// The drop of a periodic closure is the user's code. If it panics, in `stop`, everything else has been done by then.
+#[test]
+fn a_closure_that_panics_when_it_is_dropped_does_not_keep_stop_from_its_work() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any("deliberate");
+        }
+    }
+    let service = TimerService::builder().dispatch(Dispatch::RayonThreads(1)).start().unwrap();
+    let (began, begin) = mpsc::channel();
+    let done = Arc::new(AtomicBool::new(false));
+    let (finished, bomb) = (done.clone(), Bomb);
+    service.every(MS * 100_000).start(move || _ = &bomb).unwrap();
+    service
+        .schedule(MS, move || {
+            began.send(()).unwrap();
+            thread::sleep(MS * 20);
+            finished.store(true, Ordering::SeqCst);
+        })
+        .unwrap();
+    begin.recv().unwrap();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| service.stop())).is_err());
+    assert!(done.load(Ordering::SeqCst), "a task was still running");
+}

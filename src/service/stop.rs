@@ -69,13 +69,14 @@ impl<T: Send + 'static> TimerService<T> {
                 Content::Repeat(repeat) => periodic.push(repeat),
             });
         }); // X4
-        drop(periodic);
         if policy == StopPolicy::FireAll {
             inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
         }
         if !inside_job() {
             inner.running.wait_for_all(); // X5
         }
+        // Last: a closure's drop is the user's code, and may panic.
+        drop(periodic);
         unfired
     }
 
