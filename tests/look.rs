@@ -37,6 +37,23 @@ fn a_timer_tells_its_deadline_wherever_it_was_moved() {
 }
 
 #[test]
+fn a_timer_that_was_moved_often_keeps_its_id() {
+    let clock = ManualClock::new();
+    let service =
+        TimerService::builder().clock(clock.clone()).on_expire(|batch: &mut Batch<'_, u64>| batch.for_each(drop)).start().unwrap();
+    for moves in 0..40 {
+        let id = service.schedule(MS * 100, moves).unwrap();
+        for earlier in 1..=moves as u32 {
+            assert!(service.reschedule(id, MS * (100 - earlier)));
+            assert_eq!(service.remaining(id), Some(MS * (100 - earlier)));
+        }
+        assert_eq!(service.take(id), Some(moves), "after {moves} moves");
+        let next = service.schedule(MS * 100, 0).unwrap();
+        assert!(!service.cancel(id) && service.cancel(next));
+    }
+}
+
+#[test]
 fn a_shard_tells_its_next_deadline() {
     let clock = ManualClock::new();
     let service = TimerService::builder().clock(clock.clone()).shards(2).start().unwrap();

@@ -59,9 +59,9 @@ impl<T> Slot<'_, T> {
 
     /// Writes place and birth for the next filing: published by the exchange that follows.
     fn move_to(&self, word: Word, place: Place) {
-        if !word.is_refiled() {
-            // Ordering: Relaxed. Published by the exchange that sets REFILED.
-            self.side.birth.store(word.count(), Ordering::Relaxed);
+        if let (Some(birth), None) = (word.birth(), word.refiled().birth()) {
+            // Ordering: Relaxed. Published by the exchange that sets the last move.
+            self.side.birth.store(birth, Ordering::Relaxed);
         }
         // Ordering: Relaxed. As above; a reader of the word before fails at C3.
         self.cell.place.store(place.0, Ordering::Relaxed);

@@ -123,7 +123,7 @@ const _: () = assert!(size_of::<Cell<u64>>() == 24 && size_of::<Cell<u8>>() == 2
 
 /// What is needed of timers that were re-armed only. Apart from the cells, so that others neither touch nor pay for it.
 pub(crate) struct Side {
-    /// The count of a refiled timer's first filing: what its id names.
+    /// The count of the first filing of a timer that has moved often: what its id names.
     pub(super) birth: AtomicU64,
     /// `count << 16 | lag`: an entry that came before its deadline was put back, at this lag. A hint of where the tombstone has to go.
     pub(super) put_back: AtomicU64,
@@ -269,12 +269,8 @@ impl<T> Slot<'_, T> {
     /// The count that the timer's id names.
     #[inline]
     pub(super) fn birth(&self, word: Word) -> u64 {
-        if word.is_refiled() {
-            // Ordering: Relaxed. As the place.
-            self.side.birth.load(Ordering::Relaxed)
-        } else {
-            word.count()
-        }
+        // Ordering: Relaxed. As the place.
+        word.birth().unwrap_or_else(|| self.side.birth.load(Ordering::Relaxed))
     }
 
     pub(super) fn filed(&self, deadline: u64, shard: usize, word: Word) -> Filed {
