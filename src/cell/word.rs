@@ -59,6 +59,19 @@ impl Word {
         self.0 >> COUNT_SHIFT
     }
 
+    /// The count as an entry carries it.
+    #[inline]
+    pub(super) fn tag(self) -> u32 {
+        self.count() as u32
+    }
+
+    /// Whether it is ARMED with a payload, and due where it is filed.
+    #[inline]
+    pub(super) fn is_plain(self) -> bool {
+        let moves = ((1 << MOVES_BITS) - 1) << MOVES_SHIFT;
+        self.0 & ((1 << COUNT_SHIFT) - 1) & !moves == State::Armed as u64
+    }
+
     /// Ticks from the filed deadline to the timer's.
     #[inline]
     pub(super) fn lag(self) -> u64 {

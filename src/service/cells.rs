@@ -7,7 +7,7 @@ use super::tally::Event;
 use crate::cell::{Arena, Claimed, Content, Due, Filed, Fill, Maintenance, Payload, Place, Rearmed, Slot};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
-use crate::sync::{Fault, broken};
+use crate::sync::{Fault, Guard, broken};
 use crate::time::Repeat;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl<T: Send + 'static> Cells<T> {
         }
         let cell = self.arena.take(&mut local.magazines);
         if cell.is_none() {
-            self.core.release();
+            self.core.release(1);
         }
         cell
     }
@@ -192,7 +192,7 @@ impl<T: Send + 'static> Cells<T> {
             self.bury(local, filed);
         }
         if claimed.content.is_some() {
-            self.core.release();
+            self.core.release(1);
         }
         claimed.content
     }
@@ -207,7 +207,7 @@ impl<T: Send + 'static> Cells<T> {
         if waiting > BACKLOG_MAX {
             self.core.bell(place.shard()).ring(0);
         }
-        self.core.release();
+        self.core.release(1);
         Some(payload)
     }
 
@@ -308,21 +308,32 @@ impl<T: Send + 'static> Cells<T> {
     pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut fire: impl FnMut(Entry, T), mut run: impl FnMut(Run)) {
         entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
         let pinned = local.epoch.pin();
+        let mut fired = 0;
         for (position, &entry) in entries.iter().enumerate() {
             if let Some(next) = entries.get(position + AHEAD) {
                 self.arena.prefetch(next.cell());
             }
-            match self.arena.get(entry.cell(), &pinned).map_or(Due::Dead, |slot| slot.claim_due(entry)) {
-                Due::Dead => {}
-                Due::Payload(payload, index) => {
-                    self.put(local, index);
-                    self.core.release();
-                    fire(entry, payload);
-                }
-                Due::Run(repeat, place) => run(Run { cell: entry.cell(), place, repeat }),
-                Due::Later(filed) => self.send(local, filed),
+            let plain = self.arena.get(entry.cell(), &pinned).and_then(|slot| slot.claim_due_plain(entry));
+            if let Some((payload, index)) = plain.or_else(|| self.claim_due_other(local, entry, &pinned, &mut run)) {
+                self.put(local, index);
+                fired += 1;
+                fire(entry, payload);
             }
         }
+        // Before any of them runs: there is room for what it arms.
+        self.core.release(fired);
+    }
+
+    /// Whatever else a due entry finds.
+    #[inline(never)]
+    fn claim_due_other(&self, local: &mut Local, entry: Entry, pinned: &Guard, run: &mut impl FnMut(Run)) -> Option<(T, Option<u32>)> {
+        match self.arena.get(entry.cell(), pinned)?.claim_due(entry) {
+            Due::Dead => return None,
+            Due::Payload(payload, index) => return Some((payload, index)),
+            Due::Run(repeat, place) => run(Run { cell: entry.cell(), place, repeat }),
+            Due::Later(filed) => self.send(local, filed),
+        }
+        None
     }
 
     /// U1. Whether a run may begin: its timer was not cancelled since it was claimed.
@@ -345,7 +356,7 @@ impl<T: Send + 'static> Cells<T> {
             }
             Err((repeat, index)) => {
                 self.put(local, index);
-                self.core.release();
+                self.core.release(1);
                 Some(repeat)
             }
         }
@@ -358,7 +369,7 @@ impl<T: Send + 'static> Cells<T> {
         // SAFETY: as in `begin_run`, and the run ends here.
         let (index, cancelled) = unsafe { slot.end() };
         self.put(local, index);
-        self.core.release();
+        self.core.release(1);
         if !cancelled {
             local.count(run.place.shard(), Event::Ended, 1);
         }

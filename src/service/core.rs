@@ -80,12 +80,12 @@ impl Core {
         self.pending_max == usize::MAX || self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// A timer has ended.
+    /// So many timers have ended.
     #[inline]
-    pub(super) fn release(&self) {
+    pub(super) fn release(&self, timers: usize) {
         if self.pending_max != usize::MAX {
             // Ordering: Relaxed. As in `reserve`.
-            self.pending.fetch_sub(1, Ordering::Relaxed);
+            self.pending.fetch_sub(timers, Ordering::Relaxed);
         }
     }
 

@@ -65,20 +65,6 @@ pub(super) struct Block {
     len: usize,
 }
 
-impl Block {
-    /// Removes the tombstones. Returns how many there were.
-    pub(super) fn retain_entries(&mut self) -> usize {
-        let before = self.len;
-        self.len = 0;
-        for position in 0..before {
-            let record = self.records[position];
-            self.records[self.len] = record;
-            self.len += usize::from(!record.is_tombstone());
-        }
-        before - self.len
-    }
-}
-
 impl Deref for Block {
     type Target = [Entry];
 
@@ -162,15 +148,30 @@ impl Pool {
         (len as usize, next)
     }
 
+    /// The first chunk's records.
+    pub(super) fn first(&self, chain: &Chain) -> &[Entry] {
+        if chain.is_empty() {
+            return &[];
+        }
+        let (len, _) = self.extent(chain, chain.first);
+        &self.chunk(chain.first).records[..len]
+    }
+
+    /// Frees the first chunk of a chain that has one.
+    pub(super) fn drop_first(&mut self, chain: &mut Chain) {
+        let (len, next) = self.extent(chain, chain.first);
+        self.free(chain.first);
+        *chain = if next == NIL { Chain::EMPTY } else { Chain { first: next, len: chain.len - len as u32, ..*chain } };
+    }
+
     /// Takes the first chunk's records out, and frees the chunk.
     pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Block> {
         if chain.is_empty() {
             return None;
         }
-        let (len, next) = self.extent(chain, chain.first);
+        let (len, _) = self.extent(chain, chain.first);
         let block = Block { records: self.chunk(chain.first).records, len };
-        self.free(chain.first);
-        *chain = if next == NIL { Chain::EMPTY } else { Chain { first: next, len: chain.len - len as u32, ..*chain } };
+        self.drop_first(chain);
         Some(block)
     }
 

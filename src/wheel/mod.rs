@@ -111,18 +111,22 @@ impl EntryWheel {
 
     /// Gives `f` one block of what is due. Returns how many records that took.
     fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
-        let Some(mut block) = self.stock.pool.pop(&mut self.due.records) else { return 0 };
+        let block = self.stock.pool.first(&self.due.records);
         let records = block.len();
-        if self.due.holes > 0 {
-            let holes = block.retain_entries();
-            self.due.holes -= holes as u32;
-            self.stock.holes -= holes as u64;
+        // Without the tombstones.
+        let mut holes = 0;
+        for entries in block.split(|record| self.due.holes > 0 && record.is_tombstone()) {
+            holes += 1;
+            if !entries.is_empty() {
+                f(entries);
+            }
         }
+        holes -= 1;
+        self.due.holes -= holes;
+        self.stock.holes -= u64::from(holes);
+        self.stock.pool.drop_first(&mut self.due.records);
         if self.due.records.is_empty() {
             self.due = Pile::EMPTY;
-        }
-        if !block.is_empty() {
-            f(&block);
         }
         records
     }
