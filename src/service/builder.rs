@@ -129,12 +129,18 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Where handlers run: a rayon pool of the service's own unless set; inline on a manual clock.
+    ///
+    /// # Example
+    /// See [`Dispatch`].
     pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
         self.dispatch = Some(dispatch);
         self
     }
 
     /// Runs the service on a clock that a test moves. It then has no shard threads.
+    ///
+    /// # Example
+    /// See [`ManualClock`].
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
         self
@@ -202,6 +208,9 @@ impl<T: Send + 'static> Builder<T> {
     /// Sets the handler, and with it the type of the payload: it is called with batches of payloads whose timers fired, from several
     /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call; one that comes before it took anything
     /// costs a payload, which is dropped.
+    ///
+    /// # Example
+    /// See the [builder](Self)'s.
     pub fn on_expire<U, F>(self, handler: F) -> Builder<U>
     where
         U: Send + 'static,

@@ -66,6 +66,9 @@ impl<T: Send + 'static> fmt::Debug for TimerGuard<T> {
 
 impl<T: Send + 'static> TimerHandle<T> {
     /// Ties a timer to a scope: it is cancelled when the guard is dropped. Costs a reference count.
+    ///
+    /// # Example
+    /// See [`TimerGuard`].
     pub fn guard(&self, id: TimerId) -> TimerGuard<T> {
         TimerGuard { handle: Some(self.clone()), id }
     }

@@ -122,6 +122,15 @@ impl LatenessHistogram {
 
     /// The buckets in which there are timers, in order: from which lateness to which (not included), and how many. The last bucket ends with
     /// [`Duration::MAX`].
+    ///
+    /// # Example
+    /// ```
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// for (range, timers) in service.stats().lateness.buckets() {
+    ///     println!("{timers} timers were {range:?} late");
+    /// }
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> {
         self.counts.iter().enumerate().filter(|&(_, &count)| count > 0).map(|(bucket, &count)| {
             let end = if bucket == BUCKETS - 1 { Duration::MAX } else { Duration::from_nanos(start_ns(bucket + 1)) };

@@ -321,6 +321,18 @@ impl<T: Send + 'static> TimerHandle<T> {
 
     /// What the service has done so far, and what it has to do. Takes a lock that threads take at their first call, and reads the counters of each shard, and
     /// of each thread: some microseconds for a handful of either.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(5), || ())?;
+    /// service.cancel(id);
+    /// let stats = service.stats();
+    /// assert_eq!(stats.sum(|shard| shard.armed), 1);
+    /// assert_eq!(stats.sum(|shard| shard.cancelled), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner.stats()

@@ -113,6 +113,16 @@ impl<T: Send + 'static> Periodic<'_, T> {
     }
 
     /// What happens to runs of a fixed rate that were missed. Of no use to the other kinds.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::Missed;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// // A meter that has to count every second: at most ten are made up for at once.
+    /// service.every(Duration::from_secs(1)).missed(Missed::Burst(10)).start(|| println!("one more second"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn missed(mut self, policy: Missed) -> Self {
         if let Rhythm::Rate(_, missed) = &mut self.rhythm {
             *missed = policy;

@@ -44,11 +44,25 @@ impl<T: Send + 'static> TimerService<T> {
     /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
     /// that it is called on. What the handler
     /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().on_expire(|_: &mut wheelwork::Batch<'_, u64>| {}).start()?;
+    /// service.schedule(Duration::from_secs(3_600), 4711)?;
+    /// let unfired = service.stop();
+    /// assert_eq!(unfired[0].payload, 4711);
+    /// assert!(service.schedule(Duration::from_secs(1), 1).is_err(), "with the payload in the error");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stop(&self) -> Vec<Unfired<T>> {
         self.stop_with(StopPolicy::HandBack)
     }
 
     /// Stops the service, and does with its timers what the policy says. Otherwise like [`stop`](Self::stop).
+    ///
+    /// # Example
+    /// See [`StopPolicy`].
     pub fn stop_with(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
         let inner = &*self.handle.inner;
         let core = &inner.cells.core;
