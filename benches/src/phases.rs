@@ -186,22 +186,27 @@ impl Phases<'_> {
         })
     }
 
-    /// Moves random timers to `lead + spread` from now, on one thread: heartbeats, whose deadlines only get later.
-    pub(crate) fn heartbeats(&self, ledger: &Ledger, owns: &mut [Own], steps: usize) -> Cost {
+    /// Moves random timers to `lead + spread` from now, on one thread, one by one and then in one call: heartbeats, whose deadlines only get later.
+    pub(crate) fn heartbeats(&self, ledger: &Ledger, owns: &mut [Own], steps: usize) -> [Cost; 2] {
         let timers: Vec<(TimerId, u32)> = owns.iter().flat_map(|own| own.timers.iter().copied()).collect();
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(4001));
         let order: Vec<(TimerId, u32)> = (0..steps).map(|_| timers[rng.usize(..timers.len())]).collect();
         let delay = self.lead + self.spread;
-        let cost = self.on_threads("heartbeats", &mut [()], steps, |_, (), done| {
+        let one_by_one = self.on_threads("heartbeats", &mut [()], steps, |_, (), done| {
             for (step, &(id, _)) in order.iter().enumerate() {
                 assert!(self.service.reschedule(id, delay), "a timer that waits can be moved");
                 tell(done, step);
             }
         });
+        let together = self.on_threads("heartbeats, batch", &mut [()], steps, |_, (), done| {
+            let moved = self.service.reschedule_many(order.iter().map(|&(id, _)| id), delay);
+            assert_eq!(moved, steps, "timers that wait can be moved");
+            done.store(steps as u64, Relaxed);
+        });
         // Not before this, and the next phase moves each of them once more.
         let due = Instant::now();
         order.iter().for_each(|&(_, line)| ledger.open(line, due));
-        cost
+        [one_by_one, together]
     }
 
     /// Moves every timer once, to a uniform delay: half of them get earlier.

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     phases.wait_for_fires(&books.burst, timers as u64);
     let (mut owns, arm) = phases.arm(&books.spread, threads, timers);
     let churn = phases.churn(&books.spread, &mut owns, steps, timers);
-    let heartbeats = phases.heartbeats(&books.spread, &mut owns, steps);
+    let [heartbeats, heartbeats_many] = phases.heartbeats(&books.spread, &mut owns, steps);
     let moves = phases.moves(&books.spread, &mut owns);
     let cancel = phases.cancel(&books.spread, &mut owns, args.cancel);
     drop(owns);
@@ -146,6 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     report.cost("arm, warm memory", "arm", &arm, threads);
     report.cost("churn (cancel one, arm one)", "churn", &churn, threads);
     report.cost("re-arm later, random, 1 thr.", "heartbeat_1", &heartbeats, 1);
+    report.cost("the same in one call", "heartbeat_many_1", &heartbeats_many, 1);
     report.cost("re-arm to anywhere", "rearm", &moves, threads);
     report.cost("cancel, random order", "cancel", &cancel, threads);
     report.section("memory");

@@ -173,6 +173,8 @@ impl<T: Send + 'static> Cells<T> {
             // timers that are cancelled soon, and saves the pin.
             return Some(f(unsafe { self.arena.held(id.cell) }));
         }
+        // The cell comes while we pin.
+        self.arena.prefetch(id.cell);
         let pinned = local.epoch.pin();
         self.arena.get(id.cell, &pinned).map(f)
     }
@@ -239,7 +241,8 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Asks for the cells of all these.
-    fn prefetch(&self, ids: &[TimerId]) {
+    #[inline]
+    pub(super) fn prefetch(&self, ids: &[TimerId]) {
         ids.iter().filter(|id| id.service == self.core.tag()).for_each(|id| self.arena.prefetch(id.cell));
     }
 

@@ -54,6 +54,8 @@ impl<T: Send + 'static> Inner<T> {
     /// Moves a timer to the time that `at_ns` makes of the present.
     #[inline]
     pub(super) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
+        // First of all: so the processor comes to it while it waits for the cell of the call before.
+        self.cells.prefetch(&[id]);
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
             self.cells.rearm(local, id, self.tick.deadline(at_ns(now_ns)))
