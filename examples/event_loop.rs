@@ -61,7 +61,7 @@ fn main() {
                 Some((_, Timer::Ping(number))) => {
                     println!("{now:4} ms: ping {number}");
                     if let Some(connection) = connections.get_mut(&number) {
-                        connection.ping = wheel.insert(now + PING_EVERY, Timer::Ping(number));
+                        connection.ping = wheel.insert(now + 1 + PING_EVERY, Timer::Ping(number));
                     }
                 }
                 Some((deadline, Timer::Close(number))) => {

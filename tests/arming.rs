@@ -116,3 +116,17 @@ fn a_time_of_day_on_the_real_clock() {
     let fired = receive.recv_timeout(SECOND * 60).expect("it fires");
     assert!(fired >= at, "early by {:?}", at.duration_since(fired));
 }
+
+#[test]
+fn what_is_for_a_time_of_day_can_be_moved() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let [sooner, later] = [3_600, 1].map(|seconds| at_time(&clock, &service, &log, clock.system_time() + SECOND * seconds));
+    let start = clock.system_time();
+    assert!(service.reschedule(sooner, MS * 5) && service.reschedule(later, SECOND * 7));
+    clock.advance(SECOND * 6);
+    assert_eq!(*log.lock().unwrap(), [start + MS * 5]);
+    clock.advance(SECOND * 4_000);
+    assert_eq!(*log.lock().unwrap(), [start + MS * 5, start + SECOND * 7]);
+}

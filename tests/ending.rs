@@ -200,7 +200,7 @@ fn a_task_may_stop_its_service_with_any_policy() {
     }
 }
 
-/// The drop of a periodic closure is the user's code. If it panics, in `stop`, everything else has been done by then.
+/// The drop of a periodic closure is the user's code. If it panics, that is counted, and `stop` has waited all the same.
 #[test]
 fn a_closure_that_panics_when_it_is_dropped_does_not_keep_stop_from_its_work() {
     struct Bomb;
@@ -222,6 +222,48 @@ fn a_closure_that_panics_when_it_is_dropped_does_not_keep_stop_from_its_work() {
         })
         .unwrap();
     begin.recv().unwrap();
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| service.stop())).is_err());
+    assert!(service.stop().is_empty());
     assert!(done.load(Ordering::SeqCst), "a task was still running");
+    assert_eq!(service.stats().panics, 1);
+}
+
+#[test]
+fn a_closure_whose_drop_panics_costs_nobody_his_payload() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a drop that panics");
+        }
+    }
+    for policy in [StopPolicy::HandBack, StopPolicy::Drain(Duration::ZERO)] {
+        let clock = ManualClock::new();
+        let service = TimerService::builder().clock(clock).on_expire(|_: &mut Batch<'_, u64>| {}).start().unwrap();
+        service.schedule(Duration::from_secs(9), 1).unwrap();
+        let bomb = Bomb;
+        service.every(Duration::from_secs(9)).start(move || _ = &bomb).unwrap();
+        let unfired = service.stop_with(policy);
+        assert_eq!(unfired.iter().map(|unfired| unfired.payload).collect::<Vec<_>>(), [1], "{policy:?}");
+        assert_eq!(service.stats().panics, 1);
+    }
+}
+
+#[test]
+fn what_fire_all_fires_is_inside_a_task() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock).start().unwrap();
+    let (handle, (send, receive)) = (service.handle(), mpsc::channel());
+    let id = service.schedule(Duration::from_secs(9), || ()).unwrap();
+    service.schedule(Duration::from_secs(9), move || send.send(handle.cancel_and_wait(id)).unwrap()).unwrap();
+    assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+    assert_eq!(receive.recv().unwrap(), Err(InsideTask));
+}
+
+#[test]
+fn fire_all_fires_what_is_for_a_time_of_day() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+    let (send, receive) = mpsc::channel();
+    service.schedule_at_time(clock.system_time() + Duration::from_secs(3_600), move || send.send(()).unwrap()).unwrap();
+    assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+    assert_eq!(receive.try_recv(), Ok(()));
 }

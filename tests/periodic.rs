@@ -257,3 +257,12 @@ fn every_closure_is_dropped_once_whoever_races() {
         assert_eq!(Arc::strong_count(&alive), 1, "every closure is dropped");
     }
 }
+
+#[test]
+fn a_rate_ends_with_time() {
+    let (clock, service, log) = service();
+    let id = service.every(Duration::MAX).start(note(&clock, &log)).unwrap();
+    clock.advance(Duration::MAX);
+    assert_eq!(log.lock().unwrap().len(), 1);
+    assert!(!service.is_pending(id));
+}

@@ -196,7 +196,7 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Pay
 }
 
 /// Does a thread's part of a job: J1 begin, J2 work, J3 end.
-pub(super) fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
+pub(crate) fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     let begun = fire.begin(); // J1
     part();

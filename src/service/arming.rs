@@ -58,6 +58,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     ///
     /// Like a periodic timer it takes a closure, whatever the service's payload is, can be cancelled but not taken, and is not handed back by `stop`.
     ///
+    /// What [`remaining`](Self::remaining), [`deadline`](Self::deadline) and [`pending`](Self::pending) say of it is the next look at the system's clock. If it is moved
+    /// ([`reschedule`](Self::reschedule)) to another tick than that one's, it fires there, whatever the system's clock shows.
+    ///
     /// # Errors
     /// As [`schedule`](Self::schedule); the closure is dropped.
     ///

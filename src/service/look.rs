@@ -83,6 +83,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// ```
     #[must_use]
     pub fn next_deadline(&self, shard: usize) -> Option<Instant> {
+        if self.inner.cells.core.is_stopped() {
+            return None;
+        }
         let next = self.inner.counters.get(shard)?.get(Count::NextEvent).checked_sub(1)?;
         Some(self.inner.clock.instant(self.inner.tick.start(next)))
     }

@@ -76,7 +76,7 @@ impl<T: Send + 'static> TimerHandle<T> {
     }
 
     /// A timer that runs a closure when a function says: it is given the time for which the last run was meant, and says when the next one comes; `None`
-    /// ends the timer. First it runs at the next tick, unless [`first`](Periodic::first) says otherwise. A time that has passed is the next tick.
+    /// ends the timer, and so does a panic of the function. First it runs at the next tick, unless [`first`](Periodic::first) says otherwise. A time that has passed is the next tick.
     ///
     /// # Example
     /// ```
@@ -174,26 +174,25 @@ impl<T: Send + 'static> Inner<T> {
             return self.end_periodic(run);
         }
         run.repeat.claimed(run.place.deadline(), |deadline| self.tick.start(deadline));
-        let caught = |result: std::thread::Result<bool>| {
-            result.unwrap_or_else(|panic| {
-                self.panicked(panic);
-                false
-            })
-        };
         let due = run.repeat.is_due(self.clock.now_ns(), || self.clock.system_time());
         if due {
             self.count_run(run.place);
-            caught(catch_unwind(AssertUnwindSafe(|| {
-                run.repeat.run();
-                true
-            })));
+            self.run_here(&mut run.repeat);
         }
         let now_ns = self.clock.now_ns();
-        let again = !due || caught(catch_unwind(AssertUnwindSafe(|| run.repeat.advance(now_ns))));
+        let again = !due
+            || catch_unwind(AssertUnwindSafe(|| run.repeat.advance(now_ns))).unwrap_or_else(|panic| {
+                self.panicked(panic);
+                false
+            });
         if !again || self.cells.core.is_closed() {
             return self.end_periodic(run);
         }
         let deadline = self.tick.deadline(run.repeat.at_ns().max(now_ns + 1));
+        if deadline <= run.place.deadline() {
+            // Time has ended: there is no later tick.
+            return self.end_periodic(run);
+        }
         run.repeat.file(deadline);
         let place = Place::new(deadline, run.place.shard());
         let ended = self.cells.with_local(|local| self.cells.file_again(local, Run { place, ..run }));
@@ -206,7 +205,14 @@ impl<T: Send + 'static> Inner<T> {
         self.drop_repeat(Some(ended));
     }
 
-    fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
+    /// Runs the closure, whatever panics.
+    pub(super) fn run_here(&self, repeat: &mut Repeat) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| repeat.run())) {
+            self.panicked(panic);
+        }
+    }
+
+    pub(super) fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(repeat))) {
             self.panicked(panic);
         }

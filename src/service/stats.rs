@@ -22,7 +22,7 @@ pub struct Stats {
     pub hook_panics: u64,
     /// Shard threads that could not be pinned to their core (in a container, say) and run unpinned.
     pub unpinned_shards: usize,
-    /// How late they were.
+    /// How late timers fired.
     pub lateness: LatenessHistogram,
     /// Each shard's own.
     pub shards: Vec<ShardStats>,
@@ -45,7 +45,7 @@ pub struct ShardStats {
     pub handed_back: u64,
     /// Periodic timers that came to their end: after their last run, or when the service stopped.
     pub ended: u64,
-    /// Timers that wait: armed, and none of the four.
+    /// Timers that wait: armed, and neither fired, nor cancelled, nor handed back, nor ended.
     pub pending: u64,
     /// Times that a timer was moved.
     pub rearmed: u64,

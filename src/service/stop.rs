@@ -3,7 +3,7 @@
 use super::tally::Event;
 use super::{TimerService, Unfired};
 use crate::cell::Content;
-use crate::dispatch::job::inside_job;
+use crate::dispatch::job::{during, inside_job};
 use crate::sync::{Fault, broken, current, pause};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -27,10 +27,11 @@ pub enum StopPolicy {
     /// They are handed back. The default.
     #[default]
     HandBack,
-    /// No timer is accepted any more; those that are due within this time fire, the rest is handed back. It ends as soon as nothing else is due in that time. From
+    /// No timer is accepted any more; those that are due within this time fire, the rest is handed back. Periodic timers, and those for a time of day, end at once. It ends as soon as nothing else is due in that time. From
     /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock somebody else has to move time.
     Drain(Duration),
-    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. (Or they are sent to the channel, full or not.)
+    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. Periodic timers end. (Or they are sent to the channel, full or
+    /// not; if all receivers are gone they are dropped, and not counted as that.)
     FireAll,
 }
 
@@ -84,13 +85,18 @@ impl<T: Send + 'static> TimerService<T> {
             });
         }); // X4
         if policy == StopPolicy::FireAll {
-            inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
+            during(&*self.handle.inner.house(0), || inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload)));
         }
         if !inside_job() {
             inner.running.wait_for_all(); // X5
         }
-        // Last: a closure's drop is the user's code, and may panic.
-        drop(periodic);
+        // Last: it is the user's code.
+        for mut repeat in periodic {
+            if policy == StopPolicy::FireAll && repeat.is_for_time_of_day() {
+                during(&*self.handle.inner.house(0), || inner.run_here(&mut repeat));
+            }
+            inner.drop_repeat(Some(repeat));
+        }
         unfired
     }
 
@@ -122,7 +128,9 @@ impl<T: Send + 'static> TimerService<T> {
         core.close();
         let end_ns = inner.clock.now_ns().saturating_add(crate::time::nanos(limit));
         for cell in cells.indices() {
-            drop(cells.with_local(|local| cells.end_periodic_at(local, cell)));
+            if let Some(Some(Content::Repeat(repeat))) = cells.with_local(|local| cells.end_periodic_at(local, cell)) {
+                inner.drop_repeat(Some(repeat));
+            }
         }
         // No cell is armed any more but by a schedule that takes it back: one look at each is enough.
         for cell in cells.indices() {

@@ -38,6 +38,8 @@ enum Rhythm {
     By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
     /// Once, when the wall clock says so.
     Wall(SystemTime),
+    /// Once, when it comes.
+    Once,
 }
 
 /// A periodic timer's closure and rhythm.
@@ -102,11 +104,19 @@ impl Repeat {
         self.deadline = deadline;
     }
 
-    /// It was claimed at a deadline: another one than it was filed at, if somebody has moved it. A fixed rate goes on from there.
+    /// It was claimed at a deadline: another one than it was filed at, if somebody has moved it. A fixed rate goes on from there, and what was for a time of
+    /// day is for this one.
     pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
         if deadline != self.deadline {
             self.at_ns = start_ns(deadline);
+            if let Rhythm::Wall(_) = self.rhythm {
+                self.rhythm = Rhythm::Once;
+            }
         }
+    }
+
+    pub(crate) fn is_for_time_of_day(&self) -> bool {
+        matches!(self.rhythm, Rhythm::Wall(_) | Rhythm::Once)
     }
 
     /// Runs it once. It is the user's code, and may panic.
@@ -127,7 +137,7 @@ impl Repeat {
                 Some(at_ns) => at_ns,
                 None => return false,
             },
-            Rhythm::Wall(_) => return false,
+            Rhythm::Wall(_) | Rhythm::Once => return false,
         }
         .min(NANOS_MAX);
         true
