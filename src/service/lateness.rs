@@ -160,6 +160,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn a_bucket_holds_its_lateness(bits in 0u32..64, low in any::<u64>()) {
             let lateness_ns = 1 << bits | low & ((1 << bits) - 1);

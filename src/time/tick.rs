@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn floor_is_the_exact_quotient(bits in 0u32..42, low in any::<u64>(), time_bits in 0u32..63, time in any::<u64>(), off in 0u64..3) {
             let nanos = (1u64 << bits) | (low & ((1 << bits) - 1));
