@@ -82,9 +82,12 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn large_slots_do_what_a_map_does(level in 1u32..6, off in 0u64..1000, pace in prop_oneof![Just(PACE), 20u64..2000], steps in prop::collection::vec(step(), 1..25)) {
-        let now = (5u64 << (8 * level)) - off.min(255);
+    fn large_slots_do_what_a_map_does(level in 1u32..6, times in prop_oneof![Just(1u64), Just(5), Just(255)], off in prop_oneof![0u64..3, 0u64..1000], pace in prop_oneof![Just(PACE), 20u64..2000], steps in prop::collection::vec(step(), 1..25)) {
+        let now = (times << (8 * level)) + 1 - off.min(255);
         let mut model = Model { wheel: EntryWheel::new(now, pace), now, cells: 0, timers: HashMap::new() };
+        // Always one far timer.
+        let far = model.insert(DEADLINE_MAX, true);
+        model.wheel.file(far);
         for step in steps {
             match step {
                 Step::Insert(count, span, width) => {
@@ -94,7 +97,7 @@ proptest! {
                     }
                 }
                 Step::Cancel(percent) => {
-                    for cell in (model.cells.saturating_sub(30_000)..=model.cells).filter(|cell| cell.wrapping_mul(61) % 100 < percent) {
+                    for cell in (model.cells.saturating_sub(30_000)..=model.cells).filter(|&cell| cell != far.cell() && cell.wrapping_mul(61) % 100 < percent) {
                         if let Some((deadline, is_alive)) = model.timers.get_mut(&cell).filter(|(_, is_alive)| *is_alive) {
                             *is_alive = false;
                             model.wheel.file(entry(*deadline, cell).tombstone());
@@ -109,7 +112,7 @@ proptest! {
                 Step::Advance(span) => model.advance(model.now + span),
                 Step::ToNext(times) => {
                     for _ in 0..times {
-                        let Some(next) = model.wheel.next_event() else { break };
+                        let Some(next) = model.wheel.next_event().filter(|&next| next < DEADLINE_MAX) else { break };
                         model.advance(next.max(model.now + 1));
                     }
                 }
