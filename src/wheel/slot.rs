@@ -21,7 +21,7 @@ pub(super) struct Pile {
     pub(super) records: Chain,
     /// Tombstones among the records.
     pub(super) holes: u32,
-    /// Tombstones that found no entry at the last compaction.
+    /// Tombstones that found no entry at the last compaction, less the entries that have come since.
     pub(super) unmatched: u32,
     /// Not after the earliest deadline of the entries.
     pub(super) earliest: u64,
@@ -93,7 +93,14 @@ impl Slot {
     #[inline]
     pub(super) fn file(&mut self, record: Entry, pool: &mut Pool) -> bool {
         self.pile.push(record, pool);
-        record.is_tombstone() && self.pile.is_mostly_dead()
+        if !record.is_tombstone() {
+            if self.pile.unmatched == 0 {
+                return false;
+            }
+            // It may be the entry that one of them waits for: a compaction may find it now.
+            self.pile.unmatched -= 1;
+        }
+        self.pile.is_mostly_dead()
     }
 
     /// Records in it that have not been cascaded.
