@@ -25,8 +25,11 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Long enough to mean that something hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
+/// What fired, and when.
+type Log = Arc<Mutex<Vec<(Duration, u64)>>>;
+
 /// A service on a manual clock that notes what fires, and when.
-fn manual(tick: Duration) -> (TimerService<u64>, ManualClock, Arc<Mutex<Vec<(Duration, u64)>>>) {
+fn manual(tick: Duration) -> (TimerService<u64>, ManualClock, Log) {
     let (clock, log) = (ManualClock::new(), Arc::new(Mutex::new(Vec::new())));
     let (time, sink) = (clock.clone(), log.clone());
     let handler = move |batch: &mut Batch<'_, u64>| batch.for_each(|payload| sink.lock().unwrap().push((time.elapsed(), payload)));
