@@ -38,7 +38,7 @@ enum Tick {
 
 /// A point in time: a tick, and nanoseconds more or less.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-struct Time(Span, i16);
+struct Time(Span, i8);
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {

@@ -13,7 +13,7 @@ use wheelwork_fuzz::Span;
 const TICK_MAX: u64 = (1 << 52) - 1;
 
 /// Timers of one input: more than a slot cascades at once, few enough for many inputs a second.
-const TIMERS_MAX: usize = 10_000;
+const TIMERS_MAX: usize = 6_000;
 
 #[derive(Arbitrary, Debug)]
 struct Input {

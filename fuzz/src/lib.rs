@@ -8,12 +8,14 @@ use arbitrary::Arbitrary;
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Span {
     /// So many ticks ago.
-    Back(u16),
+    Back(u8),
     /// So many ticks from now.
-    On(u16),
-    /// `256^level` ticks from now, and ticks more or less.
+    On(u8),
+    /// Further on.
+    Far(u16),
+    /// `256^level` ticks from now; a tick more or less where `off` is odd.
     Level(u8, i8),
-    /// The next multiple of `256^level`, and ticks more or less.
+    /// The next multiple of `256^level`; a tick more or less where `off` is odd.
     ToEdge(u8, i8),
     /// That tick, whatever the present is.
     At(u64),
@@ -26,11 +28,13 @@ impl Span {
     #[must_use]
     pub fn tick(self, now: u64) -> u64 {
         let shift = |level: u8| 8 * u32::from(level % 7);
+        let beside = |tick: u64, off: i8| tick.saturating_add_signed((off % 2).into());
         match self {
             Self::Back(ticks) => now.saturating_sub(ticks.into()),
             Self::On(ticks) => now.saturating_add(ticks.into()),
-            Self::Level(level, off) => now.saturating_add(1 << shift(level)).saturating_add_signed(off.into()),
-            Self::ToEdge(level, off) => (((now >> shift(level)) + 1) << shift(level)).saturating_add_signed(off.into()),
+            Self::Far(ticks) => now.saturating_add(ticks.into()),
+            Self::Level(level, off) => beside(now.saturating_add(1 << shift(level)), off),
+            Self::ToEdge(level, off) => beside(((now >> shift(level)) + 1) << shift(level), off),
             Self::At(tick) => tick,
             Self::Max => u64::MAX,
         }
