@@ -1,0 +1,244 @@
+//! Actors: threads that arm timers, and do to each other's whatever can be done to a timer.
+
+use super::beat;
+use super::ledger::{Line, Outcome};
+use super::parcel::{Cargo, World};
+use fastrand::Rng;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::{ScheduleError, TimerId};
+
+/// Places on the board where actors leave timers for each other.
+const PLACES: usize = 512;
+
+/// A timer that somebody may do something to.
+#[derive(Clone)]
+struct Token {
+    id: TimerId,
+    line: Arc<Line>,
+    /// Nobody else has it: a move tells exactly when it fires.
+    is_only_one: bool,
+}
+
+pub(crate) struct Stage<C: Cargo> {
+    pub(crate) world: Arc<World<C>>,
+    board: Vec<Mutex<Option<Token>>>,
+    pub(crate) is_over: AtomicBool,
+    /// No actor opens a line beyond this many.
+    pub(crate) lines_max: u64,
+}
+
+/// Delays as they are: most short, some for seconds, some for ever.
+pub(crate) fn delay(rng: &mut Rng) -> Duration {
+    match rng.u32(..100) {
+        0..5 => Duration::ZERO,
+        5..75 => Duration::from_micros(rng.u64(..30_000)),
+        75..90 => Duration::from_micros(rng.u64(..1_000_000)),
+        90..99 => Duration::from_secs(rng.u64(3_600..1_000_000)),
+        _ => Duration::MAX,
+    }
+}
+
+impl<C: Cargo> Stage<C> {
+    pub(crate) fn new(world: Arc<World<C>>, lines_max: u64) -> Self {
+        Self { world, board: (0..PLACES).map(|_| Mutex::new(None)).collect(), is_over: AtomicBool::new(false), lines_max }
+    }
+
+    /// Puts a token into a random place; who was there is returned.
+    fn swap(&self, token: Option<Token>, rng: &mut Rng) -> Option<Token> {
+        let mut place = self.board[rng.usize(..PLACES)].lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *place, token)
+    }
+
+    fn place(&self, id: TimerId, line: Arc<Line>, rng: &mut Rng) {
+        if let Some(other) = self.swap(Some(Token { id, line, is_only_one: true }), rng)
+            && rng.bool()
+        {
+            self.cancel(&other);
+        }
+    }
+
+    fn cancel(&self, token: &Token) {
+        if self.world.handle.cancel(token.id) {
+            token.line.close(Outcome::Cancelled);
+        }
+    }
+
+    /// One thing that an actor does.
+    fn act(&self, rng: &mut Rng) {
+        let world = &self.world;
+        let room = world.book.opened() < self.lines_max;
+        match rng.u32(..100) {
+            0..40 if room => match world.arm(delay(rng), 0, Duration::ZERO) {
+                Some((id, line)) => self.place(id, line, rng),
+                // Full, or stopped.
+                None => thread::sleep(Duration::from_micros(100)),
+            },
+            40..44 if room => self.arm_many(rng),
+            44..46 if room => {
+                if let Some((id, line)) = beat::start(world, rng) {
+                    self.place(id, line, rng);
+                }
+            }
+            46..48 if room => {
+                if let Some((id, _)) = world.arm(delay(rng), 0, Duration::ZERO) {
+                    let guard = world.handle.guard(id);
+                    match rng.u32(..3) {
+                        0 => std::mem::forget(guard),
+                        1 => _ = guard.keep(),
+                        _ => {}
+                    }
+                }
+            }
+            48..65 => _ = self.swap(None, rng).map(|token| self.cancel(&token)),
+            65..70 => _ = self.swap(None, rng).map(|token| self.take(&token)),
+            70..85 => _ = self.swap(None, rng).map(|token| self.reschedule(token, rng)),
+            85..90 => {
+                // Two who have it from now on.
+                if let Some(token) = self.swap(None, rng) {
+                    let token = Token { is_only_one: false, ..token };
+                    self.swap(Some(token.clone()), rng);
+                    self.swap(Some(token), rng);
+                }
+            }
+            90..91 => _ = self.swap(None, rng).map(|token| self.cancel_and_wait(&token)),
+            91..93 => self.cancel_many(rng),
+            93..98 => {
+                if let Some(token) = self.swap(None, rng) {
+                    let (pending, left) = (world.handle.is_pending(token.id), world.handle.remaining(token.id));
+                    std::hint::black_box((pending, left, world.handle.deadline(token.id)));
+                    self.swap(Some(token), rng);
+                }
+            }
+            98 if rng.u32(..100) == 0 => _ = world.handle.pending(rng.usize(..4)).count(),
+            _ => {}
+        }
+    }
+
+    fn take(&self, token: &Token) {
+        // Whatever it is: a task that is taken does not run, and a periodic timer is not taken.
+        let taken = self.world.handle.take(token.id);
+        if let Some(cargo) = taken {
+            token.line.close(Outcome::Cancelled);
+            drop(cargo);
+        }
+    }
+
+    fn reschedule(&self, token: Token, rng: &mut Rng) {
+        let delay = delay(rng);
+        let at_ns = self.world.book.after_ns(delay);
+        token.line.may_fire_from(at_ns);
+        if self.world.handle.reschedule(token.id, delay) {
+            if token.is_only_one && !token.line.is_periodic {
+                token.line.fires_from(at_ns);
+            }
+            self.swap(Some(token), rng);
+        }
+    }
+
+    fn cancel_and_wait(&self, token: &Token) {
+        match self.world.handle.cancel_and_wait(token.id) {
+            Ok(cancelled) => {
+                token.line.is_over.store(true, SeqCst);
+                if cancelled {
+                    token.line.close(Outcome::Cancelled);
+                }
+            }
+            Err(inside) => self.world.book.fault(format_args!("cancel_and_wait from a thread of its own: {inside}")),
+        }
+    }
+
+    fn arm_many(&self, rng: &mut Rng) {
+        let mut lines = Vec::new();
+        let timers: Vec<_> = (0..rng.usize(..20))
+            .map(|_| {
+                let delay = delay(rng);
+                let (line, cargo) = self.world.parcel(delay, 0, Duration::ZERO);
+                lines.push(line);
+                (delay, cargo)
+            })
+            .collect();
+        let results = self.world.handle.schedule_many(timers);
+        if results.len() != lines.len() {
+            self.world.book.fault(format_args!("schedule_many gave {} results for {}", results.len(), lines.len()));
+        }
+        for (result, line) in results.into_iter().zip(lines) {
+            match result.map_err(ScheduleError::into_payload) {
+                Ok(id) => self.place(id, line, rng),
+                Err(cargo) => {
+                    line.close(Outcome::Refused);
+                    drop(cargo);
+                }
+            }
+        }
+    }
+
+    fn cancel_many(&self, rng: &mut Rng) {
+        let tokens: Vec<_> = (0..rng.usize(..20)).filter_map(|_| self.swap(None, rng)).collect();
+        let handle = &self.world.handle;
+        if rng.bool() {
+            handle.cancel_many(tokens.iter().map(|token| token.id));
+        } else {
+            let delay = delay(rng);
+            let at_ns = self.world.book.after_ns(delay);
+            tokens.iter().for_each(|token| token.line.may_fire_from(at_ns));
+            handle.reschedule_many(tokens.iter().map(|token| token.id), delay);
+        }
+    }
+
+    /// An actor that goes on until the stage is closed.
+    pub(crate) fn act_until_over(&self, mut rng: Rng) {
+        while !self.is_over.load(SeqCst) {
+            for _ in 0..rng.u32(1..300) {
+                self.act(&mut rng);
+            }
+            thread::sleep(Duration::from_micros(rng.u64(..2_000)));
+        }
+    }
+
+    /// A short life: some acts, and a last wish that a thread-local's destructor fulfils, before or after the service's own.
+    pub(crate) fn live_shortly(self: &Arc<Self>, mut rng: Rng) {
+        let end = Instant::now() + Duration::from_millis(1);
+        let stage: Arc<dyn Wish> = self.clone();
+        if rng.bool() {
+            LAST_WISHES.with_borrow_mut(|wishes| wishes.0.push((stage, rng.u64(..))));
+            self.act(&mut rng);
+        } else {
+            self.act(&mut rng);
+            LAST_WISHES.with_borrow_mut(|wishes| wishes.0.push((stage, rng.u64(..))));
+        }
+        while Instant::now() < end && !self.is_over.load(SeqCst) {
+            self.act(&mut rng);
+        }
+    }
+}
+
+/// What a thread-local's destructor does.
+trait Wish {
+    fn fulfil(&self, seed: u64);
+}
+
+impl<C: Cargo> Wish for Stage<C> {
+    fn fulfil(&self, seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        for _ in 0..5 {
+            self.act(&mut rng);
+        }
+    }
+}
+
+#[derive(Default)]
+struct LastWishes(Vec<(Arc<dyn Wish>, u64)>);
+
+impl Drop for LastWishes {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|(stage, seed)| stage.fulfil(seed));
+    }
+}
+
+thread_local! {
+    static LAST_WISHES: RefCell<LastWishes> = RefCell::default();
+}

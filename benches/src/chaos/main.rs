@@ -1,0 +1,140 @@
+//! `chaos`: services under whatever their users and the machine may do to them, and every timer accounted for.
+
+mod actors;
+mod beat;
+mod episode;
+mod ledger;
+mod parcel;
+mod trouble;
+
+use clap::Parser;
+use episode::{Size, Summary};
+use std::panic;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// An episode that takes longer has hung: its waits end by themselves, after a minute each.
+const EPISODE_MAX: Duration = Duration::from_secs(300);
+
+/// Timer services under load and trouble, one episode after the other, until the time is over. Each timer is accounted for: one outcome, never early, its payload
+/// dropped exactly once.
+///
+/// Threads arm timers, cancel, take and move each other's, live for 1 ms, and arm in the destructors of their thread-locals; tasks panic, block, and arm
+/// others, as do payloads that are dropped; services are started, stopped and dropped under load; all cores are taken, the pool is blocked, the
+/// process is stopped for a second. A fault is printed with the seed of its episode; `--seed` and `--episodes 1` begin with it again. Exit codes: 0 every timer
+/// was accounted for, 1 one was not, 2 wrong arguments.
+#[derive(Parser)]
+#[command(name = "chaos", version, max_term_width = 110)]
+struct Args {
+    /// Time for it in minutes, up to 10,080 (a week); the last episode is finished
+    #[arg(long, value_name = "MINUTES", default_value = "1")]
+    minutes: f64,
+
+    /// Seed of the first episode; each has that of the one before plus one [default: from the clock]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// Episodes at the most
+    #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true)]
+    episodes: u64,
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            return wrong(text.lines().next().unwrap_or("wrong arguments").trim_start_matches("error: "));
+        }
+        Err(help) => {
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    if !(args.minutes > 0.0 && args.minutes <= 10_080.0) {
+        return wrong(&format!("{} minutes: more than 0, at most 10,080", args.minutes));
+    }
+    let from_clock =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
+    let seed = args.seed.unwrap_or_else(from_clock);
+    println!("chaos for {} minutes, seed {seed}", args.minutes);
+    expect_panics();
+    match run(Duration::from_secs_f64(60.0 * args.minutes), seed, args.episodes) {
+        Ok(0) => {
+            println!("every timer was accounted for");
+            ExitCode::SUCCESS
+        }
+        Ok(faults) => {
+            eprintln!("{faults} faults; the first seed was {seed}");
+            ExitCode::FAILURE
+        }
+        Err(why) => {
+            eprintln!("chaos: {why}; the first seed was {seed}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wrong(why: &str) -> ExitCode {
+    eprintln!("chaos: {why} (--help lists the options)");
+    ExitCode::from(2)
+}
+
+/// Panics that belong to it are not printed.
+fn expect_panics() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let text = info.payload_as_str().unwrap_or_default();
+        if !text.starts_with("chaos: ") {
+            usual(info);
+        }
+    }));
+}
+
+/// Episodes until the time is over; small ones beside them. Returns how many faults there were.
+fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
+    let start = Instant::now();
+    let (is_over, episode_began_ms, small) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let now_ms = || start.elapsed().as_millis() as u64;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                thread::sleep(Duration::from_millis(100));
+                if now_ms() - episode_began_ms.load(SeqCst) > EPISODE_MAX.as_millis() as u64 {
+                    eprintln!("FAULT: an episode hangs; the first seed was {first_seed}");
+                    std::process::exit(1);
+                }
+            }
+        });
+        let beside = scope.spawn(|| {
+            let mut all = Summary::default();
+            for seed in first_seed.. {
+                if is_over.load(SeqCst) {
+                    break;
+                }
+                all.add(episode::run(!seed, Size::Small)?);
+                small.fetch_add(1, SeqCst);
+            }
+            Ok::<_, String>(all)
+        });
+        let mut all = Summary::default();
+        let mut result = Ok(());
+        for (number, seed) in (1..=episodes).zip(first_seed..) {
+            episode_began_ms.store(now_ms(), SeqCst);
+            match episode::run(seed, Size::Full) {
+                Ok(summary) => all.add(summary),
+                Err(why) => result = Err(format!("seed {seed}: {why}")),
+            }
+            println!("{:6.1} min, {number} episodes and {} small ones: {all}", start.elapsed().as_secs_f64() / 60.0, small.load(SeqCst));
+            if result.is_err() || all.faults > 0 || start.elapsed() >= time {
+                break;
+            }
+        }
+        is_over.store(true, SeqCst);
+        let beside = beside.join().map_err(|_| "a small episode panicked".to_string())??;
+        println!("  the small ones: {beside}");
+        result.map(|()| all.faults + beside.faults)
+    })
+}
