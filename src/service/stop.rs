@@ -76,27 +76,33 @@ impl<T: Send + 'static> TimerService<T> {
             return Vec::new(); // X1, X2
         }
         self.end_threads(); // X3
-        let how = if policy == StopPolicy::FireAll { Event::Fired } else { Event::HandedBack };
-        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
-        inner.cells.with_local(|local| {
-            inner.cells.claim_all(local, how, |deadline, content| match content {
-                Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
-                Content::Repeat(repeat) => periodic.push(repeat),
+        let claim_all = |how| {
+            let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
+            inner.cells.with_local(|local| {
+                inner.cells.claim_all(local, how, |deadline, content| match content {
+                    Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
+                    Content::Repeat(repeat) => periodic.push(repeat),
+                });
             });
-        }); // X4
+            (unfired, periodic)
+        };
+        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
+        // X4
         if policy == StopPolicy::FireAll {
-            during(&*self.handle.inner.house(0), || inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload)));
+            // A job like any other, which has begun before it claims: whoever then finds a timer gone, and waits, waits for it.
+            during(&*self.handle.inner.house(0), || {
+                (unfired, periodic) = claim_all(Event::Fired);
+                inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
+                periodic.iter_mut().filter(|repeat| repeat.is_for_time_of_day()).for_each(|repeat| inner.run_here(repeat));
+            });
+        } else {
+            (unfired, periodic) = claim_all(Event::HandedBack);
         }
         if !inside_job() {
             inner.running.wait_for_all(); // X5
         }
         // Last: it is the user's code.
-        for mut repeat in periodic {
-            if policy == StopPolicy::FireAll && repeat.is_for_time_of_day() {
-                during(&*self.handle.inner.house(0), || inner.run_here(&mut repeat));
-            }
-            inner.drop_repeat(Some(repeat));
-        }
+        periodic.into_iter().for_each(|repeat| inner.drop_repeat(Some(repeat)));
         unfired
     }
 
