@@ -114,6 +114,8 @@ struct Gather {
     magazines_left: usize,
     /// Magazines that the depot had at the last look.
     surplus: usize,
+    /// Magazines that the depot had when the gathering began.
+    seen: usize,
     /// Pages that this gathering has retired, and those that its magazines would have made.
     retired: usize,
     wanted: usize,
@@ -124,7 +126,7 @@ struct Gather {
 
 impl Gather {
     const fn new() -> Self {
-        Self { by_page: Vec::new(), magazines_left: 0, surplus: 0, retired: 0, wanted: 0, look_at_ns: 0, rest_ns: LOOK_EVERY_NS }
+        Self { by_page: Vec::new(), magazines_left: 0, surplus: 0, seen: 0, retired: 0, wanted: 0, look_at_ns: 0, rest_ns: LOOK_EVERY_NS }
     }
 }
 
@@ -306,7 +308,7 @@ impl<T: Send + 'static> Arena<T> {
     /// Gives pages back that have been empty for a while, a little at a time. Returns when to call again.
     ///
     /// Two looks in a row that find more than half of all cells in the depot start a gathering of what both have seen: cells that nobody
-    /// needed in between. When it is over there is nothing to do until somebody frees cells again. Costs some 10 us a step.
+    /// needed in between. When it has freed pages it looks again; when it has not, and nothing came to the depot meanwhile, there is nothing to do until somebody frees cells again. Costs some 10 us a step.
     pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
         // Ordering: Acquire. Pairs with the Release below: one gathers after the other. If somebody does, that is enough.
         if self.gathering.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -332,7 +334,7 @@ impl<T: Send + 'static> Arena<T> {
         let full = self.depot.full_len();
         let surplus = if full * CELLS >= SURPLUS_MIN_CELLS && full * CELLS > cells / 2 { full } else { 0 };
         let unused = surplus.min(std::mem::replace(&mut gather.surplus, surplus));
-        gather.magazines_left = unused;
+        (gather.magazines_left, gather.seen) = (unused, full);
         (gather.retired, gather.wanted) = (0, unused * CELLS / PAGE_CELLS as usize);
         match (unused, surplus) {
             (0, 0) => Maintenance::Done,
@@ -379,7 +381,8 @@ impl<T: Send + 'static> Arena<T> {
         gather.surplus = 0;
         gather.rest_ns = if gather.retired > gather.wanted / 4 { LOOK_EVERY_NS } else { (2 * gather.rest_ns).min(LOOK_EVERY_NS_MAX) };
         gather.look_at_ns = now_ns + gather.rest_ns;
-        Maintenance::Done
+        // What was freed since its looks is left: timers may go on firing after the shard has given them away, and it does not hear of their ends.
+        if gather.retired > 0 || self.depot.full_len() > gather.seen { Maintenance::At(gather.look_at_ns) } else { Maintenance::Done }
     }
 
     /// T2, T3. The caller has all indices of the page in hand.
