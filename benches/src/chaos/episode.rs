@@ -222,6 +222,9 @@ impl Play {
         drop(service);
         drop((stage, world));
         self.wait_until(|| self.book.alive() == 0, || format!("{} payloads exist after the end", self.book.alive()));
+        // The run that stopped the service ends after that, and has no line.
+        let pending = || handle.stats().sum(|shard| shard.pending);
+        self.wait_until(|| pending() == 0, || format!("{} timers pending after the end", pending()));
         Ok(self.audit(&handle.stats()))
     }
 
