@@ -5,7 +5,7 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wheelwork::{Batch, ManualClock, TimerHandle, TimerId, TimerService};
 
 const US: Duration = Duration::from_micros(1);
@@ -166,4 +166,20 @@ fn storms_from_several_threads_leave_few_holes() {
             check(&service, &clock, 4, &format!("delay {delay:?}, round {round}"));
         }
     }
+}
+
+/// After a quiet of some seconds there are hardly any, in near slots and far ones, small ones and large ones.
+#[test]
+fn a_quiet_service_tidies_up() {
+    let service = TimerService::builder().shards(1).on_expire(|batch: &mut Batch<'_, u32>| batch.for_each(drop)).start().unwrap();
+    let (timers, cancelled) = (60_000, 9_000);
+    let delay = |timer: u32| Duration::from_secs(100) * 300u32.pow(timer % 3);
+    let ids: Vec<_> = (0..timers).map(|timer| service.schedule(delay(timer), timer).unwrap()).collect();
+    cancel(&service, ids[..cancelled].iter());
+    let patience = Instant::now() + Duration::from_secs(60);
+    while service.stats().sum(|shard| shard.holes + shard.lane_depth) > 0 {
+        assert!(Instant::now() < patience, "{} holes stay", service.stats().sum(|shard| shard.holes));
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(service.len(), u64::from(timers) - cancelled as u64);
 }

@@ -18,20 +18,21 @@ const STAYS: Duration = Duration::from_secs(60);
 /// A timer with a `u64`: its cell, its entry, and what they lie in.
 const BYTES_OF_A_TIMER_MAX: f64 = 48.0;
 
+/// What a service keeps once it has been large: the wheel's table for tombstones (512 KiB), its spare slab and those in which a chunk is left (256 KiB each), and a few
+/// emptied magazines.
+const KEPT_MAX: u64 = 2 << 20;
+
 /// An empty service with a shard and two workers, that has done nothing yet.
 const BYTES_EMPTY_MAX: u64 = 1 << 20;
 
 fn main() {
     #[cfg(target_os = "linux")]
     {
-        let spike = std::env::var("WHEELWORK_SPIKE").ok().map(|timers| timers.parse().expect("WHEELWORK_SPIKE is a number of timers"));
+        let spike =
+            std::env::var("WHEELWORK_SPIKE").map_or(1_000_000, |timers| timers.parse().expect("WHEELWORK_SPIKE is a number of timers"));
         an_empty_service_is_small();
-        a_spike_is_given_back(spike.unwrap_or(1_000_000), End::Cancelled);
-        // How the workers share what fires is the scheduler's affair, and with it how many pages keep a cell in use: of a million timers on a machine that is
-        // busy with other things, more than a fifth has been seen to stay. Of ten million it counts for less.
-        if let Some(timers) = spike {
-            a_spike_is_given_back(timers, End::Fired);
-        }
+        a_spike_is_given_back(spike, End::Cancelled);
+        a_spike_is_given_back(spike, End::Fired);
     }
 }
 
@@ -137,7 +138,7 @@ fn a_spike_is_given_back(timers: u64, end: End) {
     // Cells and wheel are given back to the system; of magazines and lanes the allocator keeps for later what it likes.
     wait("more stays than the allocator keeps", || {
         trim();
-        resident() <= before + before / 5
+        resident() <= before + before / 5 + KEPT_MAX
     });
     println!("{timers} {end:?}: {} KiB before, {} at the spike, {} after", before / 1024, peak / 1024, resident() / 1024);
     assert_eq!(service.stop().len(), base as usize);

@@ -5,6 +5,7 @@
 
 mod nursery;
 pub(crate) mod turn;
+mod upkeep;
 pub(crate) mod worker;
 
 use crate::count::Counter;

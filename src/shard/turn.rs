@@ -114,4 +114,11 @@ impl Shard {
         self.count_wheel();
         more
     }
+
+    /// In a long quiet: little shall lie through it that nobody needs. Whether there is more to do.
+    pub(crate) fn tidy(&mut self) -> bool {
+        let more = self.wheel.tidy();
+        self.count_wheel();
+        more
+    }
 }

@@ -9,6 +9,7 @@
 //! With a spin margin a sleep ends so much before its time, and the thread spins for the rest; with an endless one it never sleeps.
 
 use super::turn::Shard;
+use super::upkeep::Upkeep;
 use super::{Count, Counters};
 use crate::cell::Maintenance;
 use crate::doorbell::{Doorbell, FOREVER};
@@ -27,9 +28,6 @@ const HELD_NAP: Duration = Duration::from_micros(250);
 
 /// The same for workers of which none has begun anything in such a nap: they are blocked, or busy for longer.
 const HELD_NAP_MAX: Duration = Duration::from_millis(1);
-
-/// The arena is looked at so long after the first activity that followed its last upkeep.
-const UPKEEP_AFTER_NS: u64 = 250_000_000;
 
 /// What a shard's thread needs of the service.
 pub(crate) trait House {
@@ -50,7 +48,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
     unsafe { house.doorbell().attach() };
     let tick = house.tick();
-    let mut upkeep = Maintenance::Done;
+    let mut upkeep = Upkeep::new();
     let mut last_message_ns = 0;
     let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
@@ -59,6 +57,10 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
             now_ns = house.clock().now_ns();
             tick.floor(now_ns)
         });
+        if turn.drained > 0 {
+            last_message_ns = now_ns;
+        }
+        upkeep.note(turn.drained > 0 || turn.dispatched > 0);
         if turn.held {
             held_nap = if turn.dispatched > 0 { HELD_NAP } else { HELD_NAP_MAX.min(2 * held_nap) };
             park(Some(held_nap));
@@ -68,24 +70,11 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
         if turn.more {
             continue;
         }
-        if turn.drained > 0 {
-            last_message_ns = now_ns;
-        }
-        match upkeep {
-            Maintenance::Done if turn.drained > 0 || turn.dispatched > 0 => upkeep = Maintenance::At(now_ns + UPKEEP_AFTER_NS),
-            Maintenance::Done => {}
-            Maintenance::At(at_ns) if now_ns < at_ns => {}
-            _ => upkeep = house.maintain(now_ns),
-        }
-        let upkeep_ns = match upkeep {
-            Maintenance::Done => u64::MAX,
-            Maintenance::Soon => now_ns + 1,
-            Maintenance::At(at_ns) => at_ns,
-        };
+        let upkeep_ns = upkeep.run(now_ns, |now_ns| house.maintain(now_ns));
         let quiet_ns = now_ns - last_message_ns;
         let nap_until_ns = if quiet_ns < LINGER_NS.max(tick.nanos()) {
             now_ns + quiet_ns.max(LINGER_NAP_NS).max(tick.nanos())
-        } else if shard.settle() {
+        } else if shard.settle() || shard.tidy() {
             continue;
         } else {
             u64::MAX

@@ -30,6 +30,8 @@ pub(crate) struct EntryWheel {
     stock: Stock,
     pace: u64,
     budget: u64,
+    /// No tombstone has come since `tidy` looked at the slots.
+    is_tidy: bool,
 }
 
 impl EntryWheel {
@@ -37,7 +39,7 @@ impl EntryWheel {
     /// in one go.
     pub(crate) fn new(now: u64, pace: u64) -> Self {
         let budget = if pace == u64::MAX { pace } else { pace.clamp(*BUDGET.start(), *BUDGET.end()) };
-        Self { rows: Rows::new(now), due: Pile::EMPTY, stock: Stock::new(pace == u64::MAX), pace, budget }
+        Self { rows: Rows::new(now), due: Pile::EMPTY, stock: Stock::new(pace == u64::MAX), pace, budget, is_tidy: true }
     }
 
     /// Files an entry or a tombstone. O(1): one append. A tombstone that makes a small slot mostly dead compacts it too.
@@ -48,6 +50,7 @@ impl EntryWheel {
                 return;
             }
             self.stock.holes += 1;
+            self.is_tidy = false;
         }
         self.refile(record);
     }
@@ -100,7 +103,12 @@ impl EntryWheel {
             }
             self.rows.cascade(place, LARGE_SLOT, budget_end, &mut self.stock);
         }
-        while let Some(place) = self.rows.first_mostly_dead() {
+        self.compact(budget_end)
+    }
+
+    /// Compacts the slots that wait for it, until the budget of records has been moved: then it returns that there is more to do.
+    fn compact(&mut self, budget_end: u64) -> bool {
+        while let Some(place) = self.rows.first_to_be_compacted() {
             if self.stock.moved >= budget_end {
                 return true;
             }
@@ -185,6 +193,15 @@ impl EntryWheel {
             self.rows.compact(place, budget_end, &mut self.stock);
         }
         false
+    }
+
+    /// Compacts every slot in which more than an eighth of the records belong to the dead, until the budget of records has been moved: then it returns that there is
+    /// more to do. To be called in a long quiet, which nothing shall lie through that nobody needs. Looks at the slots only if a tombstone has come since it last did.
+    pub(crate) fn tidy(&mut self) -> bool {
+        if !std::mem::replace(&mut self.is_tidy, true) {
+            self.rows.mark_partly_dead();
+        }
+        self.compact(self.stock.budget_end(self.budget))
     }
 
     /// Records in the wheel: entries and tombstones.

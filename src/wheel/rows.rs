@@ -22,6 +22,12 @@ impl Bits {
         self.0[index / 64] &= !(1 << (index % 64));
     }
 
+    /// Those that are set.
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_set = |index: &usize| self.0[index / 64] >> (index % 64) & 1 != 0;
+        (0..SLOTS).filter(is_set)
+    }
+
     fn first(&self) -> Option<usize> {
         let word = self.0.iter().position(|&word| word != 0)?;
         Some(word * 64 + self.0[word].trailing_zeros() as usize)
@@ -42,7 +48,7 @@ pub(super) struct Rows {
     /// The large ones.
     large: [Bits; LEVELS],
     /// Those that are to be compacted.
-    mostly_dead: [Bits; LEVELS],
+    to_be_compacted: [Bits; LEVELS],
 }
 
 impl Rows {
@@ -54,7 +60,7 @@ impl Rows {
             slots: slots.try_into().unwrap_or_else(|_| unreachable!("LEVELS of them")),
             occupied: [Bits::default(); LEVELS],
             large: [Bits::default(); LEVELS],
-            mostly_dead: [Bits::default(); LEVELS],
+            to_be_compacted: [Bits::default(); LEVELS],
         }
     }
 
@@ -92,7 +98,7 @@ impl Rows {
         if stock.compacts_at_once(self.slot(place).is_compacted_at_once()) {
             self.compact(place, u64::MAX, stock);
         } else {
-            self.mostly_dead[place.level].set(place.index);
+            self.to_be_compacted[place.level].set(place.index);
         }
     }
 
@@ -100,7 +106,16 @@ impl Rows {
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, stock: &mut Stock) {
         self.work_on(place, |slot, _| slot.compact(budget_end, stock));
         if !self.slot(place).is_to_be_compacted() {
-            self.mostly_dead[place.level].clear(place.index);
+            self.to_be_compacted[place.level].clear(place.index);
+        }
+    }
+
+    /// Has all slots compacted of which more than an eighth is dead. Looks at every slot that is not empty.
+    pub(super) fn mark_partly_dead(&mut self) {
+        for (level, slots) in self.slots.iter().enumerate() {
+            for index in self.occupied[level].iter().filter(|&index| slots[index].is_partly_dead()) {
+                self.to_be_compacted[level].set(index);
+            }
         }
     }
 
@@ -133,8 +148,8 @@ impl Rows {
     }
 
     /// The first slot that is to be compacted.
-    pub(super) fn first_mostly_dead(&self) -> Option<Place> {
-        self.mostly_dead.iter().enumerate().find_map(|(level, bits)| Some(Place { level, index: bits.first()? }))
+    pub(super) fn first_to_be_compacted(&self) -> Option<Place> {
+        self.to_be_compacted.iter().enumerate().find_map(|(level, bits)| Some(Place { level, index: bits.first()? }))
     }
 
     /// The first tick of a slot in the future.
@@ -149,7 +164,7 @@ impl Rows {
         self.now = self.start(place);
         self.occupied[level].clear(index);
         self.large[level].clear(index);
-        self.mostly_dead[level].clear(index);
+        self.to_be_compacted[level].clear(index);
         std::mem::replace(&mut self.slots[level][index], Slot::EMPTY)
     }
 
@@ -158,7 +173,7 @@ impl Rows {
         self.slots[..level].swap_with_slice(&mut rows.slots[..level]);
         self.occupied[..level].copy_from_slice(&rows.occupied[..level]);
         self.large[..level].copy_from_slice(&rows.large[..level]);
-        self.mostly_dead[..level].copy_from_slice(&rows.mostly_dead[..level]);
+        self.to_be_compacted[..level].copy_from_slice(&rows.to_be_compacted[..level]);
     }
 
     /// Records in all slots, those that were cascaded ahead of time too.
@@ -187,7 +202,7 @@ impl Rows {
                 assert!(slot.pile.unmatched <= holes);
                 assert_eq!(is_in(&self.occupied), !slot.is_empty());
                 assert_eq!(is_in(&self.large), slot.is_large());
-                assert!(is_in(&self.mostly_dead) || !slot.is_to_be_compacted());
+                assert!(is_in(&self.to_be_compacted) || !slot.is_to_be_compacted());
                 if let Some(super::slot::Work::Cascade(ahead)) = &slot.work {
                     ahead.check(pool);
                 }

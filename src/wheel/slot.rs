@@ -142,6 +142,12 @@ impl Slot {
         self.is_in_compaction() || self.work.is_none() && self.pile.is_mostly_dead()
     }
 
+    /// Whether a compaction of it, though it may wait, is worth its while: an eighth of its records would go.
+    pub(super) fn is_partly_dead(&self) -> bool {
+        let fresh = self.pile.holes - self.pile.unmatched;
+        self.work.is_none() && fresh > HOLES_MIN && 16 * u64::from(fresh) > u64::from(self.pile.len())
+    }
+
     /// Compacts it, if it is large until `budget_end` records have been moved. Not while it is cascaded: its records are about to come to smaller slots.
     pub(super) fn compact(&mut self, budget_end: u64, stock: &mut Stock) {
         if self.work.is_none() {

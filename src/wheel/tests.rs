@@ -25,6 +25,7 @@ enum Step {
     Advance(u64),
     ToNext,
     Settle,
+    Tidy,
 }
 
 /// Delays and jumps that like the edges of levels.
@@ -44,6 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => span().prop_map(Step::Advance),
         1 => Just(Step::ToNext),
         1 => Just(Step::Settle),
+        1 => Just(Step::Tidy),
     ]
 }
 
@@ -128,8 +130,12 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
                     advance(&mut wheel, now, limit, &mut model, &mut dead);
                 }
             }
-            Step::Settle => {
-                wheel.settle();
+            Step::Settle | Step::Tidy => {
+                if let Step::Tidy = step {
+                    wheel.tidy()
+                } else {
+                    wheel.settle()
+                };
                 let next = wheel.next_event().unwrap();
                 prop_assert!(next <= model.first_key_value().unwrap().0.0);
             }
@@ -220,4 +226,33 @@ fn memory_goes_back() {
     while wheel.settle() {}
     assert_eq!(wheel.records(), 0);
     assert!(wheel.stock.pool.slabs() <= 2, "{} slabs left", wheel.stock.pool.slabs());
+}
+
+/// Little lies through a long quiet that nobody needs: not in slots that come later, nor in large ones.
+#[test]
+fn tidying_leaves_few_dead() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let record = |cell: u32| Entry::new(300 << (8 * (cell % 3)), cell, 1);
+    let (timers, dead) = (150_000, 20_000);
+    (0..timers).for_each(|cell| wheel.file(record(cell)));
+    (0..dead).for_each(|cell| wheel.file(record(cell).tombstone()));
+    tend(&mut wheel);
+    assert_eq!(wheel.records(), (timers + dead) as usize, "not mostly dead");
+    let mut steps = 0;
+    loop {
+        let moved = wheel.stock.moved;
+        let is_more = wheel.tidy();
+        assert!(wheel.stock.moved - moved <= 2 * PACE, "in steps");
+        steps += 1;
+        if !is_more {
+            break;
+        }
+    }
+    assert_eq!((wheel.records(), wheel.holes()), ((timers - dead) as usize, 0));
+    assert!(steps > 10);
+    // What is not worth it is left.
+    (dead..dead + 1_000).for_each(|cell| wheel.file(record(cell).tombstone()));
+    let compactions = wheel.compactions();
+    while wheel.tidy() {}
+    assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
 }

@@ -19,6 +19,7 @@ enum Step {
     Advance(u64),
     ToNext(u32),
     Settle,
+    Tidy,
 }
 
 fn span() -> impl Strategy<Value = u64> {
@@ -34,6 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => span().prop_map(Step::Advance),
         4 => (1u32..300).prop_map(Step::ToNext),
         1 => Just(Step::Settle),
+        1 => Just(Step::Tidy),
     ]
 }
 
@@ -117,6 +119,7 @@ proptest! {
                     }
                 }
                 Step::Settle => while model.wheel.settle() {},
+                Step::Tidy => _ = model.wheel.tidy(),
             }
             model.wheel.rows.check(&model.wheel.stock.pool);
             let first = model.timers.values().filter(|(_, is_alive)| *is_alive).map(|&(deadline, _)| deadline).min();
