@@ -1,4 +1,4 @@
-//! Promise: no data race, under ThreadSanitizer and AddressSanitizer (`scripts/race`).
+//! Promise: no data race, under ThreadSanitizer, AddressSanitizer and memcheck (`scripts/race`).
 //!
 //! Threads arm timers and cancel those of others across shards, which fire inline; threads come and go; the service stops among
 //! them; pages of cells are made. Without test harness, `Mutex` and rayon: all synchronization that a sanitizer sees is this crate's. What the program does with
