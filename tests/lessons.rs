@@ -11,6 +11,7 @@
 //! | ten thousand slow tasks that delay all others | netty#11724 | `ten_thousand_slow_tasks_delay_no_expiry`; `slow.rs` |
 //! | panics on big durations | tokio#5536, #6612 | `panics_on_big_durations`; `total.rs` |
 
+use fastrand::Rng;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -143,24 +144,13 @@ fn a_million_stale_entries_for_eleven_timers() {
     assert_eq!((stats.sum(|shard| shard.holes), clock.advance_to_next()), (0, None));
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
 /// A pause of a length that the scheduler does not choose alone.
-fn pause(random: &mut Random) {
-    match random.below(4) {
+fn pause(random: &mut Rng) {
+    match random.u64(..4) {
         0 => {}
         1 => thread::yield_now(),
-        2 => (0..random.below(20_000)).for_each(|_| std::hint::spin_loop()),
-        _ => thread::sleep(Duration::from_micros(random.below(3_000))),
+        2 => (0..random.u64(..20_000)).for_each(|_| std::hint::spin_loop()),
+        _ => thread::sleep(Duration::from_micros(random.u64(..3_000))),
     }
 }
 
@@ -173,12 +163,12 @@ fn lost_wake_up_of_a_sleeping_shard() {
         service.schedule(delay, move || send.send(()).unwrap()).unwrap();
         receive.recv_timeout(HANGS).expect("a timer was slept through");
     };
-    let mut random = Random(8274);
+    let mut random = Rng::with_seed(8274);
     // What it sleeps for.
     service.schedule(DAY, || unreachable!("handed back")).unwrap();
     for _ in 0..1_500 {
         pause(&mut random);
-        fire(Duration::from_micros(random.below(2_000)));
+        fire(Duration::from_micros(random.u64(..2_000)));
     }
     // Long enough without a message: the sleep is deep, and has no end of its own.
     for delay in [Duration::ZERO, MS, MS * 5] {
@@ -198,9 +188,9 @@ fn lost_wake_up_after_a_cancel() {
         for seed in 1..=THREADS {
             let service = &service;
             scope.spawn(move || {
-                let mut random = Random(seed * 6683);
+                let mut random = Rng::with_seed(seed * 6683);
                 for _ in 0..400 {
-                    let first = service.schedule(Duration::from_micros(50_000 + random.below(2_000)), || ()).unwrap();
+                    let first = service.schedule(Duration::from_micros(50_000 + random.u64(..2_000)), || ()).unwrap();
                     pause(&mut random);
                     assert!(service.cancel(first) || !service.is_pending(first));
                     pause(&mut random);
@@ -208,7 +198,7 @@ fn lost_wake_up_after_a_cancel() {
                     let last = service.schedule(DAY, move || send.send(()).unwrap()).unwrap();
                     pause(&mut random);
                     // An earlier deadline, that of a timer which the shard has gone to sleep for.
-                    assert!(service.reschedule(last, Duration::from_micros(random.below(2_000))));
+                    assert!(service.reschedule(last, Duration::from_micros(random.u64(..2_000))));
                     receive.recv_timeout(HANGS).expect("a timer was slept through");
                 }
             });
@@ -250,21 +240,21 @@ fn use_after_free_of_timer_nodes() {
         for seed in 1..=THREADS {
             let (service, old, ended) = (&service, &old, &ended);
             scope.spawn(move || {
-                let mut random = Random(seed * 524);
+                let mut random = Rng::with_seed(seed * 524);
                 for _ in 0..6 {
                     let ids: Vec<_> = (0..BURST)
                         .map(|_| {
-                            service.schedule(Duration::from_micros(random.below(200_000)), Payload::new(random.below(1 << 60) | 1)).unwrap()
+                            service.schedule(Duration::from_micros(random.u64(..200_000)), Payload::new(random.u64(..1 << 60) | 1)).unwrap()
                         })
                         .collect();
                     let mut others = std::mem::replace(&mut *old.lock().unwrap(), ids.clone());
                     others.extend(ids);
                     for &id in &others {
-                        let end = match random.below(4) {
+                        let end = match random.u64(..4) {
                             0 => service.cancel(id),
                             1 => service.take(id).is_some(),
                             2 => {
-                                service.reschedule(id, Duration::from_micros(random.below(100_000)));
+                                service.reschedule(id, Duration::from_micros(random.u64(..100_000)));
                                 false
                             }
                             _ => {
@@ -275,7 +265,7 @@ fn use_after_free_of_timer_nodes() {
                         ended.fetch_add(usize::from(end), Ordering::Relaxed);
                     }
                     // Long enough for pages to be given back, in some rounds.
-                    thread::sleep(MS * random.below(400) as u32);
+                    thread::sleep(MS * random.u64(..400) as u32);
                     others.iter().for_each(|&id| _ = service.reschedule(id, MS));
                 }
             });

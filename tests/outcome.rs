@@ -1,6 +1,7 @@
 //! Promise: exactly one outcome. Every timer that was accepted is fired once, or cancelled once, or handed back by `stop`; none is lost, none
 //! doubled, none early, whoever races whom. On the real clock.
 
+use fastrand::Rng;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
@@ -59,18 +60,6 @@ impl Ledger {
     }
 }
 
-/// A generator of numbers that need not be good.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
 /// Where threads leave ids for others to cancel.
 struct Board(Vec<Mutex<Option<TimerId>>>);
 
@@ -85,17 +74,17 @@ impl Board {
 }
 
 /// Arms a timer for up to 30 ms, and cancels one that some thread has armed.
-fn arm_and_cancel<T: Send>(handle: &TimerHandle<T>, ledger: &Arc<Ledger>, board: &Board, random: &mut Random, make: impl Fn(Token) -> T) {
-    let delay = Duration::from_micros(random.below(30_000));
+fn arm_and_cancel<T: Send>(handle: &TimerHandle<T>, ledger: &Arc<Ledger>, board: &Board, random: &mut Rng, make: impl Fn(Token) -> T) {
+    let delay = Duration::from_micros(random.u64(..30_000));
     let token = make(Token::new(ledger, delay));
     let at = Instant::now() + delay;
-    let armed = if random.below(4) == 0 { handle.schedule_at(at, token) } else { handle.schedule(delay, token) };
+    let armed = if random.u64(..4) == 0 { handle.schedule_at(at, token) } else { handle.schedule(delay, token) };
     let id = armed.map_err(|_| ledger.rejected.fetch_add(1, Relaxed)).ok();
-    let other = board.swap(random.below(1 << 20), id);
+    let other = board.swap(random.u64(..1 << 20), id);
     if let Some(other) = other
-        && random.below(8) > 0
+        && random.u64(..8) > 0
     {
-        let cancelled = if random.below(2) == 0 { handle.cancel(other) } else { handle.take(other).is_some() };
+        let cancelled = if random.u64(..2) == 0 { handle.cancel(other) } else { handle.take(other).is_some() };
         ledger.cancelled.fetch_add(usize::from(cancelled), Relaxed);
         assert!(!handle.is_pending(other), "cancelled or gone");
     }
@@ -111,7 +100,7 @@ fn race<T: Send + 'static>(service: &TimerService<T>, ledger: &Arc<Ledger>, what
         for thread in 0..THREADS {
             let (handle, ledger, board, make) = (&handle, ledger, &board, &make);
             scope.spawn(move || {
-                let mut random = Random(0x9E37_79B9 + thread);
+                let mut random = Rng::with_seed(0x9E37_79B9 + thread);
                 (0..TIMERS).for_each(|_| arm_and_cancel(handle, ledger, board, &mut random, make));
             });
         }
@@ -241,11 +230,11 @@ fn when_the_ids_of_two_services_are_mixed_up() {
         for seed in 1..4 {
             let (services, boards, ledgers) = (&services, &boards, &ledgers);
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = Rng::with_seed(seed);
                 for _ in 0..2_000 {
                     for own in 0..2 {
                         arm_and_cancel(&services[own], &ledgers[own], &boards[own], &mut random, |token| token);
-                        let place = random.below(256);
+                        let place = random.u64(..256);
                         if let Some(foreign) = boards[1 - own].swap(place, None) {
                             assert!(!services[own].cancel(foreign) && !services[own].is_pending(foreign));
                             boards[1 - own].swap(place, Some(foreign));
@@ -270,7 +259,7 @@ fn when_threads_live_for_a_few_timers_only() {
                 for thread in 0..6 {
                     let (service, ledger, board) = (&service, &ledger, &board);
                     scope.spawn(move || {
-                        let mut random = Random(1 + wave * 6 + thread);
+                        let mut random = Rng::with_seed(1 + wave * 6 + thread);
                         (0..40).for_each(|_| arm_and_cancel(service, ledger, board, &mut random, |token| token));
                     });
                 }
@@ -493,16 +482,16 @@ fn never_early_by_the_clock_of_the_caller() {
                     thread::yield_now();
                 }
             });
-            let mut random = Random(7);
+            let mut random = Rng::with_seed(7);
             for round in 0..60 {
                 for _ in 0..round {
-                    let delay = Duration::from_nanos(random.below(20_000_000));
+                    let delay = Duration::from_nanos(random.u64(..20_000_000));
                     service.schedule(delay, Instant::now() + delay).unwrap();
                     let at = Instant::now() + delay / 3;
                     service.schedule_at(at, at).unwrap();
                     armed += 2;
                 }
-                thread::sleep(Duration::from_micros(random.below(2_500)));
+                thread::sleep(Duration::from_micros(random.u64(..2_500)));
             }
             while fired.load(Relaxed) < armed {
                 thread::sleep(MS);

@@ -4,6 +4,7 @@
 //! them; pages of cells are made. Without test harness, `Mutex` and rayon: all synchronization that a sanitizer sees is this crate's. What the program does with
 //! a timer it counts, so that it fails without a sanitizer too.
 
+use fastrand::Rng;
 use std::cell::{RefCell, UnsafeCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -69,17 +70,6 @@ impl Board {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
 /// What the threads of a race share.
 #[derive(Clone)]
 struct World {
@@ -89,11 +79,11 @@ struct World {
 }
 
 /// Arms one timer and cancels another. Whether the service is running.
-fn arm_and_cancel(World { handle, ledger, board }: &World, random: &mut Random, delay_us_max: u64) -> bool {
-    let delay = Duration::from_micros(random.below(delay_us_max));
-    let number = random.below(1 << 40);
+fn arm_and_cancel(World { handle, ledger, board }: &World, random: &mut Rng, delay_us_max: u64) -> bool {
+    let delay = Duration::from_micros(random.u64(..delay_us_max));
+    let number = random.u64(..1 << 40);
     let payload = Payload::new(number);
-    let armed = if random.below(4) == 0 { handle.schedule_at(Instant::now() + delay, payload) } else { handle.schedule(delay, payload) };
+    let armed = if random.u64(..4) == 0 { handle.schedule_at(Instant::now() + delay, payload) } else { handle.schedule(delay, payload) };
     let id = match armed {
         Ok(id) => Some(id),
         Err(error) => {
@@ -102,10 +92,10 @@ fn arm_and_cancel(World { handle, ledger, board }: &World, random: &mut Random, 
         }
     };
     ledger.armed.fetch_add(usize::from(id.is_some()), Ordering::Relaxed);
-    if let Some(other) = board.swap(random.below(1 << 20), id) {
+    if let Some(other) = board.swap(random.u64(..1 << 20), id) {
         let pending = handle.is_pending(other);
         // The others fire, or are handed back.
-        if random.below(3) == 0
+        if random.u64(..3) == 0
             && let Some(payload) = handle.take(other)
         {
             assert!(pending, "it does not become pending again");
@@ -156,7 +146,7 @@ fn race(name: &str, shards: usize, work: fn(&World, u64), stop_at: usize) {
 }
 
 fn until_all_is_done(world: &World, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for round in 0..40 {
         (0..500).for_each(|_| _ = arm_and_cancel(world, &mut random, 20_000));
         if round % 8 == seed % 8 {
@@ -167,16 +157,16 @@ fn until_all_is_done(world: &World, seed: u64) {
 }
 
 fn until_stopped(world: &World, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     while arm_and_cancel(world, &mut random, 3_000) {}
 }
 
 /// Many timers at once, so that pages are made by several threads; and most of them fire on a shard, whose cells go back through the depot.
 fn in_bursts(world: &World, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for _ in 0..4 {
         for _ in 0..6_000 {
-            let armed = world.handle.schedule(Duration::from_micros(random.below(4_000)), Payload::new(seed));
+            let armed = world.handle.schedule(Duration::from_micros(random.u64(..4_000)), Payload::new(seed));
             world.ledger.armed.fetch_add(usize::from(armed.is_ok()), Ordering::Relaxed);
         }
         thread::sleep(Duration::from_millis(10));
@@ -196,11 +186,11 @@ fn short_lived(world: &World, seed: u64) {
                 payload.check();
                 world.ledger.cancelled.fetch_add(1, Ordering::Relaxed);
             }
-            arm_and_cancel(world, &mut Random(77), 3_000);
+            arm_and_cancel(world, &mut Rng::with_seed(77), 3_000);
         }
     }
     for life in 0..40 {
-        let (world, mut random) = (world.clone(), Random(1 + life * 16 + seed));
+        let (world, mut random) = (world.clone(), Rng::with_seed(1 + life * 16 + seed));
         let thread = thread::spawn(move || {
             (0..50).for_each(|_| _ = arm_and_cancel(&world, &mut random, 3_000));
             if let Ok(id) = world.handle.schedule(Duration::from_secs(3600), Payload::new(life)) {
