@@ -400,6 +400,8 @@ pub enum Fault {
     LookUpUnguarded,
     /// `schedule` does not look at `stopped` again after it armed the cell.
     StopNotSeenAfterArm,
+    /// A `schedule` that takes its timer back from a stopped service, and finds that it runs, does not count its end.
+    RunTakenBackNotCounted,
     /// `stop` does not wait for the turn that a manual clock runs.
     StopTurnNotAwaited,
     /// `stop` does not fence between its mark and its scan of the cells.

@@ -174,6 +174,21 @@ fn schedule_against_turn_and_stop() {
     assert_eq!(counts[0] + unfired.len() as u32 + u32::from(refused), 1, "every timer has one outcome");
 }
 
+/// A periodic timer whose run stops the service, maybe before the call that started it has come back.
+fn start_against_a_run_that_stops() {
+    let clock = ManualClock::new();
+    let service = service(&clock, &Arc::new(Ledger::<1>::new()));
+    let (job_clock, stopper) = (clock.clone(), service.clone());
+    let job = spawn(move || job_clock.advance(Duration::from_micros(1)));
+    let started = service.every(Duration::from_micros(1)).times(1).start(move || _ = stopper.stop());
+    assert!(started.is_ok());
+    job.join().unwrap();
+    service.stop();
+    let stats = service.stats();
+    assert_eq!(stats.panics, 0, "loom complained inside the run");
+    assert_eq!((stats.sum(|shard| shard.ended), stats.sum(|shard| shard.pending)), (1, 0), "every timer is counted once");
+}
+
 /// A service with its shard's thread, which sleeps in its doorbell. Ticks of a day, so that the clock stands still.
 fn service_with_a_thread() {
     let builder = TimerService::builder().tick(Duration::from_secs(24 * 3600)).shards(1).pin(false).dispatch(Dispatch::Inline);
@@ -223,6 +238,18 @@ fn broken_count_of_those_who_help() {
 #[test]
 fn a_schedule_that_may_fire_has_one_outcome() {
     explore(Some(2), || spawn(schedule_against_turn_and_stop).join().unwrap());
+}
+
+#[test]
+fn a_run_that_stops_the_service_is_counted_once() {
+    explore(Some(3), || spawn(start_against_a_run_that_stops).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_a_run_that_is_taken_back() {
+    must_fail(Fault::RunTakenBackNotCounted, "every timer is counted once", Some(3), || {
+        spawn(start_against_a_run_that_stops).join().unwrap();
+    });
 }
 
 #[test]

@@ -153,12 +153,21 @@ impl<T: Send + 'static> Cells<T> {
     #[cold]
     fn take_back<C: Fill<T>>(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<C::Back>> {
         let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth)).flatten();
-        if let Some(content) = claimed.and_then(|claimed| self.settle(local, claimed)) {
-            // It was counted as armed, which it was not.
-            local.count(shard, Event::Armed, 1u64.wrapping_neg());
-            return Err(ScheduleError::Stopped(C::of(content)));
+        let Some(claimed) = claimed else { return Ok(id) };
+        match self.settle(local, claimed) {
+            Some(content) => {
+                // It was counted as armed, which it was not.
+                local.count(shard, Event::Armed, 1u64.wrapping_neg());
+                Err(ScheduleError::Stopped(C::of(content)))
+            }
+            None => {
+                // A periodic timer that runs already (and maybe stops the service): it does not come again, and its run leaves it to us to say so.
+                if !broken(Fault::RunTakenBackNotCounted) {
+                    local.count(shard, Event::Ended, 1);
+                }
+                Ok(id)
+            }
         }
-        Ok(id)
     }
 
     /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or the id is another service's.
