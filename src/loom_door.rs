@@ -394,7 +394,7 @@ impl<T: Send + 'static> Cells<T> {
     /// Claims what the entry names.
     pub fn claim_due(&self, local: &mut Local, entry: Entry) -> Option<T> {
         let mut claimed = None;
-        self.0.claim_due(&mut local.0, &[entry.0], |_, payload| claimed = Some(payload), |_| unreachable!("no timer is periodic"));
+        self.0.claim_due(&mut local.0, &[entry.0], |_, _, payload| claimed = Some(payload), |_| unreachable!("no timer is periodic"));
         claimed
     }
 

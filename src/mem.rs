@@ -16,6 +16,14 @@ pub(crate) unsafe trait Zeroable {
     fn zeroed() -> Self;
 }
 
+// SAFETY: its elements are.
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        std::array::from_fn(|_| T::zeroed())
+    }
+}
+
 /// A boxed slice of zeroed `T` in pages of its own.
 pub(crate) struct Zeroed<T> {
     #[cfg(not(loom))]
@@ -36,6 +44,7 @@ impl<T: Zeroable> Zeroed<T> {
     #[cfg(not(loom))]
     pub(crate) fn new(len: usize) -> Self {
         const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096 && size_of::<T>() > 0) };
+        assert!(len > 0, "there is a first one");
         let layout = std::alloc::Layout::array::<T>(len).expect("sizes are bounded by the callers");
         match memmap2::MmapMut::map_anon(layout.size()) {
             Ok(map) => Self { map: map.into(), len, _owns: PhantomData },
@@ -45,7 +54,15 @@ impl<T: Zeroable> Zeroed<T> {
 
     #[cfg(loom)]
     pub(crate) fn new(len: usize) -> Self {
+        assert!(len > 0, "there is a first one");
         Self { map: (0..len).map(|_| T::zeroed()).collect(), len, _owns: PhantomData }
+    }
+
+    /// The first value, without a look at how many there are.
+    #[inline]
+    pub(crate) fn first(&self) -> &T {
+        // SAFETY: there is one at least (`new`), zeroed at first; it lives as long as `self`.
+        unsafe { &*self.as_ptr() }
     }
 
     pub(crate) fn as_ptr(&self) -> *const T {

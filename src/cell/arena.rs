@@ -18,11 +18,17 @@ const PAGE_CELLS: u32 = 4096;
 #[cfg(loom)]
 const PAGE_CELLS: u32 = 2;
 
-/// Pages at the most: 2^30 timers. The directory is untouched memory until it is used.
+/// Pages at the most: 2^30 timers.
 #[cfg(not(loom))]
 const PAGES_MAX: u32 = 1 << 18;
 #[cfg(loom)]
 const PAGES_MAX: u32 = 4;
+
+/// Entries of the directory: one for every index that there could be, so that a look needs no check. It is untouched memory until it is used.
+#[cfg(not(loom))]
+const DIRECTORY: usize = 1 << (u32::BITS - PAGE_CELLS.trailing_zeros());
+#[cfg(loom)]
+const DIRECTORY: usize = PAGES_MAX as usize;
 
 /// Fresh cells are handed out by the magazine.
 const RUN: u32 = CELLS as u32;
@@ -86,7 +92,7 @@ unsafe impl<T> Zeroable for Record<T> {
 }
 
 pub(crate) struct Arena<T> {
-    directory: Zeroed<PagePtr<T>>,
+    directory: Zeroed<[PagePtr<T>; DIRECTORY]>,
     records: Zeroed<Record<T>>,
     /// `page number << 32 | cells handed out of it`: where fresh cells come from.
     fresh: AtomicU64,
@@ -144,7 +150,7 @@ pub(crate) enum Maintenance {
 impl<T: Send + 'static> Arena<T> {
     pub(crate) fn new(depot: Arc<Depot>, collector: Collector) -> Self {
         Self {
-            directory: Zeroed::new(PAGES_MAX as usize),
+            directory: Zeroed::new(1),
             records: Zeroed::new(PAGES_MAX as usize),
             fresh: AtomicU64::new(u64::from(PAGE_CELLS)),
             numbers: AtomicU32::new(0),
@@ -160,7 +166,7 @@ impl<T: Send + 'static> Arena<T> {
     /// The cell of an index, or `None` if there is no such page (any more).
     #[inline]
     pub(crate) fn get<'a>(&'a self, cell: u32, _pinned: &'a Guard) -> Option<Slot<'a, T>> {
-        let page = self.directory.get((cell / PAGE_CELLS) as usize)?;
+        let page = self.directory.first().get((cell / PAGE_CELLS) as usize)?;
         // Ordering: Acquire. Pairs with the Release in `make_page`; publishes the page's cells.
         let page = page.0.load(Ordering::Acquire);
         // SAFETY: the page was in the directory after we pinned, so T3 frees it after we unpin.
@@ -186,7 +192,7 @@ impl<T: Send + 'static> Arena<T> {
     #[inline]
     pub(crate) unsafe fn held(&self, cell: u32) -> Slot<'_, T> {
         // Ordering: Acquire. As in `get`.
-        let page = self.directory[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
+        let page = self.directory.first()[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
         debug_assert!(!page.is_null());
         // SAFETY: the page of an index that is held cannot be complete in anybody's hands (T1), so it is not retired.
         Self::slot(unsafe { &*page }, cell)
@@ -195,7 +201,7 @@ impl<T: Send + 'static> Arena<T> {
     /// Asks for the cell's cache lines, to write: one, or two where it straddles them.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
-        if let Some(page) = self.directory.get((cell / PAGE_CELLS) as usize) {
+        if let Some(page) = self.directory.first().get((cell / PAGE_CELLS) as usize) {
             // Ordering: Relaxed. Only an address to prefetch: nothing is read.
             let cells = page.0.load(Ordering::Relaxed).cast::<Cell<T>>();
             let cell = cells.wrapping_add((cell % PAGE_CELLS) as usize);
@@ -283,7 +289,7 @@ impl<T: Send + 'static> Arena<T> {
         // Ordering: Relaxed. Read by whoever retires the page, who got all its indices through the depot.
         record.page.store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
         // Ordering: Release. Pairs with the Acquire in `get` and `held`; publishes the cells.
-        self.directory[number as usize].0.store(cells, Ordering::Release);
+        self.directory.first()[number as usize].0.store(cells, Ordering::Release);
         // Ordering: Relaxed. A counter.
         self.pages.fetch_add(1, Ordering::Relaxed);
         Some(number)
@@ -395,7 +401,7 @@ impl<T: Send + 'static> Arena<T> {
         // Ordering: Relaxed. Ordered by the queue of free numbers.
         record.count.store(count.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
         // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.
-        self.directory[number as usize].0.store(ptr::null_mut(), Ordering::Release);
+        self.directory.first()[number as usize].0.store(ptr::null_mut(), Ordering::Release);
         // SAFETY: `make_page` boxed it.
         let page = unsafe { Box::from_raw(page) };
         // SAFETY: T3. Unreachable since T2: no directory entry, and no index of it in anybody's hands but ours.

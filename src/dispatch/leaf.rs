@@ -34,8 +34,8 @@ pub(crate) struct Leaf<'a, P> {
 
 /// A leaf that is being filled: nobody else touches its payloads.
 pub(crate) struct Filling<'a, P> {
+    /// The places that are left.
     payloads: std::slice::Iter<'a, UnsafeCell<MaybeUninit<P>>>,
-    filled: usize,
 }
 
 impl<P> Filling<'_, P> {
@@ -44,7 +44,6 @@ impl<P> Filling<'_, P> {
         let slot = self.payloads.next().expect("as many as entries at most");
         // SAFETY: nobody takes before L1, and nobody else fills (the promise of `fill`'s caller).
         slot.with_mut(|slot| unsafe { (*slot).write(payload) });
-        self.filled += 1;
     }
 }
 
@@ -87,10 +86,11 @@ impl<P> Leaf<'_, P> {
     /// Called once for each leaf, and again after a `clear`.
     #[inline]
     pub(crate) unsafe fn fill(&self, fill: impl FnOnce(&mut Filling<'_, P>)) {
-        let mut filling = Filling { payloads: self.payloads.iter(), filled: 0 };
+        let mut filling = Filling { payloads: self.payloads.iter() };
         fill(&mut filling);
+        let filled = self.payloads.len() - filling.payloads.len();
         // Ordering: Release (L1). Pairs with the Acquire in `filled`; publishes the payloads.
-        self.counts.filled.store(filling.filled, ordering(Ordering::Release, Fault::LeafFillRelaxed));
+        self.counts.filled.store(filled, ordering(Ordering::Release, Fault::LeafFillRelaxed));
     }
 
     fn filled(&self) -> usize {

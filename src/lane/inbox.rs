@@ -3,6 +3,7 @@
 use super::segment::{Lane, Producer};
 use crate::sync::{AtomicPtr, Fault, Ordering, Queue, ordering};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ pub(crate) struct Drain<M> {
 
 /// A thread's end of its lane. Dropping it leaves the lane to the next thread.
 pub(crate) struct Sender<M: Copy> {
-    producer: Option<Producer<M>>,
+    /// There until it is dropped.
+    producer: ManuallyDrop<Producer<M>>,
     /// Keeps the lane alive.
     inbox: Arc<Inbox<M>>,
 }
@@ -42,7 +44,7 @@ impl<M: Copy> Inbox<M> {
     /// A lane for the calling thread: one that an ended thread has left, or a new one.
     pub(crate) fn attach(self: &Arc<Self>) -> Sender<M> {
         let producer = self.free.pop().unwrap_or_else(|| self.add_lane());
-        Sender { producer: Some(producer), inbox: self.clone() }
+        Sender { producer: ManuallyDrop::new(producer), inbox: self.clone() }
     }
 
     fn add_lane(&self) -> Producer<M> {
@@ -125,18 +127,15 @@ impl<M: Copy> Sender<M> {
     /// Sends a message. Returns how many wait for the shard, counted at the end of each segment only (else 0).
     #[inline]
     pub(crate) fn push(&mut self, message: M) -> u64 {
-        let producer = self.producer.as_mut().expect("present until drop");
         // SAFETY: `inbox` keeps the lane alive.
-        unsafe { producer.push(message) };
-        // SAFETY: as above.
-        unsafe { producer.backlog_at_segment_end() }
+        unsafe { self.producer.push(message) }
     }
 }
 
 impl<M: Copy> Drop for Sender<M> {
     fn drop(&mut self) {
-        if let Some(producer) = self.producer.take() {
-            self.inbox.free.push(producer);
-        }
+        // SAFETY: taken once, here, and not used after.
+        let producer = unsafe { ManuallyDrop::take(&mut self.producer) };
+        self.inbox.free.push(producer);
     }
 }

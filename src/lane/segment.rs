@@ -51,7 +51,9 @@ pub(super) struct Lane<M> {
 pub(super) struct Producer<M> {
     pub(super) lane: *const Lane<M>,
     segment: *mut Segment<M>,
-    position: usize,
+    /// Number of the segment's first message.
+    begin: u64,
+    /// Messages ever published.
     count: u64,
 }
 
@@ -76,7 +78,7 @@ impl<M: Copy> Lane<M> {
             consumer: UnsafeCell::new(Consumer { segment, position: 0, count: 0 }),
             next: ptr::null(),
         });
-        let producer = Producer { lane: ptr::null(), segment, position: 0, count: 0 };
+        let producer = Producer { lane: ptr::null(), segment, begin: 0, count: 0 };
         (lane, producer)
     }
 
@@ -188,41 +190,50 @@ impl<M> Drop for Lane<M> {
 }
 
 impl<M: Copy> Producer<M> {
-    /// Appends a message and publishes it.
+    /// Appends a message and publishes it. Returns how many wait, if it was a segment's last; else 0. One look at the shard's line per segment.
     ///
     /// # Safety
     /// The lane is alive.
     #[inline]
-    pub(super) unsafe fn push(&mut self, message: M) {
-        if self.position == LEN {
-            // SAFETY: the caller's promise.
-            unsafe { self.next_segment() };
-        }
+    pub(super) unsafe fn push(&mut self, message: M) -> u64 {
+        let position = (self.count - self.begin) as usize;
         // SAFETY: the producer's own segment is in the chain, behind the shard or where the shard is: it is alive.
-        let slot = unsafe { &(*self.segment).messages[self.position] };
-        self.prefetch_ahead();
+        let Some(slot) = (unsafe { &(*self.segment).messages }).get(position) else {
+            // SAFETY: the caller's promise. (A call in the last place needs no register to be saved here.)
+            return unsafe { self.push_to_next_segment(message) };
+        };
+        // A reused segment lies in the shard's cache, and the full fences of the calls that follow wait for the stores before them: without this each would wait for the
+        // line to come over.
+        prefetch_to_write(self.segment.cast::<u8>().wrapping_add(size_of::<M>() * (position + AHEAD)));
         // SAFETY: P2. The slot is not published, so nobody reads it.
         slot.with_mut(|slot| unsafe { (*slot).write(message) });
-        self.position += 1;
         self.count += 1;
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
         // Ordering: Release (P3). Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
         lane.tail.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
+        if position + 1 < LEN {
+            return 0;
+        }
+        // Ordering: Relaxed. A hint: a stale head asks for one ring too many.
+        self.count - lane.head.load(Ordering::Relaxed)
     }
 
-    /// Asks for the cache line of a later slot, to write. A reused segment lies in the shard's cache, and the full fences of the calls that follow
-    /// wait for the stores before them: without this each would wait for the line to come over.
-    #[inline]
-    fn prefetch_ahead(&self) {
-        prefetch_to_write(self.segment.cast::<u8>().wrapping_add(size_of::<M>() * (self.position + AHEAD)));
+    /// # Safety
+    /// The lane is alive.
+    #[cold]
+    #[inline(never)]
+    unsafe fn push_to_next_segment(&mut self, message: M) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.next_segment() };
+        // SAFETY: as above.
+        unsafe { self.push(message) }
     }
 
     /// P1: links a reused or new segment behind the full one.
     ///
     /// # Safety
     /// The lane is alive.
-    #[cold]
     unsafe fn next_segment(&mut self) {
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
@@ -237,21 +248,6 @@ impl<M: Copy> Producer<M> {
         // SAFETY: `next` of the producer's segment is written once, here, and read after a later P3.
         unsafe { &*self.segment }.next.with_mut(|next| unsafe { *next = segment });
         self.segment = segment;
-        self.position = 0;
-    }
-
-    /// How many messages wait, if the next push starts a segment; else 0. One look at the shard's line per segment.
-    ///
-    /// # Safety
-    /// The lane is alive.
-    #[inline]
-    pub(super) unsafe fn backlog_at_segment_end(&self) -> u64 {
-        if self.position != LEN {
-            return 0;
-        }
-        // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
-        // Ordering: Relaxed. A hint: a stale head asks for one ring too many.
-        self.count - lane.head.load(Ordering::Relaxed)
+        self.begin = self.count;
     }
 }

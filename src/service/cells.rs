@@ -315,9 +315,16 @@ impl<T: Send + 'static> Cells<T> {
         self.arena.indices()
     }
 
-    /// Claims what a batch of due entries names, frees the cells; gives `fire` the payloads, and `run` the runs of periodic timers.
+    /// Claims what a batch of due entries names, frees the cells; gives `fire` the payloads, each with its entry and how many came before it, and `run` the runs of
+    /// periodic timers. Returns how many payloads there were.
     #[inline]
-    pub(crate) fn claim_due(&self, local: &mut Local, entries: &[Entry], mut fire: impl FnMut(Entry, T), mut run: impl FnMut(Run)) {
+    pub(crate) fn claim_due(
+        &self,
+        local: &mut Local,
+        entries: &[Entry],
+        mut fire: impl FnMut(usize, Entry, T),
+        mut run: impl FnMut(Run),
+    ) -> usize {
         entries.iter().take(AHEAD).for_each(|entry| self.arena.prefetch(entry.cell()));
         let pinned = local.epoch.pin();
         let mut fired = 0;
@@ -328,12 +335,13 @@ impl<T: Send + 'static> Cells<T> {
             let plain = self.arena.get(entry.cell(), &pinned).and_then(|slot| slot.claim_due_plain(entry));
             if let Some((payload, index)) = plain.or_else(|| self.claim_due_other(local, entry, &pinned, &mut run)) {
                 self.put(local, index);
+                fire(fired, entry, payload);
                 fired += 1;
-                fire(entry, payload);
             }
         }
         // Before any of them runs: there is room for what it arms.
         self.core.release(fired);
+        fired
     }
 
     /// Whatever else a due entry finds.

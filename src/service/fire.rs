@@ -52,10 +52,9 @@ struct Late<'a> {
     tick: TickLength,
     now_ns: u64,
     histogram: &'a Histogram,
-    /// Those of one deadline that have come in a row, and are not in the histogram yet.
+    /// The deadline of those that came last, and how many came before them: these are in the histogram.
     deadline: u64,
-    same: u64,
-    fired: u64,
+    before: usize,
     /// Those that the hook is to be told of: more than this late, how late at the most, how many.
     above_ns: u64,
     lateness_ns_max: u64,
@@ -63,23 +62,23 @@ struct Late<'a> {
 }
 
 impl Late<'_> {
+    /// One more, after so many.
     #[inline]
-    fn add(&mut self, deadline: u64) {
+    fn add(&mut self, fired: usize, deadline: u64) {
         if deadline != self.deadline {
-            self.close();
+            self.close(fired);
             self.deadline = deadline;
         }
-        self.same += 1;
     }
 
-    fn close(&mut self) {
-        if self.same == 0 {
+    /// Puts those of the last deadline in the histogram.
+    fn close(&mut self, fired: usize) {
+        let same = (fired - std::mem::replace(&mut self.before, fired)) as u64;
+        if same == 0 {
             return;
         }
         let lateness_ns = self.now_ns.saturating_sub(self.tick.start(self.deadline));
-        let same = std::mem::take(&mut self.same);
         self.histogram.add(lateness_ns, same);
-        self.fired += same;
         if lateness_ns > self.above_ns {
             self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);
             self.late += same;
@@ -156,15 +155,15 @@ impl<T: Send + 'static> Fire for ShardHouse<T> {
             let now_ns = inner.clock.arming_now_ns(&mut local.anchor);
             local.with_lateness(|local, histogram| {
                 let (tick, above_ns) = (inner.tick, inner.hooks.late_above_ns());
-                let mut late = Late { tick, now_ns, histogram, deadline: 0, same: 0, fired: 0, above_ns, lateness_ns_max: 0, late: 0 };
-                let fire = |entry: Entry, payload| {
-                    late.add(entry.deadline());
+                let mut late = Late { tick, now_ns, histogram, deadline: 0, before: 0, above_ns, lateness_ns_max: 0, late: 0 };
+                let fire = |fired, entry: Entry, payload| {
+                    late.add(fired, entry.deadline());
                     add(payload);
                 };
-                inner.cells.claim_due(local, entries, fire, run);
-                late.close();
-                if late.fired > 0 {
-                    local.count(self.shard, Event::Fired, late.fired);
+                let fired = inner.cells.claim_due(local, entries, fire, run);
+                late.close(fired);
+                if fired > 0 {
+                    local.count(self.shard, Event::Fired, fired as u64);
                 }
                 (late.lateness_ns_max, late.late)
             })

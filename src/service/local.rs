@@ -64,10 +64,16 @@ impl Local {
     #[inline]
     pub(super) fn home(&mut self) -> usize {
         if self.home == NO_HOME {
-            self.home = self.core.next_home();
-            self.home_way = self.ways[self.home].take();
+            self.find_home();
         }
         self.home
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_home(&mut self) {
+        self.home = self.core.next_home();
+        self.home_way = self.ways[self.home].take();
     }
 
     /// Sends a message to a shard. Returns how many wait there, at the end of each segment (else 0).
@@ -75,7 +81,7 @@ impl Local {
     pub(super) fn send(&mut self, shard: usize, message: Entry) -> u64 {
         match self.way_to(shard) {
             Some(Way { lane: Some(lane), .. }) => lane.push(message),
-            _ => self.open_lane(shard).push(message),
+            _ => self.send_first(shard, message),
         }
     }
 
@@ -87,11 +93,22 @@ impl Local {
                 tally.add(event, 1);
                 lane.push(message)
             }
-            _ => {
-                self.count(shard, event, 1);
-                self.open_lane(shard).push(message)
-            }
+            _ => self.send_first_counted(shard, message, event),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_first(&mut self, shard: usize, message: Entry) -> u64 {
+        let lane = self.core.inbox(shard).attach();
+        self.way(shard).lane.insert(lane).push(message)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_first_counted(&mut self, shard: usize, message: Entry, event: Event) -> u64 {
+        self.count(shard, event, 1);
+        self.send_first(shard, message)
     }
 
     /// Counts what this thread does to a shard's timers.
@@ -115,12 +132,6 @@ impl Local {
     fn way(&mut self, shard: usize) -> &mut Way {
         let tallies = self.core.tallies(shard).clone();
         self.way_to(shard).get_or_insert_with(|| Way { lane: None, tally: tallies.attach() })
-    }
-
-    #[cold]
-    fn open_lane(&mut self, shard: usize) -> &mut Sender<Entry> {
-        let lane = self.core.inbox(shard).attach();
-        self.way(shard).lane.insert(lane)
     }
 
     /// Gives `f` this thread's histogram beside the local.
@@ -170,26 +181,39 @@ pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
         // All threads of a model are one thread to `LAST`.
         return f(&mut Local::attach(core));
     }
-    let (last, local) = LAST.get();
-    if ptr::eq(last, Arc::as_ptr(core)) {
-        // SAFETY: boxed by `find` in this thread and not freed while `LAST` names it; it is this core's, whose address is no other's as long as the
-        // local has it; `f` does not come here again.
-        f(unsafe { &mut *local })
-    } else {
-        with_another(core, f)
+    let (last, mut local) = LAST.get();
+    let mut is_temporary = false;
+    if !ptr::eq(last, Arc::as_ptr(core)) {
+        (local, is_temporary) = find_another(core);
+    }
+    // Called in one place, so that what it captures need not go through memory.
+    // SAFETY: boxed in this thread, by `find` and not freed while `LAST` names it, or for this call; it is this core's, whose address is no other's as long as the
+    // local has it; `f` does not come here again.
+    let result = f(unsafe { &mut *local });
+    if is_temporary {
+        // SAFETY: boxed for this call, and nobody else knows it.
+        give_back(unsafe { Box::from_raw(local) });
+    }
+    result
+}
+
+/// The thread's local of a service that it did not use last; or, if its thread-locals are gone, one for one call, which is the caller's to free.
+#[cold]
+#[inline(never)]
+fn find_another(core: &Arc<Core>) -> (*mut Local, bool) {
+    match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), core)) {
+        Ok(local) => {
+            LAST.set((Arc::as_ptr(core), local));
+            (local, false)
+        }
+        Err(_) => (Box::into_raw(Box::new(Local::attach(core))), true),
     }
 }
 
 #[cold]
-fn with_another<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
-    match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), core)) {
-        Ok(local) => {
-            LAST.set((Arc::as_ptr(core), local));
-            // SAFETY: as in `with`.
-            f(unsafe { &mut *local })
-        }
-        Err(_) => f(&mut Local::attach(core)),
-    }
+#[inline(never)]
+fn give_back(local: Box<Local>) {
+    drop(local);
 }
 
 /// The thread's local of a service, made if it has none. Locals of services that have stopped are dropped on the way.

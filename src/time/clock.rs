@@ -30,11 +30,17 @@ pub(crate) enum Clock {
 }
 
 /// A thread's latest pair of readings of counter and `Instant`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Anchor {
     counter: u64,
     nanos: u64,
-    taken: bool,
+}
+
+impl Default for Anchor {
+    /// A pair that is yet to be taken: before every reading.
+    fn default() -> Self {
+        Self { counter: u64::MAX, nanos: 0 }
+    }
 }
 
 impl Clock {
@@ -71,7 +77,7 @@ impl Clock {
             Self::Monotonic { counter, .. } => {
                 let reading = counter.raw();
                 let since = counter.delta_as_nanos(anchor.counter, reading);
-                if since > ANCHOR_AGE_MAX_NS || reading < anchor.counter || !anchor.taken {
+                if since > ANCHOR_AGE_MAX_NS || reading < anchor.counter {
                     return self.take_anchor(anchor);
                 }
                 anchor.nanos + since + (since >> BIAS_SHIFT) + 1
@@ -87,7 +93,7 @@ impl Clock {
         if let Self::Monotonic { counter, .. } = self {
             // The counter first: what passes until `now_ns` makes the sum later, never earlier.
             let reading = counter.raw();
-            *anchor = Anchor { counter: reading, nanos: self.now_ns(), taken: true };
+            *anchor = Anchor { counter: reading, nanos: self.now_ns() };
         }
         anchor.nanos
     }

@@ -12,17 +12,17 @@ pub(crate) struct TickLength {
     /// `floor(2^(63 + l) / nanos) + 1` with `l = ceil(log2(nanos))`: multiplied and shifted this is an exact
     /// division for every dividend below 2^63 (Granlund and Montgomery 1994), for 1 ns instead of 14.
     magic: u64,
-    shift: u32,
+    /// `l`. One more bit of the shift is in the dividend, the other 64 take the upper half of the product.
+    log2: u32,
 }
 
 impl TickLength {
     /// `nanos` is at least 1.
     pub(crate) fn new(nanos: u64) -> Self {
-        assert!(nanos >= 1, "the builder refuses an empty tick");
+        assert!((1..=NANOS_MAX).contains(&nanos), "the builder refuses others");
         let log2 = u64::BITS - (nanos - 1).leading_zeros();
-        let shift = 63 + log2;
-        let magic = ((1u128 << shift) / u128::from(nanos)) as u64 + 1;
-        Self { nanos, magic, shift }
+        let magic = ((1u128 << (63 + log2)) / u128::from(nanos)) as u64 + 1;
+        Self { nanos, magic, log2 }
     }
 
     pub(crate) fn nanos(self) -> u64 {
@@ -33,7 +33,7 @@ impl TickLength {
     #[inline]
     pub(crate) fn floor(self, nanos: u64) -> u64 {
         debug_assert!(nanos <= NANOS_MAX);
-        ((u128::from(nanos) * u128::from(self.magic)) >> self.shift) as u64
+        ((u128::from(2 * nanos) * u128::from(self.magic)) >> 64) as u64 >> self.log2
     }
 
     /// The last tick at or before any time, even one that is not counted.
