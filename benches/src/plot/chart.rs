@@ -1,0 +1,133 @@
+//! Charts as SVG text.
+
+use crate::row::Figure;
+use plotters::prelude::*;
+use std::error::Error;
+
+const WIDTH: u32 = 860;
+const BAR_HEIGHT: u32 = 26;
+const CURVES_HEIGHT: u32 = 420;
+
+const OURS: RGBColor = RGBColor(0x2b, 0x7a, 0x4b);
+const THEIRS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
+const TEXT: (&str, u32) = ("sans-serif", 13);
+
+type Result = std::result::Result<String, Box<dyn Error>>;
+
+/// A line of a chart: points from left to right.
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+fn is_ours(subject: &str) -> bool {
+    subject.starts_with("wheelwork")
+}
+
+/// A bar for each subject, with a line from the least to the most.
+pub(crate) fn bars(unit: &str, rows: &[(&str, Figure)]) -> Result {
+    let mut svg = String::new();
+    let height = rows.len() as u32 * BAR_HEIGHT + 60;
+    let most = rows.iter().map(|(_, figure)| figure.max).fold(0.0, f64::max).max(1e-9);
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let mut chart =
+            ChartBuilder::on(&area).margin(8).x_label_area_size(40).build_cartesian_2d(0.0..most * 1.25, rows.len() as f64..0.0)?;
+        chart.configure_mesh().disable_y_axis().disable_y_mesh().max_light_lines(0).x_desc(unit).label_style(TEXT).draw()?;
+        for (place, (subject, figure)) in rows.iter().enumerate() {
+            let (top, middle) = (place as f64, place as f64 + 0.5);
+            let color = if is_ours(subject) { OURS } else { THEIRS };
+            let bar = Rectangle::new([(0.0, top + 0.12), (figure.median, top + 0.88)], color.mix(0.55).filled());
+            let range = PathElement::new([(figure.min, middle), (figure.max, middle)], color.stroke_width(2));
+            let label = format!("{subject}  {}", short(figure.median));
+            let text = EmptyElement::at((0.0, top + 0.25)) + Text::new(label, (6, 0), TEXT);
+            chart.draw_series([bar])?;
+            chart.draw_series([range])?;
+            chart.draw_series([text])?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// Curves over a row of named places, on a logarithmic scale. What is not above zero is left out.
+pub(crate) fn curves(unit: &str, places: &[String], curves: &[Curve]) -> Result {
+    let mut svg = String::new();
+    let heights = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|&height| height > 0.0);
+    let (least, most) = (heights().fold(f64::INFINITY, f64::min), heights().fold(0.0, f64::max));
+    if most <= 0.0 {
+        return Err("nothing to draw".into());
+    }
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, CURVES_HEIGHT)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(-0.2..places.len() as f64 - 0.2, (least * 0.8..most * 1.25).log_scale())?;
+        let name = |place: &f64| {
+            let whole = (place - place.round()).abs() < 1e-6 && *place > -0.5;
+            whole.then(|| places.get(place.round() as usize)).flatten().cloned().unwrap_or_default()
+        };
+        let height = |height: &f64| short(*height);
+        chart
+            .configure_mesh()
+            .max_light_lines(0)
+            .x_labels(places.len() + 1)
+            .x_label_formatter(&name)
+            .y_label_formatter(&height)
+            .y_desc(unit)
+            .label_style(TEXT)
+            .draw()?;
+        for (number, curve) in curves.iter().enumerate() {
+            let color = Palette99::pick(number).to_rgba();
+            let style = color.stroke_width(if is_ours(&curve.name) { 4 } else { 1 });
+            let points: Vec<_> = curve.points.iter().copied().filter(|point| point.1 > 0.0).collect();
+            chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled())))?;
+            let line = chart.draw_series(LineSeries::new(points, style))?;
+            line.label(&curve.name).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.8))
+            .label_font(TEXT)
+            .draw()?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// Three digits or so.
+pub(crate) fn short(number: f64) -> String {
+    let digits = if number >= 100.0 || number == 0.0 {
+        0
+    } else if number >= 1.0 {
+        2
+    } else {
+        3
+    };
+    format!("{number:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_svg() {
+        let figure = Figure { median: 2.0, min: 1.0, max: 3.0 };
+        let svg = bars("M op/s", &[("wheelwork", figure), ("a<b", figure)]).expect("it can be drawn");
+        assert!(svg.starts_with("<svg") && svg.contains("</svg>"), "{svg}");
+        assert!(svg.contains("wheelwork  2.00") && !svg.contains("a<b"), "{svg}");
+    }
+
+    #[test]
+    fn curves_are_svg() {
+        let places = ["p50".to_string(), "max".to_string()];
+        let curve = |points: Vec<_>| [Curve { name: "heap".to_string(), points }];
+        let svg = curves("ms", &places, &curve(vec![(0.0, 0.1), (1.0, 20.0)])).expect("it can be drawn");
+        assert!(svg.contains("heap") && svg.contains("p50") && svg.contains("</svg>"), "{svg}");
+        assert!(curves("ms", &places, &curve(vec![(0.0, 0.0)])).is_err());
+    }
+}

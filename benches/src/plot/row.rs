@@ -1,0 +1,77 @@
+//! Rows: the JSON lines that `rivals` writes.
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A median with the least and the most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) subject: String,
+    pub(crate) workload: String,
+    pub(crate) threads: u64,
+    pub(crate) timers: u64,
+    pub(crate) figures: BTreeMap<String, Figure>,
+}
+
+/// Reads all lines. Those without figures are left out: their subjects were skipped.
+pub(crate) fn read(text: &str) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        rows.push(row(line).ok_or_else(|| format!("line {} is none that rivals has written", number + 1))?);
+    }
+    rows.retain(|row| !row.figures.is_empty());
+    if rows.is_empty() { Err("there are no figures in it".to_string()) } else { Ok(rows) }
+}
+
+fn row(line: &str) -> Option<Row> {
+    let object: Map<String, Value> = serde_json::from_str(line).ok()?;
+    let text = |name: &str| object.get(name).and_then(Value::as_str).map(ToString::to_string);
+    let count = |name: &str| object.get(name).and_then(Value::as_u64);
+    let number = |name: &str| object.get(name).and_then(Value::as_f64);
+    let figures = object.keys().filter_map(|name| {
+        let (median, min, max) = (number(name)?, number(&format!("{name}_min"))?, number(&format!("{name}_max"))?);
+        Some((name.clone(), Figure { median, min, max }))
+    });
+    Some(Row {
+        subject: text("subject")?,
+        workload: text("workload")?,
+        threads: count("threads")?,
+        timers: count("n")?,
+        figures: figures.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `rivals` has a test that writes this line.
+    const LINE: &str = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":2,"mops":2.75,"mops_min":2.0,"mops_max":3.5,"remark":"cancel frees nothing"}"#;
+
+    #[test]
+    fn a_line_is_read() {
+        let figures = BTreeMap::from([("mops".to_string(), Figure { median: 2.75, min: 2.0, max: 3.5 })]);
+        let row = Row { subject: "heap".to_string(), workload: "w4".to_string(), threads: 2, timers: 1_000, figures };
+        assert_eq!(read(LINE), Ok(vec![row]));
+    }
+
+    #[test]
+    fn what_was_skipped_is_left_out() {
+        let skipped = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":0,"skipped":"why"}"#;
+        assert_eq!(read(&format!("{skipped}\n{LINE}\n")).map(|rows| rows.len()), Ok(1));
+        assert!(read(skipped).is_err());
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let error = read(&format!("{LINE}\nno line")).expect_err("the second is wrong");
+        assert!(error.contains("line 2"), "{error}");
+    }
+}

@@ -1,0 +1,107 @@
+//! The book of what has fired: a stripe for each thread that fires, so that counting costs all subjects the same, and little.
+
+use hdrhistogram::Histogram;
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// Later than this is not told apart.
+const LATE_NS_MAX: u64 = 600_000_000_000;
+
+/// What fired, of the timers whose due time was asked for.
+pub(crate) struct Lateness {
+    pub(crate) late_ns: Histogram<u64>,
+    /// Fired before it was due.
+    pub(crate) early: u64,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+}
+
+impl Lateness {
+    fn new() -> Self {
+        let late_ns = Histogram::new_with_bounds(1, LATE_NS_MAX, 3).expect("the bounds are right");
+        Self { late_ns, early: 0, first_ns: u64::MAX, last_ns: 0 }
+    }
+
+    fn fired(&mut self, due_ns: u64, now_ns: u64) {
+        self.late_ns.saturating_record(now_ns.saturating_sub(due_ns));
+        self.early += u64::from(now_ns < due_ns);
+        self.first_ns = self.first_ns.min(now_ns);
+        self.last_ns = self.last_ns.max(now_ns);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.late_ns.add(&other.late_ns).expect("the bounds are the same");
+        self.early += other.early;
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+}
+
+struct Stripe {
+    fired: AtomicU64,
+    lateness: Mutex<Lateness>,
+}
+
+static STRIPES: Mutex<Vec<Arc<Stripe>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static OWN: OnceCell<Arc<Stripe>> = const { OnceCell::new() };
+}
+
+/// Nanoseconds since the first call. 0 is no time that a timer may be due.
+pub(crate) fn now_ns() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// A timer has fired.
+pub(crate) fn fired(due_ns: u64) {
+    OWN.with(|own| {
+        let stripe = own.get_or_init(new_stripe);
+        if due_ns > 0 {
+            // This thread's own lock, but for the end.
+            lock(&stripe.lateness).fired(due_ns, now_ns());
+        }
+        // Ordering: Relaxed. One writer; the figures behind the lock are read under it.
+        stripe.fired.store(stripe.fired.load(Relaxed) + 1, Relaxed);
+    });
+}
+
+fn new_stripe() -> Arc<Stripe> {
+    let stripe = Arc::new(Stripe { fired: AtomicU64::new(0), lateness: Mutex::new(Lateness::new()) });
+    lock(&STRIPES).push(stripe.clone());
+    stripe
+}
+
+pub(crate) fn fired_so_far() -> u64 {
+    // Ordering: Relaxed. A count to look at.
+    lock(&STRIPES).iter().map(|stripe| stripe.fired.load(Relaxed)).sum()
+}
+
+/// All stripes together.
+pub(crate) fn lateness() -> Lateness {
+    let mut sum = Lateness::new();
+    lock(&STRIPES).iter().for_each(|stripe| sum.add(&lock(&stripe.lateness)));
+    sum
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_added_up() {
+        let (mut one, mut other) = (Lateness::new(), Lateness::new());
+        one.fired(1_000, 3_000);
+        other.fired(5_000, 4_000);
+        one.add(&other);
+        assert_eq!((one.early, one.first_ns, one.last_ns), (1, 3_000, 4_000));
+        assert_eq!((one.late_ns.len(), one.late_ns.max()), (2, 2_000));
+    }
+}

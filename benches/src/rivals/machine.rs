@@ -1,0 +1,49 @@
+//! The top of the output: the machine, and who takes part.
+
+/// What the rivals were built from.
+const LOCK: &str = include_str!("../../../Cargo.lock");
+
+const RIVALS: [&str; 5] = ["tokio", "tokio-util", "hierarchical_hash_wheel_timer", "pingora-timeout", "async-io"];
+
+pub(crate) fn describe() -> String {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let model = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.to_string());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    let versions: Vec<String> = RIVALS.iter().map(|name| format!("{name} {}", version(LOCK, name).unwrap_or("?"))).collect();
+    format!(
+        "{model}, {} cores, kernel {}, load {}\nwheelwork {}; {}",
+        crate::system::cores(),
+        kernel.trim(),
+        load.split(' ').next().unwrap_or("?"),
+        env!("CARGO_PKG_VERSION"),
+        versions.join(", ")
+    )
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_string())
+}
+
+/// A package's version in a lock file.
+fn version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    package.split_once('"').map(|(version, _)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_versions() {
+        assert_eq!(field("processor : 0\nmodel name\t: Good one\n", "model name").as_deref(), Some("Good one"));
+        assert_eq!(version("[[package]]\nname = \"tokio\"\nversion = \"1.2.3\"\n", "tokio"), Some("1.2.3"));
+        assert_eq!(version("", "tokio"), None);
+        for rival in RIVALS {
+            assert!(version(LOCK, rival).is_some(), "{rival}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Resident memory without what the allocator merely keeps, and when it comes back.
+
+use crate::system;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Of what the timers took, so much in a hundred may stay: the allocator's own.
+const KEPT_PERCENT: u64 = 20;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Resident memory, after free pages of the allocator were given back.
+pub(crate) fn trimmed_bytes() -> u64 {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the call takes a number and may be made at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    system::resident_bytes()
+}
+
+/// Waits until what came on top of `before` up to `full` is back, but for a rest. Returns how long that took, unless it took too long, and the rest.
+pub(crate) fn wait_for_return(before: u64, full: u64, patience: Duration) -> (Option<Duration>, u64) {
+    let start = Instant::now();
+    loop {
+        let kept = trimmed_bytes().saturating_sub(before);
+        let elapsed = start.elapsed();
+        if kept * 100 <= full.saturating_sub(before) * KEPT_PERCENT {
+            return (Some(elapsed), kept);
+        }
+        if elapsed > patience {
+            return (None, kept);
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}

@@ -1,0 +1,122 @@
+//! The thread timer of hierarchical_hash_wheel_timer: producers send messages, its thread keeps the wheel.
+
+use super::{Producer, Subject};
+use crate::book;
+use hierarchical_hash_wheel_timer::thread_timer::{TimerRef, TimerWithThread};
+use hierarchical_hash_wheel_timer::{OneshotState, PeriodicState, Timer, TimerReturn};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Of each producer's ids.
+const IDS: u64 = 1 << 40;
+
+/// What a timer does: nothing but a word to the book.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Payload {
+        id: u64,
+        due_ns: u64,
+    },
+    /// All that was sent before has been taken in.
+    Settled {
+        id: u64,
+        tell: Sender<()>,
+    },
+}
+
+impl OneshotState for Task {
+    type Id = u64;
+
+    fn id(&self) -> &u64 {
+        let (Self::Payload { id, .. } | Self::Settled { id, .. }) = self;
+        id
+    }
+
+    fn trigger(self) {
+        match self {
+            Self::Payload { due_ns, .. } => book::fired(due_ns),
+            // Nobody listens any more: all the same.
+            Self::Settled { tell, .. } => _ = tell.send(()),
+        }
+    }
+}
+
+/// There are no periodic timers here.
+#[derive(Debug)]
+pub(crate) enum Never {}
+
+impl PeriodicState for Never {
+    type Id = u64;
+
+    fn id(&self) -> &u64 {
+        match *self {}
+    }
+
+    fn trigger(self) -> TimerReturn<Self> {
+        match self {}
+    }
+}
+
+type Ref = TimerRef<u64, Task, Never>;
+
+pub(crate) struct Hhwt {
+    /// Its thread stops with it.
+    _timer: TimerWithThread<u64, Task, Never>,
+    /// For a new producer, with the first of its ids.
+    next: Mutex<(Ref, u64)>,
+}
+
+pub(crate) struct HhwtProducer {
+    timer: Ref,
+    id: u64,
+}
+
+impl Hhwt {
+    fn new_producer(&self) -> HhwtProducer {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.1 += IDS;
+        HhwtProducer { timer: next.0.clone(), id: next.1 }
+    }
+}
+
+impl Subject for Hhwt {
+    type Producer = HhwtProducer;
+
+    fn start() -> Self {
+        let timer = TimerWithThread::new().expect("a thread can be spawned");
+        let next = Mutex::new((timer.timer_ref(), 0));
+        Self { _timer: timer, next }
+    }
+
+    fn within(&self, work: impl FnOnce(&mut HhwtProducer)) {
+        work(&mut self.new_producer());
+    }
+
+    fn settle(&self) {
+        // Messages are handled in order, and a timer without a delay fires as it is handled.
+        let (tell, told) = mpsc::channel();
+        let HhwtProducer { mut timer, id } = self.new_producer();
+        timer.schedule_once(Duration::ZERO, Task::Settled { id, tell });
+        let _ = told.recv();
+    }
+}
+
+impl Producer for HhwtProducer {
+    type Handle = u64;
+
+    fn arm(&mut self, delay: Duration, due_ns: u64) -> u64 {
+        self.id += 1;
+        self.timer.schedule_once(delay, Task::Payload { id: self.id, due_ns });
+        self.id
+    }
+
+    fn cancel(&mut self, handle: u64) {
+        self.timer.cancel(&handle);
+    }
+
+    fn rearm(&mut self, handle: &mut u64, delay: Duration) {
+        self.timer.cancel(handle);
+        *handle = self.arm(delay, 0);
+    }
+}

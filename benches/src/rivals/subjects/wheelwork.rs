@@ -1,0 +1,136 @@
+//! wheelwork with a `u64` for each timer: one call for each, batches of calls, and with its handler on the shard's thread.
+
+use super::{Producer, Subject};
+use crate::book;
+use std::marker::PhantomData;
+use std::thread;
+use std::time::Duration;
+use wheelwork::{Batch, Dispatch, TimerHandle, TimerId, TimerService};
+
+/// Timers of one call of the batched subject.
+const BATCH: usize = 1_000;
+
+/// How often a lane that is not empty is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
+/// As it comes: the handler runs on a rayon pool of its own.
+pub(crate) type Pooled = Service<Single, false>;
+
+/// The same, by the calls for many timers.
+pub(crate) type Batched = Service<Many, false>;
+
+/// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
+pub(crate) type Inline = Service<Single, true>;
+
+pub(crate) struct Service<P, const INLINE: bool> {
+    service: TimerService<u64>,
+    _producers: PhantomData<fn() -> P>,
+}
+
+impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool> Subject for Service<P, INLINE> {
+    type Producer = P;
+
+    fn start() -> Self {
+        let dispatch = if INLINE { Dispatch::Inline } else { Dispatch::Rayon };
+        let service = TimerService::builder().dispatch(dispatch).on_expire(handle).start().expect("a service starts");
+        Self { service, _producers: PhantomData }
+    }
+
+    fn within(&self, work: impl FnOnce(&mut P)) {
+        work(&mut P::from(self.service.handle()));
+    }
+
+    fn settle(&self) {
+        settle(&self.service);
+    }
+}
+
+fn handle(batch: &mut Batch<'_, u64>) {
+    // All at once: tiny tasks need no helpers.
+    let mut payloads = Vec::with_capacity(batch.left());
+    payloads.extend(batch);
+    payloads.into_iter().for_each(book::fired);
+}
+
+/// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a timer that is due at once, and taken back.
+fn settle(service: &TimerService<u64>) {
+    let depth = || service.stats().sum(|shard| shard.lane_depth);
+    if depth() > 0 {
+        for shard in 0..service.shards() {
+            let id = service.schedule_on(shard, Duration::ZERO, 0u64).expect("the service runs");
+            service.cancel(id);
+        }
+        while depth() > 0 {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+pub(crate) struct Single(TimerHandle<u64>);
+
+impl From<TimerHandle<u64>> for Single {
+    fn from(handle: TimerHandle<u64>) -> Self {
+        Self(handle)
+    }
+}
+
+impl Producer for Single {
+    type Handle = TimerId;
+
+    fn arm(&mut self, delay: Duration, payload: u64) -> TimerId {
+        self.0.schedule(delay, payload).expect("the service runs")
+    }
+
+    fn cancel(&mut self, handle: TimerId) {
+        self.0.cancel(handle);
+    }
+
+    fn rearm(&mut self, handle: &mut TimerId, delay: Duration) {
+        self.0.reschedule(*handle, delay);
+    }
+}
+
+pub(crate) struct Many(Single);
+
+impl From<TimerHandle<u64>> for Many {
+    fn from(handle: TimerHandle<u64>) -> Self {
+        Self(handle.into())
+    }
+}
+
+impl Producer for Many {
+    type Handle = TimerId;
+
+    fn arm(&mut self, delay: Duration, payload: u64) -> TimerId {
+        self.0.arm(delay, payload)
+    }
+
+    fn cancel(&mut self, handle: TimerId) {
+        self.0.cancel(handle);
+    }
+
+    fn rearm(&mut self, handle: &mut TimerId, delay: Duration) {
+        self.0.rearm(handle, delay);
+    }
+
+    fn arm_many(&mut self, delays: &[Duration], slots: &mut [Option<TimerId>]) {
+        for (delays, slots) in delays.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
+            let armed = self.0.0.schedule_many(delays.iter().map(|&delay| (delay, 0u64)));
+            for (slot, result) in slots.iter_mut().zip(armed) {
+                *slot = Some(result.expect("the service runs"));
+            }
+        }
+    }
+
+    fn cancel_many(&mut self, slots: &mut [Option<TimerId>]) {
+        for slots in slots.chunks_mut(BATCH) {
+            self.0.0.cancel_many(slots.iter_mut().filter_map(Option::take));
+        }
+    }
+
+    fn rearm_many(&mut self, slots: &mut [Option<TimerId>], order: &[u32], delay: Duration) {
+        for order in order.chunks(BATCH) {
+            self.0.0.reschedule_many(order.iter().filter_map(|&slot| slots[slot as usize]), delay);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The command lines of `rivals` and `plot`: what they print, what they write, how they exit. Figures are no matter of these tests.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn rivals(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rivals")).args(args).output().expect("the binary was built")
+}
+
+fn plot(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_plot")).args(args).output().expect("the binary was built")
+}
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("wheelwork-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn a_small_run_prints_tables_and_writes_lines_that_can_be_plotted() {
+    let (json, html) = (file("rivals.json"), file("rivals.html"));
+    let (json_text, html_text) = (json.to_str().expect("a plain path"), html.to_str().expect("a plain path"));
+    let small = ["--timers", "1000", "--threads", "1", "--reps", "2", "--quick", "--subjects", "wheelwork,delayqueue,hhwt,wheelwork-batch"];
+    let output = rivals(&[&small[..], &["--workloads", "w2,w4", "--json", json_text]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("distance to goals") && text.contains("its calls take many timers"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no terminal codes in a pipe: {text}");
+
+    let lines = std::fs::read_to_string(&json).expect("the file was written");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    assert_eq!(lines.len(), 8);
+    for line in lines.iter().filter(|line| line["skipped"].is_null()) {
+        assert_eq!(line["reps"], 2, "{line}");
+        for name in ["mops", "mops_min", "mops_max", "ns_per_op", "cpu_s_per_mop", "settle_ms"] {
+            assert!(line[name].is_number(), "{name} in {line}");
+        }
+    }
+
+    let output = plot(&[json_text, html_text]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(&html).expect("the page was written");
+    assert_eq!(page.matches("<svg").count(), 2, "{page}");
+    std::fs::remove_file(&json).expect("the file is ours");
+    std::fs::remove_file(&html).expect("the file is ours");
+}
+
+#[test]
+fn what_takes_too_long_is_given_up() {
+    let output = rivals(&["--subjects", "heap", "--workloads", "w7", "--timers", "1000", "--quick", "--timeout", "1s"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("given up after 1s"), "{text}");
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_exit_code_2() {
+    let wrong: &[&[&str]] = &[
+        &["--no-such-flag"],
+        &["--subjects", "nobody"],
+        &["--workloads", "w99"],
+        &["--timers", "5"],
+        &["--timers", "many"],
+        &["--threads", "0"],
+        &["--reps", "0"],
+        &["--timeout", "1ms"],
+        &["--quick", "--subjects", "heap", "--workloads", "w2", "--json", "/no/such/folder/figures.json"],
+        &["surplus"],
+    ];
+    for args in wrong {
+        let output = rivals(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.starts_with("rivals: ") && error.len() > 30, "{args:?}: {error}");
+    }
+    for args in [&[][..], &["/no/such/file", "/tmp/page.html"], &["--no-such-flag"]] {
+        let output = plot(args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(error.starts_with("plot: ") && error.lines().count() == 1, "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn help_names_every_option_and_no_inner_one() {
+    let output = rivals(&["--help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    for option in ["--subjects", "--workloads", "--timers", "--threads", "--reps", "--quick", "--timeout", "--seed", "--json", "growth"] {
+        assert!(text.contains(option), "{option} in {text}");
+    }
+    assert!(!text.contains("measure --"), "{text}");
+}
