@@ -17,7 +17,7 @@ const BYTES_PER_TIMER: u64 = 100;
 /// Phases: pairs (arm and cancel at once), burst (all due at one instant), arm, churn (cancel one, arm one), re-arm (later, anywhere), cancel, fire,
 /// stop. Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
-#[command(version, max_term_width = 110)]
+#[command(name = "million", version, max_term_width = 110)]
 pub(crate) struct Args {
     /// Timers to arm, 1 to 200,000,000
     #[arg(long, value_name = "COUNT", default_value = "1000000", value_parser = count(1..=TIMERS_MAX))]

@@ -2,6 +2,7 @@
 
 mod args;
 mod cascade;
+mod command_line;
 mod idle;
 mod ledger;
 mod phases;
@@ -11,25 +12,16 @@ mod run;
 mod system;
 
 use args::Args;
-use clap::Parser;
+use command_line::{parse, wrong};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // One clear line for a wrong argument; clap's own help and version as they are.
-    let args = match Args::try_parse() {
+    let args = match parse::<Args>() {
         Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or("wrong arguments");
-            return wrong(first.trim_start_matches("error: "));
-        }
-        Err(help) => {
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(code) => return code,
     };
     if let Err(why) = args.check() {
-        return wrong(&why);
+        return wrong::<Args>(&why);
     }
     let result = match () {
         () if args.idle => idle::run(&args),
@@ -39,11 +31,6 @@ fn main() -> ExitCode {
     match result {
         Ok(broken) if broken.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(why) => wrong(&why),
+        Err(why) => wrong::<Args>(&why),
     }
-}
-
-fn wrong(why: &str) -> ExitCode {
-    eprintln!("million: {why} (--help lists the options)");
-    ExitCode::from(2)
 }

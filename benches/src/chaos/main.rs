@@ -2,12 +2,15 @@
 
 mod actors;
 mod beat;
+#[path = "../command_line.rs"]
+mod command_line;
 mod episode;
 mod ledger;
 mod parcel;
 mod trouble;
 
 use clap::Parser;
+use command_line::{parse, wrong};
 use episode::{Size, Summary};
 use std::panic;
 use std::process::ExitCode;
@@ -42,19 +45,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match parse::<Args>() {
         Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            return wrong(text.lines().next().unwrap_or("wrong arguments").trim_start_matches("error: "));
-        }
-        Err(help) => {
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(code) => return code,
     };
     if !(args.minutes > 0.0 && args.minutes <= 10_080.0) {
-        return wrong(&format!("{} minutes: more than 0, at most 10,080", args.minutes));
+        return wrong::<Args>(&format!("{} minutes: more than 0, at most 10,080", args.minutes));
     }
     let from_clock =
         || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
@@ -75,11 +71,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn wrong(why: &str) -> ExitCode {
-    eprintln!("chaos: {why} (--help lists the options)");
-    ExitCode::from(2)
 }
 
 /// Panics that belong to it are not printed.

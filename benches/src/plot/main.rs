@@ -1,10 +1,13 @@
 //! `plot`: the figures of `rivals` as one page, with charts.
 
 mod chart;
+#[path = "../command_line.rs"]
+mod command_line;
 mod report;
 mod row;
 
 use clap::Parser;
+use command_line::{parse, wrong};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,23 +25,13 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    // One clear line for a wrong argument; clap's own help and version as they are.
-    let args = match Args::try_parse() {
+    let args = match parse::<Args>() {
         Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            // What is missing comes on lines of its own.
-            let line: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-            return wrong(line.join(" ").trim_start_matches("error: "));
-        }
-        Err(help) => {
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(code) => return code,
     };
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => wrong(&why),
+        Err(why) => wrong::<Args>(&why),
     }
 }
 
@@ -47,9 +40,4 @@ fn run(args: &Args) -> Result<(), String> {
     let rows = row::read(&text).map_err(|why| format!("{}: {why}", args.json.display()))?;
     let page = report::page(&rows)?;
     std::fs::write(&args.html, page).map_err(|error| format!("{}: {error}", args.html.display()))
-}
-
-fn wrong(why: &str) -> ExitCode {
-    eprintln!("plot: {why} (--help says more)");
-    ExitCode::from(2)
 }

@@ -2,6 +2,8 @@
 
 mod args;
 mod book;
+#[path = "../command_line.rs"]
+mod command_line;
 mod crew;
 mod fires;
 mod goals;
@@ -19,7 +21,7 @@ mod throughput;
 mod workload;
 
 use args::{Args, Child};
-use clap::Parser;
+use command_line::{parse, wrong};
 use indicatif::{ProgressBar, ProgressStyle};
 use job::Job;
 use line::Line;
@@ -29,30 +31,17 @@ use std::process::ExitCode;
 use subjects::Name;
 
 fn main() -> ExitCode {
-    // One clear line for a wrong argument; clap's own help and version as they are.
-    let args = match Args::try_parse() {
+    let args = match parse::<Args>() {
         Ok(args) => args,
-        Err(error) if error.use_stderr() => {
-            let text = error.to_string();
-            return wrong(text.lines().next().unwrap_or("wrong arguments").trim_start_matches("error: "));
-        }
-        Err(help) => {
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(code) => return code,
     };
     if let Some(Child::Measure { subject, job }) = &args.child {
         return child(*subject, job);
     }
     match args.check().and_then(|()| run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => wrong(&why),
+        Err(why) => wrong::<Args>(&why),
     }
-}
-
-fn wrong(why: &str) -> ExitCode {
-    eprintln!("rivals: {why} (--help lists the options)");
-    ExitCode::from(2)
 }
 
 /// One measurement. Its threads end with the process.

@@ -1,0 +1,25 @@
+//! Command line: what the programs have in common. A wrong argument is one clear line and exit code 2.
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// The arguments; or, if they are wrong or ask for help, the exit code after that was said.
+pub(crate) fn parse<A: Parser>() -> Result<A, ExitCode> {
+    A::try_parse().map_err(|error| {
+        if !error.use_stderr() {
+            // Help and version as they are.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        // What is missing comes on lines of its own.
+        let text = error.to_string();
+        let line: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+        wrong::<A>(line.join(" ").trim_start_matches("error: "))
+    })
+}
+
+/// Says what is wrong.
+pub(crate) fn wrong<A: Parser>(why: &str) -> ExitCode {
+    eprintln!("{}: {why} (--help lists the options)", A::command().get_name());
+    ExitCode::from(2)
+}
