@@ -108,3 +108,63 @@ impl Doorbell {
         self.rings.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A bell whose shard has announced to sleep to this tick and takes its second look, in which `look` happens. Whether it slept then.
+    fn announced(wake_at: u64, look: impl FnOnce(&Doorbell) -> bool) -> bool {
+        let bell = Doorbell::new();
+        // SAFETY: called once, before the wait, by the only thread there is.
+        unsafe { bell.attach() };
+        // SAFETY: this thread attached.
+        unsafe { bell.wait(wake_at, Some(Duration::ZERO), || look(&bell)) }
+    }
+
+    #[test]
+    fn rings_for_what_is_due_before_the_shard_wakes() {
+        announced(10, |bell| {
+            bell.ring(10);
+            assert_eq!((bell.rings(), bell.sleeps_until()), (0, Some(10)), "due when it wakes anyway");
+            bell.ring(9);
+            assert_eq!((bell.rings(), bell.sleeps_until()), (1, None));
+            bell.ring(8);
+            assert_eq!(bell.rings(), 1, "the first ringer pays");
+            true
+        });
+    }
+
+    #[test]
+    fn rings_nobody_who_is_awake() {
+        let bell = Doorbell::new();
+        bell.ring(0);
+        assert_eq!((bell.rings(), bell.sleeps_until()), (0, None));
+        announced(0, |bell| {
+            assert_eq!(bell.sleeps_until(), Some(1), "a sleep to tick 0 is announced, too");
+            bell.ring(0);
+            assert_eq!(bell.rings(), 1);
+            true
+        });
+    }
+
+    #[test]
+    fn sleeps_unless_work_waits() {
+        assert!(announced(10, |_| false));
+        assert!(!announced(10, |_| true));
+    }
+
+    #[test]
+    fn a_ring_before_the_sleep_ends_it_at_once() {
+        let bell = Doorbell::new();
+        // SAFETY: called once, before the wait, by the only thread there is.
+        unsafe { bell.attach() };
+        let look = || {
+            bell.ring(0);
+            false
+        };
+        // SAFETY: this thread attached. Without a time limit: only the ring ends it.
+        assert!(unsafe { bell.wait(FOREVER, None, look) });
+        assert_eq!((bell.rings(), bell.sleeps_until()), (1, None));
+    }
+}
