@@ -21,10 +21,11 @@ const WORKLOADS: [(&str, &str, &str, &str); 12] = [
 ];
 
 /// Whose cost is drawn by the number of timers: two of rivals, all of wheels.
-const GROWTH: [(&str, &str); 6] = [
+const GROWTH: [(&str, &str); 7] = [
     ("w1", "W1"),
     ("w3", "W3"),
-    ("insert", "The wheel alone, insert"),
+    ("insert", "The wheel alone, insert, used before"),
+    ("insert-cold", "The wheel alone, insert, new"),
     ("cancel", "The wheel alone, cancel in random order"),
     ("fire", "The wheel alone, fire"),
     ("churn", "The wheel alone, cancel a random one and insert another"),
