@@ -50,30 +50,56 @@ pub(crate) fn bars(unit: &str, rows: &[(&str, Figure)]) -> Result {
     Ok(svg)
 }
 
-/// Curves over a row of named places, on a logarithmic scale. What is not above zero is left out.
-pub(crate) fn curves(unit: &str, places: &[String], curves: &[Curve]) -> Result {
+/// What stands below a chart from left to right, and where.
+pub(crate) enum Places {
+    /// Names, at 0, 1, and so on.
+    Named(Vec<String>),
+    /// Powers of ten, at their exponents, within these bounds.
+    Decades(f64, f64),
+}
+
+impl Places {
+    fn bounds(&self) -> (f64, f64) {
+        match self {
+            Self::Named(names) => (0.0, names.len() as f64 - 1.0),
+            &Self::Decades(least, most) => (least, most),
+        }
+    }
+
+    fn name(&self, place: f64) -> String {
+        let whole = place.round();
+        if (place - whole).abs() > 1e-6 || whole < 0.0 {
+            return String::new();
+        }
+        match self {
+            Self::Named(names) => names.get(whole as usize).cloned().unwrap_or_default(),
+            Self::Decades(..) => format!("{:.0}", 10f64.powf(whole)),
+        }
+    }
+}
+
+/// Curves over places, on a logarithmic scale. What is not above zero is left out.
+pub(crate) fn curves(unit: &str, places: &Places, curves: &[Curve]) -> Result {
     let mut svg = String::new();
     let heights = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|&height| height > 0.0);
     let (least, most) = (heights().fold(f64::INFINITY, f64::min), heights().fold(0.0, f64::max));
     if most <= 0.0 {
         return Err("nothing to draw".into());
     }
+    let (left, right) = places.bounds();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, CURVES_HEIGHT)).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
             .x_label_area_size(36)
             .y_label_area_size(64)
-            .build_cartesian_2d(-0.2..places.len() as f64 - 0.2, (least * 0.8..most * 1.25).log_scale())?;
-        let name = |place: &f64| {
-            let whole = (place - place.round()).abs() < 1e-6 && *place > -0.5;
-            whole.then(|| places.get(place.round() as usize)).flatten().cloned().unwrap_or_default()
-        };
+            .build_cartesian_2d(left - 0.2..right + 0.8, (least * 0.8..most * 1.25).log_scale())?;
+        let name = |place: &f64| places.name(*place);
         let height = |height: &f64| short(*height);
         chart
             .configure_mesh()
             .max_light_lines(0)
-            .x_labels(places.len() + 1)
+            .x_labels((right - left) as usize + 2)
             .x_label_formatter(&name)
             .y_label_formatter(&height)
             .y_desc(unit)
@@ -124,10 +150,12 @@ mod tests {
 
     #[test]
     fn curves_are_svg() {
-        let places = ["p50".to_string(), "max".to_string()];
+        let places = Places::Named(vec!["p50".to_string(), "max".to_string()]);
         let curve = |points: Vec<_>| [Curve { name: "heap".to_string(), points }];
         let svg = curves("ms", &places, &curve(vec![(0.0, 0.1), (1.0, 20.0)])).expect("it can be drawn");
         assert!(svg.contains("heap") && svg.contains("p50") && svg.contains("</svg>"), "{svg}");
         assert!(curves("ms", &places, &curve(vec![(0.0, 0.0)])).is_err());
+        let svg = curves("ns/op", &Places::Decades(1.0, 4.3), &curve(vec![(1.0, 7.0), (4.3, 9.0)])).expect("it can be drawn");
+        assert!(["10", "100", "1000", "10000"].iter().all(|decade| svg.lines().any(|line| line.trim() == *decade)), "{svg}");
     }
 }

@@ -1,6 +1,6 @@
 //! The page: which charts there are, and what is in them.
 
-use crate::chart::{Curve, bars, curves};
+use crate::chart::{Curve, Places, bars, curves};
 use crate::row::{Figure, Row};
 use std::fmt::Write;
 
@@ -18,6 +18,17 @@ const WORKLOADS: [(&str, &str, &str, &str); 12] = [
     ("w7", "W7: idle", "wakeups_per_s", "wake-ups a second, less is better"),
     ("w8", "W8: re-arm", "mops", "M op/s"),
     ("w8", "W8: re-arm, cost", "cpu_s_per_mop", "CPU seconds a million, less is better"),
+];
+
+/// Whose cost is drawn by the number of timers: two of rivals, all of wheels.
+const GROWTH: [(&str, &str); 7] = [
+    ("w1", "W1"),
+    ("w3", "W3"),
+    ("insert", "The wheel alone, insert, used before"),
+    ("insert-cold", "The wheel alone, insert, new"),
+    ("cancel", "The wheel alone, cancel in random order"),
+    ("fire", "The wheel alone, fire"),
+    ("churn", "The wheel alone, cancel a random one and insert another"),
 ];
 
 const QUANTILES: [(&str, &str); 4] = [("late_ms_p50", "p50"), ("late_ms_p99", "p99"), ("late_ms_p999", "p99.9"), ("late_ms_max", "max")];
@@ -44,14 +55,14 @@ pub(crate) fn page(rows: &[Row]) -> Result<String, String> {
             }
         }
     }
-    for workload in ["w1", "w3"] {
+    for (workload, title) in GROWTH {
         if let Some((sizes, all)) = growth(rows, workload) {
-            add(format!("{}: cost by the number of timers, one producer", workload.to_uppercase()), curves("ns/op", &sizes, &all))?;
+            add(format!("{title}: cost by the number of timers, one thread"), curves("ns/op", &sizes, &all))?;
         }
     }
     for (timers, threads) in groups(rows, "w5") {
         let all = lateness(rows, timers, threads);
-        let places = QUANTILES.map(|(_, name)| name.to_string());
+        let places = Places::Named(QUANTILES.iter().map(|(_, name)| name.to_string()).collect());
         add(format!("W5: lateness, {timers} timers, {threads} producers"), curves("ms", &places, &all))?;
     }
     Ok(page + "</html>\n")
@@ -66,22 +77,21 @@ fn groups(rows: &[Row], workload: &str) -> Vec<(u64, u64)> {
 }
 
 /// A workload's cost on one thread at each size, if there are two or more.
-fn growth(rows: &[Row], workload: &str) -> Option<(Vec<String>, Vec<Curve>)> {
+fn growth(rows: &[Row], workload: &str) -> Option<(Places, Vec<Curve>)> {
     let sizes: Vec<u64> = groups(rows, workload).into_iter().filter(|group| group.1 == 1).map(|group| group.0).collect();
-    if sizes.len() < 2 {
-        return None;
-    }
+    let &[least, .., most] = sizes.as_slice() else { return None };
+    let place = |size: u64| (size as f64).log10();
     let mut all: Vec<Curve> = Vec::new();
     for row in rows.iter().filter(|row| row.workload == workload && row.threads == 1) {
         let Some(ns) = row.figures.get("ns_per_op") else { continue };
-        let point = (sizes.binary_search(&row.timers).unwrap_or(0) as f64, ns.median);
+        let point = (place(row.timers), ns.median);
         match all.iter_mut().find(|curve| curve.name == row.subject) {
             Some(curve) => curve.points.push(point),
             None => all.push(Curve { name: row.subject.clone(), points: vec![point] }),
         }
     }
     all.iter_mut().for_each(|curve| curve.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
-    Some((sizes.iter().map(ToString::to_string).collect(), all))
+    Some((Places::Decades(place(least), place(most)), all))
 }
 
 fn lateness(rows: &[Row], timers: u64, threads: u64) -> Vec<Curve> {

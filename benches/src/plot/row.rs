@@ -1,4 +1,4 @@
-//! Rows: the JSON lines that `rivals` writes.
+//! Rows: the JSON lines that `rivals` and `wheels` write.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Row {
 pub(crate) fn read(text: &str) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        rows.push(row(line).ok_or_else(|| format!("line {} is none that rivals has written", number + 1))?);
+        rows.push(row(line).ok_or_else(|| format!("line {} is none that rivals or wheels has written", number + 1))?);
     }
     rows.retain(|row| !row.figures.is_empty());
     if rows.is_empty() { Err("there are no figures in it".to_string()) } else { Ok(rows) }

@@ -1,6 +1,7 @@
 //! The command line of `rivals`.
 
 use crate::job::Job;
+use crate::quantity;
 use crate::subjects::Name;
 use crate::system;
 use crate::workload::Workload;
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     pub(crate) quick: bool,
 
     /// A measurement that takes longer is given up, up to 1h
-    #[arg(long, value_name = "DURATION", default_value = "3min", value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", default_value = "3min", value_parser = quantity::timeout)]
     pub(crate) timeout: Duration,
 
     /// Seed of the random delays and choices
@@ -184,20 +185,7 @@ impl Args {
 }
 
 fn timers(text: &str) -> Result<usize, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'M']) {
-        Some(digits) if text.ends_with('k') => (digits, 1_000),
-        Some(digits) => (digits, 1_000_000),
-        None => (text, 1),
-    };
-    let number: usize = digits.replace('_', "").parse().map_err(|_| "not a whole number".to_string())?;
-    let timers = number.saturating_mul(unit);
-    if (1_000..=100_000_000).contains(&timers) { Ok(timers) } else { Err("not between 1,000 and 100,000,000".to_string()) }
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    let timeout = humantime::parse_duration(text).map_err(|error| format!("{error} (say 30s or 5min)"))?;
-    let allowed = Duration::from_secs(1)..=Duration::from_secs(3600);
-    if allowed.contains(&timeout) { Ok(timeout) } else { Err("not between 1s and 1h".to_string()) }
+    quantity::count(text, 1_000..=100_000_000)
 }
 
 #[cfg(test)]
@@ -206,15 +194,6 @@ mod tests {
 
     fn parse(text: &str) -> Result<Args, clap::Error> {
         Args::try_parse_from(["rivals"].into_iter().chain(text.split_whitespace()))
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(timers("20_000"), Ok(20_000));
-        assert_eq!((timers("10k"), timers("2M")), (Ok(10_000), Ok(2_000_000)));
-        for wrong in ["", "k", "1", "999", "many", "101M", "99999999999999999999M", "-5k"] {
-            assert!(timers(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

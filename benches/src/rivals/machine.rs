@@ -3,14 +3,13 @@
 /// What the rivals were built from.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
-const RIVALS: [&str; 5] = ["tokio", "tokio-util", "hierarchical_hash_wheel_timer", "pingora-timeout", "async-io"];
-
-pub(crate) fn describe() -> String {
+/// Two lines, with the versions of these packages.
+pub(crate) fn describe(rivals: &[&str]) -> String {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let model = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.to_string());
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg");
-    let versions: Vec<String> = RIVALS.iter().map(|name| format!("{name} {}", version(LOCK, name).unwrap_or("?"))).collect();
+    let versions: Vec<String> = rivals.iter().map(|name| format!("{name} {}", version(LOCK, name).unwrap_or("?"))).collect();
     format!(
         "{model}, {} cores, kernel {}, load {}\nwheelwork {}; {}",
         crate::system::cores(),
@@ -42,7 +41,7 @@ mod tests {
         assert_eq!(field("processor : 0\nmodel name\t: Good one\n", "model name").as_deref(), Some("Good one"));
         assert_eq!(version("[[package]]\nname = \"tokio\"\nversion = \"1.2.3\"\n", "tokio"), Some("1.2.3"));
         assert_eq!(version("", "tokio"), None);
-        for rival in RIVALS {
+        for rival in crate::RIVALS {
             assert!(version(LOCK, rival).is_some(), "{rival}");
         }
     }

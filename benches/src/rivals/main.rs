@@ -1,16 +1,19 @@
 //! `rivals`: wheelwork against other timers, in the workloads that matter to it.
 
 mod args;
+mod bar;
 mod book;
 #[path = "../command_line.rs"]
 mod command_line;
 mod crew;
 mod fires;
 mod goals;
+mod growth;
 mod job;
 mod line;
 mod machine;
 mod memory;
+mod quantity;
 mod rest;
 mod runner;
 mod subjects;
@@ -20,15 +23,18 @@ mod table;
 mod throughput;
 mod workload;
 
-use args::{Args, Child};
+use args::{Args, Child, Group};
+use bar::Bar;
 use command_line::{parse, wrong};
-use indicatif::{ProgressBar, ProgressStyle};
 use job::Job;
 use line::Line;
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 use subjects::Name;
+
+/// Whose versions are told.
+const RIVALS: [&str; 5] = ["tokio", "tokio-util", "hierarchical_hash_wheel_timer", "pingora-timeout", "async-io"];
 
 fn main() -> ExitCode {
     let args = match parse::<Args>() {
@@ -70,33 +76,37 @@ fn run(args: &Args) -> Result<(), String> {
         Some(file) => Some(File::create(file).map_err(|error| format!("--json {}: {error}", file.display()))?),
         None => None,
     };
-    println!("{}", machine::describe());
+    println!("{}", machine::describe(&RIVALS));
     let groups = args.groups();
-    let bar = ProgressBar::new((groups.len() * args.subjects().len() * args.reps()) as u64);
-    let style = ProgressStyle::with_template("[{bar:40}] {pos} of {len}, {eta} left: {msg}").expect("the template is right");
-    bar.set_style(style.progress_chars("=> "));
+    let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
     let mut all: Vec<Line> = Vec::new();
     for group in groups {
-        let lines = runner::measure(args, group, |what| {
-            bar.inc(1);
-            if bar.is_hidden() && !what.is_empty() {
-                eprintln!("{} of {}: {what}", bar.position(), bar.length().unwrap_or(0));
-            }
-            bar.set_message(what.to_string());
-        });
-        bar.suspend(|| print!("{}", table::group(group, &lines)));
+        let lines = measure(args, group, &bar);
+        bar.print(&table::group(group, &lines));
         if let Some(json) = &mut json {
             let text: String = lines.iter().map(|line| line.to_json() + "\n").collect();
             json.write_all(text.as_bytes()).map_err(|error| format!("--json: {error}"))?;
         }
         all.extend(lines);
     }
-    bar.finish_and_clear();
+    bar.finish();
     for workload in ["w1", "w3"] {
-        if let Some(text) = table::growth(workload, &all) {
+        if let Some(text) = growth::growth(workload, &all) {
             print!("{text}");
         }
     }
     print!("{}", goals::distance(&all));
     Ok(())
+}
+
+/// The measurements of a group.
+fn measure(args: &Args, group: Group, bar: &Bar) -> Vec<Line> {
+    let Group { workload, timers, threads } = group;
+    let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(group)).collect();
+    let arguments = |line: &Line, repetition| {
+        let job = Job { workload, timers, threads, seed: args.seed.wrapping_add(repetition as u64), quick: args.quick };
+        ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
+    };
+    runner::measure(&mut lines, args.reps(), args.timeout, arguments, |what| bar.step(what));
+    lines
 }

@@ -12,8 +12,9 @@ mod tokio;
 mod wakers;
 mod wheelwork;
 
+use crate::args::Group;
 use crate::job::Job;
-use crate::line::Figures;
+use crate::line::{Figures, Line};
 use crate::workload::Workload;
 use clap::ValueEnum;
 use std::time::Duration;
@@ -102,7 +103,7 @@ impl Name {
     }
 
     /// Why it is not measured in a workload, if it is not.
-    pub(crate) fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
+    fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
         use Workload::{W1, W1Cold, W4, W5, W5b, W8};
         match self {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
@@ -114,8 +115,21 @@ impl Name {
         }
     }
 
+    /// What is known before anything was measured.
+    pub(crate) fn blank(self, group: Group) -> Line {
+        Line {
+            subject: self.text(),
+            workload: group.workload.text(),
+            threads: group.threads,
+            timers: group.timers,
+            skipped: self.refuses(group.workload, group.threads).map(ToString::to_string),
+            remark: self.remark(group.workload).map(ToString::to_string),
+            ..Line::default()
+        }
+    }
+
     /// What there is to say of how it does a workload.
-    pub(crate) fn remark(self, workload: Workload) -> Option<&'static str> {
+    fn remark(self, workload: Workload) -> Option<&'static str> {
         match (self, workload) {
             (Self::Heap | Self::Hhwt | Self::Pingora, Workload::W8) => Some("no re-arm: by cancel and arm"),
             (Self::Heap, Workload::W4) => Some("cancel frees nothing"),

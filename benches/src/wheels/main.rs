@@ -1,0 +1,105 @@
+//! `wheels`: wheelwork's wheel alone, on one thread and without a clock, against other wheels and the schemes of the literature.
+
+mod args;
+#[path = "../rivals/bar.rs"]
+mod bar;
+#[path = "../command_line.rs"]
+mod command_line;
+#[path = "../rivals/growth.rs"]
+mod growth;
+mod job;
+#[path = "../rivals/line.rs"]
+mod line;
+#[path = "../rivals/machine.rs"]
+mod machine;
+mod measure;
+mod name;
+#[path = "../rivals/quantity.rs"]
+mod quantity;
+#[path = "../rivals/runner.rs"]
+mod runner;
+mod subjects;
+#[path = "../system.rs"]
+mod system;
+mod table;
+mod watch;
+mod workload;
+
+use args::{Args, Child};
+use bar::Bar;
+use clap::ValueEnum;
+use command_line::{parse, wrong};
+use job::Job;
+use line::Line;
+use name::Name;
+use std::fs::File;
+use std::io::Write;
+use std::process::ExitCode;
+use workload::Workload;
+
+/// Whose versions are told.
+const RIVALS: [&str; 5] = ["nexus-timer", "bitwheel", "hierarchical_hash_wheel_timer", "tokio", "tokio-util"];
+
+fn main() -> ExitCode {
+    let args = match parse::<Args>() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    if let Some(Child::Measure { subject, job }) = &args.child {
+        return child(*subject, job);
+    }
+    match args.check().and_then(|()| run(&args)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => wrong::<Args>(&why),
+    }
+}
+
+/// One measurement.
+fn child(subject: Name, job: &Job) -> ExitCode {
+    match subject.measure(job) {
+        Ok(figures) => {
+            println!("{}", figures.to_json());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All measurements.
+fn run(args: &Args) -> Result<(), String> {
+    let mut json = match &args.json {
+        Some(file) => Some(File::create(file).map_err(|error| format!("--json {}: {error}", file.display()))?),
+        None => None,
+    };
+    println!("{}", machine::describe(&RIVALS));
+    let groups = args.groups();
+    let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
+    let mut all: Vec<Line> = Vec::new();
+    for (workload, timers) in groups {
+        let lines = measure(args, workload, timers, &bar);
+        bar.print(&table::group(workload, timers, &lines));
+        if let Some(json) = &mut json {
+            let text: String = lines.iter().map(|line| line.to_json() + "\n").collect();
+            json.write_all(text.as_bytes()).map_err(|error| format!("--json: {error}"))?;
+        }
+        all.extend(lines);
+    }
+    bar.finish();
+    let tables = Workload::value_variants().iter().filter_map(|workload| growth::growth(&workload.text(), &all));
+    tables.for_each(|text| print!("{text}"));
+    Ok(())
+}
+
+/// The measurements of one workload and size.
+fn measure(args: &Args, workload: Workload, timers: usize, bar: &Bar) -> Vec<Line> {
+    let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(workload, timers)).collect();
+    let arguments = |line: &Line, repetition| {
+        let job = Job { workload, timers, seed: args.seed.wrapping_add(repetition as u64), quick: args.quick };
+        ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
+    };
+    runner::measure(&mut lines, args.reps(), args.timeout, arguments, |what| bar.step(what));
+    lines
+}
