@@ -25,6 +25,9 @@
 mod cell;
 mod count;
 mod dispatch;
+#[cfg(any(loom, feature = "__door"))]
+#[doc(hidden)]
+pub mod door;
 mod doorbell;
 mod entry;
 mod error;

@@ -1,4 +1,4 @@
-//! Door: the internals, for the models in `loom-tests/`. Built under `--cfg loom` only.
+//! Door: the internals, for the models in `loom-tests/`, and the parts of [`door`](crate::door). Built under `--cfg loom` only.
 //!
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
@@ -7,135 +7,12 @@ use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
 use crate::service::{cells, core, local};
-use crate::{ScheduleError, TimerHandle, TimerId, cell, doorbell, lane, time};
+use crate::{ScheduleError, TimerHandle, TimerId, cell, lane, time};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+pub use crate::door::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};
 pub use crate::sync::{Fault, set_fault};
-
-/// Sleeps for ever, unless rung.
-pub const FOREVER: u64 = doorbell::FOREVER;
-
-/// A shard's set of lanes.
-pub struct Inbox<M>(Arc<lane::Inbox<M>>);
-
-/// The consumer's end of an inbox.
-pub struct Drain<M>(lane::Drain<M>);
-
-/// A producer's end of a lane.
-pub struct Sender<M: Copy>(lane::Sender<M>);
-
-impl<M: Copy> Inbox<M> {
-    /// An inbox and its one consumer.
-    pub fn new() -> (Self, Drain<M>) {
-        let (inbox, drain) = lane::Inbox::new();
-        (Self(inbox), Drain(drain))
-    }
-
-    /// A lane for the calling thread.
-    pub fn attach(&self) -> Sender<M> {
-        Sender(self.0.attach())
-    }
-}
-
-impl<M> Clone for Inbox<M> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<M: Copy> Drain<M> {
-    /// Gives `f` what is published. Returns how many.
-    pub fn drain(&mut self, f: impl FnMut(M)) -> u64 {
-        self.0.drain(f)
-    }
-
-    /// Whether a drain would find something.
-    pub fn has_messages(&self) -> bool {
-        self.0.has_messages()
-    }
-
-    /// Frees segments that wait for reuse.
-    pub fn trim(&mut self) {
-        self.0.trim();
-    }
-}
-
-impl<M: Copy> Sender<M> {
-    /// Sends a message.
-    pub fn push(&mut self, message: M) {
-        self.0.push(message);
-    }
-}
-
-/// The sleep of one shard.
-pub struct Doorbell(doorbell::Doorbell);
-
-impl Doorbell {
-    /// A doorbell that nobody sleeps at.
-    #[expect(clippy::new_without_default, reason = "as in the room")]
-    pub fn new() -> Self {
-        Self(doorbell::Doorbell::new())
-    }
-
-    /// Wakes the shard if it sleeps past the deadline.
-    pub fn ring(&self, deadline: u64) {
-        self.0.ring(deadline);
-    }
-
-    /// Names the calling thread as the one that waits.
-    ///
-    /// # Safety
-    /// As in the room: once, before the first `wait`.
-    pub unsafe fn attach(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.attach() };
-    }
-
-    /// Sleeps until rung, unless `work_waits`.
-    ///
-    /// # Safety
-    /// As in the room: only the thread that attached.
-    pub unsafe fn wait(&self, wake_at: u64, work_waits: impl FnOnce() -> bool) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.wait(wake_at, None, work_waits) };
-    }
-
-    /// How many times a ringer unparked the shard.
-    pub fn rings(&self) -> u64 {
-        self.0.rings()
-    }
-}
-
-/// What names an armed timer in lanes, wheel and dispatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(entry::Entry);
-
-impl Entry {
-    /// An entry, forged.
-    #[must_use]
-    pub fn new(deadline: u64, cell: u32, tag: u32) -> Self {
-        Self(entry::Entry::new(deadline, cell, tag))
-    }
-
-    /// The entry that `schedule` pushed for this timer.
-    #[must_use]
-    pub fn of(id: TimerId, deadline: u64) -> Self {
-        Self::new(deadline, id.cell, id.birth as u32)
-    }
-
-    /// Its deadline.
-    #[must_use]
-    pub fn deadline(self) -> u64 {
-        self.0.deadline()
-    }
-
-    /// Whether it is a tombstone.
-    #[must_use]
-    pub fn is_tombstone(self) -> bool {
-        self.0.is_tombstone()
-    }
-}
 
 /// One timer's shared state, by itself.
 pub struct Cell<T> {
@@ -289,61 +166,6 @@ fn claimed<T>(claimed: cell::Claimed<T>) -> Claimed<T> {
         _ => None,
     };
     Claimed { payload, runs, entry: claimed.filed.map(|filed| Entry(filed.entry)), mine: claimed.index.is_some() }
-}
-
-/// Cells by index, with the depot that their free ones go through.
-pub struct Arena {
-    arena: cell::Arena<u64>,
-    depot: Arc<cell::Depot>,
-}
-
-/// A thread's free cells.
-pub struct Magazines(cell::Magazines);
-
-impl Arena {
-    /// An arena without pages.
-    #[expect(clippy::new_without_default, reason = "as in the room")]
-    pub fn new() -> Self {
-        let depot = Arc::new(cell::Depot::new());
-        Self { arena: cell::Arena::new(depot.clone(), crate::sync::Collector::new()), depot }
-    }
-
-    /// Magazines for the calling thread.
-    pub fn magazines(&self) -> Magazines {
-        Magazines(cell::Magazines::new(&self.depot))
-    }
-
-    /// A free cell for the caller to hold.
-    pub fn take(&self, magazines: &mut Magazines) -> Option<u32> {
-        self.arena.take(&mut magazines.0)
-    }
-
-    /// Arms the cell and claims it again. Returns its birth, and what was claimed.
-    ///
-    /// # Safety
-    /// The caller holds the cell.
-    pub unsafe fn use_once(&self, cell: u32, payload: u64) -> (u64, Option<u64>) {
-        // SAFETY: the caller's promise.
-        let cell = unsafe { self.arena.held(cell) };
-        // SAFETY: the caller's promise.
-        let birth = unsafe { cell.arm(cell::Place::new(1, 0), cell::Payload(payload)) };
-        (birth, cell.claim_id(birth).and_then(|of_id| claimed(of_id).payload))
-    }
-
-    /// Puts a cell back.
-    pub fn put(&self, magazines: &mut Magazines, cell: u32) {
-        magazines.0.put(cell, &self.depot);
-    }
-
-    /// Gives all free cells back, as a thread does that ends.
-    pub fn give_back(&self, magazines: Magazines) {
-        magazines.0.give_back(&self.depot);
-    }
-
-    /// A step of upkeep: looks for empty pages, or gathers and retires them.
-    pub fn maintain(&self, now_ns: u64) {
-        self.arena.maintain(now_ns);
-    }
 }
 
 /// All that a service is but its threads.

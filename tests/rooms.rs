@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 5] =
     [&["sync", "mem", "entry", "error"], &["time", "count"], &["cell", "wheel", "lane", "doorbell", "dispatch"], &["shard"], &["service"]];
 
-/// Not rooms: the front door, and the door for the loom models.
-const DOORS: [&str; 2] = ["lib", "loom_door"];
+/// Not rooms: the front door, and the doors for the benches and the loom models.
+const DOORS: [&str; 3] = ["lib", "door", "loom_door"];
 
 struct File {
     path: PathBuf,
