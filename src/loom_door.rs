@@ -3,6 +3,7 @@
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
 use crate::dispatch::job::{Job, Spawn};
+use crate::dispatch::leaf;
 use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
@@ -287,4 +288,45 @@ where
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
     Job::new(handle.inner.house(0), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+}
+
+/// The leaves of a job, by themselves.
+pub struct Leaves<P>(leaf::Leaves<P>);
+
+/// One of them, as its owner or a helper sees it.
+pub struct Leaf<'a, P>(leaf::Leaf<'a, P>);
+
+impl<P> Leaves<P> {
+    /// For so many entries.
+    pub fn new(entries: usize) -> Self {
+        Self(leaf::Leaves::new(entries))
+    }
+
+    /// Fills the first leaf, and owns it.
+    ///
+    /// # Safety
+    /// Once.
+    pub unsafe fn fill(&self, payloads: impl Iterator<Item = P>) -> Leaf<'_, P> {
+        let mut leaf = self.0.leaf(0).expect("there are entries");
+        // SAFETY: the caller's promise.
+        unsafe { leaf.fill(|filling| payloads.for_each(|payload| filling.add(payload))) };
+        Leaf(leaf)
+    }
+
+    /// The first leaf, to help with.
+    pub fn help(&self) -> Leaf<'_, P> {
+        Leaf(self.0.leaf(0).expect("there are entries"))
+    }
+}
+
+impl<P> Leaf<'_, P> {
+    /// How many payloads are left.
+    pub fn left(&self) -> usize {
+        self.0.left()
+    }
+
+    /// Takes one.
+    pub fn take(&self) -> Option<P> {
+        self.0.take()
+    }
 }

@@ -410,8 +410,12 @@ pub enum Fault {
     JobNotCounted,
     /// A leaf's payloads are published with Relaxed.
     LeafFillRelaxed,
-    /// Payloads are taken by a load and a store.
+    /// Payloads that are shared are taken by a load and a store.
     LeafTakeNotAtomic,
+    /// Who wants to help does not fence before it looks how far the owner is.
+    LeafHelpNoFence,
+    /// Where the shared payloads begin is decided by a store.
+    LeafSharedTwice,
     /// An offer is taken with Relaxed.
     OfferRelaxed,
     /// Whoever takes an offer leaves no other.

@@ -133,7 +133,7 @@ fn each_payload_is_taken_once() {
 
 #[test]
 fn a_slow_task_delays_nobody_while_a_worker_is_idle() {
-    explore(Some(2), a_slow_one);
+    explore(Some(1), a_slow_one);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn two_slow_tasks_delay_nobody_while_a_worker_is_idle() {
 /// loom complains inside the handler, the service counts a panic, and its timer is never done.
 #[test]
 fn broken_fill() {
-    must_fail(Fault::LeafFillRelaxed, "deadlock", Some(2), a_slow_one);
+    must_fail(Fault::LeafFillRelaxed, "deadlock", Some(1), a_slow_one);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn broken_take() {
 
 #[test]
 fn broken_offer() {
-    must_fail(Fault::OfferRelaxed, "deadlock", Some(2), a_slow_one);
+    must_fail(Fault::OfferRelaxed, "deadlock", Some(1), a_slow_one);
 }
 
 #[test]

@@ -35,6 +35,16 @@ pub(crate) fn inside_job() -> bool {
 pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has the work done by an idle thread; if there is none, by this one, later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
+
+    /// Has a job begun.
+    fn submit(&self, begin: impl FnOnce() + Send + 'static) {
+        self.spawn(begin);
+    }
+
+    /// Has an offer taken, when no job is left to begin.
+    fn offer(&self, take_up: impl FnOnce() + Send + 'static) {
+        self.spawn(take_up);
+    }
 }
 
 /// A batch of due entries.
@@ -97,9 +107,9 @@ impl<F: Fire> Job<F> {
 
     /// Claims the next leaf, and publishes what that gave. Gives `f` the runs of periodic timers.
     fn claim_leaf(&self, f: impl FnMut(F::Run)) -> Option<Leaf<'_, F::Payload>> {
-        // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::take`.
+        // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::left`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
-        let leaf = self.leaves.leaf(number)?;
+        let mut leaf = self.leaves.leaf(number)?;
         let entries = self.entries.chunks(LEAF).nth(number)?;
         let mut runs = Vec::new();
         // SAFETY: the counter gives each number to one worker.
@@ -127,9 +137,10 @@ impl<F: Fire> Job<F> {
     fn offer(self: &Arc<Self>, spawn: &impl Spawn) {
         // Ordering: AcqRel (O1). If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
         if !self.offered.swap(true, Ordering::AcqRel) {
-            let (job, further) = (self.clone(), spawn.clone());
+            // Of a job that is over nothing is kept.
+            let (job, further) = (Arc::downgrade(self), spawn.clone());
             OFFERING.with(|offering| offering.set(offering.get() + 1));
-            spawn.spawn(move || job.take_up(&further));
+            spawn.offer(move || _ = job.upgrade().inspect(|job| job.take_up(&further)));
             OFFERING.with(|offering| offering.set(offering.get() - 1));
         }
     }
@@ -185,7 +196,7 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Pay
     during(fire, || {
         for entries in batch.chunks(LEAF) {
             leaves.clear();
-            let Some(leaf) = leaves.leaf(0) else { return };
+            let Some(mut leaf) = leaves.leaf(0) else { return };
             let mut runs = Vec::new();
             // SAFETY: once since it was cleared.
             unsafe { leaf.fill(|filling| fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };

@@ -1,12 +1,32 @@
 //! Leaf: payloads of claimed timers, which several threads take one by one.
 //!
-//! The payloads of a whole batch lie in one buffer, cut into leaves. One thread fills a leaf (L1), then anybody takes from it (L2, L3).
+//! The payloads of a whole batch lie in one buffer, cut into leaves. One thread, the *owner*, fills a leaf (L1) and takes from it; others may help.
 //!
-//! Ground rules: each leaf is filled once, by one thread. Whoever takes has seen that something is left; a thread that has not may be before L1.
+//! Ground rules: each leaf is filled once. Whoever helps has seen that something is left; a thread that has not may be before L1.
+//!
+//! # How it works
+//!
+//! As long as nobody helps the owner takes without a locked instruction, which would cost more than an empty task: it moves `front` (T1), passes a light fence (T2) and looks
+//! at `share` (T3). Who wants to help says so there (H1), passes the heavy fence (H2), and looks at `front` (H3). So the owner has seen H1, or the helper sees T1. The
+//! first of the two to write its `front` to `share` (T4, H4) decides where the positions begin that all share, which are taken by an increment of `share` (S1). An
+//! owner that has moved `front` over a position, but finds in T3 that it is shared, leaves it to S1: its own are those before the shared ones, and no other is.
 
 use super::LEAF;
-use crate::sync::{AtomicUsize, Fault, Ordering, UnsafeCell, broken, ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Fault, Ordering, UnsafeCell, broken, heavy_fence, light_fence, ordering};
 use std::mem::MaybeUninit;
+
+/// `share`: the owner takes alone.
+const ALONE: u64 = 0;
+
+/// `share`: somebody wants to help.
+const WANTED: u64 = 1;
+
+/// `share`: positions are taken by increments. Beside it the first one that is, and the next one.
+const SHARED: u64 = 2;
+const FIRST_SHIFT: u32 = 2;
+const NEXT_SHIFT: u32 = 32;
+
+const _: () = assert!((LEAF as u64) < 1 << (NEXT_SHIFT - FIRST_SHIFT));
 
 /// The payloads of a batch.
 pub(crate) struct Leaves<P> {
@@ -19,8 +39,9 @@ pub(crate) struct Leaves<P> {
 #[repr(align(64))]
 struct Counts {
     filled: AtomicUsize,
-    /// Positions below have been taken; it runs on beyond `filled`.
-    taken: AtomicUsize,
+    /// Positions below are the owner's, unless they are shared; it runs on beyond `filled`. Written by the owner alone.
+    front: AtomicUsize,
+    share: AtomicU64,
 }
 
 // SAFETY: a payload is written by the one thread that fills its leaf, and read by the one that takes it (L3).
@@ -30,6 +51,8 @@ unsafe impl<P: Send> Sync for Leaves<P> {}
 pub(crate) struct Leaf<'a, P> {
     payloads: &'a [UnsafeCell<MaybeUninit<P>>],
     counts: &'a Counts,
+    /// Whether this thread has filled it.
+    is_owner: bool,
 }
 
 /// A leaf that is being filled: nobody else touches its payloads.
@@ -64,7 +87,7 @@ impl<P> Leaves<P> {
     pub(crate) fn leaf(&self, number: usize) -> Option<Leaf<'_, P>> {
         let counts = self.counts.get(number)?;
         let first = number * LEAF;
-        Some(Leaf { payloads: &self.payloads[first..self.payloads.len().min(first + LEAF)], counts })
+        Some(Leaf { payloads: &self.payloads[first..self.payloads.len().min(first + LEAF)], counts, is_owner: false })
     }
 
     /// All of them.
@@ -80,17 +103,18 @@ impl<P> Drop for Leaves<P> {
 }
 
 impl<P> Leaf<'_, P> {
-    /// L1. Fills the leaf with what `fill` adds: not more than its entries.
+    /// L1. Fills the leaf with what `fill` adds: not more than its entries. The calling thread becomes its owner.
     ///
     /// # Safety
     /// Called once for each leaf, and again after a `clear`.
     #[inline]
-    pub(crate) unsafe fn fill(&self, fill: impl FnOnce(&mut Filling<'_, P>)) {
+    pub(crate) unsafe fn fill(&mut self, fill: impl FnOnce(&mut Filling<'_, P>)) {
         let mut filling = Filling { payloads: self.payloads.iter() };
         fill(&mut filling);
         let filled = self.payloads.len() - filling.payloads.len();
         // Ordering: Release (L1). Pairs with the Acquire in `filled`; publishes the payloads.
         self.counts.filled.store(filled, ordering(Ordering::Release, Fault::LeafFillRelaxed));
+        self.is_owner = true;
     }
 
     fn filled(&self) -> usize {
@@ -99,31 +123,87 @@ impl<P> Leaf<'_, P> {
     }
 
     /// How many payloads are left to take.
+    ///
+    /// Who finds none comes after the J1 of those who took them, so that its own J3 leaves them counted.
     #[inline]
     pub(crate) fn left(&self) -> usize {
-        // Ordering: Acquire. See `take`; a stale answer costs one empty look.
-        self.filled().saturating_sub(self.counts.taken.load(Ordering::Acquire))
+        // Ordering: Acquire. Pairs with S1 and H4; a stale answer costs one empty look.
+        let share = self.counts.share.load(Ordering::Acquire);
+        // Ordering: Acquire. Pairs with T1.
+        let taken = if share & SHARED == 0 { self.counts.front.load(Ordering::Acquire) } else { (share >> NEXT_SHIFT) as usize };
+        self.filled().saturating_sub(taken)
     }
 
     /// Takes a payload. Only after something was left.
     #[inline]
     pub(crate) fn take(&self) -> Option<P> {
-        // Ordering: AcqRel (L2). Pairs with itself and with `left`: who finds nothing left comes after the J1 of those who took the rest, so its own J3
-        // leaves them counted.
-        let position = if broken(Fault::LeafTakeNotAtomic) {
-            // Ordering: Acquire, and Release. The broken variant: two takers may both get here.
-            let position = self.counts.taken.load(Ordering::Acquire);
-            self.counts.taken.store(position + 1, Ordering::Release);
-            position
-        } else {
-            self.counts.taken.fetch_add(1, Ordering::AcqRel)
-        };
+        let own = if self.is_owner { self.own_position() } else { None };
+        let position = own.unwrap_or_else(|| self.shared_position());
         if position >= self.filled() {
             return None;
         }
-        // SAFETY: L3. The counter gives each position to one taker, after L1.
+        // SAFETY: each position is the owner's or shared, and those are given to one taker each, after L1.
         let payload = self.payloads[position].with(|slot| unsafe { slot.read() });
         // SAFETY: L1 wrote it.
         Some(unsafe { payload.assume_init() })
+    }
+
+    /// T1 to T4. The owner's next position, unless that is shared.
+    #[inline]
+    fn own_position(&self) -> Option<usize> {
+        // Ordering: Relaxed. This thread alone writes it.
+        let position = self.counts.front.load(Ordering::Relaxed);
+        // Ordering: Release (T1). Pairs with the Acquire in `left`. For H3 it is ordered by T2.
+        self.counts.front.store(position + 1, Ordering::Release);
+        // Ordering: light (T2). Pairs with H2.
+        light_fence();
+        // Ordering: Relaxed (T3). Ordered by T2; `share_from` acquires.
+        let is_alone = self.counts.share.load(Ordering::Relaxed) == ALONE;
+        (is_alone || position < self.share_from(position + 1)).then_some(position)
+    }
+
+    /// S1. The next position of those that are shared.
+    #[cold]
+    fn shared_position(&self) -> usize {
+        // Ordering: Acquire. Pairs with H4 and T4.
+        let share = self.counts.share.load(Ordering::Acquire);
+        if share & SHARED == 0 {
+            // Ordering: Relaxed (H1). Ordered by H2. If it fails somebody else has been here.
+            let _ = self.counts.share.compare_exchange(ALONE, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+            if !broken(Fault::LeafHelpNoFence) {
+                // Ordering: heavy (H2). Pairs with T2.
+                heavy_fence();
+            }
+            // Ordering: Acquire (H3). Pairs with T1, as in `left`.
+            self.share_from(self.counts.front.load(Ordering::Acquire));
+        }
+        let next = 1 << NEXT_SHIFT;
+        // Ordering: AcqRel (S1). Pairs with itself and with `left`.
+        let before = if broken(Fault::LeafTakeNotAtomic) {
+            // Ordering: Acquire, and Release. The broken variant: two takers may both get here.
+            let share = self.counts.share.load(Ordering::Acquire);
+            self.counts.share.store(share + next, Ordering::Release);
+            share
+        } else {
+            self.counts.share.fetch_add(next, Ordering::AcqRel)
+        };
+        (before >> NEXT_SHIFT) as usize
+    }
+
+    /// T4, H4. Shares the positions from `front` on, unless that is decided. Returns the first one that is shared.
+    #[cold]
+    fn share_from(&self, front: usize) -> usize {
+        let share = SHARED | (front as u64) << FIRST_SHIFT | (front as u64) << NEXT_SHIFT;
+        if broken(Fault::LeafSharedTwice) {
+            // Ordering: Release. The broken variant: it may be decided already.
+            self.counts.share.store(share, Ordering::Release);
+            return front;
+        }
+        // Ordering: AcqRel (T4, H4). Pairs with itself: who comes second acquires what the first one, and those that took since, did before. Acquire if lost, for the same.
+        let decided = match self.counts.share.compare_exchange(WANTED, share, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => share,
+            Err(decided) => decided,
+        };
+        (decided as u32 >> FIRST_SHIFT) as usize
     }
 }

@@ -2,7 +2,7 @@
 
 use super::job::{Job, Spawn};
 use super::{BATCH, Batch, Dispatcher, Fire, WAITING_MAX};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, Queue};
 use crossbeam_queue::ArrayQueue;
 use rayon::ThreadPool;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
         // Ordering: Relaxed. A count for `room`; the batch itself is handed over by the pool.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let (submitted, pool) = (Submitted { job: Some(job), waiting: self.waiting.clone() }, self.pool.clone());
-        self.pool.spawn(move || submitted.begin(&pool));
+        self.pool.submit(move || submitted.begin(&pool));
     }
 }
 
@@ -75,9 +75,46 @@ impl<F: Fire> Drop for Submitted<F> {
     }
 }
 
-impl Spawn for Arc<ThreadPool> {
+/// A rayon pool, whose threads begin jobs before they help with others. Rayon alone would have a thread that has ended a job share its neighbour's, and the two
+/// would pull the lines of one job from core to core, while others wait.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    threads: Arc<ThreadPool>,
+    queues: Arc<Queues>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Works that wait, each announced to the threads: an announcement is for whatever comes first.
+struct Queues {
+    jobs: Queue<Work>,
+    offers: Queue<Work>,
+}
+
+impl Pool {
+    pub(crate) fn new(threads: Arc<ThreadPool>) -> Self {
+        Self { threads, queues: Arc::new(Queues { jobs: Queue::new(), offers: Queue::new() }) }
+    }
+
+    fn announce(&self) {
+        let queues = self.queues.clone();
+        self.threads.spawn(move || queues.jobs.pop().or_else(|| queues.offers.pop()).into_iter().for_each(|work| work()));
+    }
+}
+
+impl Spawn for Pool {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        ThreadPool::spawn(self, work);
+        self.threads.spawn(work);
+    }
+
+    fn submit(&self, begin: impl FnOnce() + Send + 'static) {
+        self.queues.jobs.push(Box::new(begin));
+        self.announce();
+    }
+
+    fn offer(&self, take_up: impl FnOnce() + Send + 'static) {
+        self.queues.offers.push(Box::new(take_up));
+        self.announce();
     }
 }
 

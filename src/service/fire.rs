@@ -131,7 +131,7 @@ impl<T: Send + 'static> Inner<T> {
         let mut leaves = Leaves::new(LEAF);
         while let Some(first) = payloads.next() {
             leaves.clear();
-            let Some(leaf) = leaves.leaf(0) else { return };
+            let Some(mut leaf) = leaves.leaf(0) else { return };
             let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1));
             // SAFETY: once since it was cleared.
             unsafe { leaf.fill(|filling| some.for_each(|payload| filling.add(payload))) };

@@ -9,7 +9,7 @@ use super::watchdog;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
-use crate::dispatch::pooled::{Execute, Executor, Pooled};
+use crate::dispatch::pooled::{Execute, Executor, Pool, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
 use crate::shard::turn::{Shard, pace};
@@ -17,7 +17,7 @@ use crate::shard::worker;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, ThreadBuilder, prepare_fences};
 use crate::time::{Clock, TickLength};
 use core_affinity::CoreId;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPoolBuilder;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
@@ -151,7 +151,7 @@ fn sender<T: Send + 'static>(outbox: Outbox<T>) -> Box<Handler<T>> {
 /// A shard's way to where its timers fire.
 enum Way<T> {
     Inline,
-    Pool(Arc<ThreadPool>),
+    Pool(Pool),
     Executor(Arc<Execute>),
     Channel(Outbox<T>),
 }
@@ -159,7 +159,7 @@ enum Way<T> {
 fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
     let threads = match dispatch {
         Dispatch::Inline => return Ok(Way::Inline),
-        Dispatch::Pool(pool) => return Ok(Way::Pool(pool)),
+        Dispatch::Pool(threads) => return Ok(Way::Pool(Pool::new(threads))),
         Dispatch::Executor(execute) => return Ok(Way::Executor(execute)),
         Dispatch::RayonThreads(0) => return Err(StartError::Pool("it would have no threads".to_string())),
         Dispatch::RayonThreads(threads) => threads,
@@ -170,7 +170,7 @@ fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
         .num_threads(threads)
         .thread_name(move |number| format!("{name}-pool-{number}"))
         .build()
-        .map(|pool| Way::Pool(Arc::new(pool)))
+        .map(|threads| Way::Pool(Pool::new(Arc::new(threads))))
         .map_err(|error| StartError::Pool(error.to_string()))
 }
 

@@ -1,0 +1,60 @@
+//! Payloads that their owner takes alone until somebody helps: src/dispatch/leaf.rs. A leaf has three at most here.
+
+use std::sync::Arc;
+use wheelwork::loom_door::{Fault, Leaf, Leaves};
+use wheelwork_loom_tests::{Ledger, explore, must_fail, spawn};
+
+/// Takes until nothing is left.
+fn take_all<const N: usize>(leaf: &Leaf<'_, usize>, taken: &Ledger<N>) {
+    while leaf.left() > 0 {
+        if let Some(payload) = leaf.take() {
+            assert_eq!(taken.add(payload), 1, "taken twice");
+        }
+    }
+}
+
+/// An owner and so many helpers take `N` payloads. (That these are there before anybody helps is the job's model.)
+fn share<const N: usize>(helpers: usize) {
+    let (leaves, taken) = (Arc::new(Leaves::new(N)), Arc::new(Ledger::<N>::new()));
+    // SAFETY: once.
+    let owned = unsafe { leaves.fill(0..N) };
+    let helpers: Vec<_> = (0..helpers)
+        .map(|_| {
+            let (leaves, taken) = (leaves.clone(), taken.clone());
+            spawn(move || take_all(&leaves.help(), &taken))
+        })
+        .collect();
+    take_all(&owned, &taken);
+    helpers.into_iter().for_each(|helper| helper.join().unwrap());
+    assert_eq!(taken.counts(), [1; N], "each is taken once");
+}
+
+#[test]
+fn an_owner_and_a_helper_take_each_payload_once() {
+    explore(Some(3), || share::<2>(1));
+}
+
+#[test]
+fn an_owner_and_a_helper_share_three() {
+    explore(Some(3), || share::<3>(1));
+}
+
+#[test]
+fn an_owner_and_two_helpers_take_each_payload_once() {
+    explore(Some(1), || share::<2>(2));
+}
+
+#[test]
+fn broken_take() {
+    must_fail(Fault::LeafTakeNotAtomic, "Causality violation", Some(3), || share::<3>(1));
+}
+
+#[test]
+fn broken_help() {
+    must_fail(Fault::LeafHelpNoFence, "Causality violation", Some(3), || share::<2>(1));
+}
+
+#[test]
+fn broken_share() {
+    must_fail(Fault::LeafSharedTwice, "Causality violation", Some(3), || share::<2>(1));
+}
