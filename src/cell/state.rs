@@ -163,9 +163,9 @@ pub(crate) struct Slot<'a, T> {
     pub(super) side: &'a Side,
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, test))]
 impl<'a, T> Slot<'a, T> {
-    /// A cell without an arena, for models.
+    /// A cell without an arena, for models and tests.
     pub(crate) fn alone(cell: &'a Cell<T>, side: &'a Side) -> Self {
         Self { index: 0, cell, side }
     }
@@ -322,6 +322,30 @@ impl<T> Slot<'_, T> {
             if self.cell.word.compare_exchange(word.0, word.0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return Some((birth, Place::new(place.deadline() + word.lag(), place.shard())));
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Its count never wraps: no id and no entry that names it can mean another timer.
+    #[test]
+    fn a_cell_that_has_counted_to_the_end_is_held_no_more() {
+        let (word, place, content) = (AtomicU64::new(0), AtomicU64::new(0), UnsafeCell::new(MaybeUninit::uninit()));
+        let cell = Cell { word, place, content };
+        let side = Side { birth: AtomicU64::new(0), put_back: AtomicU64::new(0) };
+        for (count, index) in [(COUNT_LAST - 1, Some(0)), (COUNT_LAST, None)] {
+            cell.start_at(count);
+            let slot = Slot::alone(&cell, &side);
+            // SAFETY: nobody else has to do with the cell.
+            let birth = unsafe { slot.arm(Place::new(7, 3), Payload("payload")) };
+            assert_eq!(birth, count);
+            let claimed = slot.claim_id(birth).expect("it is armed");
+            assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
+            assert_eq!((claimed.place, claimed.index), (Place::new(7, 3), index));
+            assert!(!slot.is_pending(birth));
         }
     }
 }
