@@ -240,7 +240,8 @@ impl<T: Send + 'static> Cells<T> {
     /// Cancels timers, and gives `f` their contents. Returns how many were cancelled.
     pub(super) fn cancel_many(&self, local: &mut Local, ids: &[TimerId], mut f: impl FnMut(Option<Content<T>>)) -> usize {
         self.prefetch(ids);
-        ids.iter().filter_map(|&id| self.cancel(local, id)).map(&mut f).count()
+        let first = |local: &mut Local, id| self.take_first(local, id).map(|payload| Some(Content::Payload(payload)));
+        ids.iter().filter_map(|&id| first(local, id).or_else(|| self.cancel(local, id))).map(&mut f).count()
     }
 
     /// Moves timers to a tick. Returns how many were moved.
