@@ -37,6 +37,21 @@ mod imp {
         }
     }
 
+    /// A reference that does not keep what it names.
+    #[derive(Debug)]
+    pub(crate) struct Loose<T>(std::sync::Weak<T>);
+
+    impl<T> Loose<T> {
+        pub(crate) fn of(owned: &std::sync::Arc<T>) -> Self {
+            Self(std::sync::Arc::downgrade(owned))
+        }
+
+        /// What it names, unless that is gone.
+        pub(crate) fn get(&self) -> Option<std::sync::Arc<T>> {
+            self.0.upgrade()
+        }
+    }
+
     /// Parks for at most `timeout`; without one, until unparked.
     pub(crate) fn park(timeout: Option<std::time::Duration>) {
         match timeout {
@@ -224,6 +239,21 @@ mod imp {
     seen!(AtomicU32, u32);
     seen!(AtomicU64, u64);
     seen!(AtomicUsize, usize);
+
+    /// Stand-in for a weak reference, which keeps what it names: loom does not see that the last owner goes, and would leave the orders out in which it
+    /// has not gone.
+    #[derive(Debug)]
+    pub(crate) struct Loose<T>(std::sync::Arc<T>);
+
+    impl<T> Loose<T> {
+        pub(crate) fn of(owned: &std::sync::Arc<T>) -> Self {
+            Self(owned.clone())
+        }
+
+        pub(crate) fn get(&self) -> Option<std::sync::Arc<T>> {
+            Some(self.0.clone())
+        }
+    }
 
     /// Stand-in for `crossbeam_queue::SegQueue`: linearizable, every pop synchronizes with its push.
     #[derive(Debug)]

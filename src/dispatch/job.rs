@@ -10,7 +10,7 @@
 
 use super::leaf::{Leaf, Leaves};
 use super::{Batch, Fire, LEAF};
-use crate::sync::{AtomicBool, AtomicUsize, Fault, Ordering, broken, ordering, per_thread};
+use crate::sync::{AtomicBool, AtomicUsize, Fault, Loose, Ordering, broken, ordering, per_thread};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -138,9 +138,9 @@ impl<F: Fire> Job<F> {
         // Ordering: AcqRel (O1). If O2 comes after it, O2 sees what we have published; if it comes before, we see that the offer is gone.
         if !self.offered.swap(true, Ordering::AcqRel) {
             // Of a job that is over nothing is kept.
-            let (job, further) = (Arc::downgrade(self), spawn.clone());
+            let (job, further) = (Loose::of(self), spawn.clone());
             OFFERING.with(|offering| offering.set(offering.get() + 1));
-            spawn.offer(move || _ = job.upgrade().inspect(|job| job.take_up(&further)));
+            spawn.offer(move || _ = job.get().inspect(|job| job.take_up(&further)));
             OFFERING.with(|offering| offering.set(offering.get() - 1));
         }
     }

@@ -9,7 +9,8 @@
 //! As long as nobody helps the owner takes without a locked instruction, which would cost more than an empty task: it moves `front` (T1), passes a light fence (T2) and looks
 //! at `share` (T3). Who wants to help says so there (H1), passes the heavy fence (H2), and looks at `front` (H3). So the owner has seen H1, or the helper sees T1. The
 //! first of the two to write its `front` to `share` (T4, H4) decides where the positions begin that all share, which are taken by an increment of `share` (S1). An
-//! owner that has moved `front` over a position, but finds in T3 that it is shared, leaves it to S1: its own are those before the shared ones, and no other is.
+//! owner that has moved `front` over a position, but finds in T3 that it is shared, leaves it to S1: its own are those before the shared ones, and no other is. It has
+//! taken one by S1 for each that it has so left, so when `front` has come to the end nothing is left.
 
 use super::LEAF;
 use crate::sync::{AtomicU64, AtomicUsize, Fault, Ordering, UnsafeCell, broken, heavy_fence, light_fence, ordering};
@@ -39,7 +40,7 @@ pub(crate) struct Leaves<P> {
 #[repr(align(64))]
 struct Counts {
     filled: AtomicUsize,
-    /// Positions below are the owner's, unless they are shared; it runs on beyond `filled`. Written by the owner alone.
+    /// Positions below are the owner's, unless they are shared. Written by the owner alone.
     front: AtomicUsize,
     share: AtomicU64,
 }
@@ -153,6 +154,9 @@ impl<P> Leaf<'_, P> {
     fn own_position(&self) -> Option<usize> {
         // Ordering: Relaxed. This thread alone writes it.
         let position = self.counts.front.load(Ordering::Relaxed);
+        if position >= self.filled() {
+            return Some(position);
+        }
         // Ordering: Release (T1). Pairs with the Acquire in `left`. For H3 it is ordered by T2.
         self.counts.front.store(position + 1, Ordering::Release);
         // Ordering: light (T2). Pairs with H2.
