@@ -213,6 +213,28 @@ fn tombstones_before_their_entries_do_not_compact_again_and_again() {
 }
 
 #[test]
+fn gives_about_as_many_as_asked_for() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..1_000).for_each(|cell| wheel.file(Entry::new(1, cell, 0)));
+    let (mut came, mut more) = (0, true);
+    while more {
+        let before = came;
+        more = wheel.advance(1, 100, |entries| came += entries.len());
+        assert!(came - before < 163, "{} at a time", came - before);
+    }
+    assert_eq!(came, 1_000);
+}
+
+#[test]
+fn a_tombstone_without_an_entry_is_forgotten_when_it_is_due() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    wheel.file(Entry::new(256, 1, 0).tombstone());
+    assert_eq!(wheel.holes(), 1);
+    while wheel.advance(256, usize::MAX, |_| unreachable!("nothing is due")) {}
+    assert_eq!((wheel.records(), wheel.holes()), (0, 0));
+}
+
+#[test]
 fn a_far_timer_is_one_event() {
     let mut wheel = EntryWheel::new(12_345, PACE);
     wheel.file(Entry::new(12_345 + 3_600_000, 1, 1));
