@@ -41,9 +41,9 @@ pub(crate) trait Spawn: Clone + Send + 'static {
         self.spawn(begin);
     }
 
-    /// Has an offer taken, when no job is left to begin.
-    fn offer(&self, take_up: impl FnOnce() + Send + 'static) {
-        self.spawn(take_up);
+    /// Has an offer taken, most of the time when no job is left to begin. `take_up` says whether there was something to do.
+    fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
+        self.spawn(move || _ = take_up());
     }
 }
 
@@ -140,22 +140,24 @@ impl<F: Fire> Job<F> {
             // Of a job that is over nothing is kept.
             let (job, further) = (Loose::of(self), spawn.clone());
             OFFERING.with(|offering| offering.set(offering.get() + 1));
-            spawn.offer(move || _ = job.get().inspect(|job| job.take_up(&further)));
+            spawn.offer(move || job.get().is_some_and(|job| job.take_up(&further)));
             OFFERING.with(|offering| offering.set(offering.get() - 1));
         }
     }
 
-    /// O2. Takes the offer, and leaves another one if there is something to take.
-    fn take_up(self: &Arc<Self>, spawn: &impl Spawn) {
+    /// O2. Takes the offer, and leaves another one if there is something to take. Whether there was.
+    fn take_up(self: &Arc<Self>, spawn: &impl Spawn) -> bool {
         // Ordering: AcqRel (O2). See O1.
         self.offered.swap(false, ordering(Ordering::AcqRel, Fault::OfferRelaxed));
         // A pool that runs it at once has no idle thread: whoever left the offer goes on by itself.
-        if self.has_work() && OFFERING.with(Cell::get) == 0 {
+        let helps = self.has_work() && OFFERING.with(Cell::get) == 0;
+        if helps {
             if !broken(Fault::OfferNotRenewed) {
                 self.offer(spawn);
             }
             self.work(spawn);
         }
+        helps
     }
 }
 

@@ -75,30 +75,53 @@ impl<F: Fire> Drop for Submitted<F> {
     }
 }
 
-/// A rayon pool, whose threads begin jobs before they help with others. Rayon alone would have a thread that has ended a job share its neighbour's, and the two
-/// would pull the lines of one job from core to core, while others wait.
+/// A rayon pool, whose threads begin jobs before they help with others, most of the time. Rayon alone would have a thread that has ended a job share its
+/// neighbour's, and the two would pull the lines of one job from core to core, while others wait.
 #[derive(Clone)]
 pub(crate) struct Pool {
     threads: Arc<ThreadPool>,
     queues: Arc<Queues>,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+/// One time in so many help comes first, so that what lies behind a slow task does not wait as long as jobs keep coming.
+const HELP_EVERY: usize = 16;
 
 /// Works that wait, each announced to the threads: an announcement is for whatever comes first.
 struct Queues {
-    jobs: Queue<Work>,
-    offers: Queue<Work>,
+    jobs: Queue<Box<dyn FnOnce() + Send>>,
+    offers: Queue<Box<dyn FnOnce() -> bool + Send>>,
+    /// Announcements so far.
+    heard: AtomicUsize,
+}
+
+impl Queues {
+    /// What an announcement is for.
+    fn work(&self) {
+        // Ordering: Relaxed. Only the number matters.
+        let help_first = self.heard.fetch_add(1, Ordering::Relaxed) % HELP_EVERY == HELP_EVERY - 1;
+        if help_first && self.help() {
+            return;
+        }
+        match self.jobs.pop() {
+            Some(begin) => begin(),
+            None => _ = self.help(),
+        }
+    }
+
+    /// Takes offers, until one of them had something to do. Whether one had.
+    fn help(&self) -> bool {
+        std::iter::from_fn(|| self.offers.pop()).any(|take_up| take_up())
+    }
 }
 
 impl Pool {
     pub(crate) fn new(threads: Arc<ThreadPool>) -> Self {
-        Self { threads, queues: Arc::new(Queues { jobs: Queue::new(), offers: Queue::new() }) }
+        Self { threads, queues: Arc::new(Queues { jobs: Queue::new(), offers: Queue::new(), heard: AtomicUsize::new(0) }) }
     }
 
     fn announce(&self) {
         let queues = self.queues.clone();
-        self.threads.spawn(move || queues.jobs.pop().or_else(|| queues.offers.pop()).into_iter().for_each(|work| work()));
+        self.threads.spawn(move || queues.work());
     }
 }
 
@@ -112,7 +135,7 @@ impl Spawn for Pool {
         self.announce();
     }
 
-    fn offer(&self, take_up: impl FnOnce() + Send + 'static) {
+    fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
         self.queues.offers.push(Box::new(take_up));
         self.announce();
     }
@@ -125,5 +148,45 @@ pub(crate) struct Executor(pub(crate) Arc<Execute>);
 impl Spawn for Executor {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         (self.0)(Box::new(work));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// What the one thread of a pool does, in order, when so many jobs, offers without use and one offer with some wait for it.
+    fn order(jobs: usize, vain_offers: usize) -> Vec<&'static str> {
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("there is a thread");
+        let pool = Pool::new(Arc::new(threads));
+        let (open, gate) = mpsc::channel::<()>();
+        pool.spawn(move || _ = gate.recv());
+        let (done, all) = mpsc::channel();
+        let tell = |what: &'static str, helps: bool| {
+            let done = done.clone();
+            move || done.send(what).is_ok() && helps
+        };
+        (0..vain_offers).for_each(|_| pool.offer(tell("nothing", false)));
+        pool.offer(tell("help", true));
+        for _ in 0..jobs {
+            let begin = tell("job", true);
+            pool.submit(move || _ = begin());
+        }
+        drop((done, open));
+        all.into_iter().collect()
+    }
+
+    #[test]
+    fn jobs_come_before_help() {
+        assert_eq!(order(5, 2), ["job", "job", "job", "job", "job", "nothing", "nothing", "help"]);
+    }
+
+    #[test]
+    fn help_comes_though_jobs_keep_coming() {
+        let order = order(10 * HELP_EVERY, 100);
+        let help = order.iter().position(|&what| what == "help").expect("it came");
+        assert_eq!(order[..help].iter().filter(|&&what| what == "job").count(), HELP_EVERY - 1);
+        assert_eq!(order.len(), 10 * HELP_EVERY + 101, "nothing is lost");
     }
 }
