@@ -87,16 +87,7 @@ impl Args {
             // Before the run, not after it.
             OpenOptions::new().create(true).append(true).open(file).map_err(|error| format!("--json {}: {error}", file.display()))?;
         }
-        let (needed, available) = (self.timers as u64 * BYTES_PER_TIMER, crate::system::available_bytes());
-        if available.is_some_and(|available| needed > available) {
-            return Err(format!(
-                "--timers {} needs about {} MiB of memory, {} are free",
-                self.timers,
-                needed >> 20,
-                available.unwrap_or(0) >> 20
-            ));
-        }
-        Ok(())
+        crate::system::check_memory(self.timers, BYTES_PER_TIMER)
     }
 
     pub(crate) fn threads(&self) -> usize {

@@ -23,9 +23,15 @@ pub(crate) fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
-/// Memory that could be had without swapping, where /proc says it.
-pub(crate) fn available_bytes() -> Option<u64> {
-    field("/proc/meminfo", "MemAvailable:")
+/// Whether there is memory for so many timers, where /proc says it: else why not, in one line.
+pub(crate) fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
+    let needed = timers as u64 * bytes_per_timer;
+    match field("/proc/meminfo", "MemAvailable:") {
+        Some(available) if needed > available => {
+            Err(format!("{timers} timers need up to {} MiB of memory, {} are free", needed >> 20, available >> 20))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn field(file: &str, name: &str) -> Option<u64> {

@@ -1,13 +1,12 @@
 //! The command line of `rivals`.
 
+use crate::common::Common;
 use crate::job::Job;
 use crate::quantity;
 use crate::subjects::Name;
 use crate::system;
 use crate::workload::Workload;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// The most that a timer and its harness take in any subject.
 const BYTES_PER_TIMER: u64 = 400;
@@ -46,21 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     reps: Option<u16>,
 
-    /// Few timers, short waits
-    #[arg(long)]
-    pub(crate) quick: bool,
-
-    /// A measurement that takes longer is given up, up to 1h
-    #[arg(long, value_name = "DURATION", default_value = "3min", value_parser = quantity::timeout)]
-    pub(crate) timeout: Duration,
-
-    /// Seed of the random delays and choices
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    /// Write the figures to this file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -121,13 +107,7 @@ impl Args {
     /// What clap cannot check by itself: a message, in one line, if a value is absurd.
     pub(crate) fn check(&self) -> Result<(), String> {
         let most = self.groups().iter().map(|group| group.timers).max().unwrap_or(0);
-        let (needed, available) = (most as u64 * BYTES_PER_TIMER, system::available_bytes());
-        match available {
-            Some(available) if needed > available => {
-                Err(format!("{most} timers need up to {} MiB of memory, {} are free", needed >> 20, available >> 20))
-            }
-            _ => Ok(()),
-        }
+        system::check_memory(most, BYTES_PER_TIMER)
     }
 
     pub(crate) fn subjects(&self) -> Vec<Name> {
@@ -135,7 +115,7 @@ impl Args {
     }
 
     pub(crate) fn reps(&self) -> usize {
-        self.reps.map_or(if self.quick { 1 } else { 3 }, usize::from)
+        self.reps.map_or(if self.common.quick { 1 } else { 3 }, usize::from)
     }
 
     fn threads(&self) -> Vec<usize> {
@@ -168,8 +148,8 @@ impl Args {
     fn groups_of(&self, workload: Workload) -> Vec<Group> {
         let mut sizes = self.timers.clone();
         if sizes.is_empty() {
-            sizes.push(if self.quick { TIMERS_QUICK } else { TIMERS });
-            if workload == Workload::W6 && !self.quick {
+            sizes.push(if self.common.quick { TIMERS_QUICK } else { TIMERS });
+            if workload == Workload::W6 && !self.common.quick {
                 sizes.push(TIMERS_MANY);
             }
         }
@@ -178,7 +158,7 @@ impl Args {
     }
 
     fn growth(&self) -> Vec<Group> {
-        let sizes: &[usize] = if self.quick { &[10_000, TIMERS_QUICK] } else { &[10_000, 100_000, TIMERS, TIMERS_MANY] };
+        let sizes: &[usize] = if self.common.quick { &[10_000, TIMERS_QUICK] } else { &[10_000, 100_000, TIMERS, TIMERS_MANY] };
         let workloads = [Workload::W1, Workload::W3];
         workloads.iter().flat_map(|&workload| sizes.iter().map(move |&timers| Group { workload, timers, threads: 1 })).collect()
     }

@@ -5,6 +5,7 @@ mod bar;
 mod book;
 #[path = "../command_line.rs"]
 mod command_line;
+mod common;
 mod crew;
 mod fires;
 mod goals;
@@ -14,6 +15,7 @@ mod line;
 mod machine;
 mod memory;
 mod quantity;
+mod record;
 mod rest;
 mod runner;
 mod subjects;
@@ -28,8 +30,7 @@ use bar::Bar;
 use command_line::{parse, wrong};
 use job::Job;
 use line::Line;
-use std::fs::File;
-use std::io::Write;
+use record::Record;
 use std::process::ExitCode;
 use subjects::Name;
 
@@ -58,24 +59,12 @@ fn child(subject: Name, job: &Job) -> ExitCode {
         // The other threads would wait for this one.
         std::process::exit(101);
     }));
-    match subject.measure(job) {
-        Ok(figures) => {
-            println!("{}", figures.to_json());
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    runner::answer(subject.measure(job))
 }
 
 /// All measurements.
 fn run(args: &Args) -> Result<(), String> {
-    let mut json = match &args.json {
-        Some(file) => Some(File::create(file).map_err(|error| format!("--json {}: {error}", file.display()))?),
-        None => None,
-    };
+    let mut record = Record::create(args.common.json.as_deref())?;
     println!("{}", machine::describe(&RIVALS));
     let groups = args.groups();
     let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
@@ -83,10 +72,7 @@ fn run(args: &Args) -> Result<(), String> {
     for group in groups {
         let lines = measure(args, group, &bar);
         bar.print(&table::group(group, &lines));
-        if let Some(json) = &mut json {
-            let text: String = lines.iter().map(|line| line.to_json() + "\n").collect();
-            json.write_all(text.as_bytes()).map_err(|error| format!("--json: {error}"))?;
-        }
+        record.add(&lines)?;
         all.extend(lines);
     }
     bar.finish();
@@ -104,9 +90,9 @@ fn measure(args: &Args, group: Group, bar: &Bar) -> Vec<Line> {
     let Group { workload, timers, threads } = group;
     let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(group)).collect();
     let arguments = |line: &Line, repetition| {
-        let job = Job { workload, timers, threads, seed: args.seed.wrapping_add(repetition as u64), quick: args.quick };
+        let job = Job { workload, timers, threads, seed: args.common.seed.wrapping_add(repetition as u64), quick: args.common.quick };
         ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
     };
-    runner::measure(&mut lines, args.reps(), args.timeout, arguments, |what| bar.step(what));
+    runner::measure(&mut lines, args.reps(), args.common.timeout, arguments, |what| bar.step(what));
     lines
 }

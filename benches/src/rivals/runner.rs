@@ -2,7 +2,7 @@
 
 use crate::line::{Figures, Line};
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,20 @@ pub(crate) fn measure(
     }
     for (line, figures) in lines.iter_mut().zip(&figures) {
         line.summarize(figures);
+    }
+}
+
+/// What the new process does with its figures, which `run` reads.
+pub(crate) fn answer(figures: Result<Figures, String>) -> ExitCode {
+    match figures {
+        Ok(figures) => {
+            println!("{}", figures.to_json());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -1,13 +1,12 @@
 //! The command line of `wheels`.
 
+use crate::common::Common;
 use crate::job::Job;
 use crate::name::Name;
 use crate::quantity;
 use crate::system;
 use crate::workload::Workload;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// The most that a timer and its harness take in any subject: bitwheel's empty slots.
 const BYTES_PER_TIMER: u64 = 700;
@@ -41,21 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     reps: u16,
 
-    /// Few timers, few operations
-    #[arg(long)]
-    pub(crate) quick: bool,
-
-    /// A measurement that takes longer is given up, up to 1h
-    #[arg(long, value_name = "DURATION", default_value = "3min", value_parser = quantity::timeout)]
-    pub(crate) timeout: Duration,
-
-    /// Seed of the random deadlines and choices
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    /// Write the figures to this file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -74,13 +60,7 @@ impl Args {
     /// What clap cannot check by itself: a message, in one line, if a value is absurd.
     pub(crate) fn check(&self) -> Result<(), String> {
         let most = self.groups().iter().map(|group| group.1).max().unwrap_or(0);
-        let (needed, available) = (most as u64 * BYTES_PER_TIMER, system::available_bytes());
-        match available {
-            Some(available) if needed > available => {
-                Err(format!("{most} timers need up to {} MiB of memory, {} are free", needed >> 20, available >> 20))
-            }
-            _ => Ok(()),
-        }
+        system::check_memory(most, BYTES_PER_TIMER)
     }
 
     pub(crate) fn subjects(&self) -> Vec<Name> {
@@ -95,7 +75,7 @@ impl Args {
     pub(crate) fn groups(&self) -> Vec<(Workload, usize)> {
         let workloads = if self.workloads.is_empty() { Workload::value_variants() } else { &self.workloads };
         let sizes: &[usize] = match self.timers.as_slice() {
-            [] if self.quick => &TIMERS_QUICK,
+            [] if self.common.quick => &TIMERS_QUICK,
             [] => &TIMERS,
             sizes => sizes,
         };

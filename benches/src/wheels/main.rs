@@ -5,6 +5,8 @@ mod args;
 mod bar;
 #[path = "../command_line.rs"]
 mod command_line;
+#[path = "../rivals/common.rs"]
+mod common;
 #[path = "../rivals/growth.rs"]
 mod growth;
 mod job;
@@ -16,6 +18,8 @@ mod measure;
 mod name;
 #[path = "../rivals/quantity.rs"]
 mod quantity;
+#[path = "../rivals/record.rs"]
+mod record;
 #[path = "../rivals/runner.rs"]
 mod runner;
 mod subjects;
@@ -31,9 +35,7 @@ use clap::ValueEnum;
 use command_line::{parse, wrong};
 use job::Job;
 use line::Line;
-use name::Name;
-use std::fs::File;
-use std::io::Write;
+use record::Record;
 use std::process::ExitCode;
 use workload::Workload;
 
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     if let Some(Child::Measure { subject, job }) = &args.child {
-        return child(*subject, job);
+        return runner::answer(subject.measure(job));
     }
     match args.check().and_then(|()| run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,26 +56,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// One measurement.
-fn child(subject: Name, job: &Job) -> ExitCode {
-    match subject.measure(job) {
-        Ok(figures) => {
-            println!("{}", figures.to_json());
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// All measurements.
 fn run(args: &Args) -> Result<(), String> {
-    let mut json = match &args.json {
-        Some(file) => Some(File::create(file).map_err(|error| format!("--json {}: {error}", file.display()))?),
-        None => None,
-    };
+    let mut record = Record::create(args.common.json.as_deref())?;
     println!("{}", machine::describe(&RIVALS));
     let groups = args.groups();
     let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
@@ -81,10 +66,7 @@ fn run(args: &Args) -> Result<(), String> {
     for (workload, timers) in groups {
         let lines = measure(args, workload, timers, &bar);
         bar.print(&table::group(workload, timers, &lines));
-        if let Some(json) = &mut json {
-            let text: String = lines.iter().map(|line| line.to_json() + "\n").collect();
-            json.write_all(text.as_bytes()).map_err(|error| format!("--json: {error}"))?;
-        }
+        record.add(&lines)?;
         all.extend(lines);
     }
     bar.finish();
@@ -97,9 +79,9 @@ fn run(args: &Args) -> Result<(), String> {
 fn measure(args: &Args, workload: Workload, timers: usize, bar: &Bar) -> Vec<Line> {
     let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(workload, timers)).collect();
     let arguments = |line: &Line, repetition| {
-        let job = Job { workload, timers, seed: args.seed.wrapping_add(repetition as u64), quick: args.quick };
+        let job = Job { workload, timers, seed: args.common.seed.wrapping_add(repetition as u64), quick: args.common.quick };
         ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
     };
-    runner::measure(&mut lines, args.reps(), args.timeout, arguments, |what| bar.step(what));
+    runner::measure(&mut lines, args.reps(), args.common.timeout, arguments, |what| bar.step(what));
     lines
 }
