@@ -46,6 +46,34 @@ fn a_small_run_prints_tables_and_writes_lines_that_can_be_plotted() {
 }
 
 #[test]
+fn another_program_is_a_rival_too() {
+    let program = file("external.sh");
+    std::fs::write(&program, "#!/bin/sh\n[ \"$*\" = \"measure --subject other --workload w2 --timers 1000 --threads 1 --seed 5 --quick\" ] && echo '{\"mops\":0.001}'\n")
+        .expect("the file is ours");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).expect("the file is ours");
+    let external = format!("other={}", program.display());
+    let output = rivals(&[
+        "--subjects",
+        "wheelwork",
+        "--external",
+        &external,
+        "--workloads",
+        "w2",
+        "--timers",
+        "1000",
+        "--threads",
+        "1",
+        "--seed",
+        "5",
+        "--quick",
+    ]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.lines().any(|line| line.starts_with("  other ") && line.contains("1.00 x")), "{text}");
+    std::fs::remove_file(&program).expect("the file is ours");
+}
+
+#[test]
 fn what_takes_too_long_is_given_up() {
     let output = rivals(&["--subjects", "heap", "--workloads", "w7", "--timers", "1000", "--quick", "--timeout", "1s"]);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -86,7 +114,9 @@ fn help_names_every_option_and_no_inner_one() {
     let output = rivals(&["--help"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
-    for option in ["--subjects", "--workloads", "--timers", "--threads", "--reps", "--quick", "--timeout", "--seed", "--json", "growth"] {
+    for option in
+        ["--subjects", "--external", "--workloads", "--timers", "--threads", "--reps", "--quick", "--timeout", "--seed", "--json", "growth"]
+    {
         assert!(text.contains(option), "{option} in {text}");
     }
     assert!(!text.contains("measure --"), "{text}");

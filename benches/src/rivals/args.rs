@@ -1,6 +1,7 @@
 //! The command line of `rivals`.
 
 use crate::common::Common;
+use crate::external::External;
 use crate::job::Job;
 use crate::quantity;
 use crate::subjects::Name;
@@ -28,6 +29,10 @@ pub(crate) struct Args {
     /// Subjects to measure [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) subjects: Vec<Name>,
+
+    /// One more subject: a program that takes a measurement's arguments and prints its figures as a JSON object, as scripts/rivals-netty does
+    #[arg(long, value_name = "NAME=PROGRAM", value_parser = External::parse)]
+    pub(crate) external: Vec<External>,
 
     /// Workloads to measure [default: all]; growth: w1 and w3 at 10 k to 10 M timers on one thread
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -203,6 +208,10 @@ mod tests {
             "--reps 0",
             "--timeout 0s",
             "--timeout soon",
+            "--external netty",
+            "--external =netty",
+            "--external netty=/no/such/program",
+            "--external tokio=/bin/true",
             "surplus",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -7,6 +7,7 @@ mod book;
 mod command_line;
 mod common;
 mod crew;
+mod external;
 mod fires;
 mod goals;
 mod growth;
@@ -31,7 +32,7 @@ use command_line::{parse, wrong};
 use job::Job;
 use line::Line;
 use record::Record;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use subjects::Name;
 
 /// Whose versions are told.
@@ -67,7 +68,7 @@ fn run(args: &Args) -> Result<(), String> {
     let mut record = Record::create(args.common.json.as_deref())?;
     println!("{}", machine::describe(&RIVALS));
     let groups = args.groups();
-    let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
+    let bar = Bar::new(groups.len() * (args.subjects().len() + args.external.len()) * args.reps());
     let mut all: Vec<Line> = Vec::new();
     for group in groups {
         let lines = measure(args, group, &bar);
@@ -88,11 +89,16 @@ fn run(args: &Args) -> Result<(), String> {
 /// The measurements of a group.
 fn measure(args: &Args, group: Group, bar: &Bar) -> Vec<Line> {
     let Group { workload, timers, threads } = group;
-    let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(group)).collect();
-    let arguments = |line: &Line, repetition| {
+    let own = args.subjects();
+    let own = own.iter().map(|subject| subject.blank(group));
+    let mut lines: Vec<Line> = own.chain(args.external.iter().map(|external| external.blank(group))).collect();
+    let command = |line: &Line, repetition| {
         let job = Job { workload, timers, threads, seed: args.common.seed.wrapping_add(repetition as u64), quick: args.common.quick };
-        ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
+        let external = args.external.iter().find(|external| external.name == line.subject);
+        let mut command = external.map_or_else(runner::itself, |external| Ok(Command::new(&external.program)))?;
+        command.args(["measure", "--subject", &line.subject]).args(job.arguments());
+        Ok(command)
     };
-    runner::measure(&mut lines, args.reps(), args.common.timeout, arguments, |what| bar.step(what));
+    runner::measure(&mut lines, args.reps(), args.common.timeout, command, |what| bar.step(what));
     lines
 }

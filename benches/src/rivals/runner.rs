@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Measures what the lines name, but for those that say why not. `arguments` makes this program's command line for one of them in a repetition;
-/// `step` is told what comes next.
+/// Measures what the lines name, but for those that say why not. `command` gives the program for one of them and its command line in a repetition; `step` is told
+/// what comes next.
 pub(crate) fn measure(
     lines: &mut [Line],
     reps: usize,
     timeout: Duration,
-    arguments: impl Fn(&Line, usize) -> Vec<String>,
+    command: impl Fn(&Line, usize) -> Result<Command, String>,
     mut step: impl FnMut(&str),
 ) {
     let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); lines.len()];
@@ -26,7 +26,7 @@ pub(crate) fn measure(
                 continue;
             }
             step(&format!("{} {}, {} timers, {} threads", line.subject, line.workload, line.timers, line.threads));
-            match run(&arguments(line, repetition), timeout) {
+            match command(line, repetition).and_then(|command| run(command, timeout)) {
                 Ok(measured) => figures.push(measured),
                 Err(why) => line.skipped = Some(why),
             }
@@ -51,11 +51,14 @@ pub(crate) fn answer(figures: Result<Figures, String>) -> ExitCode {
     }
 }
 
-/// One measurement, by this program itself in a new process.
-fn run(arguments: &[String], timeout: Duration) -> Result<Figures, String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
-    let child =
-        Command::new(program).arg("measure").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+/// This program itself, for a measurement.
+pub(crate) fn itself() -> Result<Command, String> {
+    std::env::current_exe().map(Command::new).map_err(|error| format!("this program cannot be found: {error}"))
+}
+
+/// One measurement, in a new process.
+fn run(mut command: Command, timeout: Duration) -> Result<Figures, String> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("no process: {error}"))?;
     let in_time = wait(&mut child, timeout);
     let (mut figures, mut errors) = (String::new(), String::new());

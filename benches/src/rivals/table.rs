@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use std::fmt::Write;
 
 pub(crate) fn is_rival(line: &Line) -> bool {
-    Name::from_str(&line.subject, false).is_ok_and(Name::is_rival)
+    // Other programs' subjects are rivals too.
+    Name::from_str(&line.subject, false).map_or(true, Name::is_rival)
 }
 
 /// The best rival's median of a figure. One that keeps the memory has not cancelled anything.

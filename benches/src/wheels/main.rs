@@ -78,10 +78,12 @@ fn run(args: &Args) -> Result<(), String> {
 /// The measurements of one workload and size.
 fn measure(args: &Args, workload: Workload, timers: usize, bar: &Bar) -> Vec<Line> {
     let mut lines: Vec<Line> = args.subjects().iter().map(|subject| subject.blank(workload, timers)).collect();
-    let arguments = |line: &Line, repetition| {
+    let command = |line: &Line, repetition| {
         let job = Job { workload, timers, seed: args.common.seed.wrapping_add(repetition as u64), quick: args.common.quick };
-        ["--subject".to_string(), line.subject.clone()].into_iter().chain(job.arguments()).collect()
+        let mut command = runner::itself()?;
+        command.args(["measure", "--subject", &line.subject]).args(job.arguments());
+        Ok(command)
     };
-    runner::measure(&mut lines, args.reps(), args.common.timeout, arguments, |what| bar.step(what));
+    runner::measure(&mut lines, args.reps(), args.common.timeout, command, |what| bar.step(what));
     lines
 }

@@ -1,0 +1,464 @@
+import io.netty.util.HashedWheelTimer;
+import io.netty.util.Timeout;
+import io.netty.util.TimerTask;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * One measurement of Netty's HashedWheelTimer, by the rules of benches/src/rivals: the same arguments as its `measure`, the figures as one JSON object on standard output.
+ * The workloads are those of throughput.rs, fires.rs and rest.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
+ */
+final class NettyRival {
+    private static final long SECOND_NS = 1_000_000_000L;
+    private static final long TIMEOUT_NS = 30 * SECOND_NS;
+    private static final long FAR_NS = 3_600 * SECOND_NS;
+    private static final int WINDOW = 1_000;
+    private static final int BLOCK = 4_096;
+    private static final long GRID_NS = 10_000;
+    private static final long ARMING_NS = 500_000_000L;
+    private static final long ARMING_NS_EACH = 5_000;
+    private static final long PATIENCE_NS = 20 * SECOND_NS;
+    private static final int KEPT_PERCENT = 20;
+    /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */
+    private static final int SLOTS = 65_536;
+    private static final String WORKER = "netty-wheel";
+
+    /** What has fired. The wheel's one thread alone writes it. */
+    private static volatile long fired;
+    private static final TimerTask BUMP = timeout -> fired = fired + 1;
+
+    private final Map<String, String> arguments = new HashMap<>();
+    private final int timers;
+    private final int threads;
+    private final boolean quick;
+    private final Map<String, Double> figures = new HashMap<>();
+    private HashedWheelTimer timer;
+
+    /** What one producer owns. */
+    private static final class Own {
+        final SplittableRandom random;
+        final Timeout[] slots;
+        final long[] delaysNs;
+        int[] order;
+        long[] nextDelaysNs;
+
+        Own(long seed, int share) {
+            random = new SplittableRandom(seed);
+            slots = new Timeout[share];
+            delaysNs = new long[share];
+            for (int i = 0; i < share; i++) delaysNs[i] = delayNs(random);
+        }
+
+        static long delayNs(SplittableRandom random) {
+            return random.nextLong(SECOND_NS, 60 * SECOND_NS + 1);
+        }
+
+        void choose(int steps) {
+            order = new int[steps];
+            nextDelaysNs = new long[steps];
+            for (int i = 0; i < steps; i++) {
+                order[i] = random.nextInt(slots.length);
+                nextDelaysNs[i] = delayNs(random);
+            }
+        }
+    }
+
+    /** A phase of a producer. */
+    private interface Phase {
+        void run(Own own);
+    }
+
+    /** What looks at a phase's number and cost when all its operations have settled. */
+    private interface Watch {
+        void phase(int number, Cost cost) throws Exception;
+    }
+
+    private record Cost(long elapsedNs, long settlingNs, long cpuNs) {}
+
+    /** When it was due is the task's own. */
+    private static final class Late implements TimerTask {
+        static long[] lateNs;
+        static int count;
+        static long early;
+        static long firstNs;
+        static long lastNs;
+        final long dueNs;
+
+        Late(long dueNs) {
+            this.dueNs = dueNs;
+        }
+
+        @Override
+        public void run(Timeout timeout) {
+            long now = System.nanoTime();
+            if (count == 0) firstNs = now;
+            lastNs = now;
+            if (now < dueNs) early++;
+            lateNs[count++] = Math.max(0, now - dueNs);
+            fired = fired + 1;
+        }
+    }
+
+    private NettyRival(String[] line) {
+        for (int i = 1; i < line.length; i++) {
+            if (line[i].equals("--quick")) arguments.put("--quick", "");
+            else if (i + 1 < line.length) arguments.put(line[i], line[++i]);
+        }
+        timers = Integer.parseInt(text("--timers"));
+        threads = Integer.parseInt(text("--threads"));
+        quick = arguments.containsKey("--quick");
+    }
+
+    private String text(String name) {
+        String text = arguments.get(name);
+        if (text == null) throw new IllegalArgumentException(name + " is missing");
+        return text;
+    }
+
+    public static void main(String[] line) {
+        int status = 0;
+        try {
+            System.out.println(new NettyRival(line).measure());
+        } catch (Exception error) {
+            System.err.println(error.getMessage());
+            status = 1;
+        }
+        // The wheel's thread, and the producers', end with the process.
+        Runtime.getRuntime().halt(status);
+    }
+
+    private String measure() throws Exception {
+        start();
+        warmUp();
+        switch (text("--workload")) {
+            case "w1" -> insert(true);
+            case "w1-cold" -> insert(false);
+            case "w2" -> window(0);
+            case "w2b" -> window(WINDOW);
+            case "w3" -> churn();
+            case "w4" -> cancelAll();
+            case "w5" -> fire(quick ? SECOND_NS / 2 : 2 * SECOND_NS);
+            case "w5b" -> fire(0);
+            case "w6" -> memory();
+            case "w7" -> idle();
+            case "w8" -> rearm();
+            default -> throw new IllegalArgumentException("no workload " + text("--workload"));
+        }
+        StringBuilder json = new StringBuilder();
+        figures.forEach((name, figure) -> json.append(json.isEmpty() ? "{" : ",").append(String.format(Locale.ROOT, "\"%s\":%.6f", name, figure)));
+        return json.append("}").toString();
+    }
+
+    private void start() {
+        timer = new HashedWheelTimer(work -> new Thread(work, WORKER), 1, TimeUnit.MILLISECONDS, SLOTS, false);
+        timer.start();
+    }
+
+    /** The compiler has seen every call, on another wheel than the one that is measured. */
+    private void warmUp() throws Exception {
+        SplittableRandom random = new SplittableRandom(1);
+        Timeout[] ring = new Timeout[50_000];
+        for (int step = 0; step < 500_000; step++) {
+            int place = random.nextInt(ring.length);
+            if (ring[place] != null) ring[place].cancel();
+            ring[place] = arm(Own.delayNs(random));
+            if (step % 100_000 == 0) settle();
+        }
+        Late.lateNs = new long[20_000];
+        for (int i = 0; i < Late.lateNs.length; i++) timer.newTimeout(new Late(0), 1, TimeUnit.MILLISECONDS);
+        settle();
+        timer.stop();
+        start();
+        touch();
+        settle();
+        System.gc();
+    }
+
+    private Timeout arm(long delayNs) {
+        return timer.newTimeout(BUMP, delayNs, TimeUnit.NANOSECONDS);
+    }
+
+    private void touch() {
+        arm(TIMEOUT_NS).cancel();
+    }
+
+    private void arm(Own own) {
+        for (int i = 0; i < own.slots.length; i++) own.slots[i] = arm(own.delaysNs[i]);
+    }
+
+    private static void cancel(Own own) {
+        for (int i = 0; i < own.slots.length; i++) {
+            own.slots[i].cancel();
+            own.slots[i] = null;
+        }
+    }
+
+    private static void shuffle(Own own) {
+        for (int i = own.slots.length - 1; i > 0; i--) {
+            int other = own.random.nextInt(i + 1);
+            Timeout kept = own.slots[i];
+            own.slots[i] = own.slots[other];
+            own.slots[other] = kept;
+        }
+    }
+
+    /**
+     * Waits until the wheel has taken in what was handed over. Its queues are first in, first out, and cancellations come before insertions in each tick: when a
+     * timeout that is armed now fires, all is done.
+     */
+    private void settle() throws InterruptedException {
+        CountDownLatch done = new CountDownLatch(1);
+        timer.newTimeout(timeout -> done.countDown(), 0, TimeUnit.NANOSECONDS);
+        done.await();
+    }
+
+    private Own[] shares() {
+        Own[] owns = new Own[threads];
+        long seed = Long.parseLong(text("--seed"));
+        for (int t = 0; t < threads; t++) {
+            int share = (int) ((long) timers * (t + 1) / threads - (long) timers * t / threads);
+            owns[t] = new Own(seed * 1009 + t, share);
+        }
+        return owns;
+    }
+
+    /** Takes one pinned thread for each of `owns` through the phases. */
+    private void crew(Own[] owns, Watch watch, Phase... phases) throws Exception {
+        CyclicBarrier gate = new CyclicBarrier(owns.length + 1);
+        for (int t = 0; t < owns.length; t++) {
+            int number = t;
+            Thread producer = new Thread(() -> {
+                try {
+                    pin(number);
+                    for (Phase phase : phases) {
+                        gate.await();
+                        phase.run(owns[number]);
+                        gate.await();
+                    }
+                } catch (Exception error) {
+                    System.err.println(error.getMessage());
+                    Runtime.getRuntime().halt(1);
+                }
+            }, "producer-" + t);
+            producer.setDaemon(true);
+            producer.start();
+        }
+        for (int number = 0; number < phases.length; number++) {
+            // Producers that still start would count.
+            if (number == 0) while (gate.getNumberWaiting() < owns.length) Thread.sleep(1);
+            long start = System.nanoTime();
+            long cpu = cpuNs();
+            gate.await();
+            gate.await();
+            long done = System.nanoTime();
+            settle();
+            long end = System.nanoTime();
+            watch.phase(number, new Cost(end - start, end - done, cpuNs() - cpu));
+        }
+    }
+
+    /** Java has no call for it: from the last core down, as the other subjects' producers. */
+    private static void pin(int number) throws Exception {
+        int cores = Runtime.getRuntime().availableProcessors();
+        String thread = task("producer-" + number).getFileName().toString();
+        String core = Integer.toString(cores - 1 - number % cores);
+        Process taskset = new ProcessBuilder("taskset", "-cp", core, thread).redirectErrorStream(true).start();
+        taskset.getInputStream().readAllBytes();
+        if (taskset.waitFor() != 0) throw new IllegalStateException("taskset failed");
+    }
+
+    private static Path task(String name) throws Exception {
+        try (var tasks = Files.list(Path.of("/proc/self/task"))) {
+            for (Path task : tasks.toList()) if (Files.readString(task.resolve("comm")).trim().equals(name)) return task;
+        }
+        throw new IllegalStateException("no thread " + name);
+    }
+
+    private static long cpuNs() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
+    }
+
+    private void rates(long operations, Cost cost) {
+        double seconds = cost.elapsedNs / 1e9;
+        double millions = operations / 1e6;
+        figures.put("mops", millions / seconds);
+        figures.put("ns_per_op", seconds * 1e3 * threads / millions);
+        figures.put("cpu_s_per_mop", cost.cpuNs / 1e9 / millions);
+        figures.put("settle_ms", cost.settlingNs / 1e6);
+    }
+
+    private long operations() {
+        return Math.max(100_000, Math.min(2L * timers, quick ? 200_000 : 2_000_000));
+    }
+
+    private void insert(boolean warm) throws Exception {
+        Watch watch = (number, cost) -> rates(timers, cost);
+        if (warm) crew(shares(), watch, this::arm, NettyRival::cancel, this::arm);
+        else crew(shares(), watch, this::arm);
+    }
+
+    private void window(int window) throws Exception {
+        int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
+        AtomicInteger next = new AtomicInteger();
+        crew(shares(), (number, cost) -> rates((long) blocks * BLOCK, cost), own -> {
+            Timeout[] ring = new Timeout[window];
+            int place = 0;
+            while (next.getAndIncrement() < blocks) {
+                for (int i = 0; i < BLOCK; i++) {
+                    Timeout armed = arm(TIMEOUT_NS);
+                    if (window == 0) {
+                        armed.cancel();
+                        continue;
+                    }
+                    if (ring[place] != null) ring[place].cancel();
+                    ring[place] = armed;
+                    place = place + 1 == window ? 0 : place + 1;
+                }
+            }
+            for (Timeout armed : ring) if (armed != null) armed.cancel();
+        });
+    }
+
+    private void churn() throws Exception {
+        steps(false);
+    }
+
+    /** There is no such call: by cancel and arm. */
+    private void rearm() throws Exception {
+        steps(true);
+    }
+
+    private void steps(boolean toTimeout) throws Exception {
+        Own[] owns = shares();
+        int steps = (int) operations() / threads;
+        for (Own own : owns) own.choose(steps);
+        crew(owns, (number, cost) -> rates((long) steps * threads, cost), this::arm, own -> {
+            for (int step = 0; step < steps; step++) {
+                int place = own.order[step];
+                own.slots[place].cancel();
+                own.slots[place] = arm(toTimeout ? TIMEOUT_NS : own.nextDelaysNs[step]);
+            }
+        });
+    }
+
+    private void cancelAll() throws Exception {
+        long[] bytes = new long[2];
+        crew(shares(), (number, cost) -> {
+            if (number < 2) bytes[number] = liveBytes();
+            if (number < 3) return;
+            rates(timers, cost);
+            long start = System.nanoTime();
+            long patienceNs = (quick ? 1 : 5) * SECOND_NS;
+            long kept;
+            do {
+                kept = Math.max(0, liveBytes() - bytes[0]);
+                if (kept * 100 <= (bytes[1] - bytes[0]) * KEPT_PERCENT) {
+                    figures.put("back_ms", (System.nanoTime() - start) / 1e6);
+                    break;
+                }
+                Thread.sleep(5);
+            } while (System.nanoTime() - start < patienceNs);
+            figures.put("kept_bytes", (double) kept / timers);
+        }, own -> touch(), this::arm, NettyRival::shuffle, NettyRival::cancel);
+    }
+
+    private static long liveBytes() {
+        System.gc();
+        return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
+    }
+
+    private void memory() throws Exception {
+        timer.stop();
+        timer = null;
+        Own[] owns = shares();
+        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] += FAR_NS / 10;
+        long nothing = liveBytes();
+        start();
+        long[] bytes = new long[2];
+        crew(owns, (number, cost) -> bytes[number] = liveBytes(), own -> touch(), this::arm);
+        figures.put("empty_bytes", (double) Math.max(0, bytes[0] - nothing));
+        figures.put("bytes_per_timer", (double) (bytes[1] - bytes[0]) / timers);
+    }
+
+    private void idle() throws Exception {
+        Own[] owns = shares();
+        for (Own own : owns) Arrays.fill(own.delaysNs, FAR_NS);
+        int seconds = quick ? 1 : 10;
+        crew(owns, (number, cost) -> {
+            Thread.sleep(quick ? 3_000 : 10_000);
+            long wakeups = workerWakeups();
+            long cpu = cpuNs();
+            Thread.sleep(seconds * 1_000L);
+            wakeups = workerWakeups() - wakeups;
+            figures.put("wakeups", (double) wakeups);
+            figures.put("wakeups_per_s", (double) wakeups / seconds);
+            figures.put("cpu_s", (cpuNs() - cpu) / 1e9);
+        }, this::arm);
+    }
+
+    /** Of the wheel's thread: a virtual machine has others that wake up. */
+    private static long workerWakeups() throws Exception {
+        for (String line : Files.readAllLines(task(WORKER).resolve("status"))) {
+            if (line.startsWith("voluntary_ctxt_switches:")) return Long.parseLong(line.substring(line.indexOf(':') + 1).trim());
+        }
+        throw new IllegalStateException("no count of wake-ups");
+    }
+
+    private void fire(long spreadNs) throws Exception {
+        Own[] owns = shares();
+        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] = own.random.nextLong(spreadNs / GRID_NS + 1) * GRID_NS;
+        // Touched, and empty.
+        Late.lateNs = new long[timers];
+        Arrays.fill(Late.lateNs, 1);
+        Late.count = 0;
+        Late.early = 0;
+        long before = fired;
+        long leadNs = (quick ? ARMING_NS / 2 : ARMING_NS) + timers * ARMING_NS_EACH;
+        long[] firstNs = new long[1];
+        crew(owns, (number, cost) -> {
+            long cpu = cpuNs();
+            if (System.nanoTime() >= firstNs[0]) throw new IllegalStateException(timers + " timers were not armed in " + leadNs / 1_000_000 + " ms");
+            long lastDueNs = firstNs[0] + spreadNs;
+            Thread.sleep(Math.max(0, (lastDueNs - System.nanoTime()) / 1_000_000));
+            while (fired - before < timers) {
+                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(fired - before + " of " + timers + " timers have fired");
+                Thread.sleep(1);
+            }
+            // The worker's last writes.
+            settle();
+            double cpuSeconds = (cpuNs() - cpu) / 1e9;
+            figures.put("cpu_s", cpuSeconds);
+            if (spreadNs == 0) {
+                figures.put("first_ms", (Late.firstNs - firstNs[0]) / 1e6);
+                figures.put("last_ms", (Late.lastNs - firstNs[0]) / 1e6);
+                figures.put("mops", timers / 1e3 / ((Late.lastNs - firstNs[0]) / 1e6));
+                return;
+            }
+            long[] late = Late.lateNs;
+            Arrays.sort(late);
+            figures.put("late_ms_p50", late[timers / 2] / 1e6);
+            figures.put("late_ms_p99", late[(int) (timers * 0.99)] / 1e6);
+            figures.put("late_ms_p999", late[(int) (timers * 0.999)] / 1e6);
+            figures.put("late_ms_max", late[timers - 1] / 1e6);
+            figures.put("early", (double) Late.early);
+        }, own -> {
+            synchronized (firstNs) {
+                if (firstNs[0] == 0) firstNs[0] = System.nanoTime() + leadNs;
+            }
+            for (int i = 0; i < own.slots.length; i++) {
+                long dueNs = firstNs[0] + own.delaysNs[i];
+                own.slots[i] = timer.newTimeout(new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+            }
+        });
+    }
+}
