@@ -428,16 +428,4 @@ impl<T> Drop for Arena<T> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A look-up without a pin leans on it.
-    #[test]
-    fn a_page_ends_where_the_next_one_begins() {
-        for first in [0, PAGE_CELLS, 7 * PAGE_CELLS] {
-            assert!(Arena::<u64>::same_page(first, first + PAGE_CELLS - 1));
-            assert!(!Arena::<u64>::same_page(first + PAGE_CELLS - 1, first + PAGE_CELLS));
-        }
-        assert!(!Arena::<u64>::same_page(0, u32::MAX));
-    }
-}
+mod tests;

@@ -205,4 +205,46 @@ mod tests {
         cells.sort_unstable();
         assert!(cells.into_iter().eq(0..1_000), "a cell is lost, or came twice");
     }
+
+    #[test]
+    fn a_thread_on_the_edge_exchanges_rarely() {
+        let depot = Depot::new();
+        let mut magazines = Magazines::new(&depot);
+        let cells = CELLS as u32;
+        assert_eq!((magazines.take(), magazines.peek(), magazines.refill(&depot)), (None, None, false));
+        (0..2 * cells).for_each(|cell| magazines.put(cell, &depot));
+        assert_eq!(depot.full_len(), 0, "two magazines are the thread's own");
+        magazines.put(2 * cells, &depot);
+        assert_eq!(depot.full_len(), 1);
+        for cell in (0..=2 * cells).rev().take(CELLS + 1) {
+            assert_eq!((magazines.peek().unwrap_or(cell), magazines.take()), (cell, Some(cell)));
+        }
+        assert_eq!((magazines.peek(), magazines.take()), (None, None));
+        magazines.put(9, &depot);
+        assert_eq!((depot.full_len(), magazines.peek(), magazines.take()), (1, Some(9), Some(9)));
+        assert!(magazines.refill(&depot));
+        assert_eq!((depot.full_len(), magazines.peek()), (0, Some(cells - 1)));
+        assert!((0..cells).rev().eq(std::iter::from_fn(|| magazines.take())));
+    }
+
+    #[test]
+    fn nothing_is_lost_however_full_they_are() {
+        let depot = Depot::new();
+        let mut cells = 0u32..;
+        for len in (0..=CELLS).chain((0..=CELLS).rev()) {
+            let mut magazine = Magazine::empty();
+            cells.by_ref().take(len).for_each(|cell| magazine.push(cell).expect("there is room"));
+            depot.take_in(magazine);
+            assert!(depot.partial.len() <= 1, "two are put together");
+        }
+        let sum = CELLS * (CELLS + 1);
+        assert_eq!((depot.full_len(), depot.partial.len()), (sum / CELLS, usize::from(!sum.is_multiple_of(CELLS))));
+        let mut magazines = Magazines::new(&depot);
+        let mut all = Vec::new();
+        while magazines.refill(&depot) {
+            all.extend(std::iter::from_fn(|| magazines.take()));
+        }
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..sum as u32));
+    }
 }

@@ -14,3 +14,6 @@ pub(crate) use rearm::Rearmed;
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};
 pub(crate) use state::{Content, Filed, Fill, Payload, Place, SHARD_BITS, Slot};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -139,3 +139,42 @@ impl<M: Copy> Drop for Sender<M> {
         self.inbox.free.push(producer);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::segment::tests::segments;
+    use super::*;
+
+    #[test]
+    fn a_lane_goes_from_thread_to_thread() {
+        let (inbox, mut drain) = Inbox::new();
+        let mut first = inbox.attach();
+        let mut second = inbox.attach();
+        (0..300).for_each(|message| _ = first.push(message));
+        second.push(1_000);
+        assert_eq!((inbox.depth(), inbox.lanes().count(), drain.has_messages()), (301, 2, true));
+        drop(first);
+        let mut third = inbox.attach();
+        third.push(300);
+        assert_eq!((inbox.depth(), inbox.lanes().count()), (302, 2));
+        let mut came = Vec::new();
+        assert_eq!(drain.drain(|message| came.push(message)), 302);
+        came.sort_unstable();
+        assert!(came.into_iter().eq((0..=300).chain([1_000])));
+        assert_eq!((inbox.depth(), drain.has_messages()), (0, false));
+    }
+
+    #[test]
+    fn what_lanes_keep_is_given_back_when_asked_for() {
+        let (inbox, mut drain) = Inbox::new();
+        let mut lanes = [inbox.attach(), inbox.attach()];
+        for lane in &mut lanes {
+            (0..10_000).for_each(|message| _ = lane.push(message));
+        }
+        let segments = |inbox: &Inbox<i32>| inbox.lanes().map(segments).collect::<Vec<_>>();
+        assert_eq!(drain.drain(drop), 20_000);
+        assert!(segments(&inbox).iter().all(|&segments| segments > 30));
+        drain.trim();
+        assert_eq!(segments(&inbox), [1, 1]);
+    }
+}

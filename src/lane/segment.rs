@@ -251,3 +251,132 @@ impl<M: Copy> Producer<M> {
         self.begin = self.count;
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = LEN as u64;
+
+    struct Fixture {
+        lane: Box<Lane<u64>>,
+        producer: Producer<u64>,
+        sent: u64,
+        came: u64,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let (lane, mut producer) = Lane::new();
+            producer.lane = &raw const *lane;
+            Self { lane, producer, sent: 0, came: 0 }
+        }
+
+        /// Sends messages. What the last push said.
+        fn send(&mut self, messages: u64) -> u64 {
+            let mut waiting = 0;
+            for _ in 0..messages {
+                // SAFETY: the lane is alive.
+                waiting = unsafe { self.producer.push(self.sent) };
+                self.sent += 1;
+                assert!(waiting == 0 || self.sent.is_multiple_of(SEGMENT), "told at the end of a segment");
+            }
+            waiting
+        }
+
+        fn drain(&mut self) -> u64 {
+            let came = &mut self.came;
+            let next = |message| {
+                assert_eq!(message, *came);
+                *came += 1;
+            };
+            // SAFETY: there is one thread.
+            let drained = unsafe { self.lane.drain(next) };
+            assert_eq!(self.came, self.sent);
+            // SAFETY: as above.
+            assert!(!unsafe { self.lane.has_messages() });
+            drained
+        }
+
+        fn segments(&self) -> usize {
+            segments(&self.lane)
+        }
+    }
+
+    /// Segments of a lane that nobody else has to do with now.
+    pub(in super::super) fn segments<M>(lane: &Lane<M>) -> usize {
+        let mut segment = lane.chain.with(|chain| {
+            // SAFETY: the caller's promise.
+            unsafe { (*chain).oldest }
+        });
+        let mut segments = 0;
+        while !segment.is_null() {
+            segments += 1;
+            // SAFETY: the chain's segments are alive.
+            segment = unsafe { &*segment }.next.with(|next| unsafe { *next });
+        }
+        segments
+    }
+
+    #[test]
+    fn messages_come_once_and_in_order() {
+        let mut fixture = Fixture::new();
+        for messages in [1, 5, SEGMENT - 6, 1, SEGMENT, 3 * SEGMENT + 7, 2] {
+            fixture.send(messages);
+            assert_eq!(fixture.lane.depth(), messages);
+            // SAFETY: there is one thread.
+            assert!(unsafe { fixture.lane.has_messages() });
+            assert_eq!((fixture.drain(), fixture.lane.depth(), fixture.drain()), (messages, 0, 0));
+        }
+    }
+
+    #[test]
+    fn a_full_segment_tells_how_many_wait() {
+        let mut fixture = Fixture::new();
+        assert_eq!((fixture.send(SEGMENT - 1), fixture.send(1), fixture.send(SEGMENT)), (0, SEGMENT, 2 * SEGMENT));
+        fixture.drain();
+        assert_eq!((fixture.send(7), fixture.send(SEGMENT - 7)), (0, SEGMENT));
+    }
+
+    /// The shard has to be beyond a segment: it comes back to the one that it has read to the end, for what lies behind.
+    #[test]
+    fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
+        let mut fixture = Fixture::new();
+        fixture.send(SEGMENT);
+        fixture.drain();
+        assert_eq!((fixture.lane.take_oldest(), fixture.segments()), (None, 1));
+        fixture.send(1);
+        assert_eq!((fixture.lane.take_oldest(), fixture.segments()), (None, 2));
+        fixture.drain();
+        for _ in 0..5 {
+            fixture.send(SEGMENT);
+            fixture.drain();
+            assert_eq!(fixture.segments(), 2, "one to write, one that waits");
+        }
+        fixture.send(4 * SEGMENT);
+        assert_eq!(fixture.segments(), 5);
+        fixture.lane.trim();
+        assert_eq!(fixture.segments(), 5, "nothing was read");
+        fixture.drain();
+        fixture.lane.trim();
+        assert_eq!(fixture.segments(), 1);
+        fixture.send(10);
+        assert_eq!(fixture.drain(), 10);
+    }
+
+    #[test]
+    fn one_at_a_time_is_at_the_chain() {
+        let mut fixture = Fixture::new();
+        fixture.send(SEGMENT + 1);
+        fixture.drain();
+        // Ordering: Relaxed. There is one thread.
+        fixture.lane.busy.store(true, Ordering::Relaxed);
+        assert_eq!(fixture.lane.take_oldest(), None);
+        // Ordering: Relaxed. As above.
+        fixture.lane.busy.store(false, Ordering::Relaxed);
+        fixture.lane.trim();
+        assert_eq!(fixture.segments(), 1);
+        // Ordering: Relaxed. As above.
+        assert!(!fixture.lane.busy.load(Ordering::Relaxed), "the chain is free again");
+    }
+}

@@ -73,3 +73,67 @@ impl Graves {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tombstone_is_found_once() {
+        let mut graves = Graves::default();
+        for tombstones in [1, 32, 33, 5_000] {
+            graves.clear(tombstones);
+            let entry = |cell: u32| Entry::new(30_000, cell / 2, 1);
+            (0..tombstones).for_each(|cell| graves.dig(entry(cell)));
+            let filled: Vec<u32> = (0..2 * tombstones).filter(|&cell| cell % 3 == 0 && graves.fill(entry(cell))).collect();
+            let mut open = Vec::new();
+            graves.for_each_open(|entry| open.push(entry));
+            assert!(filled.iter().all(|&cell| cell < tombstones + 1));
+            assert_eq!(filled.len() + open.len(), tombstones as usize);
+            assert!(open.iter().all(|&entry| graves.fill(entry)) && !graves.fill(entry(0)));
+            graves.for_each_open(|entry| panic!("{entry:?} is filled"));
+        }
+    }
+
+    /// A probe that goes round: a table of which half is used, and nothing is free to end it.
+    #[test]
+    fn a_table_is_at_most_half_full_and_not_kept_when_it_is_large() {
+        let mut graves = Graves::default();
+        for (tombstones, size, kept) in [
+            (0, 64, KEPT_MAX),
+            (32, 64, KEPT_MAX),
+            (33, 128, KEPT_MAX),
+            (KEPT_MAX as u32 / 2, KEPT_MAX, KEPT_MAX),
+            (KEPT_MAX as u32 / 2 + 1, 2 * KEPT_MAX, 2 * KEPT_MAX),
+            (KEPT_MAX as u32 + 1, 4 * KEPT_MAX, 4 * KEPT_MAX),
+            (KEPT_MAX as u32, 2 * KEPT_MAX, 4 * KEPT_MAX),
+            (33, 128, KEPT_MAX),
+            (KEPT_MAX as u32, 2 * KEPT_MAX, 2 * KEPT_MAX),
+            (KEPT_MAX as u32 / 2, KEPT_MAX, KEPT_MAX),
+        ] {
+            graves.clear(tombstones);
+            assert_eq!((graves.table.len(), graves.mask), (size, size - 1), "for {tombstones}");
+            assert!((kept..2 * kept).contains(&graves.table.capacity()), "{} kept for {tombstones}", graves.table.capacity());
+        }
+    }
+
+    /// Linear probing is short as long as the table is half full: on average less than two places, whatever the entries have in common.
+    #[test]
+    fn probes_are_short() {
+        let mut graves = Graves::default();
+        let entries: [fn(u32) -> Entry; 3] = [
+            |number| Entry::new(30_000, number, 1),
+            |number| Entry::new(30_000, 7, number),
+            |number| Entry::new(u64::from(number) << 8, number % 4, 1),
+        ];
+        for entry in entries {
+            let tombstones = KEPT_MAX as u32 / 2;
+            graves.clear(tombstones);
+            (0..tombstones).for_each(|number| graves.dig(entry(number)));
+            let places =
+                |number| graves.probe(entry(number)).position(|place| graves.table[place] == entry(number)).expect("it is there") + 1;
+            let sum: usize = (0..tombstones).map(places).sum();
+            assert!(sum < 2 * tombstones as usize, "{sum} places for {tombstones}");
+        }
+    }
+}

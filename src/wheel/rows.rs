@@ -210,3 +210,42 @@ impl Rows {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_set_and_cleared_one_by_one() {
+        let mut bits = Bits::default();
+        assert_eq!(bits.first(), None);
+        let set = [0, 1, 5, 63, 64, 65, 127, 128, 200, 255];
+        set.iter().rev().for_each(|&index| bits.set(index));
+        for cleared in 0..set.len() {
+            assert!(bits.iter().eq(set[cleared..].iter().copied()));
+            assert_eq!(bits.first(), Some(set[cleared]));
+            bits.clear(set[cleared]);
+            bits.clear(set[cleared]);
+        }
+        assert_eq!((bits.first(), bits.iter().count()), (None, 0));
+    }
+
+    #[test]
+    fn a_place_is_the_highest_digit_that_differs() {
+        let now = 0x0a_0b0c_0d0e;
+        for (deadline, level, index, start) in [
+            (now, 0, 0x0e, now),
+            (now + 1, 0, 0x0f, now + 1),
+            (0x0a_0b0c_0dff, 0, 0xff, 0x0a_0b0c_0dff),
+            (0x0a_0b0c_0e00, 1, 0x0e, 0x0a_0b0c_0e00),
+            (0x0a_0b0c_ffff, 1, 0xff, 0x0a_0b0c_ff00),
+            (0x0a_0b0d_0d0e, 2, 0x0d, 0x0a_0b0d_0000),
+            (0x0b_0b0c_0d0e, 4, 0x0b, 0x0b_0000_0000),
+            (0xff0b_0b0c_0d0e, 5, 0xff, 0xff00_0000_0000),
+        ] {
+            let rows = Rows::new(now);
+            let place = rows.place(deadline);
+            assert_eq!((place.level, place.index, rows.start(place)), (level, index, start), "{deadline:x}");
+        }
+    }
+}

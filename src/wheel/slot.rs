@@ -194,3 +194,103 @@ impl Slot {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn entry(cell: u32) -> Entry {
+        Entry::new(30_000, cell, 1)
+    }
+
+    /// A slot with so many entries, and tombstones of the first ones; whether the last record was one too many.
+    fn slot(entries: u32, tombstones: u32, stock: &mut Stock) -> (Slot, bool) {
+        let mut slot = Slot::EMPTY;
+        let records = (0..entries).map(entry).chain((0..tombstones).map(|cell| entry(cell).tombstone()));
+        stock.holes += u64::from(tombstones);
+        let is_to_be_compacted = records.fold(false, |_, record| slot.file(record, &mut stock.pool));
+        (slot, is_to_be_compacted)
+    }
+
+    #[test]
+    fn is_compacted_when_the_dead_outnumber_the_living() {
+        for (entries, tombstones, compact) in [
+            // As long as there are few it does not matter how many live.
+            (20, 32, false),
+            (20, 33, true),
+            // A third of the records.
+            (198, 99, false),
+            (198, 100, true),
+            // A quarter, where it is done in steps.
+            (12_300, 4_084, false),
+            (12_300, 4_100, false),
+            (12_300, 4_101, true),
+            (COMPACTED_IN_STEPS * 2 / 3, COMPACTED_IN_STEPS / 3, false),
+            (COMPACTED_IN_STEPS * 2 / 3, COMPACTED_IN_STEPS / 3 + 1, true),
+        ] {
+            let (slot, is_to_be_compacted) = slot(entries, tombstones, &mut Stock::new(false));
+            assert_eq!((is_to_be_compacted, slot.is_to_be_compacted()), (compact, compact), "{entries} and {tombstones}");
+            assert_eq!(slot.is_compacted_at_once(), entries + tombstones <= COMPACTED_IN_STEPS);
+        }
+    }
+
+    #[test]
+    fn is_worth_a_compaction_in_a_quiet_from_an_eighth_on() {
+        for (entries, tombstones, worth) in [(10, 32, false), (10, 33, true), (1_500, 100, false), (1_499, 100, true), (1_000, 300, true)] {
+            let (slot, _) = slot(entries, tombstones, &mut Stock::new(false));
+            assert_eq!(slot.is_partly_dead(), worth, "{entries} and {tombstones}");
+        }
+    }
+
+    /// What found no entry is not counted again, until an entry comes that it may have waited for.
+    #[test]
+    fn tombstones_without_entries_do_not_count_twice() {
+        let stock = &mut Stock::new(false);
+        let (mut slot, _) = slot(0, 33, stock);
+        slot.compact(u64::MAX, stock);
+        assert_eq!((slot.pile.holes, slot.pile.unmatched, slot.is_to_be_compacted()), (33, 33, false));
+        assert!(!slot.file(entry(0), &mut stock.pool));
+        assert_eq!((slot.pile.holes, slot.pile.unmatched), (33, 32));
+        let (other, compact) = self::slot(60, 0, stock);
+        assert!(!compact && other.pile.unmatched == 0);
+        slot.pile.append(other.pile, &mut stock.pool);
+        assert_eq!((slot.len(), slot.pile.holes, slot.pile.unmatched), (94, 33, 32));
+        let (other, _) = self::slot(0, 40, stock);
+        let both = Pile { unmatched: 7, ..other.pile };
+        slot.pile.append(both, &mut stock.pool);
+        assert_eq!((slot.len(), slot.pile.holes, slot.pile.unmatched, slot.pile.earliest), (134, 73, 39, 30_000));
+    }
+
+    #[test]
+    fn a_cascade_ends_with_its_budget() {
+        let stock = &mut Stock::new(false);
+        let (mut slot, _) = slot(1_000, 0, stock);
+        // A chunk holds 63.
+        for (budget_end, left) in [(1, 937), (63, 937), (64, 874)] {
+            slot.cascade(29_952, 0, budget_end, stock);
+            assert_eq!((stock.moved, stock.cascaded, slot.len()), (1_000 - left, 1_000 - left, left as u32));
+        }
+        for (rest, left) in [(811, 811), (810, 748)] {
+            slot.cascade(29_952, rest, u64::MAX, stock);
+            assert_eq!(slot.len(), left);
+        }
+        assert!(slot.has_steps_left() && !slot.is_large() && !slot.is_empty());
+        slot.cascade(29_952, 0, u64::MAX, stock);
+        assert!(!slot.has_steps_left() && !slot.is_empty(), "what is cascaded ahead is in it");
+    }
+
+    #[test]
+    fn a_compaction_in_steps_ends_with_its_budget() {
+        let stock = &mut Stock::new(false);
+        let (mut slot, _) = slot(COMPACTED_IN_STEPS, COMPACTED_IN_STEPS / 2, stock);
+        for budget_end in [63, 126, 1_000] {
+            slot.compact(budget_end, stock);
+            assert_eq!(stock.moved, budget_end.next_multiple_of(63));
+            assert!(slot.is_large() && slot.has_steps_left() && slot.is_to_be_compacted());
+            assert_eq!(slot.len(), COMPACTED_IN_STEPS * 3 / 2);
+        }
+        slot.compact(u64::MAX, stock);
+        assert_eq!((slot.len(), slot.pile.holes, stock.holes, stock.compactions), (COMPACTED_IN_STEPS / 2, 0, 0, 1));
+        assert!(slot.is_large() && !slot.is_to_be_compacted());
+    }
+}

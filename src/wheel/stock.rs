@@ -108,3 +108,23 @@ impl Stock {
         pile
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_much_is_compacted_at_once() {
+        let mut stock = Stock::new(false);
+        stock.moved = AT_ONCE - 1;
+        assert!(stock.compacts_at_once(true) && !stock.compacts_at_once(false));
+        stock.moved = AT_ONCE;
+        assert!(!stock.compacts_at_once(true));
+        stock.renew_at_once();
+        assert!(stock.compacts_at_once(true));
+        assert_eq!((stock.never_at_once(), stock.compacts_at_once(true)), (2 * AT_ONCE, false));
+        let mut stock = Stock::new(true);
+        stock.moved = AT_ONCE;
+        assert!(stock.compacts_at_once(true) && stock.compacts_at_once(false), "all in one go");
+    }
+}

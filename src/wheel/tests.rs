@@ -282,3 +282,16 @@ fn tidying_leaves_few_dead() {
     while wheel.tidy() {}
     assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
 }
+
+/// Whoever comes first in the wheel may be nobody: a tombstone whose entry lies in another lane still.
+#[test]
+fn a_tombstone_without_an_entry_hides_no_timer() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    wheel.file(Entry::new(300, 1, 0).tombstone());
+    assert!(wheel.next_event().is_some_and(|next| next <= 300));
+    wheel.file(Entry::new(400, 2, 0));
+    wheel.file(Entry::new(70_000, 3, 0));
+    assert!(wheel.next_event().is_some_and(|next| next <= 400), "{:?}", wheel.next_event());
+    wheel.settle();
+    assert!(wheel.next_event().is_some_and(|next| next <= 400), "{:?}", wheel.next_event());
+}

@@ -1,0 +1,242 @@
+use super::super::state::{Payload, Place};
+use super::*;
+
+/// Magazines that the cells of a page fill.
+const MAGAZINES: usize = PAGE_CELLS as usize / CELLS;
+
+/// An arena with one thread's magazines.
+struct Fixture {
+    arena: Arena<u64>,
+    magazines: Magazines,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let depot = Arc::new(Depot::new());
+        let magazines = Magazines::new(&depot);
+        Self { arena: Arena::new(depot, Collector::new()), magazines }
+    }
+
+    fn take(&mut self, cells: usize) -> Vec<u32> {
+        (0..cells).map(|_| self.arena.take(&mut self.magazines).expect("there are more")).collect()
+    }
+
+    /// Puts cells back, all of them into the depot.
+    fn put(&mut self, cells: impl IntoIterator<Item = u32>) {
+        cells.into_iter().for_each(|cell| self.magazines.put(cell, &self.arena.depot));
+        let own = std::mem::replace(&mut self.magazines, Magazines::new(&self.arena.depot));
+        own.give_back(&self.arena.depot);
+    }
+
+    fn pages(&self) -> u32 {
+        // Ordering: Relaxed. There is one thread.
+        self.arena.pages.load(Ordering::Relaxed)
+    }
+
+    /// Looks at this time, finds nothing yet, looks again, and gathers to the end. The steps, and what it wants next.
+    fn gather(&self, now_ns: u64) -> (usize, Maintenance) {
+        let again_ns = now_ns + LOOK_EVERY_NS;
+        assert_eq!(self.arena.maintain(now_ns), Maintenance::At(again_ns));
+        assert_eq!(self.arena.maintain(again_ns), Maintenance::Soon);
+        self.finish(again_ns)
+    }
+
+    fn finish(&self, now_ns: u64) -> (usize, Maintenance) {
+        let mut next = Maintenance::Soon;
+        let steps = (1..).find(|_| {
+            next = self.arena.maintain(now_ns);
+            next != Maintenance::Soon
+        });
+        (steps.expect("it ends"), next)
+    }
+}
+
+/// A look-up without a pin leans on it.
+#[test]
+fn a_page_ends_where_the_next_one_begins() {
+    for first in [0, PAGE_CELLS, 7 * PAGE_CELLS] {
+        assert!(Arena::<u64>::same_page(first, first + PAGE_CELLS - 1));
+        assert!(!Arena::<u64>::same_page(first + PAGE_CELLS - 1, first + PAGE_CELLS));
+    }
+    assert!(!Arena::<u64>::same_page(0, u32::MAX));
+}
+
+#[test]
+fn cells_come_in_order_and_each_once() {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(3 * PAGE_CELLS as usize);
+    assert!(cells.into_iter().eq(0..3 * PAGE_CELLS));
+    assert_eq!(fixture.pages(), 3);
+    assert!(fixture.arena.indices().eq(0..3 * PAGE_CELLS));
+    fixture.take(1);
+    assert!(fixture.arena.indices().eq(0..4 * PAGE_CELLS), "those too that were never taken");
+}
+
+#[test]
+fn there_are_as_many_pages_as_there_can_be() {
+    let mut fixture = Fixture::new();
+    // Ordering: Relaxed. There is one thread.
+    fixture.arena.numbers.store(PAGES_MAX - 1, Ordering::Relaxed);
+    let first = (PAGES_MAX - 1) * PAGE_CELLS;
+    assert!(fixture.take(PAGE_CELLS as usize).into_iter().eq(first..first + PAGE_CELLS));
+    assert_eq!(fixture.arena.take(&mut fixture.magazines), None);
+    fixture.put([first + 5]);
+    assert_eq!(fixture.take(1), [first + 5]);
+}
+
+/// What a thread that has made a page at the same time as another does with its own.
+#[test]
+fn a_run_that_is_given_away_is_taken_like_a_fresh_one() {
+    let mut fixture = Fixture::new();
+    let number = fixture.arena.make_page().expect("there is room");
+    fixture.arena.give_run(number * PAGE_CELLS + RUN);
+    assert!(fixture.take(RUN as usize).into_iter().eq(RUN..2 * RUN));
+}
+
+#[test]
+fn cells_that_two_looks_have_seen_are_given_back() {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(8 * PAGE_CELLS as usize);
+    assert_eq!(fixture.arena.maintain(7), Maintenance::Done, "all are in use");
+    fixture.put(cells);
+    let first_ns = 7 + LOOK_EVERY_NS;
+    assert_eq!(fixture.arena.maintain(8), Maintenance::At(first_ns), "it is not yet time to look");
+    assert_eq!(fixture.arena.maintain(first_ns - 1), Maintenance::At(first_ns));
+    assert_eq!(fixture.arena.maintain(first_ns), Maintenance::At(first_ns + LOOK_EVERY_NS));
+    assert_eq!(fixture.arena.maintain(first_ns + 1), Maintenance::At(first_ns + LOOK_EVERY_NS));
+    assert_eq!(fixture.pages(), 8);
+    let second_ns = first_ns + LOOK_EVERY_NS;
+    assert_eq!(fixture.arena.maintain(second_ns), Maintenance::Soon);
+    assert_eq!(fixture.finish(second_ns), (8 * MAGAZINES / STEP_MAGAZINES, Maintenance::At(second_ns + LOOK_EVERY_NS)));
+    assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
+    assert_eq!(fixture.arena.maintain(second_ns + LOOK_EVERY_NS), Maintenance::Done);
+    let collected = fixture.arena.collector.register();
+    assert!((0..8 * PAGE_CELLS).all(|cell| fixture.arena.get(cell, &collected.pin()).is_none()));
+}
+
+/// One who gathers is enough.
+#[test]
+fn who_finds_another_one_gathering_comes_later() {
+    let fixture = Fixture::new();
+    // Ordering: Relaxed. There is one thread.
+    fixture.arena.gathering.store(true, Ordering::Relaxed);
+    assert_eq!(fixture.arena.maintain(9), Maintenance::At(9 + LOOK_EVERY_NS));
+}
+
+/// Only what nobody needed in between: the fewer of the two looks.
+#[test]
+fn what_is_taken_between_two_looks_stays() {
+    let mut fixture = Fixture::new();
+    let mut cells = fixture.take(16 * PAGE_CELLS as usize);
+    let later = cells.split_off(15 * PAGE_CELLS as usize);
+    fixture.put(cells);
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+    fixture.put(later);
+    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
+    let (steps, next) = fixture.finish(LOOK_EVERY_NS);
+    assert_eq!((steps, next), (15 * MAGAZINES / STEP_MAGAZINES, Maintenance::At(2 * LOOK_EVERY_NS)));
+    assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (1, MAGAZINES));
+
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(16 * PAGE_CELLS as usize);
+    fixture.put(cells);
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+    fixture.take(8 * PAGE_CELLS as usize);
+    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Done, "half of all is no surplus");
+    assert_eq!(fixture.pages(), 16);
+}
+
+#[test]
+fn a_surplus_is_four_pages_and_more_than_half() {
+    for (pages, put, surplus) in
+        [(4, 4 * MAGAZINES, true), (4, 4 * MAGAZINES - 1, false), (20, 10 * MAGAZINES + 1, true), (20, 10 * MAGAZINES, false)]
+    {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(pages * PAGE_CELLS as usize);
+        fixture.put(cells[..put * CELLS].iter().copied());
+        let expected = if surplus { Maintenance::At(5 + LOOK_EVERY_NS) } else { Maintenance::Done };
+        assert_eq!(fixture.arena.maintain(5), expected, "{put} magazines of {pages} pages");
+    }
+}
+
+/// A cell of each page is in use: nothing can be freed, nothing is lost, and it is tried less and less often.
+#[test]
+fn a_gathering_in_vain_puts_all_back_and_rests() {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(8 * PAGE_CELLS as usize);
+    fixture.put(cells.iter().copied().filter(|cell| cell % PAGE_CELLS != 3));
+    let free = 8 * (PAGE_CELLS as usize - 1);
+    let mut now_ns = 0;
+    for rest in [2, 4, 8, 16, 16] {
+        let (_, next) = fixture.gather(now_ns);
+        assert_eq!(next, Maintenance::Done);
+        let end_ns = now_ns + LOOK_EVERY_NS;
+        now_ns = end_ns + rest * LOOK_EVERY_NS;
+        assert_eq!(fixture.arena.maintain(now_ns - 1), Maintenance::At(now_ns));
+        assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (8, free / CELLS));
+    }
+    let mut again = fixture.take(free);
+    again.sort_unstable();
+    assert!(again.into_iter().eq((0..8 * PAGE_CELLS).filter(|cell| cell % PAGE_CELLS != 3)));
+    assert_eq!(fixture.pages(), 8);
+}
+
+/// One that has freed more than a quarter of what it wanted was worth it.
+#[test]
+fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
+    for (retired, rest) in [(2, 2), (3, 1)] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(9 * PAGE_CELLS as usize);
+        fixture.put(cells.iter().copied().filter(|cell| cell / PAGE_CELLS < retired || cell % PAGE_CELLS != 3));
+        // Of the ninth page a magazine is not full: eight are wanted.
+        let free = 9 * PAGE_CELLS as usize - (9 - retired) as usize;
+        let (steps, next) = fixture.gather(0);
+        assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES));
+        assert_eq!(next, Maintenance::At(LOOK_EVERY_NS + rest * LOOK_EVERY_NS), "{retired} of 9 pages");
+        assert_eq!(fixture.pages(), 9 - retired);
+    }
+}
+
+/// Timers that end while it gathers: the shard would not hear of it.
+#[test]
+fn what_is_freed_during_a_gathering_is_looked_at() {
+    for (freed, next) in [(CELLS, Maintenance::At(3 * LOOK_EVERY_NS)), (0, Maintenance::Done)] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(9 * PAGE_CELLS as usize);
+        let (used, free): (Vec<u32>, Vec<u32>) = cells.iter().partition(|&&cell| cell % PAGE_CELLS < RUN);
+        fixture.put(free);
+        assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+        assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
+        assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
+        fixture.put(used[..freed].iter().copied());
+        assert_eq!(fixture.finish(LOOK_EVERY_NS).1, next, "{freed} cells");
+    }
+}
+
+/// A cell of a page number that comes again has a count that no timer of its predecessors had: their ids mean none of its timers.
+#[test]
+fn a_page_number_that_comes_again_goes_on_counting() {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(4 * PAGE_CELLS as usize);
+    let local = fixture.arena.collector.register();
+    let busy = PAGE_CELLS + 9;
+    let fire = |fixture: &Fixture| {
+        let pin = local.pin();
+        let slot = fixture.arena.get(busy, &pin).expect("the page is there");
+        // SAFETY: nobody else has the cell.
+        let birth = unsafe { slot.arm(Place::new(1, 0), Payload(1)) };
+        assert!(slot.claim_id(birth).is_some());
+        birth
+    };
+    let births: Vec<u64> = (0..3).map(|_| fire(&fixture)).collect();
+    assert_eq!(births, [0, 1, 2]);
+    fixture.put(cells);
+    fixture.gather(0);
+    assert_eq!(fixture.pages(), 0);
+    let cells = fixture.take(4 * PAGE_CELLS as usize);
+    assert_eq!(cells.iter().max(), Some(&(4 * PAGE_CELLS - 1)), "the numbers come again");
+    assert_eq!(fire(&fixture), 3);
+    let pin = local.pin();
+    assert_eq!(fixture.arena.get(PAGE_CELLS, &pin).map(|slot| slot.cell.count()), Some(3), "the page's other cells start there, too");
+    assert_eq!(fixture.arena.get(0, &pin).map(|slot| slot.cell.count()), Some(0));
+}
