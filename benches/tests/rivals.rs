@@ -29,18 +29,24 @@ fn a_small_run_prints_tables_and_writes_lines_that_can_be_plotted() {
 
     let lines = std::fs::read_to_string(&json).expect("the file was written");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
-    assert_eq!(lines.len(), 8);
-    for line in lines.iter().filter(|line| line["skipped"].is_null()) {
+    assert!(lines[0]["machine"].as_str().is_some_and(|machine| machine.contains("cores")), "{}", lines[0]);
+    assert!(lines.iter().any(|line| line["goal"].is_string() && line["verdict"].is_string()));
+    assert_eq!(lines.iter().filter(|line| line["subject"].is_string()).count(), 8);
+    for line in lines.iter().filter(|line| line["subject"].is_string() && line["skipped"].is_null()) {
         assert_eq!(line["reps"], 2, "{line}");
         for name in ["mops", "mops_min", "mops_max", "ns_per_op", "cpu_s_per_mop", "settle_ms"] {
             assert!(line[name].is_number(), "{name} in {line}");
         }
     }
 
-    let output = plot(&[json_text, html_text]);
+    let pictures = file("pictures");
+    let output = plot(&[json_text, html_text, "--pictures", pictures.to_str().expect("a plain path")]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let page = std::fs::read_to_string(&html).expect("the page was written");
     assert_eq!(page.matches("<svg").count(), 2, "{page}");
+    let pictures_text = |name: &str| std::fs::read_to_string(pictures.join(name)).expect("the picture was written");
+    assert!(pictures_text("w4-cancel-all-in-random-order-1000-timers-1-producer.svg").starts_with("<svg"));
+    std::fs::remove_dir_all(&pictures).expect("the folder is ours");
     std::fs::remove_file(&json).expect("the file is ours");
     std::fs::remove_file(&html).expect("the file is ours");
 }

@@ -24,6 +24,8 @@ fn a_small_run_prints_tables_and_writes_lines_that_can_be_plotted() {
 
     let lines = std::fs::read_to_string(&json).expect("the file was written");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    assert!(lines[0]["machine"].is_string(), "{}", lines[0]);
+    let lines = &lines[1..];
     assert_eq!(lines.len(), 12 * 2 * 2);
     for line in lines {
         assert_eq!(line["reps"], 1, "{line}");

@@ -8,7 +8,7 @@ mod row;
 
 use clap::Parser;
 use command_line::{parse, wrong};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Turns the JSON lines of `rivals --json` or `wheels --json` into one HTML page: rates by workload, cost by the number of timers, curves of lateness.
@@ -22,6 +22,10 @@ struct Args {
     /// The page to write
     #[arg(value_name = "OUT.html")]
     html: PathBuf,
+
+    /// Write each chart into this folder too, as a picture by itself
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -37,7 +41,15 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), String> {
     let text = std::fs::read_to_string(&args.json).map_err(|error| format!("{}: {error}", args.json.display()))?;
-    let rows = row::read(&text).map_err(|why| format!("{}: {why}", args.json.display()))?;
-    let page = report::page(&rows)?;
-    std::fs::write(&args.html, page).map_err(|error| format!("{}: {error}", args.html.display()))
+    let figures = row::read(&text).map_err(|why| format!("{}: {why}", args.json.display()))?;
+    let charts = report::charts(&figures.rows)?;
+    if let Some(folder) = &args.pictures {
+        std::fs::create_dir_all(folder).map_err(|error| format!("--pictures {}: {error}", folder.display()))?;
+        charts.iter().try_for_each(|chart| write(&folder.join(chart.file()), &chart.svg))?;
+    }
+    write(&args.html, &report::page(&figures, &charts))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }

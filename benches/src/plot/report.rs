@@ -1,7 +1,7 @@
 //! The page: which charts there are, and what is in them.
 
 use crate::chart::{Curve, Places, bars, curves};
-use crate::row::{Figure, Row};
+use crate::row::{Figure, Figures, Row};
 use std::fmt::Write;
 
 /// A workload's title, and the figure its bars show.
@@ -37,12 +37,45 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><
 <style>body{font:15px sans-serif;max-width:880px;margin:2em auto;color:#222}svg{max-width:100%;height:auto}h2{margin:1.6em 0 .2em;font-size:1.1em}</style>\n\
 <h1>wheelwork and its rivals</h1>\n<p>Bars are medians, the lines in them go from the least to the most. Green is wheelwork.</p>\n";
 
-pub(crate) fn page(rows: &[Row]) -> Result<String, String> {
+/// A chart, and what stands above it.
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) svg: String,
+}
+
+impl Chart {
+    /// Its title as a file's name.
+    pub(crate) fn file(&self) -> String {
+        let words = self.title.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
+    }
+}
+
+/// The page: the machine, the charts, the goals.
+pub(crate) fn page(figures: &Figures, charts: &[Chart]) -> String {
     let mut page = HEAD.to_string();
+    let _ = writeln!(page, "<p>{}</p>", escape(&figures.machine).replace('\n', "<br>"));
+    charts.iter().for_each(|Chart { title, svg }| _ = writeln!(page, "<h2>{title}</h2>\n{svg}"));
+    if !figures.goals.is_empty() {
+        page += "<h2>Distance to the goals</h2>\n<table>\n";
+        for (goal, verdict) in &figures.goals {
+            let _ = writeln!(page, "<tr><td>{}<td>{}", escape(goal), escape(verdict));
+        }
+        page += "</table>\n";
+    }
+    page + "</html>\n"
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+/// All charts that can be drawn of what was measured.
+pub(crate) fn charts(rows: &[Row]) -> Result<Vec<Chart>, String> {
+    let mut charts = Vec::new();
     let mut add = |title: String, chart: Result<String, Box<dyn std::error::Error>>| {
         let svg = chart.map_err(|error| format!("{title}: {error}"))?;
-        // Titles are made here, of numbers and our own words.
-        let _ = writeln!(page, "<h2>{title}</h2>\n{svg}");
+        charts.push(Chart { title, svg });
         Ok::<(), String>(())
     };
     for (workload, title, figure, unit) in WORKLOADS {
@@ -51,7 +84,7 @@ pub(crate) fn page(rows: &[Row]) -> Result<String, String> {
             let bar = |row: &'_ Row| row.figures.get(figure).copied();
             let all: Vec<(&str, Figure)> = rows.iter().filter(of).filter_map(|row| Some((row.subject.as_str(), bar(row)?))).collect();
             if !all.is_empty() {
-                add(format!("{title}: {timers} timers, {threads} producers"), bars(unit, &all))?;
+                add(format!("{title}: {timers} timers, {}", producers(threads)), bars(unit, &all))?;
             }
         }
     }
@@ -63,9 +96,13 @@ pub(crate) fn page(rows: &[Row]) -> Result<String, String> {
     for (timers, threads) in groups(rows, "w5") {
         let all = lateness(rows, timers, threads);
         let places = Places::Named(QUANTILES.iter().map(|(_, name)| name.to_string()).collect());
-        add(format!("W5: lateness, {timers} timers, {threads} producers"), curves("ms", &places, &all))?;
+        add(format!("W5: lateness, {timers} timers, {}", producers(threads)), curves("ms", &places, &all))?;
     }
-    Ok(page + "</html>\n")
+    Ok(charts)
+}
+
+fn producers(threads: u64) -> String {
+    if threads == 1 { "1 producer".to_string() } else { format!("{threads} producers") }
 }
 
 /// The sizes and threads that a workload was measured with.
@@ -122,11 +159,16 @@ mod tests {
             line("wheelwork", "w3", 20_000, &[("mops", 4.0), ("ns_per_op", 250.0)]),
             line("heap", "w3", 20_000, &[("mops", 2.0), ("ns_per_op", 500.0)]),
             line("heap", "w5", 20_000, &late),
+            r#"{"machine":"1 < 2 cores\nversions"}"#.to_string(),
+            r#"{"goal":"w3 <= 9","verdict":"holds: 7"}"#.to_string(),
         ];
         let rows = row::read(&lines.join("\n")).expect("they are right");
-        let page = page(&rows).expect("it can be drawn");
+        let charts = charts(&rows.rows).expect("it can be drawn");
+        assert_eq!(charts[0].file(), "w3-cancel-a-random-one-arm-another-10000-timers-1-producer.svg");
+        let page = page(&rows, &charts);
         // Bars for W3 at two sizes and for W5, growth of W3, the curve of W5.
         assert_eq!(page.matches("<svg").count(), 5, "{page}");
         assert!(page.contains("W3: cost by the number of timers") && page.contains("p99.9"), "{page}");
+        assert!(page.contains("1 &lt; 2 cores<br>versions") && page.contains("<tr><td>w3 &lt;= 9<td>holds: 7"), "{page}");
     }
 }

@@ -20,18 +20,43 @@ pub(crate) struct Row {
     pub(crate) figures: BTreeMap<String, Figure>,
 }
 
-/// Reads all lines. Those without figures are left out: their subjects were skipped.
-pub(crate) fn read(text: &str) -> Result<Vec<Row>, String> {
-    let mut rows = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        rows.push(row(line).ok_or_else(|| format!("line {} is none that rivals or wheels has written", number + 1))?);
-    }
-    rows.retain(|row| !row.figures.is_empty());
-    if rows.is_empty() { Err("there are no figures in it".to_string()) } else { Ok(rows) }
+/// All that a run has written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// Where it ran, and the versions.
+    pub(crate) machine: String,
+    pub(crate) rows: Vec<Row>,
+    /// What should hold, and whether it does.
+    pub(crate) goals: Vec<(String, String)>,
 }
 
-fn row(line: &str) -> Option<Row> {
-    let object: Map<String, Value> = serde_json::from_str(line).ok()?;
+/// Reads all lines. Those without figures are left out: their subjects were skipped.
+pub(crate) fn read(text: &str) -> Result<Figures, String> {
+    let mut figures = Figures::default();
+    for (number, line) in text.lines().enumerate() {
+        figures.add(line).ok_or_else(|| format!("line {} is none that rivals or wheels has written", number + 1))?;
+    }
+    figures.rows.retain(|row| !row.figures.is_empty());
+    if figures.rows.is_empty() { Err("there are no figures in it".to_string()) } else { Ok(figures) }
+}
+
+impl Figures {
+    /// `None`: it is no line of theirs.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let object: Map<String, Value> = serde_json::from_str(line).ok()?;
+        let text = |name: &str| object.get(name).and_then(Value::as_str).map(ToString::to_string);
+        if let Some(machine) = text("machine") {
+            self.machine = machine;
+        } else if let Some(goal) = text("goal") {
+            self.goals.push((goal, text("verdict")?));
+        } else {
+            self.rows.push(row(&object)?);
+        }
+        Some(())
+    }
+}
+
+fn row(object: &Map<String, Value>) -> Option<Row> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).map(ToString::to_string);
     let count = |name: &str| object.get(name).and_then(Value::as_u64);
     let number = |name: &str| object.get(name).and_then(Value::as_f64);
@@ -59,13 +84,17 @@ mod tests {
     fn a_line_is_read() {
         let figures = BTreeMap::from([("mops".to_string(), Figure { median: 2.75, min: 2.0, max: 3.5 })]);
         let row = Row { subject: "heap".to_string(), workload: "w4".to_string(), threads: 2, timers: 1_000, figures };
-        assert_eq!(read(LINE), Ok(vec![row]));
+        let machine = r#"{"machine":"one core\nno rival"}"#;
+        let goal = r#"{"goal":"all","verdict":"holds: 7"}"#;
+        let goals = vec![("all".to_string(), "holds: 7".to_string())];
+        let figures = Figures { machine: "one core\nno rival".to_string(), rows: vec![row], goals };
+        assert_eq!(read(&format!("{machine}\n{LINE}\n{goal}")), Ok(figures));
     }
 
     #[test]
     fn what_was_skipped_is_left_out() {
         let skipped = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":0,"skipped":"why"}"#;
-        assert_eq!(read(&format!("{skipped}\n{LINE}\n")).map(|rows| rows.len()), Ok(1));
+        assert_eq!(read(&format!("{skipped}\n{LINE}\n")).map(|figures| figures.rows.len()), Ok(1));
         assert!(read(skipped).is_err());
     }
 

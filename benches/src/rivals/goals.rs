@@ -2,6 +2,7 @@
 
 use crate::line::Line;
 use crate::table::{best_rival, ratio};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The goals are for so many timers.
@@ -66,7 +67,7 @@ const GOALS: &[Goal] = &[
 const GROWTH: [(usize, f64); 4] = [(10_000, 60.0), (100_000, 110.0), (TIMERS, 240.0), (10_000_000, 360.0)];
 
 /// A claim, what was measured of it, and what it takes.
-struct Claim {
+pub(crate) struct Claim {
     what: String,
     measured: Option<f64>,
     limit: f64,
@@ -74,6 +75,10 @@ struct Claim {
 }
 
 impl Claim {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "goal": self.what, "verdict": self.verdict() })
+    }
+
     fn verdict(&self) -> String {
         let Self { measured, limit, at_least, .. } = *self;
         let Some(measured) = measured else { return "not measured".to_string() };
@@ -127,18 +132,16 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The block at the end of the output.
-pub(crate) fn distance(lines: &[Line]) -> String {
+/// All that should hold, looked at by what was measured.
+pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
     let lines = Lines(lines);
+    goals(&lines).into_iter().chain(against_rivals(&lines)).chain(within_ourselves(&lines)).collect()
+}
+
+/// The block at the end of the output.
+pub(crate) fn distance(claims: &[Claim]) -> String {
     let mut text = String::from("\ndistance to goals (set on a quiet 2-core virtual machine, for 1,000,000 timers)\n");
-    let mut show = |claims: Vec<Claim>| {
-        for claim in claims {
-            let _ = writeln!(text, "  {:<66} {}", claim.what, claim.verdict());
-        }
-    };
-    show(goals(&lines));
-    show(against_rivals(&lines));
-    show(within_ourselves(&lines));
+    claims.iter().for_each(|claim| _ = writeln!(text, "  {:<66} {}", claim.what, claim.verdict()));
     text
 }
 
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_said() {
-        let text = distance(&[]);
+        let text = distance(&claims(&[]));
         assert!(text.lines().skip(2).all(|line| line.ends_with("not measured")), "{text}");
     }
 
@@ -230,7 +233,7 @@ mod tests {
             line("w2", "tokio", TWO, 10 * TIMERS, mops(99.0)),
             line("w7", OURS, 1, TIMERS, Figures::from([("wakeups", 0.0)])),
         ];
-        let text = distance(&lines);
+        let text = distance(&claims(&lines));
         assert_eq!(verdict_of(&text, "w2 T=2 mops: 3 x the best rival (pingora)"), "does not hold: 2.50, by 1.20 x");
         assert_eq!(verdict_of(&text, "w2 wheelwork T=2 mops >= 60"), "does not hold: 40.00, by 1.50 x");
         assert_eq!(verdict_of(&text, "w7: no wake-ups"), "holds: 0");
@@ -243,13 +246,13 @@ mod tests {
             line("w4", "heap", 1, TIMERS, Figures::from([("mops", 80.0)])),
             line("w4", "btree", 1, TIMERS, Figures::from([("mops", 5.0), ("back_ms", 1.0)])),
         ];
-        assert_eq!(verdict_of(&distance(&lines), "w4 T=1 mops: 1 x the best rival (btree)"), "holds: 4.00");
+        assert_eq!(verdict_of(&distance(&claims(&lines)), "w4 T=1 mops: 1 x the best rival (btree)"), "holds: 4.00");
     }
 
     #[test]
     fn growth_is_judged_at_its_sizes() {
         let ns = |timers, ns| line("w3", OURS, 1, timers, Figures::from([("ns_per_op", ns)]));
-        let text = distance(&[ns(TIMERS, 200.0), ns(10_000_000, 400.0)]);
+        let text = distance(&claims(&[ns(TIMERS, 200.0), ns(10_000_000, 400.0)]));
         assert_eq!(verdict_of(&text, "10 M timers <= 1.5 x 1 M"), "does not hold: 2.00, by 1.33 x");
         assert_eq!(verdict_of(&text, "ns_per_op at 1000000 timers"), "holds: 200");
     }

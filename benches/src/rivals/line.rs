@@ -80,7 +80,7 @@ impl Line {
         self.figures.get(figure).map(|summary| summary.median)
     }
 
-    pub(crate) fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("subject".to_string(), json!(self.subject));
         object.insert("workload".to_string(), json!(self.workload));
@@ -95,7 +95,7 @@ impl Line {
         for (name, text) in [("skipped", &self.skipped), ("remark", &self.remark)] {
             object.extend(text.as_ref().map(|text| (name.to_string(), json!(text))));
         }
-        Value::Object(object).to_string()
+        Value::Object(object)
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
         line.summarize(&[Figures::from([("mops", 2.0)]), Figures::from([("mops", 3.5)])]);
         line.remark = Some("cancel frees nothing".to_string());
         let expected = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":2,"mops":2.75,"mops_min":2.0,"mops_max":3.5,"remark":"cancel frees nothing"}"#;
-        assert_eq!(line.to_json(), expected);
+        assert_eq!(line.to_json().to_string(), expected);
     }
 
     #[test]

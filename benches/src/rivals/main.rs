@@ -29,6 +29,7 @@ mod workload;
 use args::{Args, Child, Group};
 use bar::Bar;
 use command_line::{parse, wrong};
+use goals::Claim;
 use job::Job;
 use line::Line;
 use record::Record;
@@ -65,15 +66,16 @@ fn child(subject: Name, job: &Job) -> ExitCode {
 
 /// All measurements.
 fn run(args: &Args) -> Result<(), String> {
-    let mut record = Record::create(args.common.json.as_deref())?;
-    println!("{}", machine::describe(&RIVALS));
+    let machine = machine::describe(&RIVALS);
+    let mut record = Record::create(args.common.json.as_deref(), &machine)?;
+    println!("{machine}");
     let groups = args.groups();
     let bar = Bar::new(groups.len() * (args.subjects().len() + args.external.len()) * args.reps());
     let mut all: Vec<Line> = Vec::new();
     for group in groups {
         let lines = measure(args, group, &bar);
         bar.print(&table::group(group, &lines));
-        record.add(&lines)?;
+        record.add(lines.iter().map(Line::to_json))?;
         all.extend(lines);
     }
     bar.finish();
@@ -82,8 +84,9 @@ fn run(args: &Args) -> Result<(), String> {
             print!("{text}");
         }
     }
-    print!("{}", goals::distance(&all));
-    Ok(())
+    let claims = goals::claims(&all);
+    print!("{}", goals::distance(&claims));
+    record.add(claims.iter().map(Claim::to_json))
 }
 
 /// The measurements of a group.

@@ -58,15 +58,16 @@ fn main() -> ExitCode {
 
 /// All measurements.
 fn run(args: &Args) -> Result<(), String> {
-    let mut record = Record::create(args.common.json.as_deref())?;
-    println!("{}", machine::describe(&RIVALS));
+    let machine = machine::describe(&RIVALS);
+    let mut record = Record::create(args.common.json.as_deref(), &machine)?;
+    println!("{machine}");
     let groups = args.groups();
     let bar = Bar::new(groups.len() * args.subjects().len() * args.reps());
     let mut all: Vec<Line> = Vec::new();
     for (workload, timers) in groups {
         let lines = measure(args, workload, timers, &bar);
         bar.print(&table::group(workload, timers, &lines));
-        record.add(&lines)?;
+        record.add(lines.iter().map(Line::to_json))?;
         all.extend(lines);
     }
     bar.finish();
