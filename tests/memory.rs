@@ -31,6 +31,7 @@ fn main() {
         let spike =
             std::env::var("WHEELWORK_SPIKE").map_or(1_000_000, |timers| timers.parse().expect("WHEELWORK_SPIKE is a number of timers"));
         an_empty_service_is_small();
+        services_that_come_and_go_leave_nothing();
         a_spike_is_given_back(spike, End::Cancelled);
         a_spike_is_given_back(spike, End::Fired);
     }
@@ -91,6 +92,24 @@ fn an_empty_service_is_small() {
     let bytes = resident().saturating_sub(before);
     println!("empty service: {} KiB", bytes / 1024);
     assert!(bytes <= BYTES_EMPTY_MAX, "{bytes} bytes for an empty service");
+}
+
+/// Cells and wheels of a million timers, lanes with their messages, taken in or not.
+fn services_that_come_and_go_leave_nothing() {
+    let timers = 50_000;
+    let come_and_go = || {
+        let fixture = Fixture::new();
+        (0..timers).for_each(|timer| _ = fixture.service.schedule(Duration::from_secs(3600), timer).unwrap());
+        assert_eq!(fixture.service.stop().len(), timers as usize);
+    };
+    come_and_go();
+    trim();
+    let before = resident();
+    (0..20).for_each(|_| come_and_go());
+    trim();
+    let bytes = resident().saturating_sub(before);
+    println!("20 services of {timers} timers that came and went: {} KiB more", bytes / 1024);
+    assert!(bytes <= KEPT_MAX, "{bytes} bytes more after 20 services");
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

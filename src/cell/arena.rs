@@ -257,19 +257,22 @@ impl<T: Send + 'static> Arena<T> {
             // Ordering: Release. Pairs with the Acquire above; publishes the page.
             match self.fresh.compare_exchange(fresh, next, ordering(Ordering::AcqRel, Fault::FreshRelaxed), Ordering::Relaxed) {
                 Ok(_) => {}
-                // Another thread made a page at the same time. Nothing is lost: the rest of ours goes to the depot.
-                Err(_) => (RUN..PAGE_CELLS).step_by(RUN as usize).for_each(|used| self.give_run(number * PAGE_CELLS + used)),
+                // Another thread made a page at the same time.
+                Err(_) => self.give_rest(number),
             }
             return Some(number * PAGE_CELLS);
         }
     }
 
-    fn give_run(&self, first: u32) {
-        let mut magazine = Magazine::empty();
-        for cell in (first..first + RUN).rev() {
-            magazine.push(cell).expect("a run fits into an empty magazine");
+    /// All of a fresh page but its first run goes to the depot, so that nothing is lost.
+    fn give_rest(&self, number: u32) {
+        for first in (RUN..PAGE_CELLS).step_by(RUN as usize).map(|used| number * PAGE_CELLS + used) {
+            let mut magazine = Magazine::empty();
+            for cell in (first..first + RUN).rev() {
+                magazine.push(cell).expect("a run fits into an empty magazine");
+            }
+            self.depot.push_full(magazine);
         }
-        self.depot.push_full(magazine);
     }
 
     /// A new page, in the directory. `None` if there are as many as there can be.

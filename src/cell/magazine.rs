@@ -247,4 +247,18 @@ mod tests {
         all.sort_unstable();
         assert!(all.into_iter().eq(0..sum as u32));
     }
+
+    #[test]
+    fn empty_ones_are_used_again_or_dropped() {
+        let depot = Depot::new();
+        Magazines::new(&depot).give_back(&depot);
+        assert_eq!(depot.empty.len(), 2);
+        let magazines = Magazines::new(&depot);
+        assert_eq!(depot.empty.len(), 0);
+        magazines.give_back(&depot);
+        for left in [1, 0, 0] {
+            depot.drop_empty();
+            assert_eq!(depot.empty.len(), left);
+        }
+    }
 }

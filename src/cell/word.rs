@@ -145,6 +145,12 @@ mod tests {
                 assert_eq!(again.freed(), Word::new(6 + moves, State::Vacant));
             }
         }
+        let plain = Word::new(5, State::Armed);
+        assert!(!plain.repeats() && !plain.with_lag(LAG_MAX).repeats() && plain.repeating().repeats());
+        assert_eq!((plain.repeating().lag(), plain.repeating().moves(), plain.repeating().repeating()), (0, 0, plain.repeating()));
+        assert_eq!(plain.repeating().with_lag(LAG_MAX).with_lag(0), plain.repeating());
+        assert!(plain.is_plain() && plain.refiled().is_plain(), "moved, but filed where it is due");
+        assert!(!plain.repeating().is_plain() && !plain.with_lag(1).is_plain() && !plain.with_state(State::Held).is_plain());
         let last = Word::new((1 << COUNT_BITS) - 1, State::Held);
         assert_eq!(last.refiled().count(), 0, "the count goes round, and touches nothing else");
         assert_eq!(last.freed(), Word::new(0, State::Vacant));

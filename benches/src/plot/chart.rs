@@ -8,6 +8,21 @@ const WIDTH: u32 = 860;
 const BAR_HEIGHT: u32 = 26;
 const CURVES_HEIGHT: u32 = 420;
 
+/// Curves of others.
+const OTHERS: [RGBColor; 11] = [
+    RGBColor(0xd6, 0x27, 0x28),
+    RGBColor(0x1f, 0x77, 0xb4),
+    RGBColor(0xff, 0x7f, 0x0e),
+    RGBColor(0x94, 0x67, 0xbd),
+    RGBColor(0x8c, 0x56, 0x4b),
+    RGBColor(0xe3, 0x77, 0xc2),
+    RGBColor(0x17, 0xbe, 0xcf),
+    RGBColor(0x7f, 0x7f, 0x7f),
+    RGBColor(0xb8, 0x86, 0x0b),
+    RGBColor(0x00, 0x33, 0x66),
+    RGBColor(0x8b, 0x00, 0x00),
+];
+
 const OURS: RGBColor = RGBColor(0x2b, 0x7a, 0x4b);
 const THEIRS: RGBColor = RGBColor(0x9a, 0xa5, 0xb1);
 const TEXT: (&str, u32) = ("sans-serif", 13);
@@ -73,7 +88,11 @@ impl Places {
         }
         match self {
             Self::Named(names) => names.get(whole as usize).cloned().unwrap_or_default(),
-            Self::Decades(..) => format!("{:.0}", 10f64.powf(whole)),
+            Self::Decades(..) => match whole as u32 {
+                exponent @ 6.. => format!("{} M", 10u64.pow(exponent - 6)),
+                exponent @ 3.. => format!("{} k", 10u64.pow(exponent - 3)),
+                exponent => 10u64.pow(exponent).to_string(),
+            },
         }
     }
 }
@@ -106,8 +125,8 @@ pub(crate) fn curves(unit: &str, places: &Places, curves: &[Curve]) -> Result {
             .label_style(TEXT)
             .draw()?;
         for (number, curve) in curves.iter().enumerate() {
-            let color = Palette99::pick(number).to_rgba();
-            let style = color.stroke_width(if is_ours(&curve.name) { 4 } else { 1 });
+            let (color, width) = if is_ours(&curve.name) { (OURS, 4) } else { (OTHERS[number % OTHERS.len()], 1) };
+            let style = color.stroke_width(width);
             let points: Vec<_> = curve.points.iter().copied().filter(|point| point.1 > 0.0).collect();
             chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, color.filled())))?;
             let line = chart.draw_series(LineSeries::new(points, style))?;
@@ -156,6 +175,6 @@ mod tests {
         assert!(svg.contains("heap") && svg.contains("p50") && svg.contains("</svg>"), "{svg}");
         assert!(curves("ms", &places, &curve(vec![(0.0, 0.0)])).is_err());
         let svg = curves("ns/op", &Places::Decades(1.0, 4.3), &curve(vec![(1.0, 7.0), (4.3, 9.0)])).expect("it can be drawn");
-        assert!(["10", "100", "1000", "10000"].iter().all(|decade| svg.lines().any(|line| line.trim() == *decade)), "{svg}");
+        assert!(["10", "100", "1 k", "10 k"].iter().all(|decade| svg.lines().any(|line| line.trim() == *decade)), "{svg}");
     }
 }

@@ -86,11 +86,14 @@ fn there_are_as_many_pages_as_there_can_be() {
 
 /// What a thread that has made a page at the same time as another does with its own.
 #[test]
-fn a_run_that_is_given_away_is_taken_like_a_fresh_one() {
+fn the_rest_of_a_page_is_taken_by_others() {
     let mut fixture = Fixture::new();
+    fixture.take(1);
     let number = fixture.arena.make_page().expect("there is room");
-    fixture.arena.give_run(number * PAGE_CELLS + RUN);
-    assert!(fixture.take(RUN as usize).into_iter().eq(RUN..2 * RUN));
+    fixture.arena.give_rest(number);
+    assert!(fixture.take(RUN as usize - 1).into_iter().eq(1..RUN), "what is left of its own");
+    assert!(fixture.take((PAGE_CELLS - RUN) as usize).into_iter().eq(PAGE_CELLS + RUN..2 * PAGE_CELLS));
+    assert_eq!(fixture.take(1), [RUN]);
 }
 
 #[test]
