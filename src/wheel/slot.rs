@@ -249,6 +249,7 @@ mod tests {
         let (mut slot, _) = slot(0, 33, stock);
         slot.compact(u64::MAX, stock);
         assert_eq!((slot.pile.holes, slot.pile.unmatched, slot.is_to_be_compacted()), (33, 33, false));
+        assert!(!slot.is_partly_dead(), "nor in a quiet");
         assert!(!slot.file(entry(0), &mut stock.pool));
         assert_eq!((slot.pile.holes, slot.pile.unmatched), (33, 32));
         let (other, compact) = self::slot(60, 0, stock);
