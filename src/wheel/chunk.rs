@@ -249,3 +249,24 @@ impl Pool {
         self.slabs.iter().map(|slab| slab.in_use).sum()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// One that runs empty and is needed again at once is not given back each time; no more than that one is kept.
+    #[test]
+    fn one_empty_slab_is_kept() {
+        let mut pool = Pool::new();
+        for slabs in [1, 5, 2] {
+            let mut chain = Chain::EMPTY;
+            (0..(slabs * SLAB_CHUNKS * RECORDS) as u32).for_each(|cell| pool.push(&mut chain, Entry::new(1, cell, 0)));
+            assert_eq!((pool.slabs(), pool.empty), (slabs, 0));
+            let mut cells = 0..chain.len();
+            while let Some(block) = pool.pop(&mut chain) {
+                assert!(block.iter().all(|entry| Some(entry.cell()) == cells.next()));
+            }
+            assert_eq!((cells.len(), chain.len(), pool.slabs(), pool.empty), (0, 0, SPARE_SLABS, SPARE_SLABS));
+        }
+    }
+}

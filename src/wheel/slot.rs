@@ -278,6 +278,13 @@ mod tests {
         assert!(slot.has_steps_left() && !slot.is_large() && !slot.is_empty());
         slot.cascade(29_952, 0, u64::MAX, stock);
         assert!(!slot.has_steps_left() && !slot.is_empty(), "what is cascaded ahead is in it");
+
+        let (mut slot, _) = self::slot(200, 50, stock);
+        assert_eq!(slot.pile.holes, 50);
+        for left in [61, 0] {
+            slot.cascade(29_952, left, u64::MAX, stock);
+            assert_eq!((slot.len(), slot.pile.holes), (left, left.min(50)));
+        }
     }
 
     #[test]

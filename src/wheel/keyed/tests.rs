@@ -57,6 +57,8 @@ fn moving_a_timer_again_and_again_leaves_little_behind() {
         assert!(!wheel.advance(now, 1, |_, ()| unreachable!("it was put off")));
         assert_eq!(wheel.records(), 1);
     }
+    assert!(wheel.reschedule(handle, 60_000));
+    assert_eq!(wheel.records(), 1, "to where its entry is");
     for deadline in (50_001..60_000).rev() {
         assert!(wheel.reschedule(handle, deadline));
     }
