@@ -8,6 +8,7 @@ const LAG_SHIFT: u32 = MOVES_SHIFT + MOVES_BITS + 1;
 const LAG_BITS: u32 = 16;
 const COUNT_SHIFT: u32 = LAG_SHIFT + LAG_BITS;
 const COUNT_BITS: u32 = 64 - COUNT_SHIFT;
+const _: () = assert!(COUNT_BITS == 40);
 
 /// The longest lag, in ticks: 65 s at a tick of 1 ms.
 pub(super) const LAG_MAX: u64 = (1 << LAG_BITS) - 1;

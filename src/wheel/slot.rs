@@ -222,6 +222,7 @@ mod tests {
             (198, 99, false),
             (198, 100, true),
             // A quarter, where it is done in steps.
+            (12_284, 4_100, false),
             (12_300, 4_084, false),
             (12_300, 4_100, false),
             (12_300, 4_101, true),
