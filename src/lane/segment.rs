@@ -303,10 +303,10 @@ pub(super) mod tests {
         }
     }
 
-    /// Segments of a lane that nobody else has to do with now.
+    /// Segments of a lane. The tests of this room have one thread.
     pub(in super::super) fn segments<M>(lane: &Lane<M>) -> usize {
         let mut segment = lane.chain.with(|chain| {
-            // SAFETY: the caller's promise.
+            // SAFETY: there is one thread.
             unsafe { (*chain).oldest }
         });
         let mut segments = 0;

@@ -95,7 +95,6 @@ mod tests {
         }
     }
 
-    /// A probe that goes round: a table of which half is used, and nothing is free to end it.
     #[test]
     fn a_table_is_at_most_half_full_and_not_kept_when_it_is_large() {
         let mut graves = Graves::default();
