@@ -13,6 +13,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * One measurement of Netty's HashedWheelTimer, by the rules of benches/src/rivals: the same arguments as its `measure`, the figures as one JSON object on standard output.
@@ -33,9 +34,14 @@ final class NettyRival {
     private static final int SLOTS = 65_536;
     private static final String WORKER = "netty-wheel";
 
-    /** What has fired. The wheel's one thread alone writes it. */
-    private static volatile long fired;
-    private static final TimerTask BUMP = timeout -> fired = fired + 1;
+    /** What has fired. The wheel's one thread alone writes it: without a fence. */
+    private static final AtomicLong FIRED = new AtomicLong();
+    private static final TimerTask BUMP = timeout -> FIRED.lazySet(FIRED.getPlain() + 1);
+    /** The clock is read for the first of a burst, and for every 64th, as in book.rs. */
+    private static final TimerTask STAMP = timeout -> {
+        if (FIRED.getPlain() % 64 == 0) Late.stamp(System.nanoTime());
+        BUMP.run(timeout);
+    };
 
     private final Map<String, String> arguments = new HashMap<>();
     private final int timers;
@@ -101,11 +107,15 @@ final class NettyRival {
         @Override
         public void run(Timeout timeout) {
             long now = System.nanoTime();
-            if (count == 0) firstNs = now;
-            lastNs = now;
+            stamp(now);
             if (now < dueNs) early++;
             lateNs[count++] = Math.max(0, now - dueNs);
-            fired = fired + 1;
+            FIRED.lazySet(FIRED.getPlain() + 1);
+        }
+
+        static void stamp(long now) {
+            if (firstNs == 0) firstNs = now;
+            lastNs = now;
         }
     }
 
@@ -175,7 +185,10 @@ final class NettyRival {
             if (step % 100_000 == 0) settle();
         }
         Late.lateNs = new long[20_000];
-        for (int i = 0; i < Late.lateNs.length; i++) timer.newTimeout(new Late(0), 1, TimeUnit.MILLISECONDS);
+        for (int i = 0; i < Late.lateNs.length; i++) {
+            timer.newTimeout(new Late(0), 1, TimeUnit.MILLISECONDS);
+            timer.newTimeout(STAMP, 1, TimeUnit.MILLISECONDS);
+        }
         settle();
         timer.stop();
         start();
@@ -422,7 +435,8 @@ final class NettyRival {
         Arrays.fill(Late.lateNs, 1);
         Late.count = 0;
         Late.early = 0;
-        long before = fired;
+        Late.firstNs = 0;
+        FIRED.set(0);
         long leadNs = (quick ? ARMING_NS / 2 : ARMING_NS) + timers * ARMING_NS_EACH;
         long[] firstNs = new long[1];
         crew(owns, (number, cost) -> {
@@ -430,8 +444,8 @@ final class NettyRival {
             if (System.nanoTime() >= firstNs[0]) throw new IllegalStateException(timers + " timers were not armed in " + leadNs / 1_000_000 + " ms");
             long lastDueNs = firstNs[0] + spreadNs;
             Thread.sleep(Math.max(0, (lastDueNs - System.nanoTime()) / 1_000_000));
-            while (fired - before < timers) {
-                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(fired - before + " of " + timers + " timers have fired");
+            while (FIRED.get() < timers) {
+                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(FIRED.get() + " of " + timers + " timers have fired");
                 Thread.sleep(1);
             }
             // The worker's last writes.
@@ -457,7 +471,7 @@ final class NettyRival {
             }
             for (int i = 0; i < own.slots.length; i++) {
                 long dueNs = firstNs[0] + own.delaysNs[i];
-                own.slots[i] = timer.newTimeout(new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+                own.slots[i] = timer.newTimeout(spreadNs == 0 ? STAMP : new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
             }
         });
     }

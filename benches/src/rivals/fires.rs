@@ -40,7 +40,7 @@ pub(crate) fn spread<S: Subject>(job: &Job) -> Result<Figures, String> {
     ]))
 }
 
-/// W5b: all at one instant.
+/// W5b: all at one instant. The last one's time is that of one of the last 64 of its thread.
 pub(crate) fn burst<S: Subject>(job: &Job) -> Result<Figures, String> {
     let (lateness, cpu, due_ns) = fire::<S>(job, 0)?;
     let ms_after = |time_ns: u64| (time_ns as f64 - due_ns as f64) / 1e6;
@@ -72,7 +72,7 @@ fn fire<S: Subject>(job: &Job, spread_ns: u64) -> Result<(book::Lateness, Durati
         for (slot, offset_ns) in own.slots.iter_mut().zip(&own.offsets_ns) {
             let due_ns = first_ns + offset_ns;
             let delay = Duration::from_nanos(due_ns.saturating_sub(book::now_ns()));
-            *slot = Some(producer.arm(delay, due_ns));
+            *slot = Some(producer.arm(delay, if spread_ns > 0 { due_ns } else { book::BURST }));
         }
     };
     let serve = |producer: &mut S::Producer, _: &mut Own<_>| producer.serve();
