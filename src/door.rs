@@ -107,14 +107,14 @@ pub struct Entry(pub(crate) entry::Entry);
 impl Entry {
     /// An entry, forged.
     #[must_use]
-    pub fn new(deadline: u64, cell: u32, tag: u32) -> Self {
+    pub fn new(deadline: u64, cell: u32, tag: u64) -> Self {
         Self(entry::Entry::new(deadline, cell, tag))
     }
 
     /// The entry that `schedule` pushed for this timer.
     #[must_use]
     pub fn of(id: TimerId, deadline: u64) -> Self {
-        Self::new(deadline, id.cell, id.birth as u32)
+        Self::new(deadline, id.cell, id.birth)
     }
 
     /// Its tombstone.
@@ -172,7 +172,7 @@ impl Arena {
         let slot = unsafe { self.arena.held(cell) };
         // SAFETY: as above.
         let birth = unsafe { slot.arm(cell::Place::new(deadline, 0), cell::Payload(payload)) };
-        Entry::new(deadline, cell, birth as u32)
+        Entry::new(deadline, cell, birth)
     }
 
     /// A worker's claim, for a timer that was never moved. Whoever wins it holds the cell.

@@ -9,28 +9,37 @@ pub(crate) const DEADLINE_BITS: u32 = 52;
 /// The last tick there is. Later deadlines are held at it.
 pub(crate) const DEADLINE_MAX: u64 = (1 << DEADLINE_BITS) - 1;
 
+/// Bits of a tag: all of the cell's count, so that no two filings of a cell have the same one.
+const TAG_BITS: u32 = 40;
+
 /// The kind bit: set in a tombstone.
-const TOMBSTONE: u64 = 1 << 63;
+const TOMBSTONE: u64 = 1 << DEADLINE_BITS;
+
+/// Where the bits of the tag are that `key` has no room for: above all else.
+const TAG_HIGH_SHIFT: u32 = 64 - (TAG_BITS - 32);
+
+const _: () = assert!(TAG_HIGH_SHIFT > DEADLINE_BITS);
 
 /// `{deadline | kind, cell, tag}`: an insert, or the tombstone of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct Entry {
+    /// `highest 8 bits of the tag << 56 | kind << 52 | deadline`.
     word: u64,
-    /// `tag << 32 | cell`. Two words, not three fields: the compiler then keeps an entry in two registers.
+    /// `lowest 32 bits of the tag << 32 | cell`. Two words, not three fields: the compiler then keeps an entry in two registers.
     key: u64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
 impl Entry {
-    /// Values that no entry has, and no tombstone: for tables of entries.
-    pub(crate) const MARKERS: [Self; 2] = [Self { word: u64::MAX, key: 0 }, Self { word: u64::MAX, key: 1 }];
+    /// A value that no entry has, and no tombstone: for tables of entries.
+    pub(crate) const NONE: Self = Self { word: u64::MAX, key: 0 };
 
     #[inline]
-    pub(crate) fn new(deadline: u64, cell: u32, tag: u32) -> Self {
-        debug_assert!(deadline <= DEADLINE_MAX);
-        Self { word: deadline, key: u64::from(tag) << 32 | u64::from(cell) }
+    pub(crate) fn new(deadline: u64, cell: u32, tag: u64) -> Self {
+        debug_assert!(deadline <= DEADLINE_MAX && tag >> TAG_BITS == 0);
+        Self { word: deadline | tag >> 32 << TAG_HIGH_SHIFT, key: tag << 32 | u64::from(cell) }
     }
 
     /// The tombstone of this entry.
@@ -50,27 +59,62 @@ impl Entry {
         self.word & TOMBSTONE != 0
     }
 
-    /// Fibonacci hashing of all that differs between entries; the high bits are the good ones.
-    #[inline]
-    pub(crate) fn hash(self) -> u64 {
-        (self.key ^ self.word.rotate_left(20)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-
     /// Index of the timer's cell in the arena.
     #[inline]
     pub(crate) fn cell(self) -> u32 {
         self.key as u32
     }
 
-    /// Low 32 bits of the cell's generation when it was armed.
+    /// The cell's count when the timer was filed.
     #[inline]
-    pub(crate) fn tag(self) -> u32 {
-        (self.key >> 32) as u32
+    pub(crate) fn tag(self) -> u64 {
+        self.key >> 32 | self.word >> TAG_HIGH_SHIFT << 32
+    }
+
+    /// Whether this filing of a cell comes before the one that `tag` names. Counts that go round are told apart as long as they are no more than half a round apart.
+    #[inline]
+    pub(crate) fn is_before(self, tag: u64) -> bool {
+        Self::distance(self.tag(), tag) > 0
+    }
+
+    /// How many filings of a cell one comes after another.
+    #[inline]
+    pub(crate) fn distance(tag: u64, other: u64) -> i64 {
+        const SHIFT: u32 = u64::BITS - TAG_BITS;
+        (other.wrapping_sub(tag) << SHIFT) as i64 >> SHIFT
     }
 
     /// Absolute, in ticks.
     #[inline]
     pub(crate) fn deadline(self) -> u64 {
-        self.word & !TOMBSTONE
+        self.word & DEADLINE_MAX
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        let tags = [0, 1, u64::from(u32::MAX), 1 << 32, (1 << TAG_BITS) - 1];
+        for (deadline, cell, tag) in [0, 1, DEADLINE_MAX].into_iter().flat_map(|deadline| tags.map(|tag| (deadline, tag as u32, tag))) {
+            let entry = Entry::new(deadline, cell, tag);
+            for (entry, is_tombstone) in [(entry, false), (entry.tombstone(), true), (entry.tombstone().buried(), false)] {
+                assert_eq!((entry.deadline(), entry.cell(), entry.tag(), entry.is_tombstone()), (deadline, cell, tag, is_tombstone));
+                assert_ne!(entry, Entry::NONE);
+            }
+        }
+    }
+
+    #[test]
+    fn tags_are_in_order_though_counts_go_round() {
+        let round = 1 << TAG_BITS;
+        for (tag, other, distance) in
+            [(5, 5, 0), (5, 6, 1), (6, 5, -1), (round - 1, 0, 1), (0, round - 1, -1), (3, round / 2 + 2, round as i64 / 2 - 1)]
+        {
+            assert_eq!(Entry::distance(tag, other), distance);
+            assert_eq!(Entry::new(0, 0, tag).is_before(other), distance > 0);
+        }
     }
 }

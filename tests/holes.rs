@@ -1,7 +1,7 @@
-//! Promise: cancelled means gone. At every distance, whoever cancels and in whatever order entries and tombstones come, the dead of the wheel do not outnumber the live
-//! two to one, but for a few in each slot.
+//! Promise: cancelled means gone. At every distance, whoever cancels and in whatever order entries and tombstones come, the dead of the wheel do not outnumber the live,
+//! but for a few in each slot.
 //!
-//! By counts alone: a hole is a tombstone and its dead entry.
+//! By counts alone: a hole is a tombstone that a slot has counted; each dead entry has one.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,7 +11,7 @@ use wheelwork::{Batch, ManualClock, TimerHandle, TimerId, TimerService};
 const US: Duration = Duration::from_micros(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Tombstones that are not worth a compaction, in each slot: 32, and the one that would be too many.
+/// Dead entries that are not worth a compaction, in each slot: 32, and the one that would be too many.
 const HOLES_OF_A_SLOT: u64 = 33;
 
 /// Enough for many compactions; where there is time for it, for a slot that is large. A large slot that starts within some milliseconds is no longer compacted: it is moved down.

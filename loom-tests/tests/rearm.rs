@@ -39,7 +39,7 @@ fn follow(cell: &Cell<usize>, mut entry: Entry, won: &Ledger<2>) -> Option<u64> 
 fn rearm_against_worker(deadline: u64) {
     let (cell, birth, won) = armed();
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth as u32), &worker_won));
+    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
     let rearmed = cell.rearm(birth, deadline);
     let fired = worker.join().unwrap();
     match rearmed {
@@ -70,7 +70,7 @@ fn much_later_against_worker() {
 fn two_rearms_against_worker(deadlines: [u64; 2]) {
     let (cell, birth, won) = armed();
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth as u32), &worker_won));
+    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
     let other_cell = cell.clone();
     let other = thread::spawn(move || other_cell.rearm(birth, deadlines[1]));
     let rearmed = [cell.rearm(birth, deadlines[0]), other.join().unwrap()];
@@ -154,7 +154,7 @@ fn run_against_cancel() {
     // SAFETY: nobody else has the cell yet.
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
-    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth as u32)) {
+    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
         // SAFETY: the run is this cell's.
         Due::Runs(run) => Some(unsafe { worker_cell.run(run, LATER) }),
         _ => None,
@@ -182,7 +182,7 @@ fn run_against_rearm_and_cancel() {
     // SAFETY: nobody else has the cell yet.
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
-    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth as u32)) {
+    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
         // SAFETY: the run is this cell's.
         Due::Runs(run) => u32::from(unsafe { worker_cell.run(run, LATER) }.is_err()),
         _ => 0,

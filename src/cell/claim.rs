@@ -57,7 +57,7 @@ impl<T> Slot<'_, T> {
     #[inline]
     pub(crate) fn claim_due_plain(&self, entry: Entry) -> Option<(T, Option<u32>)> {
         let word = self.load();
-        if !word.is_plain() || word.tag() != entry.tag() || self.place().deadline() > entry.deadline() {
+        if !word.is_plain(entry.tag()) || self.place().deadline() > entry.deadline() {
             return None;
         }
         self.cell.exchange(word, word.freed()).ok()?;
@@ -69,7 +69,7 @@ impl<T> Slot<'_, T> {
     pub(crate) fn claim_due(&self, entry: Entry) -> Due<T> {
         let mut word = self.load();
         loop {
-            let same_filing = word.tag() == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
+            let same_filing = word.count() == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
             if word.state() != State::Armed || !same_filing {
                 return Due::Dead;
             }

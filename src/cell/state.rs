@@ -274,7 +274,7 @@ impl<T> Slot<'_, T> {
     }
 
     pub(super) fn filed(&self, deadline: u64, shard: usize, word: Word) -> Filed {
-        Filed { entry: Entry::new(deadline, self.index, word.tag()), shard }
+        Filed { entry: Entry::new(deadline, self.index, word.count()), shard }
     }
 
     /// Where the timer's entry is, as far as one can know: while it is being put back, it may be on the way.

@@ -68,7 +68,7 @@ impl Fixture {
 }
 
 fn entry(deadline: u64, count: u64) -> Entry {
-    Entry::new(deadline, INDEX, count as u32)
+    Entry::new(deadline, INDEX, count)
 }
 
 fn filed(deadline: u64, count: u64) -> Filed {

@@ -60,17 +60,11 @@ impl Word {
         self.0 >> COUNT_SHIFT
     }
 
-    /// The count as an entry carries it.
+    /// Whether it is ARMED with a payload, due where it is filed, and this filing.
     #[inline]
-    pub(super) fn tag(self) -> u32 {
-        self.count() as u32
-    }
-
-    /// Whether it is ARMED with a payload, and due where it is filed.
-    #[inline]
-    pub(super) fn is_plain(self) -> bool {
+    pub(super) fn is_plain(self, count: u64) -> bool {
         let moves = ((1 << MOVES_BITS) - 1) << MOVES_SHIFT;
-        self.0 & ((1 << COUNT_SHIFT) - 1) & !moves == State::Armed as u64
+        self.0 & !moves == Self::new(count, State::Armed).0
     }
 
     /// Ticks from the filed deadline to the timer's.
@@ -150,8 +144,9 @@ mod tests {
         assert!(!plain.repeats() && !plain.with_lag(LAG_MAX).repeats() && plain.repeating().repeats());
         assert_eq!((plain.repeating().lag(), plain.repeating().moves(), plain.repeating().repeating()), (0, 0, plain.repeating()));
         assert_eq!(plain.repeating().with_lag(LAG_MAX).with_lag(0), plain.repeating());
-        assert!(plain.is_plain() && plain.refiled().is_plain(), "moved, but filed where it is due");
-        assert!(!plain.repeating().is_plain() && !plain.with_lag(1).is_plain() && !plain.with_state(State::Held).is_plain());
+        assert!(plain.is_plain(5) && plain.refiled().is_plain(6), "moved, but filed where it is due");
+        assert!(!plain.is_plain(4) && !plain.is_plain(6) && !plain.refiled().is_plain(5), "another filing");
+        assert!(!plain.repeating().is_plain(5) && !plain.with_lag(1).is_plain(5) && !plain.with_state(State::Held).is_plain(5));
         let last = Word::new((1 << COUNT_BITS) - 1, State::Held);
         assert_eq!(last.refiled().count(), 0, "the count goes round, and touches nothing else");
         assert_eq!(last.freed(), Word::new(0, State::Vacant));

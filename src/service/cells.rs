@@ -147,7 +147,7 @@ impl<T: Send + 'static> Cells<T> {
         let slot = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise. From here on the cell belongs to whoever claims the timer.
         let birth = unsafe { slot.arm(place, content) };
-        (birth, local.send_counted(place.shard(), Entry::new(place.deadline(), cell, birth as u32), Event::Armed))
+        (birth, local.send_counted(place.shard(), Entry::new(place.deadline(), cell, birth), Event::Armed))
     }
 
     #[cold]
@@ -213,7 +213,7 @@ impl<T: Send + 'static> Cells<T> {
     pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
         let (payload, place, index) = self.look_up(local, id, |slot| slot.claim_first(id.birth))??;
         self.put(local, index);
-        let entry = Entry::new(place.deadline(), id.cell, id.birth as u32);
+        let entry = Entry::new(place.deadline(), id.cell, id.birth);
         let waiting = local.send_counted(place.shard(), entry.tombstone(), Event::Cancelled);
         if waiting > BACKLOG_MAX {
             self.core.bell(place.shard()).ring(0);

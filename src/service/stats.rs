@@ -71,11 +71,11 @@ pub struct ShardStats {
     pub annihilated: u64,
     /// Due entries handed to the dispatcher: timers that fired, and those cancelled too late for the wheel to know.
     pub dispatched: u64,
-    /// Entries and tombstones that were moved to a lower level.
+    /// Entries that were moved to a lower level, or found dead on the way.
     pub cascaded: u64,
     /// Slots that were rid of their dead entries.
     pub compactions: u64,
-    /// Tombstones in the wheel now: cancelled timers whose entries are still there.
+    /// Tombstones that the slots of the wheel count now: at least as many as there are cancelled timers whose entries are still there.
     pub holes: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::entry::Entry;
 /// Places: 32 KiB. Enough for the requests in flight of some threads.
 const PLACES: usize = 2048;
 
-const FREE: Entry = Entry::MARKERS[0];
+const FREE: Entry = Entry::NONE;
 
 pub(super) struct Nursery {
     places: Box<[Entry; PLACES]>,
@@ -67,7 +67,7 @@ mod tests {
     fn pairs_annihilate_and_all_else_goes_on() {
         let mut nursery = Nursery::new();
         let mut filed = Vec::new();
-        let entry = |cell| Entry::new(30_000, cell, cell + 1);
+        let entry = |cell| Entry::new(30_000, cell, u64::from(cell) + 1);
         // A window of 100: every insert's tombstone comes 100 inserts later, but for the last 100.
         for cell in 0..10_000 {
             nursery.pass(entry(cell), |record| filed.push(record));

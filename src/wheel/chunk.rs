@@ -1,4 +1,4 @@
-//! Chunks: fixed arrays of records, chained into slots, from a private pool of slabs.
+//! Chunks: fixed arrays of entries, chained into slots, from a private pool of slabs.
 //!
 //! Chunks are named by index, so that this room needs no unsafe code. Freed chunks are taken again from the lowest slab first, so that the
 //! others run empty and can go.
@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed};
 use std::ops::Deref;
 
-const RECORDS: usize = 63;
+const ENTRIES: usize = 63;
 const SLAB_CHUNKS: usize = 256;
 
 /// Empty slabs that are kept.
@@ -17,7 +17,7 @@ const NIL: u32 = u32::MAX;
 
 #[repr(C)]
 struct Chunk {
-    records: [Entry; RECORDS],
+    entries: [Entry; ENTRIES],
     /// Records in it; for the last chunk of a chain the chain itself knows better.
     len: u32,
     next: u32,
@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<Chunk>() == 1024);
 unsafe impl Zeroable for Chunk {
     #[cfg(loom)]
     fn zeroed() -> Self {
-        Self { records: [Entry::default(); RECORDS], len: 0, next: 0, _unused: 0 }
+        Self { entries: [Entry::default(); ENTRIES], len: 0, next: 0, _unused: 0 }
     }
 }
 
@@ -59,17 +59,31 @@ impl Chain {
     }
 }
 
-/// The records of one chunk, copied out of it.
+/// The entries of one chunk, copied out of it.
 pub(super) struct Block {
-    records: [Entry; RECORDS],
+    entries: [Entry; ENTRIES],
     len: usize,
+}
+
+impl Block {
+    /// Drops the entries that `keeps` says no to. Without a branch for each.
+    #[inline]
+    pub(super) fn retain(&mut self, mut keeps: impl FnMut(Entry) -> bool) {
+        let mut kept = 0;
+        for position in 0..self.len {
+            let entry = self.entries[position];
+            self.entries[kept] = entry;
+            kept += usize::from(keeps(entry));
+        }
+        self.len = kept;
+    }
 }
 
 impl Deref for Block {
     type Target = [Entry];
 
     fn deref(&self) -> &[Entry] {
-        &self.records[..self.len]
+        &self.entries[..self.len]
     }
 }
 
@@ -109,15 +123,30 @@ impl Pool {
         &mut slab.chunks.as_mut().expect("a chunk in use keeps its slab")[chunk as usize % SLAB_CHUNKS]
     }
 
-    /// Appends a record to a chain.
+    /// Appends an entry to a chain.
     #[inline]
-    pub(super) fn push(&mut self, chain: &mut Chain, record: Entry) {
-        if chain.last == NIL || chain.last_len as usize == RECORDS {
+    pub(super) fn push(&mut self, chain: &mut Chain, entry: Entry) {
+        if chain.last == NIL || chain.last_len as usize == ENTRIES {
             self.add_chunk(chain);
         }
-        self.chunk_mut(chain.last).records[chain.last_len as usize] = record;
+        self.chunk_mut(chain.last).entries[chain.last_len as usize] = entry;
         chain.last_len += 1;
         chain.len += 1;
+    }
+
+    /// Appends entries to a chain.
+    pub(super) fn extend(&mut self, chain: &mut Chain, mut entries: &[Entry]) {
+        while !entries.is_empty() {
+            if chain.last == NIL || chain.last_len as usize == ENTRIES {
+                self.add_chunk(chain);
+            }
+            let from = chain.last_len as usize;
+            let (some, others) = entries.split_at(entries.len().min(ENTRIES - from));
+            self.chunk_mut(chain.last).entries[from..from + some.len()].copy_from_slice(some);
+            chain.last_len += some.len() as u32;
+            chain.len += some.len() as u32;
+            entries = others;
+        }
     }
 
     /// Gives a chain an empty last chunk.
@@ -148,13 +177,13 @@ impl Pool {
         (len as usize, next)
     }
 
-    /// The first chunk's records.
+    /// The first chunk's entries.
     pub(super) fn first(&self, chain: &Chain) -> &[Entry] {
         if chain.is_empty() {
             return &[];
         }
         let (len, _) = self.extent(chain, chain.first);
-        &self.chunk(chain.first).records[..len]
+        &self.chunk(chain.first).entries[..len]
     }
 
     /// Frees the first chunk of a chain that has one.
@@ -164,22 +193,23 @@ impl Pool {
         *chain = if next == NIL { Chain::EMPTY } else { Chain { first: next, len: chain.len - len as u32, ..*chain } };
     }
 
-    /// Takes the first chunk's records out, and frees the chunk.
+    /// Takes the first chunk's entries out, and frees the chunk.
     pub(super) fn pop(&mut self, chain: &mut Chain) -> Option<Block> {
         if chain.is_empty() {
             return None;
         }
         let (len, _) = self.extent(chain, chain.first);
-        let block = Block { records: self.chunk(chain.first).records, len };
+        let block = Block { entries: self.chunk(chain.first).entries, len };
         self.drop_first(chain);
         Some(block)
     }
 
+    #[cfg(all(test, not(loom)))]
     pub(super) fn for_each(&self, chain: Chain, mut f: impl FnMut(Entry)) {
         let mut chunk = chain.first;
         while chunk != NIL {
             let (len, next) = self.extent(&chain, chunk);
-            self.chunk(chunk).records[..len].iter().copied().for_each(&mut f);
+            self.chunk(chunk).entries[..len].iter().copied().for_each(&mut f);
             chunk = next;
         }
     }
@@ -260,7 +290,7 @@ mod tests {
         let mut pool = Pool::new();
         for slabs in [1, 5, 2] {
             let mut chain = Chain::EMPTY;
-            (0..(slabs * SLAB_CHUNKS * RECORDS) as u32).for_each(|cell| pool.push(&mut chain, Entry::new(1, cell, 0)));
+            (0..(slabs * SLAB_CHUNKS * ENTRIES) as u32).for_each(|cell| pool.push(&mut chain, Entry::new(1, cell, 0)));
             assert_eq!((pool.slabs(), pool.empty), (slabs, 0));
             let mut cells = 0..chain.len();
             while let Some(block) = pool.pop(&mut chain) {

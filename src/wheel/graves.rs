@@ -1,76 +1,170 @@
-//! Graves: the tombstones of one slot, as a multiset of the entries they kill.
+//! Graves: which filings of each cell are dead.
 //!
-//! Open addressing with linear probing in a table that is kept between compactions and at most half full.
+//! The tags of a cell's filings rise, and none begins before the one before it has ended. So a tombstone says of all earlier filings too that they are dead, and one number for a
+//! cell is enough: the first tag that may be alive. It stays true for ever, whatever is forgotten of others.
+//!
+//! The numbers lie in pages. A page whose tombstones have all met their entries is not needed any more, and goes back to the system, all but one.
 
 use crate::entry::Entry;
+use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
+
+/// Cells of a page: 128 KiB.
+const PAGE_CELLS: u32 = 1 << 14;
+
+/// Pages kept though nobody is awaited in them.
+const SPARE_PAGES: u32 = 1;
+
+/// So many pages fit into a processor's own caches.
+const CACHED_PAGES: u32 = 4;
+
+/// Filings that a number may lie behind: it goes along before tags have gone half a round.
+const BEHIND_MAX: i64 = 1 << 38;
 
 #[derive(Default)]
 pub(super) struct Graves {
-    /// Entries to kill, or one of the two markers, which are no tombstone's entry.
-    table: Vec<Entry>,
-    mask: usize,
-    /// Tombstones whose entries have not been found.
-    open: usize,
+    pages: Vec<Option<Page>>,
+    /// Pages that exist.
+    there: u32,
+    /// Those of them in which nobody is awaited.
+    spare: u32,
 }
 
-/// A place that was never used: the end of a probe.
-const NEVER: Entry = Entry::MARKERS[0];
+struct Page {
+    graves: Zeroed<Grave>,
+    /// Tombstones whose entries have not come by.
+    awaited: u32,
+}
 
-/// A place whose entry has been found. Not `NEVER`: others may lie behind.
-const FILLED: Entry = Entry::MARKERS[1];
+/// The first tag of a cell that may be alive, beside a bit that says that there is one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Grave(u64);
 
-/// A table larger than this is not kept.
-const KEPT_MAX: usize = 1 << 15;
+const KNOWN: u64 = 1 << 63;
+
+// SAFETY: an integer.
+unsafe impl Zeroable for Grave {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self(0)
+    }
+}
+
+impl Grave {
+    #[inline]
+    fn from(tag: u64) -> Self {
+        Self(tag | KNOWN)
+    }
+
+    #[inline]
+    fn holds(self, entry: Entry) -> bool {
+        self.0 & KNOWN != 0 && entry.is_before(self.0)
+    }
+}
 
 impl Graves {
-    /// Empties the table and makes room for so many tombstones.
-    pub(super) fn clear(&mut self, tombstones: u32) {
-        let size = (2 * tombstones as usize).next_power_of_two().max(64);
-        // The kept size at once, so that it never grows step by step.
-        if self.table.capacity() == 0 || self.table.len() > KEPT_MAX && size <= KEPT_MAX {
-            self.table = Vec::with_capacity(KEPT_MAX.max(size));
-        }
-        self.table.clear();
-        self.table.resize(size, NEVER);
-        self.mask = size - 1;
-        self.open = 0;
-    }
-
-    fn probe(&self, entry: Entry) -> impl Iterator<Item = usize> + use<> {
-        let mask = self.mask;
-        let first = (entry.hash() >> 32) as usize;
-        (0..=mask).map(move |step| (first + step) & mask)
-    }
-
-    /// Adds one tombstone, as the entry it kills.
-    pub(super) fn dig(&mut self, entry: Entry) {
-        let free = self.probe(entry).find(|&place| self.table[place] == NEVER);
-        self.table[free.expect("at most half full")] = entry;
-        self.open += 1;
-    }
-
-    /// Removes one tombstone of this entry. Whether there was one.
     #[inline]
-    pub(super) fn fill(&mut self, entry: Entry) -> bool {
-        for place in self.probe(entry) {
-            let grave = self.table[place];
-            if grave == entry {
-                self.table[place] = FILLED;
-                self.open -= 1;
-                return true;
-            }
-            if grave == NEVER {
-                return false;
-            }
+    fn place(entry: Entry) -> (usize, usize) {
+        ((entry.cell() / PAGE_CELLS) as usize, (entry.cell() % PAGE_CELLS) as usize)
+    }
+
+    /// Whether nothing is known of anybody.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.there == 0
+    }
+
+    /// Whether they may be too many for the processor's own caches.
+    #[inline]
+    pub(super) fn is_large(&self) -> bool {
+        self.there > CACHED_PAGES
+    }
+
+    /// Takes in a tombstone: the filing that it names is dead, and all before it. Its entry is awaited.
+    pub(super) fn dig(&mut self, tombstone: Entry) {
+        let (number, position) = Self::place(tombstone);
+        if !matches!(self.pages.get(number), Some(Some(_))) {
+            self.add_page(number);
+        }
+        let Some(Some(page)) = self.pages.get_mut(number) else { return };
+        self.spare -= u32::from(page.awaited == 0);
+        page.awaited += 1;
+        let grave = &mut page.graves[position];
+        let next = tombstone.tag() + 1;
+        // Tombstones of several lanes come in any order.
+        if *grave == Grave(0) || Entry::distance(grave.0, next) > 0 {
+            *grave = Grave::from(next);
+        }
+    }
+
+    #[cold]
+    fn add_page(&mut self, number: usize) {
+        if self.pages.len() <= number {
+            self.pages.resize_with(number + 1, || None);
+        }
+        self.pages[number] = Some(Page { graves: Zeroed::new(PAGE_CELLS as usize), awaited: 0 });
+        self.there += 1;
+        self.spare += 1;
+    }
+
+    /// Whether an entry is dead. If so it has come by, and is not awaited any more: the caller drops it.
+    #[inline]
+    pub(super) fn takes(&mut self, entry: Entry) -> bool {
+        let (number, position) = Self::place(entry);
+        let Some(Some(page)) = self.pages.get_mut(number) else { return false };
+        let is_dead = page.graves[position].holds(entry);
+        if is_dead {
+            self.came_by(number);
+        }
+        is_dead
+    }
+
+    /// The same of an entry that is filed for the first time.
+    #[inline]
+    pub(super) fn takes_new(&mut self, entry: Entry) -> bool {
+        let (number, position) = Self::place(entry);
+        let Some(Some(page)) = self.pages.get_mut(number) else { return false };
+        let grave = &mut page.graves[position];
+        if grave.holds(entry) {
+            self.came_by(number);
+            return true;
+        }
+        if *grave != Grave(0) && Entry::distance(grave.0, entry.tag()) > BEHIND_MAX {
+            *grave = Grave::from(entry.tag());
         }
         false
     }
 
-    /// The entries that did not come.
-    pub(super) fn for_each_open(&self, f: impl FnMut(Entry)) {
-        if self.open > 0 {
-            self.table.iter().copied().filter(|grave| !Entry::MARKERS.contains(grave)).for_each(f);
+    /// An awaited entry has come by.
+    #[inline]
+    fn came_by(&mut self, number: usize) {
+        let Some(Some(page)) = self.pages.get_mut(number) else { return };
+        // Of two entries whose tombstones name wrong deadlines, one may come by that was not counted.
+        if page.awaited == 0 {
+            return;
         }
+        page.awaited -= 1;
+        if page.awaited == 0 {
+            if self.spare == SPARE_PAGES {
+                self.pages[number] = None;
+                self.there -= 1;
+            } else {
+                self.spare += 1;
+            }
+        }
+    }
+
+    /// Asks for the line that the other calls need for this one.
+    #[inline]
+    pub(super) fn prefetch(&self, message: Entry) {
+        let (number, position) = Self::place(message);
+        if let Some(Some(page)) = self.pages.get(number) {
+            prefetch_to_write(page.graves.as_ptr().wrapping_add(position));
+        }
+    }
+
+    /// Forgets everything: nobody is awaited.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -78,61 +172,72 @@ impl Graves {
 mod tests {
     use super::*;
 
+    fn entry(cell: u32, tag: u64) -> Entry {
+        Entry::new(30_000, cell, tag)
+    }
+
+    fn pages(graves: &Graves) -> u32 {
+        assert_eq!(graves.pages.iter().flatten().count(), graves.there as usize);
+        graves.there
+    }
+
     #[test]
-    fn each_tombstone_is_found_once() {
+    fn a_tombstone_kills_its_filing_and_those_before_it() {
         let mut graves = Graves::default();
-        for tombstones in [1, 32, 33, 5_000] {
-            graves.clear(tombstones);
-            let entry = |cell: u32| Entry::new(30_000, cell / 2, 1);
-            (0..tombstones).for_each(|cell| graves.dig(entry(cell)));
-            let filled: Vec<u32> = (0..2 * tombstones).filter(|&cell| cell % 3 == 0 && graves.fill(entry(cell))).collect();
-            let mut open = Vec::new();
-            graves.for_each_open(|entry| open.push(entry));
-            assert!(filled.iter().all(|&cell| cell < tombstones + 1));
-            assert_eq!(filled.len() + open.len(), tombstones as usize);
-            assert!(open.iter().all(|&entry| graves.fill(entry)) && !graves.fill(entry(0)));
-            graves.for_each_open(|entry| panic!("{entry:?} is filled"));
+        assert!(!graves.takes(entry(7, 3)) && !graves.takes_new(entry(7, 3)), "no page");
+        graves.dig(entry(7, 3).tombstone());
+        let mut dead = |cell, tag| graves.takes(entry(cell, tag)) || graves.takes_new(entry(cell, tag));
+        assert!(!dead(6, 3) && !dead(8, 3) && !dead(7 + PAGE_CELLS, 3) && !dead(6, 0), "other cells");
+        assert!(dead(7, 3) && dead(7, 2) && dead(7, 0) && !dead(7, 4) && !dead(7, 5));
+        // One that comes late takes nothing back.
+        graves.dig(entry(7, 1).tombstone());
+        assert!(graves.takes(entry(7, 3)) && !graves.takes(entry(7, 4)));
+        graves.dig(entry(7, 4).tombstone());
+        assert!(graves.takes_new(entry(7, 4)) && !graves.takes_new(entry(7, 5)));
+    }
+
+    #[test]
+    fn counts_that_go_round_kill_nobody() {
+        let mut graves = Graves::default();
+        let (round, half) = (1u64 << 40, 1u64 << 39);
+        graves.dig(entry(1, 0).tombstone());
+        graves.dig(entry(2, round - 1).tombstone());
+        // In a page that is there a cell without tombstones: whatever its tag.
+        assert!(
+            [0, 1, half - 1, half, half + 1, round - 1].iter().all(|&tag| !graves.takes(entry(3, tag)) && !graves.takes_new(entry(3, tag)))
+        );
+        assert!(
+            graves.takes(entry(2, round - 1))
+                && graves.takes(entry(2, half + 5))
+                && !graves.takes(entry(2, 0))
+                && !graves.takes(entry(2, 5))
+        );
+        // It is filed again and again, and never cancelled.
+        let step = BEHIND_MAX as u64 - 1;
+        for tag in (1..20).map(|steps| (1 + steps * step) % round) {
+            assert!(!graves.takes_new(entry(1, tag)) && !graves.takes(entry(1, tag)), "{tag}");
         }
     }
 
     #[test]
-    fn a_table_is_at_most_half_full_and_not_kept_when_it_is_large() {
+    fn pages_in_which_nobody_is_awaited_go() {
         let mut graves = Graves::default();
-        for (tombstones, size, kept) in [
-            (0, 64, KEPT_MAX),
-            (32, 64, KEPT_MAX),
-            (33, 128, KEPT_MAX),
-            (KEPT_MAX as u32 / 2, KEPT_MAX, KEPT_MAX),
-            (KEPT_MAX as u32 / 2 + 1, 2 * KEPT_MAX, 2 * KEPT_MAX),
-            (KEPT_MAX as u32 + 1, 4 * KEPT_MAX, 4 * KEPT_MAX),
-            (KEPT_MAX as u32, 2 * KEPT_MAX, 4 * KEPT_MAX),
-            (33, 128, KEPT_MAX),
-            (KEPT_MAX as u32, 2 * KEPT_MAX, 2 * KEPT_MAX),
-            (KEPT_MAX as u32 / 2, KEPT_MAX, KEPT_MAX),
-        ] {
-            graves.clear(tombstones);
-            assert_eq!((graves.table.len(), graves.mask), (size, size - 1), "for {tombstones}");
-            assert!((kept..2 * kept).contains(&graves.table.capacity()), "{} kept for {tombstones}", graves.table.capacity());
-        }
-    }
-
-    /// Linear probing is short as long as the table is half full: on average less than two places, whatever the entries have in common.
-    #[test]
-    fn probes_are_short() {
-        let mut graves = Graves::default();
-        let entries: [fn(u32) -> Entry; 3] = [
-            |number| Entry::new(30_000, number, 1),
-            |number| Entry::new(30_000, 7, number),
-            |number| Entry::new(u64::from(number) << 8, number % 4, 1),
-        ];
-        for entry in entries {
-            let tombstones = KEPT_MAX as u32 / 2;
-            graves.clear(tombstones);
-            (0..tombstones).for_each(|number| graves.dig(entry(number)));
-            let places =
-                |number| graves.probe(entry(number)).position(|place| graves.table[place] == entry(number)).expect("it is there") + 1;
-            let sum: usize = (0..tombstones).map(places).sum();
-            assert!(sum < 2 * tombstones as usize, "{sum} places for {tombstones}");
+        let cells = || (0..10).flat_map(|page| [page * PAGE_CELLS, page * PAGE_CELLS + PAGE_CELLS - 1]);
+        for _ in 0..3 {
+            for (there, cell) in (0..).zip(cells()) {
+                graves.dig(entry(cell, 5).tombstone());
+                assert_eq!(pages(&graves), there / 2 + 1);
+            }
+            assert_eq!(graves.spare, 0);
+            for (gone, cell) in (0..).zip(cells()) {
+                assert_eq!(pages(&graves), (10 - gone / 2 + 1).min(10), "after {gone}");
+                assert!(if cell % 2 == 0 { graves.takes(entry(cell, 5)) } else { graves.takes_new(entry(cell, 5)) });
+            }
+            assert_eq!((pages(&graves), graves.spare), (1, 1));
+            assert!(graves.takes(entry(0, 5)), "the kept one's numbers stay true");
+            assert_eq!(graves.spare, 1);
+            graves.clear();
+            assert_eq!((pages(&graves), graves.spare), (0, 0));
         }
     }
 }

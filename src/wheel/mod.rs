@@ -1,7 +1,6 @@
 #![doc = include_str!("README.md")]
 
 mod chunk;
-mod compaction;
 mod graves;
 mod keyed;
 mod rows;
@@ -9,24 +8,27 @@ mod slot;
 mod stock;
 
 use crate::entry::Entry;
+use chunk::Chain;
 use rows::{Place, Rows};
-use slot::{LARGE_SLOT, Pile, Work};
+use slot::LARGE_SLOT;
 use stock::Stock;
 
 pub use keyed::{Handle, Wheel};
 
-/// Records that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
+/// Entries that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
 /// by a small slot, or a part of a large one.
 const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 
-/// A cascade begins as much earlier as it takes to move so many records more: the shard's thread may be late.
+/// A cascade begins as much earlier as it takes to move so many entries more: the shard's thread may be late.
 const SLACK: u64 = 32_768;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
     rows: Rows,
-    /// Entries at or before now, oldest first, and tombstones that do not matter any more.
-    due: Pile,
+    /// Entries at or before now, oldest first.
+    due: Chain,
+    /// Whether some of them may be known to be dead.
+    due_has_dead: bool,
     stock: Stock,
     pace: u64,
     budget: u64,
@@ -35,39 +37,53 @@ pub(crate) struct EntryWheel {
 }
 
 impl EntryWheel {
-    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time at a pace of so many records a tick, at least 1; at `u64::MAX`
+    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time at a pace of so many entries a tick, at least 1; at `u64::MAX`
     /// in one go.
     pub(crate) fn new(now: u64, pace: u64) -> Self {
         let budget = if pace == u64::MAX { pace } else { pace.clamp(*BUDGET.start(), *BUDGET.end()) };
-        Self { rows: Rows::new(now), due: Pile::EMPTY, stock: Stock::new(pace == u64::MAX), pace, budget, is_tidy: true }
+        Self { rows: Rows::new(now), due: Chain::EMPTY, due_has_dead: false, stock: Stock::new(), pace, budget, is_tidy: true }
     }
 
-    /// Files an entry or a tombstone. O(1): one append. A tombstone that makes a small slot mostly dead compacts it too.
-    pub(crate) fn file(&mut self, record: Entry) {
-        if record.is_tombstone() {
-            if record.deadline() <= self.rows.now {
-                // Too late, and not needed: the claim finds the timer dead.
-                return;
-            }
-            self.stock.holes += 1;
+    /// Files an entry, or takes in a tombstone. O(1): one append, or one store. A tombstone that makes a small slot mostly dead compacts it too.
+    pub(crate) fn file(&mut self, message: Entry) {
+        if message.is_tombstone() {
+            self.bury(message);
+        } else if !self.stock.graves.takes_new(message) {
+            self.refile(message);
+        }
+    }
+
+    /// Whether `file` may have to wait for memory, which `prefetch` can ask for in time.
+    pub(crate) fn prefetches(&self) -> bool {
+        self.stock.graves.is_large()
+    }
+
+    /// Asks for what `file` needs for a message.
+    #[inline]
+    pub(crate) fn prefetch(&self, message: Entry) {
+        self.stock.graves.prefetch(message);
+    }
+
+    fn bury(&mut self, tombstone: Entry) {
+        // Too late, and not needed: the claim finds the timer dead.
+        if tombstone.deadline() > self.rows.now {
+            self.stock.graves.dig(tombstone);
+            self.rows.bury(tombstone.deadline(), &mut self.stock);
             self.is_tidy = false;
         }
-        self.refile(record);
     }
 
-    /// Files a record that is in the wheel already.
+    /// Files an entry that is in the wheel already.
     #[inline]
-    fn refile(&mut self, record: Entry) {
-        if record.deadline() > self.rows.now {
-            self.rows.file(record, &mut self.stock);
-        } else if record.is_tombstone() {
-            self.stock.holes -= 1;
+    fn refile(&mut self, entry: Entry) {
+        if entry.deadline() > self.rows.now {
+            self.rows.file(entry, &mut self.stock);
         } else {
-            self.due.push(record, &mut self.stock.pool);
+            self.stock.pool.push(&mut self.due, entry);
         }
     }
 
-    /// Moves time to `now` and gives `f` what is due, in slices, until about `limit` entries have been given, or the budget of records
+    /// Moves time to `now` and gives `f` what is due, in slices, until about `limit` entries have been given, or the budget of entries
     /// has been moved.
     ///
     /// Returns whether there is more to do at `now`: then time may not have reached it yet, and a further call goes on. Ticks come in order.
@@ -77,7 +93,7 @@ impl EntryWheel {
         self.stock.renew_at_once();
         let mut given = 0;
         loop {
-            while !self.due.records.is_empty() {
+            while !self.due.is_empty() {
                 if given >= limit {
                     return true;
                 }
@@ -106,7 +122,7 @@ impl EntryWheel {
         self.compact(budget_end)
     }
 
-    /// Compacts the slots that wait for it, until the budget of records has been moved: then it returns that there is more to do.
+    /// Compacts the slots that wait for it, until the budget of entries has been moved: then it returns that there is more to do.
     fn compact(&mut self, budget_end: u64) -> bool {
         while let Some(place) = self.rows.first_to_be_compacted() {
             if self.stock.moved >= budget_end {
@@ -117,74 +133,62 @@ impl EntryWheel {
         false
     }
 
-    /// Gives `f` one block of what is due. Returns how many records that took.
+    /// Gives `f` one block of what is due, without the dead. Returns how many entries that took.
     fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
-        let block = self.stock.pool.first(&self.due.records);
-        let records = block.len();
-        // Without the tombstones.
-        let mut holes = 0;
-        for entries in block.split(|record| self.due.holes > 0 && record.is_tombstone()) {
-            holes += 1;
-            if !entries.is_empty() {
-                f(entries);
-            }
+        let Stock { pool, graves, .. } = &mut self.stock;
+        let block = pool.first(&self.due);
+        let taken = block.len();
+        if self.due_has_dead {
+            block.iter().for_each(|&entry| graves.prefetch(entry));
+            block.split(|&entry| graves.takes(entry)).filter(|entries| !entries.is_empty()).for_each(f);
+        } else {
+            f(block);
         }
-        holes -= 1;
-        self.due.holes -= holes;
-        self.stock.holes -= u64::from(holes);
-        self.stock.pool.drop_first(&mut self.due.records);
-        if self.due.records.is_empty() {
-            self.due = Pile::EMPTY;
-        }
-        records
+        pool.drop_first(&mut self.due);
+        self.due_has_dead &= !self.due.is_empty();
+        taken
     }
 
     /// Moves time to the start of a slot and empties it: to the due list, or to lower levels.
     fn enter(&mut self, place: Place) {
-        let mut slot = self.rows.enter(place);
-        slot.end_compaction(&mut self.stock);
-        match slot.work.take() {
-            Some(Work::Cascade(ahead)) => self.rows.adopt(*ahead, place.level),
-            _ if slot.pile.holes > 0 && !slot.is_large() => slot.compact(u64::MAX, &mut self.stock),
-            _ => {}
+        let (mut slot, has_dead) = self.rows.enter(place, &mut self.stock);
+        if let Some(ahead) = slot.ahead.take() {
+            self.rows.adopt(*ahead, place.level);
         }
-        let mut pile = slot.pile;
         if place.level == 0 {
-            self.due.append(pile, &mut self.stock.pool);
+            self.due_has_dead |= has_dead;
+            self.stock.pool.append(&mut self.due, slot.entries);
             return;
         }
-        while let Some(block) = self.stock.pool.pop(&mut pile.records) {
-            self.stock.count_cascaded(&block);
-            block.iter().for_each(|&record| self.refile(record));
+        while let Some(block) = self.stock.pop_cascaded(&mut slot.entries) {
+            block.iter().for_each(|&entry| self.refile(entry));
         }
     }
 
     /// When to begin, or to go on with, the cascade of a large slot.
     fn cascade_begin(&self, place: Place) -> u64 {
-        let records = u64::from(self.rows.slot(place).len()) + SLACK;
-        self.rows.start(place).saturating_sub(records.div_ceil(self.pace)).max(self.rows.now)
+        let entries = u64::from(self.rows.slot(place).len()) + SLACK;
+        self.rows.start(place).saturating_sub(entries.div_ceil(self.pace)).max(self.rows.now)
     }
 
     /// The next tick at which `advance` has something to do. Not after the earliest deadline; `None` if the wheel is empty.
     pub(crate) fn next_event(&self) -> Option<u64> {
-        if !self.due.records.is_empty() {
+        if !self.due.is_empty() {
             return Some(self.rows.now);
         }
         let (place, slot) = self.rows.first()?;
-        // A slot with nothing but tombstones that came before their entries has no earliest deadline.
-        let start_first = slot.is_large() || slot.pile.earliest == u64::MAX;
-        let event = if start_first { self.rows.start(place) } else { slot.pile.earliest };
+        let event = if slot.is_large() { self.rows.start(place) } else { slot.earliest };
         let cascade = self.rows.first_large().map(|place| self.cascade_begin(place));
         Some(cascade.map_or(event, |begin| begin.min(event)))
     }
 
-    /// Compacts the slots that come first, until the first one has none but live entries, or the budget of records has been moved: then it returns
+    /// Compacts the slots that come first, until the first one has none but live entries, or the budget of entries has been moved: then it returns
     /// that there is more to do. To be called before a long sleep, which dead entries shall not end. A large slot is left alone: it has live
     /// entries (`file` sees to that).
     pub(crate) fn settle(&mut self) -> bool {
         let budget_end = self.stock.budget_end(self.budget);
         while let Some((place, slot)) = self.rows.first() {
-            if slot.is_large() || slot.work.is_some() || slot.pile.holes == slot.pile.unmatched {
+            if slot.is_large() || slot.ahead.is_some() || slot.holes == 0 {
                 return false;
             }
             if self.stock.moved >= budget_end {
@@ -195,22 +199,36 @@ impl EntryWheel {
         false
     }
 
-    /// Compacts every slot in which more than an eighth of the records belong to the dead, until the budget of records has been moved: then it returns that there is
+    /// Compacts every slot in which more than an eighth of the entries are dead, until the budget of entries has been moved: then it returns that there is
     /// more to do. To be called in a long quiet, which nothing shall lie through that nobody needs. Looks at the slots only if a tombstone has come since it last did.
     pub(crate) fn tidy(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_tidy, true) {
             self.rows.mark_partly_dead();
         }
-        self.compact(self.stock.budget_end(self.budget))
+        let is_more = self.compact(self.stock.budget_end(self.budget));
+        if self.stock.holes == 0 {
+            self.stock.graves.clear();
+        }
+        is_more
     }
 
-    /// Records in the wheel: entries and tombstones.
+    /// Drops the entries that `keeps` says no to: for a wheel whose owner knows which are dead, and files no tombstones. As much work as there are entries.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(Entry) -> bool) {
+        self.rows.retain(&mut keeps, &mut self.stock);
+        let mut due = std::mem::replace(&mut self.due, Chain::EMPTY);
+        while let Some(mut block) = self.stock.pool.pop(&mut due) {
+            block.retain(&mut keeps);
+            self.stock.pool.extend(&mut self.due, &block);
+        }
+    }
+
+    /// Entries in the wheel, living and dead.
     #[cfg(all(test, not(loom)))]
-    pub(crate) fn records(&self) -> usize {
-        self.due.len() as usize + self.rows.records()
+    pub(crate) fn len(&self) -> usize {
+        self.due.len() as usize + self.rows.len()
     }
 
-    /// Tombstones in the wheel.
+    /// Tombstones that its slots count: of those dead entries that lie in it, and have been cancelled since their slots were last compacted.
     pub(crate) fn holes(&self) -> u64 {
         self.stock.holes
     }

@@ -73,18 +73,32 @@ impl Rows {
         Place { level, index: (deadline >> (DIGIT_BITS * level as u32)) as usize % SLOTS }
     }
 
-    /// Files a record whose deadline is not before `now`.
+    /// Files an entry whose deadline is not before `now`.
     #[inline]
-    pub(super) fn file(&mut self, record: Entry, stock: &mut Stock) {
-        let place @ Place { level, index } = self.place(record.deadline());
+    pub(super) fn file(&mut self, entry: Entry, stock: &mut Stock) {
+        let Place { level, index } = self.place(entry.deadline());
         self.occupied[level].set(index);
         let slot = &mut self.slots[level][index];
-        let compact = slot.file(record, &mut stock.pool);
-        if slot.pile.len() == LARGE_SLOT + 1 {
+        slot.file(entry, &mut stock.pool);
+        if slot.len() == LARGE_SLOT + 1 {
             self.large[level].set(index);
         }
-        if compact {
-            self.compact_soon(place, stock);
+    }
+
+    /// Counts a tombstone where its entry lies, or will lie. If that is mostly dead then it is compacted, or marked for it.
+    #[inline]
+    pub(super) fn bury(&mut self, deadline: u64, stock: &mut Stock) {
+        let place = self.place(deadline);
+        let slot = &mut self.slots[place.level][place.index];
+        if let Some(ahead) = &mut slot.ahead {
+            // What has not been cascaded yet is looked at when it is.
+            ahead.bury(deadline, stock);
+        } else if !slot.is_empty() {
+            slot.holes += 1;
+            stock.holes += 1;
+            if slot.is_to_be_compacted() {
+                self.compact_soon(place, stock);
+            }
         }
     }
 
@@ -102,9 +116,9 @@ impl Rows {
         }
     }
 
-    /// Compacts a slot, if it is large until `budget_end` records have been moved.
+    /// Compacts a slot, if it is large until `budget_end` entries have been moved.
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, stock: &mut Stock) {
-        self.work_on(place, |slot, _| slot.compact(budget_end, stock));
+        self.work_on(place, stock, |slot, _, stock| slot.compact(budget_end, stock));
         if !self.slot(place).is_to_be_compacted() {
             self.to_be_compacted[place.level].clear(place.index);
         }
@@ -119,16 +133,27 @@ impl Rows {
         }
     }
 
-    /// Cascades a slot ahead of its start, until no more than `rest` records are left, or `budget_end` records have been moved.
+    /// Cascades a slot ahead of its start, until no more than `rest` entries are left, or `budget_end` entries have been moved.
     pub(super) fn cascade(&mut self, place: Place, rest: u32, budget_end: u64, stock: &mut Stock) {
-        self.work_on(place, |slot, start| slot.cascade(start, rest, budget_end, stock));
+        self.work_on(place, stock, |slot, start, stock| slot.cascade(start, rest, budget_end, stock));
     }
 
-    fn work_on(&mut self, place @ Place { level, index }: Place, work: impl FnOnce(&mut Slot, u64)) {
+    /// Drops the entries that `keeps` says no to.
+    pub(super) fn retain(&mut self, keeps: &mut impl FnMut(Entry) -> bool, stock: &mut Stock) {
+        for level in 0..LEVELS {
+            let occupied = self.occupied[level];
+            for index in occupied.iter() {
+                self.work_on(Place { level, index }, stock, |slot, _, stock| slot.retain(keeps, stock));
+            }
+        }
+    }
+
+    fn work_on(&mut self, place @ Place { level, index }: Place, stock: &mut Stock, work: impl FnOnce(&mut Slot, u64, &mut Stock)) {
         let start = self.start(place);
         let slot = &mut self.slots[level][index];
-        work(slot, start);
+        work(slot, start, stock);
         if slot.is_empty() {
+            slot.forget_holes(stock);
             self.occupied[level].clear(index);
         }
         if !slot.is_large() {
@@ -159,13 +184,16 @@ impl Rows {
         (above | place.index as u64) << shift
     }
 
-    /// Moves time to the start of a slot and takes it out.
-    pub(super) fn enter(&mut self, place @ Place { level, index }: Place) -> Slot {
+    /// Moves time to the start of a slot and takes it out. And whether some of its entries may be known to be dead.
+    pub(super) fn enter(&mut self, place @ Place { level, index }: Place, stock: &mut Stock) -> (Slot, bool) {
         self.now = self.start(place);
         self.occupied[level].clear(index);
         self.large[level].clear(index);
         self.to_be_compacted[level].clear(index);
-        std::mem::replace(&mut self.slots[level][index], Slot::EMPTY)
+        let mut slot = std::mem::replace(&mut self.slots[level][index], Slot::EMPTY);
+        let has_dead = slot.holes > 0 || slot.is_in_compaction();
+        slot.forget_holes(stock);
+        (slot, has_dead)
     }
 
     /// Takes over the levels below `level`, which are empty here.
@@ -176,38 +204,35 @@ impl Rows {
         self.to_be_compacted[..level].copy_from_slice(&rows.to_be_compacted[..level]);
     }
 
-    /// Records in all slots, those that were cascaded ahead of time too.
+    /// Entries in all slots, those that were cascaded ahead of time too.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn records(&self) -> usize {
-        let ahead = |slot: &Slot| match &slot.work {
-            Some(super::slot::Work::Cascade(rows)) => rows.records(),
-            _ => 0,
-        };
-        self.slots.iter().flatten().map(|slot| slot.len() as usize + ahead(slot)).sum()
+    pub(super) fn len(&self) -> usize {
+        self.slots.iter().flatten().map(|slot| slot.len() as usize + slot.ahead.as_ref().map_or(0, |ahead| ahead.len())).sum()
     }
 
-    /// Checks that counts and bits tell what is in the slots.
+    /// Checks that counts and bits tell what is in the slots. Returns how many tombstones they count.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn check(&self, pool: &super::chunk::Pool) {
+    pub(super) fn check(&self, pool: &super::chunk::Pool) -> u64 {
+        let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {
                 let is_in = |bits: &[Bits; LEVELS]| bits[level].0[index / 64] >> (index % 64) & 1 != 0;
-                let (mut records, mut holes) = (0, 0);
-                pool.for_each(slot.pile.records, |record| {
-                    records += 1;
-                    holes += u32::from(record.is_tombstone());
-                    assert!(record.is_tombstone() || slot.pile.earliest <= record.deadline());
+                let (mut entries, mut earliest) = (0, u64::MAX);
+                pool.for_each(slot.entries, |entry| {
+                    entries += 1;
+                    earliest = earliest.min(entry.deadline());
                 });
-                assert_eq!((records, holes), (slot.pile.len(), slot.pile.holes));
-                assert!(slot.pile.unmatched <= holes);
+                assert_eq!(entries, slot.len());
+                assert!(slot.is_large() || slot.earliest <= earliest);
                 assert_eq!(is_in(&self.occupied), !slot.is_empty());
                 assert_eq!(is_in(&self.large), slot.is_large());
-                assert!(is_in(&self.to_be_compacted) || !slot.is_to_be_compacted());
-                if let Some(super::slot::Work::Cascade(ahead)) = &slot.work {
-                    ahead.check(pool);
-                }
+                // Entries may come to one that is not worth it yet, until it is worth it: then the next tombstone finds that.
+                assert!(is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2));
+                assert!(slot.holes == 0 || !slot.is_empty());
+                holes += u64::from(slot.holes) + slot.ahead.as_ref().map_or(0, |ahead| ahead.check(pool));
             }
         }
+        holes
     }
 }
 

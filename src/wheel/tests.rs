@@ -2,7 +2,7 @@
 //!
 //! A failure prints where the sequence began and the shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same.
 
-use super::slot::{HOLES_MIN, LARGE_SLOT};
+use super::slot::LARGE_SLOT;
 use super::*;
 
 /// That of a tick of 1 ms.
@@ -104,7 +104,7 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
         match step {
             Step::Insert(span) => {
                 cell += 1;
-                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77));
+                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
                 wheel.file(entry);
                 model.insert((entry.deadline(), cell), ());
             }
@@ -112,12 +112,12 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
                 let (&(deadline, cell), ()) = model.iter().nth(which % (model.len() - 1)).unwrap();
                 model.remove(&(deadline, cell));
                 dead.insert((deadline, cell), ());
-                wheel.file(Entry::new(deadline, cell, cell.wrapping_mul(77)).tombstone());
+                wheel.file(Entry::new(deadline, cell, cell.wrapping_mul(77).into()).tombstone());
             }
             Step::Cancel(_) => {}
             Step::Reversed(span) => {
                 cell += 1;
-                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77));
+                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
                 wheel.file(entry.tombstone());
                 wheel.file(entry);
                 dead.insert((entry.deadline(), cell), ());
@@ -146,13 +146,13 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
         }
     }
     advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
-    prop_assert_eq!((wheel.records(), wheel.holes()), (0, 0));
+    prop_assert_eq!((wheel.len(), wheel.holes()), (0, 0));
     prop_assert_eq!(wheel.next_event(), None);
     Ok(())
 }
 
 #[test]
-fn dead_entries_never_outnumber_the_living_two_to_one() {
+fn dead_entries_do_not_outnumber_the_living() {
     let mut wheel = EntryWheel::new(0, PACE);
     // A window of 100 live timers moves through 100,000, all in one slot's range.
     for cell in 0..100_000u32 {
@@ -161,12 +161,12 @@ fn dead_entries_never_outnumber_the_living_two_to_one() {
             wheel.file(Entry::new(30_000, old, 1).tombstone());
             tend(&mut wheel);
         }
-        assert!(wheel.records() <= 100 + 2 * (100 + HOLES_MIN as usize + 2), "{} records at {cell}", wheel.records());
+        assert!(wheel.len() <= 100 + 101 + 2, "{} entries at {cell}", wheel.len());
     }
 }
 
 #[test]
-fn a_cancel_costs_a_few_records_of_compaction() {
+fn a_cancel_costs_a_few_entries_of_compaction() {
     let mut wheel = EntryWheel::new(0, PACE);
     let timers = 100_000u32;
     (0..timers).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
@@ -174,11 +174,11 @@ fn a_cancel_costs_a_few_records_of_compaction() {
         wheel.file(Entry::new(30_000, cell, 1).tombstone());
         tend(&mut wheel);
     }
-    // Between compactions a large slot loses a third of its live entries, a small one half: 18 at the most from 100,000 down to 32.
-    assert!(wheel.compactions() <= 18, "{}", wheel.compactions());
-    assert!(wheel.stock.moved <= 10 * u64::from(timers), "{}", wheel.stock.moved);
+    // Between compactions a large slot loses a third of its entries, a small one half: 14 at the most from 100,000 down to 32.
+    assert!(wheel.compactions() <= 14, "{}", wheel.compactions());
+    assert!(wheel.stock.moved <= 3 * u64::from(timers), "{}", wheel.stock.moved);
     wheel.settle();
-    assert_eq!(wheel.records(), 0);
+    assert_eq!(wheel.len(), 0);
     assert_eq!(wheel.next_event(), None);
 }
 
@@ -189,27 +189,31 @@ fn settling_leaves_a_large_slot_alone() {
     (0..=LARGE_SLOT).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
     wheel.file(Entry::new(30_000, 0, 1).tombstone());
     wheel.settle();
-    assert_eq!((wheel.compactions(), wheel.records()), (0, LARGE_SLOT as usize + 2));
+    assert_eq!((wheel.compactions(), wheel.len()), (0, LARGE_SLOT as usize + 1));
     // A smaller one is cleared.
     wheel.file(Entry::new(300, 0, 2));
     wheel.file(Entry::new(300, 0, 2).tombstone());
     wheel.settle();
-    assert_eq!((wheel.compactions(), wheel.records()), (1, LARGE_SLOT as usize + 2));
+    assert_eq!((wheel.compactions(), wheel.len(), wheel.holes()), (1, LARGE_SLOT as usize + 1, 1));
 }
 
+/// They are not counted where nothing lies that may be dead, and their entries go no further than the door.
 #[test]
-fn tombstones_before_their_entries_do_not_compact_again_and_again() {
+fn tombstones_before_their_entries_leave_nothing() {
     let mut wheel = EntryWheel::new(0, PACE);
-    for cell in 0..100_000u32 {
+    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1).tombstone()));
+    assert_eq!((wheel.holes(), wheel.next_event()), (0, None));
+    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
+    assert_eq!((wheel.len(), wheel.compactions(), wheel.next_event()), (0, 0, None));
+    // Beside a few that live they cost a look at those now and then.
+    (0..100).for_each(|cell| wheel.file(Entry::new(30_000, cell, 2)));
+    for cell in 100_000..200_000 {
         wheel.file(Entry::new(30_000, cell, 1).tombstone());
+        wheel.file(Entry::new(30_000, cell, 1));
         tend(&mut wheel);
     }
-    assert!(wheel.compactions() < 100_000 / HOLES_MIN as u64 / 10, "{}", wheel.compactions());
-    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
-    let mut came = 0;
-    while wheel.advance(30_000, usize::MAX, |entries| came += entries.len()) {}
-    // The claim disposes of them: a large slot is not compacted as a whole when it is due.
-    assert_eq!((came, wheel.records(), wheel.holes()), (100_000, 0, 0));
+    assert_eq!(wheel.len(), 100);
+    assert!(wheel.stock.moved <= 200_000 && wheel.holes() <= 51, "{} moved, {} holes", wheel.stock.moved, wheel.holes());
 }
 
 #[test]
@@ -226,15 +230,6 @@ fn gives_about_as_many_as_asked_for() {
 }
 
 #[test]
-fn a_tombstone_without_an_entry_is_forgotten_when_it_is_due() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    wheel.file(Entry::new(256, 1, 0).tombstone());
-    assert_eq!(wheel.holes(), 1);
-    while wheel.advance(256, usize::MAX, |_| unreachable!("nothing is due")) {}
-    assert_eq!((wheel.records(), wheel.holes()), (0, 0));
-}
-
-#[test]
 fn a_far_timer_is_one_event() {
     let mut wheel = EntryWheel::new(12_345, PACE);
     wheel.file(Entry::new(12_345 + 3_600_000, 1, 1));
@@ -244,13 +239,13 @@ fn a_far_timer_is_one_event() {
 #[test]
 fn memory_goes_back() {
     let mut wheel = EntryWheel::new(0, PACE);
-    let records = 2_000_000;
-    (0..records).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
+    let timers = 2_000_000;
+    (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
     assert!(wheel.stock.pool.slabs() > 100);
-    (0..records).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
+    (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
     tend(&mut wheel);
     while wheel.settle() {}
-    assert_eq!(wheel.records(), 0);
+    assert_eq!(wheel.len(), 0);
     assert!(wheel.stock.pool.slabs() <= 2, "{} slabs left", wheel.stock.pool.slabs());
 }
 
@@ -258,13 +253,13 @@ fn memory_goes_back() {
 #[test]
 fn tidying_leaves_few_dead() {
     let mut wheel = EntryWheel::new(0, PACE);
-    let record = |cell: u32| Entry::new(300 << (8 * (cell % 3)), cell, 1);
+    let entry = |cell: u32| Entry::new(300 << (8 * (cell % 3)), cell, 1);
     let (timers, dead) = (150_000, 20_000);
-    (0..timers).for_each(|cell| wheel.file(record(cell)));
-    (0..dead).for_each(|cell| wheel.file(record(cell).tombstone()));
+    (0..timers).for_each(|cell| wheel.file(entry(cell)));
+    (0..dead).for_each(|cell| wheel.file(entry(cell).tombstone()));
     tend(&mut wheel);
-    assert_eq!(wheel.records(), (timers + dead) as usize, "not mostly dead");
-    let mut steps = 0;
+    assert_eq!((wheel.len(), wheel.holes()), (timers as usize, dead.into()), "not mostly dead");
+    let mut steps = 0u64;
     loop {
         let moved = wheel.stock.moved;
         let is_more = wheel.tidy();
@@ -274,10 +269,10 @@ fn tidying_leaves_few_dead() {
             break;
         }
     }
-    assert_eq!((wheel.records(), wheel.holes()), ((timers - dead) as usize, 0));
-    assert!(steps > 10);
+    assert_eq!((wheel.len(), wheel.holes()), ((timers - dead) as usize, 0));
+    assert!(steps >= u64::from(timers) / PACE);
     // What is not worth it is left.
-    (dead..dead + 1_000).for_each(|cell| wheel.file(record(cell).tombstone()));
+    (dead..dead + 1_000).for_each(|cell| wheel.file(entry(cell).tombstone()));
     let compactions = wheel.compactions();
     while wheel.tidy() {}
     assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
@@ -288,7 +283,6 @@ fn tidying_leaves_few_dead() {
 fn a_tombstone_without_an_entry_hides_no_timer() {
     let mut wheel = EntryWheel::new(0, PACE);
     wheel.file(Entry::new(300, 1, 0).tombstone());
-    assert!(wheel.next_event().is_some_and(|next| next <= 300));
     wheel.file(Entry::new(400, 2, 0));
     wheel.file(Entry::new(70_000, 3, 0));
     assert!(wheel.next_event().is_some_and(|next| next <= 400), "{:?}", wheel.next_event());

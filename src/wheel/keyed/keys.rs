@@ -36,13 +36,13 @@ impl Handle {
     /// The entry of this timer at a deadline.
     #[inline]
     pub(super) fn entry(self, deadline: u64) -> Entry {
-        Entry::new(deadline, self.cell, self.generation.get())
+        Entry::new(deadline, self.cell, self.generation.get().into())
     }
 
     /// The timer that an entry of `Handle::entry` names.
     #[inline]
     pub(super) fn of(entry: Entry) -> Option<Self> {
-        Some(Self { cell: entry.cell(), generation: NonZeroU32::new(entry.tag())? })
+        Some(Self { cell: entry.cell(), generation: NonZeroU32::new(entry.tag() as u32)? })
     }
 }
 
@@ -114,6 +114,14 @@ impl<K> Keys<K> {
     pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut Timer<K>> {
         let cell = self.cells.get_mut(handle.cell as usize).filter(|cell| cell.generation == handle.generation)?;
         cell.timer.as_mut()
+    }
+
+    /// The timer whose live entry this is.
+    #[inline]
+    pub(super) fn filed(&mut self, entry: Entry) -> Option<(Handle, &mut Timer<K>)> {
+        let handle = Handle::of(entry)?;
+        let timer = self.get_mut(handle).filter(|timer| timer.filed == entry.deadline())?;
+        Some((handle, timer))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, &Timer<K>)> {

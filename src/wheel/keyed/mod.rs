@@ -18,9 +18,8 @@ use super::EntryWheel;
 use crate::entry::{DEADLINE_MAX, Entry};
 use keys::{Keys, Timer};
 use std::collections::VecDeque;
-use std::mem;
 
-/// Timers that were cancelled when due, and are not worth a sweep.
+/// Dead entries that are not worth a sweep.
 const DEAD_MIN: usize = 64;
 
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller moves.
@@ -36,15 +35,15 @@ const DEAD_MIN: usize = 64;
 /// the same calls are made.
 ///
 /// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to
-/// an earlier deadline append 16 bytes more, which go when the dead in that slot outnumber the living: some three records of work for each.
+/// an earlier deadline leave an entry for dead. When the dead outnumber the living they are swept out, all at once: two entries of work for each.
 /// On its way down the levels a timer is moved at most six times, once or twice as a rule. Empty time is skipped: `advance` by a year costs
 /// what is due in it.
 ///
-/// **Memory.** Some 60 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256
+/// **Memory.** Some 70 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256
 /// KiB at a time. Entries give their memory back; cells are used again, and kept until the wheel is dropped.
 ///
-/// **Limits.** A slot is sorted into the level below in one go when time enters it: a million timers due within the same minute cost some
-/// milliseconds at its start. A timer moved to a later deadline costs a second filing when its old one comes. Nothing panics below 2^32
+/// **Limits.** A slot is sorted into the level below in one go when time enters it, and a sweep looks at all entries: a million timers due within the same
+/// minute cost some milliseconds at its start, and one cancel in a million some milliseconds. A timer moved to a later deadline costs a second filing when its old one comes. Nothing panics below 2^32
 /// timers (200 GB); if the closure of `advance` does, the wheel goes on without that one key.
 ///
 /// # Example
@@ -71,7 +70,7 @@ pub struct Wheel<K> {
     due: VecDeque<Entry>,
     /// The latest tick that the caller has named.
     now: u64,
-    /// Timers cancelled when due, since the last sweep: no more dead entries are out of a tombstone's reach.
+    /// Dead entries, in the wheel and in `due`.
     dead: usize,
 }
 
@@ -110,8 +109,7 @@ impl<K> Wheel<K> {
 
     /// Takes a timer away and gives its key back; `None` if it is gone already. O(1) amortized.
     ///
-    /// A timer that is due but was not given out yet can be cancelled too. Dead entries do not outnumber the living two to one, but for
-    /// some dozens in each slot.
+    /// A timer that is due but was not given out yet can be cancelled too. Dead entries do not outnumber the living, but for 64.
     ///
     /// # Example
     /// ```
@@ -122,7 +120,7 @@ impl<K> Wheel<K> {
     /// ```
     pub fn cancel(&mut self, handle: Handle) -> Option<K> {
         let timer = self.keys.take(handle)?;
-        self.bury(handle.entry(timer.filed));
+        self.bury();
         Some(timer.key)
     }
 
@@ -146,9 +144,9 @@ impl<K> Wheel<K> {
         let Some(timer) = self.keys.get_mut(handle) else { return false };
         timer.deadline = deadline;
         if deadline < timer.filed {
-            let old = mem::replace(&mut timer.filed, deadline);
+            timer.filed = deadline;
             self.entries.file(handle.entry(deadline));
-            self.bury(handle.entry(old));
+            self.bury();
         }
         true
     }
@@ -249,7 +247,6 @@ impl<K> Wheel<K> {
                 self.due.pop_front();
             }
             if !self.take_out(1) {
-                self.dead = 0;
                 return None;
             }
         }
@@ -262,10 +259,12 @@ impl<K> Wheel<K> {
         more || event < self.now || !self.due.is_empty()
     }
 
-    /// The timer that an entry stands for. `None`: the entry is dead, or its timer was moved to a later deadline, and is filed there now.
+    /// The timer that an entry which is due stands for. `None`: the entry is dead, or its timer was moved to a later deadline, and is filed there now.
     fn look(&mut self, entry: Entry) -> Option<Handle> {
-        let handle = Handle::of(entry)?;
-        let timer = self.keys.get_mut(handle).filter(|timer| timer.filed == entry.deadline())?;
+        let Some((handle, timer)) = self.keys.filed(entry) else {
+            self.dead = self.dead.saturating_sub(1);
+            return None;
+        };
         if timer.deadline == timer.filed {
             return Some(handle);
         }
@@ -274,30 +273,21 @@ impl<K> Wheel<K> {
         None
     }
 
-    /// Leaves an entry for dead.
-    fn bury(&mut self, entry: Entry) {
-        self.entries.file(entry.tombstone());
-        if entry.deadline() <= self.now {
-            // The entry may be out of its slot, where no tombstone reaches it.
-            self.dead += 1;
-            if self.dead > DEAD_MIN + self.len() {
-                self.sweep();
-            }
+    /// An entry is dead from now on: it stays until it is due, or until there are too many.
+    fn bury(&mut self) {
+        self.dead += 1;
+        if self.dead > DEAD_MIN + self.len() {
+            self.sweep();
         }
     }
 
-    /// Drops the dead among what is due. It is as much work as the dead and the living, of which there are fewer.
+    /// Drops the dead. It is as much work as there are entries: dead ones, and fewer living ones.
+    #[cold]
     fn sweep(&mut self) {
-        self.look_at_due();
-        self.take_out(usize::MAX);
-        self.look_at_due();
-        self.dead = 0;
-    }
-
-    fn look_at_due(&mut self) {
-        let mut due = mem::take(&mut self.due);
-        due.retain(|&entry| self.look(entry).is_some());
-        self.due = due;
+        let Self { keys, entries, due, dead, .. } = self;
+        entries.retain(|entry| keys.filed(entry).is_some());
+        due.retain(|&entry| keys.filed(entry).is_some());
+        *dead = 0;
     }
 }
 

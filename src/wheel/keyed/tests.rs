@@ -3,9 +3,9 @@
 use super::*;
 
 impl<K> Wheel<K> {
-    /// Entries and tombstones, wherever they are.
-    fn records(&self) -> usize {
-        self.entries.records() + self.due.len()
+    /// Entries, living and dead, wherever they are.
+    fn held(&self) -> usize {
+        self.entries.len() + self.due.len()
     }
 }
 
@@ -17,7 +17,7 @@ fn a_storm_of_cancels_leaves_little_behind() {
         assert!(wheel.cancel(handle).is_some());
     }
     // One slot.
-    assert!(wheel.records() < 100, "{} records", wheel.records());
+    assert!(wheel.held() < 100, "{} entries", wheel.held());
     // The window of live timers is small, what passes through is not.
     let mut window = VecDeque::new();
     for key in 0..100_000 {
@@ -26,7 +26,7 @@ fn a_storm_of_cancels_leaves_little_behind() {
             assert!(window.pop_front().and_then(|oldest| wheel.cancel(oldest)).is_some());
         }
     }
-    assert!(wheel.records() < 500 && wheel.keys.iter().count() == 100, "{} records", wheel.records());
+    assert!(wheel.held() < 500 && wheel.keys.iter().count() == 100, "{} entries", wheel.held());
 }
 
 #[test]
@@ -36,14 +36,14 @@ fn timers_cancelled_when_due_leave_little_behind() {
     for key in 0..10_000 {
         let due = wheel.insert(0, key);
         assert_eq!(wheel.cancel(due), Some(key));
-        assert!(wheel.records() <= 2 * 1_000 + DEAD_MIN + 1, "{} records", wheel.records());
+        assert!(wheel.held() <= 2 * 1_000 + DEAD_MIN + 1, "{} entries", wheel.held());
     }
     // Some of them out of the slots already, and time has moved on.
     assert!(wheel.advance(20, 1, |deadline, key| assert_eq!((deadline, key), (10, 0))));
     wheel.insert(15, 7);
     for handle in old {
         wheel.cancel(handle);
-        assert!(wheel.records() <= 2 * wheel.len() + DEAD_MIN + 1, "{} records for {}", wheel.records(), wheel.len());
+        assert!(wheel.held() <= 2 * wheel.len() + DEAD_MIN + 1, "{} entries for {}", wheel.held(), wheel.len());
     }
     assert_eq!(wheel.pop_due(0), Some((20, 7)));
 }
@@ -55,15 +55,15 @@ fn moving_a_timer_again_and_again_leaves_little_behind() {
     for now in 1..10_000 {
         assert!(wheel.reschedule(handle, now + 60_000));
         assert!(!wheel.advance(now, 1, |_, ()| unreachable!("it was put off")));
-        assert_eq!(wheel.records(), 1);
+        assert_eq!(wheel.held(), 1);
     }
     assert!(wheel.reschedule(handle, 60_000));
-    assert_eq!(wheel.records(), 1, "to where its entry is");
+    assert_eq!(wheel.held(), 1, "to where its entry is");
     for deadline in (50_001..60_000).rev() {
         assert!(wheel.reschedule(handle, deadline));
     }
     // In each of some forty slots what is not worth a compaction.
-    assert!(wheel.records() < 40 * 70, "{} records", wheel.records());
+    assert!(wheel.held() < 40 * 70, "{} entries", wheel.held());
     assert_eq!(wheel.pop_due(50_001), Some((50_001, ())));
 }
 
@@ -77,7 +77,7 @@ fn a_sweep_keeps_the_order_of_what_was_moved() {
     assert!(wheel.reschedule(moved, 7));
     assert!(wheel.advance(10, 1, |deadline, key| assert_eq!((deadline, key), (5, 0))));
     doomed.into_iter().skip(1).for_each(|handle| assert!(wheel.cancel(handle).is_some()));
-    assert!(wheel.records() < 100, "{} records", wheel.records());
+    assert!(wheel.held() < 100, "{} entries", wheel.held());
     let mut due = Vec::new();
     assert!(!wheel.advance(20, 100, |deadline, key| due.push((deadline, key))));
     assert_eq!(due, [(5, 1_000), (7, 1_007), (8, 1_008), (9, 1_009), (10, 1_010), (11, 1_011)]);

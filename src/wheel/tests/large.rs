@@ -11,7 +11,7 @@ pub(super) const MOVED_MAX: u64 = PACE + COMPACTED_IN_STEPS as u64 + 3 * LARGE_S
 const TIMERS: u32 = 1_000_000;
 
 pub(super) fn entry(deadline: u64, cell: u32) -> Entry {
-    Entry::new(deadline, cell, cell.wrapping_mul(77))
+    Entry::new(deadline, cell, cell.wrapping_mul(77).into())
 }
 
 /// Runs a wheel to its end, as a shard does whose turns take a tick each, with a timer of one tick that arms itself again. Checks that no call
@@ -38,15 +38,15 @@ fn run(wheel: &mut EntryWheel, mut now: u64) -> Vec<Entry> {
             }
         });
         let moved = wheel.stock.moved - moved;
-        assert!(moved <= MOVED_MAX, "{moved} records in one call");
+        assert!(moved <= MOVED_MAX, "{moved} entries in one call");
         // It is there as long as there is something to be disturbed by.
-        if !is_armed && (wheel.records() > 0 || came.len() > before) {
+        if !is_armed && (wheel.len() > 0 || came.len() > before) {
             probe = now + 1;
             wheel.file(entry(probe, PROBE));
             is_armed = true;
         }
     }
-    assert_eq!(wheel.records(), 0);
+    assert_eq!(wheel.len(), 0);
     came
 }
 
@@ -131,7 +131,7 @@ fn a_jump_over_large_slots_is_taken_in_steps() {
     }
     came.iter().for_each(|entry| assert!(std::mem::replace(&mut last, entry.deadline()) <= entry.deadline()));
     assert_all_once(&came, TIMERS);
-    assert_eq!((wheel.rows.now, wheel.records()), (DEADLINE_MAX, 0));
+    assert_eq!((wheel.rows.now, wheel.len()), (DEADLINE_MAX, 0));
 }
 
 /// In a random order, and in the order of arming; all in one tick, and all over the slot.
@@ -153,18 +153,18 @@ fn a_storm_of_cancels_is_compacted_in_steps() {
                     let moved = wheel.stock.moved;
                     wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
                     assert!(wheel.stock.moved - moved <= MOVED_MAX, "one turn");
-                    let (live, records) = ((TIMERS - step) as usize, wheel.records());
-                    assert!(records <= 3 * live + 16_384, "{records} records for {live} timers");
-                    if records > 100_000 {
-                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 63.0 / records as f64);
+                    let (live, entries) = ((TIMERS - step) as usize, wheel.len());
+                    assert!(entries <= 2 * live + 8_192, "{entries} entries for {live} timers");
+                    if entries > 100_000 {
+                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 63.0 / entries as f64);
                     }
                 }
             }
             while wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due")) {}
             assert!(chunks_max < 1.02, "{chunks_max} of the chunks that are needed");
-            assert!(wheel.stock.moved <= 10 * u64::from(TIMERS), "{} records moved", wheel.stock.moved);
+            assert!(wheel.stock.moved <= 4 * u64::from(TIMERS), "{} entries moved", wheel.stock.moved);
             assert!(!wheel.settle());
-            assert_eq!((wheel.records(), wheel.next_event()), (0, None));
+            assert_eq!((wheel.len(), wheel.next_event()), (0, None));
         }
     }
 }
@@ -183,7 +183,7 @@ fn many_slots_that_are_mostly_dead_at_once_are_compacted_in_steps() {
         is_more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
         assert!(wheel.stock.moved - moved <= MOVED_MAX);
     }
-    assert!(wheel.records() < 250 * 2 * LARGE_SLOT as usize / 10, "{} records", wheel.records());
+    assert!(wheel.len() < 250 * 2 * LARGE_SLOT as usize / 10, "{} entries", wheel.len());
 }
 
 /// Tombstones that come while their entries are half cascaded, or come before them.
@@ -197,15 +197,15 @@ fn cancels_during_a_cascade_find_their_entries() {
         (begin..begin + 20).for_each(|now| assert!(!wheel.advance(now, 1000, |_| unreachable!("nothing is due"))));
         for cell in 0..TIMERS {
             let late = entry(deadline(cell), TIMERS + cell);
-            let records = [late, late.tombstone()];
-            wheel.file(records[usize::from(is_tombstone_first)]);
+            let messages = [late, late.tombstone()];
+            wheel.file(messages[usize::from(is_tombstone_first)]);
             wheel.file(entry(deadline(cell), cell).tombstone());
-            wheel.file(records[usize::from(!is_tombstone_first)]);
+            wheel.file(messages[usize::from(!is_tombstone_first)]);
         }
         let mut came = Vec::new();
         while wheel.advance(DEADLINE_MAX, usize::MAX, |entries| came.extend_from_slice(entries)) {}
         assert!(came.is_empty(), "{} came that were dead", came.len());
-        assert_eq!(wheel.records(), 0);
+        assert_eq!(wheel.len(), 0);
     }
 }
 

@@ -121,11 +121,12 @@ proptest! {
                 Step::Settle => while model.wheel.settle() {},
                 Step::Tidy => _ = model.wheel.tidy(),
             }
-            model.wheel.rows.check(&model.wheel.stock.pool);
+            let holes = model.wheel.rows.check(&model.wheel.stock.pool);
+            prop_assert_eq!(holes, model.wheel.holes());
             let first = model.timers.values().filter(|(_, is_alive)| *is_alive).map(|&(deadline, _)| deadline).min();
             prop_assert!(first.is_none_or(|first| model.wheel.next_event().is_some_and(|next| next <= first)), "sleeps past a deadline");
         }
         model.advance(DEADLINE_MAX);
-        prop_assert_eq!((model.wheel.records(), model.wheel.next_event()), (0, None));
+        prop_assert_eq!((model.wheel.len(), model.wheel.next_event()), (0, None));
     }
 }
