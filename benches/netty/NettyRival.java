@@ -27,7 +27,7 @@ final class NettyRival {
     private static final int BLOCK = 4_096;
     private static final long GRID_NS = 10_000;
     private static final long ARMING_NS = 500_000_000L;
-    private static final long ARMING_NS_EACH = 5_000;
+    private static final long ARMING_NS_EACH = 2_500;
     private static final long PATIENCE_NS = 20 * SECOND_NS;
     private static final int KEPT_PERCENT = 20;
     /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */
@@ -353,13 +353,19 @@ final class NettyRival {
 
     private void steps(boolean toTimeout) throws Exception {
         Own[] owns = shares();
-        int steps = (int) operations() / threads;
-        for (Own own : owns) own.choose(steps);
-        crew(owns, (number, cost) -> rates((long) steps * threads, cost), this::arm, own -> {
-            for (int step = 0; step < steps; step++) {
-                int place = own.order[step];
-                own.slots[place].cancel();
-                own.slots[place] = arm(toTimeout ? TIMEOUT_NS : own.nextDelaysNs[step]);
+        int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
+        int share = (blocks + threads - 1) / threads * BLOCK;
+        for (Own own : owns) own.choose(share);
+        AtomicInteger next = new AtomicInteger();
+        crew(owns, (number, cost) -> rates((long) blocks * BLOCK, cost), this::arm, own -> {
+            int step = 0;
+            while (next.getAndIncrement() < blocks) {
+                for (int i = 0; i < BLOCK; i++) {
+                    int place = own.order[step];
+                    own.slots[place].cancel();
+                    own.slots[place] = arm(toTimeout ? TIMEOUT_NS : own.nextDelaysNs[step]);
+                    step = step + 1 == share ? 0 : step + 1;
+                }
             }
         });
     }

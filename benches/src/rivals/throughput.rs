@@ -16,8 +16,35 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Timers that are armed before the first one is cancelled, in W2b.
 pub(crate) const WINDOW: usize = 1_000;
 
-/// Producers take pairs in blocks as they come along: one that shares its core with a service's thread takes fewer.
+/// Producers take pairs and steps in blocks as they come along: one that shares its core with a service's thread takes fewer.
 const BLOCK: usize = 4_096;
+
+/// Blocks of operations that the producers share.
+struct Blocks {
+    number: usize,
+    next: AtomicUsize,
+}
+
+impl Blocks {
+    fn of(job: &Job) -> Self {
+        Self { number: job.operations().div_ceil(BLOCK), next: AtomicUsize::new(0) }
+    }
+
+    /// The calling producer's, one after the other.
+    fn taken(&self) -> impl Iterator<Item = usize> {
+        // Ordering: Relaxed. Numbers only.
+        std::iter::from_fn(|| Some(self.next.fetch_add(1, Relaxed)).filter(|&block| block < self.number))
+    }
+
+    fn operations(&self) -> usize {
+        self.number * BLOCK
+    }
+
+    /// A producer's even share of them, in operations; one that takes more begins its choices anew.
+    fn share(&self, job: &Job) -> usize {
+        self.number.div_ceil(job.threads) * BLOCK
+    }
+}
 
 /// What a producer owns: a slot for each of its timers, touched before the clock starts.
 pub(crate) struct Own<H> {
@@ -92,14 +119,12 @@ pub(crate) fn insert<S: Subject>(job: &Job) -> Figures {
 
 /// W2, W2b: arm, and cancel what was armed `window` timers before.
 pub(crate) fn window<S: Subject>(job: &Job, window: usize) -> Figures {
-    let blocks = job.operations().div_ceil(BLOCK);
-    let next = AtomicUsize::new(0);
+    let blocks = Blocks::of(job);
     let mut rings: Vec<Vec<Option<<S::Producer as Producer>::Handle>>> =
         (0..job.threads).map(|_| (0..window).map(|_| None).collect()).collect();
     let pairs = |producer: &mut S::Producer, ring: &mut Vec<Option<_>>| {
         let mut place = 0;
-        // Ordering: Relaxed. Numbers only.
-        while next.fetch_add(1, Relaxed) < blocks {
+        for _ in blocks.taken() {
             for _ in 0..BLOCK {
                 let armed = producer.arm(TIMEOUT, 0);
                 let Some(slot) = ring.get_mut(place) else {
@@ -116,16 +141,16 @@ pub(crate) fn window<S: Subject>(job: &Job, window: usize) -> Figures {
     };
     let mut last = Cost::default();
     crew::run(start::<S>(), &mut rings, &[&pairs], |_, cost| last = *cost);
-    figures(job, blocks * BLOCK, &last)
+    figures(job, blocks.operations(), &last)
 }
 
 /// W3: a step cancels a random own timer and arms another.
 pub(crate) fn churn<S: Subject>(job: &Job) -> Figures {
-    let steps = job.operations() / job.threads;
+    let blocks = Blocks::of(job);
     let mut owns: Vec<_> = Own::shares(job)
         .into_iter()
         .map(|mut own| {
-            let order = own.order(steps);
+            let order = own.order(blocks.share(job));
             let delays: Vec<Duration> = order.iter().map(|_| delay(&mut own.rng)).collect();
             (own, order, delays)
         })
@@ -134,17 +159,20 @@ pub(crate) fn churn<S: Subject>(job: &Job) -> Figures {
     type Churn<H> = (Own<H>, Vec<u32>, Vec<Duration>);
     let arm = |producer: &mut S::Producer, (own, ..): &mut Churn<_>| arm(producer, own);
     let churn = |producer: &mut S::Producer, (own, order, delays): &mut Churn<_>| {
-        for (&place, &delay) in order.iter().zip(delays.iter()) {
-            let slot = &mut own.slots[place as usize];
-            if let Some(before) = slot.take() {
-                producer.cancel(before);
+        let choices = order.chunks(BLOCK).zip(delays.chunks(BLOCK)).cycle();
+        for (_, (order, delays)) in blocks.taken().zip(choices) {
+            for (&place, &delay) in order.iter().zip(delays) {
+                let slot = &mut own.slots[place as usize];
+                if let Some(before) = slot.take() {
+                    producer.cancel(before);
+                }
+                *slot = Some(producer.arm(delay, 0));
             }
-            *slot = Some(producer.arm(delay, 0));
         }
     };
     crew::run(start::<S>(), &mut owns, &[&arm, &churn], |_, cost| last = *cost);
     std::mem::forget(owns);
-    figures(job, steps * job.threads, &last)
+    figures(job, blocks.operations(), &last)
 }
 
 /// W4: cancel all in random order; then wait until the memory is back.
@@ -169,18 +197,22 @@ pub(crate) fn cancel_all<S: Subject>(job: &Job) -> Figures {
 
 /// W8: random own timers are moved to now + 30 s.
 pub(crate) fn rearm<S: Subject>(job: &Job) -> Figures {
-    let steps = job.operations() / job.threads;
+    let blocks = Blocks::of(job);
     let mut owns: Vec<_> = Own::shares(job)
         .into_iter()
         .map(|mut own| {
-            let order = own.order(steps);
+            let order = own.order(blocks.share(job));
             (own, order)
         })
         .collect();
     let mut last = Cost::default();
     let arm = |producer: &mut S::Producer, (own, _): &mut (Own<_>, Vec<u32>)| arm(producer, own);
-    let rearm = |producer: &mut S::Producer, (own, order): &mut (Own<_>, Vec<u32>)| producer.rearm_many(&mut own.slots, order, TIMEOUT);
+    let rearm = |producer: &mut S::Producer, (own, order): &mut (Own<_>, Vec<u32>)| {
+        for (_, order) in blocks.taken().zip(order.chunks(BLOCK).cycle()) {
+            producer.rearm_many(&mut own.slots, order, TIMEOUT);
+        }
+    };
     crew::run(start::<S>(), &mut owns, &[&arm, &rearm], |_, cost| last = *cost);
     std::mem::forget(owns);
-    figures(job, steps * job.threads, &last)
+    figures(job, blocks.operations(), &last)
 }

@@ -46,10 +46,7 @@ impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool> Subject
 }
 
 fn handle(batch: &mut Batch<'_, u64>) {
-    // All at once: tiny tasks need no helpers.
-    let mut payloads = Vec::with_capacity(batch.left());
-    payloads.extend(batch);
-    payloads.into_iter().for_each(book::fired);
+    batch.for_each(book::fired);
 }
 
 /// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a timer that is due at once, and taken back.
