@@ -20,9 +20,26 @@
 //! - [`ManualClock`] moves time by hand, for tests.
 //! - [`wheel::Wheel`] is the wheel alone, for one thread: no threads, no clock.
 //!
+//! # Choosing
+//!
+//! - **Tick.** 1 ms unless [`Builder::tick`] says otherwise: timers fire at the first tick at or after their deadline. A shorter tick fires closer to it, and wakes the shard's
+//!   thread more often while timers fire; with nothing due no thread wakes, whatever the tick.
+//! - **Payload.** Closures are easiest: up to three captured words need no allocation. A million timers that mean the same are cheaper as payloads of a few bytes, which
+//!   [`Builder::on_expire`] takes in batches.
+//! - **Dispatch.** A rayon pool unless [`Builder::dispatch`] says otherwise; [`Dispatch::Inline`] for handlers of a few microseconds, which saves the hand-over;
+//!   [`Dispatch::executor`] for threads of yours; [`Builder::on_expire_channel`] for a consumer that fetches.
+//! - **Shards.** One for every four cores unless [`Builder::shards`] says otherwise. One takes in some ten million timers a second.
+//! - **Futures or callbacks.** With the feature `async`, [`future`](https://docs.rs/wheelwork/latest/wheelwork/future/) has `sleep`, `timeout`, `interval` and others, under any runtime.
+//!
+//! Those who know another timer find their calls in [`coming_from`].
+//!
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod cell;
+#[doc = include_str!("coming_from.md")]
+pub mod coming_from {}
 mod count;
 mod dispatch;
 #[cfg(any(loom, feature = "__door"))]
@@ -31,6 +48,8 @@ pub mod door;
 mod doorbell;
 mod entry;
 mod error;
+#[cfg(feature = "async")]
+pub mod future;
 mod lane;
 #[cfg(loom)]
 #[doc(hidden)]

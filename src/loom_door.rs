@@ -7,10 +7,16 @@ use crate::dispatch::leaf;
 use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Inline};
 use crate::entry;
+#[cfg(feature = "async")]
+use crate::future::wait::{self, Wait};
 use crate::service::{cells, core, local};
 use crate::{ScheduleError, TimerHandle, TimerId, cell, lane, time};
+#[cfg(feature = "async")]
+use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+#[cfg(feature = "async")]
+use std::task::{Poll, Waker};
 
 pub use crate::door::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};
 pub use crate::sync::{Fault, set_fault};
@@ -259,6 +265,59 @@ impl Shard {
     pub unsafe fn wait(&self, wake_at: u64) {
         // SAFETY: the caller's promise.
         unsafe { self.core.bell(0).wait(wake_at, None, || self.lanes.has_messages() || self.core.is_stopped()) };
+    }
+}
+
+/// A sleep, by its wait alone.
+#[cfg(feature = "async")]
+pub struct Sleep {
+    wait: Wait,
+    deadline: u64,
+}
+
+/// A service as the sleep of a thread sees it, whose deadline does not pass while it is asked.
+#[cfg(feature = "async")]
+struct Alarm<'a> {
+    cells: &'a Cells<Waker>,
+    local: RefCell<&'a mut Local>,
+    deadline: u64,
+}
+
+#[cfg(feature = "async")]
+impl wait::Alarm for Alarm<'_> {
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
+        self.cells.schedule(&mut self.local.borrow_mut(), self.deadline, waker).map_err(ScheduleError::into_payload)
+    }
+
+    fn is_pending(&self, id: TimerId) -> bool {
+        self.cells.0.is_pending(&mut self.local.borrow_mut().0, id)
+    }
+
+    fn take(&self, id: TimerId) -> Option<Waker> {
+        self.cells.take(&mut self.local.borrow_mut(), id)
+    }
+}
+
+#[cfg(feature = "async")]
+impl Sleep {
+    /// One that waits until a tick.
+    #[must_use]
+    pub fn new(deadline: u64) -> Self {
+        Self { wait: Wait::Idle, deadline }
+    }
+
+    /// Polls it.
+    pub fn poll(&mut self, cells: &Cells<Waker>, local: &mut Local, waker: &Waker) -> Poll<()> {
+        self.wait.poll(&Alarm { cells, local: RefCell::new(local), deadline: self.deadline }, waker)
+    }
+
+    /// Drops it. Whether its timer was pending.
+    pub fn cancel(self, cells: &Cells<Waker>, local: &mut Local) -> bool {
+        matches!(self.wait, Wait::Armed(id, _) if cells.take(local, id).is_some())
     }
 }
 

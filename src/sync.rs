@@ -458,6 +458,8 @@ pub enum Fault {
     JobEndRelaxed,
     /// Whoever drops what a dropped job names does not say so.
     AbandonNotCounted,
+    /// A sleep that is polled with another waker keeps the first one.
+    SleepKeepsWaker,
 }
 
 /// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.

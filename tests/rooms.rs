@@ -7,8 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms of each floor. `time` and `count` stand on the rest of the ground floor.
-const FLOORS: [&[&str]; 5] =
-    [&["sync", "mem", "entry", "error"], &["time", "count"], &["cell", "wheel", "lane", "doorbell", "dispatch"], &["shard"], &["service"]];
+const FLOORS: [&[&str]; 6] = [
+    &["sync", "mem", "entry", "error"],
+    &["time", "count"],
+    &["cell", "wheel", "lane", "doorbell", "dispatch"],
+    &["shard"],
+    &["service"],
+    &["future"],
+];
 
 /// Not rooms: the front door, and the doors for the benches and the loom models.
 const DOORS: [&str; 3] = ["lib", "door", "loom_door"];

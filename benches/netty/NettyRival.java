@@ -27,7 +27,7 @@ final class NettyRival {
     private static final int BLOCK = 4_096;
     private static final long GRID_NS = 10_000;
     private static final long ARMING_NS = 500_000_000L;
-    private static final long ARMING_NS_EACH = 2_500;
+    private static final long ARMING_NS_EACH = 4_000;
     private static final long PATIENCE_NS = 20 * SECOND_NS;
     private static final int KEPT_PERCENT = 20;
     /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */

@@ -137,6 +137,13 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// The same, unless it was set.
+    #[cfg(feature = "async")]
+    pub(crate) fn dispatch_unless_set(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch.get_or_insert(dispatch);
+        self
+    }
+
     /// Runs the service on a clock that a test moves. It then has no shard threads.
     ///
     /// # Example

@@ -7,6 +7,24 @@ use crate::shard::Count;
 use std::time::{Duration, Instant};
 
 impl<T: Send + 'static> TimerHandle<T> {
+    /// What time it is by the service's clock: that of the system, or the [`ManualClock`](crate::ManualClock) that drives it.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(service.now(), clock.now());
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.inner.clock.instant(self.inner.clock.now_ns())
+    }
+
     /// Whether a timer still waits: it has not fired, and was not cancelled or handed back; or it is a periodic timer that runs. By the time you look at the
     /// answer it may have.
     ///

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Arming takes so long at the most, and so much more for each timer: in the slowest service, on a slow machine.
 const ARMING_NS: u64 = 500_000_000;
-const ARMING_NS_EACH: u64 = 2_500;
+const ARMING_NS_EACH: u64 = 4_000;
 
 /// What a producer owns: when its timers are due, after the first one.
 struct Own<H> {

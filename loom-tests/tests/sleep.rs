@@ -1,0 +1,116 @@
+//! Sleep: a poll, a second one with another waker, and a drop, against the alarm. The task's part is the model's own thread.
+
+use loom::sync::Notify;
+use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Wake, Waker};
+use wheelwork::loom_door::{Cells, Entry, Fault, Shard, Sleep};
+use wheelwork_loom_tests::{Held, explore, must_fail};
+
+const DUE: u64 = 1;
+
+/// A task that waits until it is woken.
+struct Task {
+    woken: Notify,
+    wakes: AtomicUsize,
+}
+
+impl Task {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { woken: Notify::new(), wakes: AtomicUsize::new(0) })
+    }
+
+    fn wakes(&self) -> usize {
+        // Ordering: Relaxed. A count of the model's, looked at after a join.
+        self.wakes.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        // Ordering: Relaxed. As above.
+        self.wakes.fetch_add(1, Ordering::Relaxed);
+        self.woken.notify();
+    }
+}
+
+/// Takes in what has been sent, and lets off what is due.
+fn alarm(cells: &Cells<Waker>, shard: &mut Shard) {
+    let mut local = Held::new(cells.local());
+    let mut due: Vec<Entry> = Vec::new();
+    shard.drain(|entry| due.push(entry));
+    for entry in due.into_iter().filter(|entry| !entry.is_tombstone()) {
+        if let Some(waker) = cells.claim_due(&mut local, entry) {
+            waker.wake();
+        }
+    }
+}
+
+/// Polls with the first waker, then with the second one, while the alarm may go off; then waits for whatever it was armed with last.
+fn polls(second: bool) {
+    let (cells, lanes) = Cells::new();
+    let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
+    let tasks = [Task::new(), Task::new()];
+    let mut local = Held::new(cells.local());
+    let mut sleep = Sleep::new(DUE);
+    let waker = |task: usize| Waker::from(tasks[task].clone());
+    assert!(sleep.poll(&cells, &mut local, &waker(0)).is_pending());
+    let shard_cells = cells.clone();
+    let shard = thread::spawn(move || {
+        alarm(&shard_cells, &mut lanes);
+        lanes
+    });
+    let last = usize::from(second);
+    let seen = sleep.poll(&cells, &mut local, &waker(last));
+    let mut lanes = shard.join().unwrap();
+    // What was armed anew.
+    alarm(&cells, &mut lanes);
+    if seen.is_pending() {
+        tasks[last].woken.wait();
+        assert_eq!(tasks[last].wakes(), 1);
+    }
+    assert_eq!(sleep.poll(&cells, &mut local, &waker(last)), Poll::Ready(()));
+    assert!(tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1, "woken twice");
+    assert!(!sleep.cancel(&cells, &mut local));
+    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "a waker is left behind");
+}
+
+/// Drops it while the alarm may go off.
+fn drops() {
+    let (cells, lanes) = Cells::new();
+    let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
+    let task = Task::new();
+    let mut local = Held::new(cells.local());
+    let mut sleep = Sleep::new(DUE);
+    assert!(sleep.poll(&cells, &mut local, &Waker::from(task.clone())).is_pending());
+    let shard_cells = cells.clone();
+    let shard = thread::spawn(move || {
+        alarm(&shard_cells, &mut lanes);
+        lanes
+    });
+    let was_pending = sleep.cancel(&cells, &mut local);
+    let _lanes = shard.join().unwrap();
+    assert_eq!(task.wakes(), usize::from(!was_pending), "cancelled, or woken");
+    assert_eq!(Arc::strong_count(&task), 1, "a waker is left behind");
+}
+
+#[test]
+fn a_poll_sees_the_alarm_or_is_woken() {
+    explore(None, || polls(false));
+}
+
+#[test]
+fn the_last_waker_is_woken() {
+    explore(Some(3), || polls(true));
+}
+
+#[test]
+fn a_drop_cancels_or_was_woken() {
+    explore(None, drops);
+}
+
+#[test]
+fn broken_change_of_the_waker() {
+    must_fail(Fault::SleepKeepsWaker, "deadlock", None, || polls(true));
+}

@@ -1,0 +1,90 @@
+//! Timeout: a future that has only so much time.
+
+use super::Sleep;
+use pin_project_lite::pin_project;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pin_project! {
+    /// Gives a future so much time; [`timeout`](super::timeout()) makes one. What the future gives, or [`Elapsed`]: then the future is still there, and goes when this one is dropped.
+    ///
+    /// The future is polled first: one that is ready costs no timer, and wins at its last moment.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::future::{sleep, timeout};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let slow = async { sleep(Duration::from_secs(60)).await };
+    /// assert!(timeout(Duration::from_millis(2), slow).await.is_err());
+    /// # });
+    /// ```
+    #[must_use = "a future does nothing until it is polled"]
+    #[derive(Debug)]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        sleep: Sleep,
+    }
+}
+
+/// The time was over first. Becomes an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+///
+/// # Example
+/// ```
+/// # futures_lite::future::block_on(async {
+/// let outcome = wheelwork::future::timeout(std::time::Duration::ZERO, std::future::pending::<()>()).await;
+/// let error: std::io::Error = outcome.unwrap_err().into();
+/// assert_eq!(error.to_string(), "the time is over");
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time is over")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+impl<F> Timeout<F> {
+    pub(super) fn new(future: F, sleep: Sleep) -> Self {
+        Self { future, sleep }
+    }
+
+    /// The future, and no timeout.
+    ///
+    /// # Example
+    /// ```
+    /// let timeout = wheelwork::future::timeout(std::time::Duration::ZERO, std::future::ready(5));
+    /// assert_eq!(futures_lite::future::block_on(timeout.into_inner()), 5);
+    /// ```
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.future.poll(context) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Pin::new(this.sleep).poll(context).map(|()| Err(Elapsed)),
+        }
+    }
+}

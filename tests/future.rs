@@ -1,0 +1,340 @@
+//! Promise: futures wait for their timers under any runtime, are never early, are woken once, and leave nothing behind.
+
+use futures_lite::StreamExt;
+use futures_lite::future::block_on;
+use std::future::{Future, pending, ready};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::future::{DelayQueue, Sleep, Timers, interval, sleep, sleep_until, timeout, timeout_at};
+use wheelwork::{ManualClock, Missed, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A waker that counts.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A task of the test's own.
+struct Task {
+    count: Arc<Count>,
+    waker: Waker,
+}
+
+impl Task {
+    fn new() -> Self {
+        let count = Arc::new(Count::default());
+        Self { waker: count.clone().into(), count }
+    }
+
+    fn poll<F: Future + Unpin>(&self, future: &mut F) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(&self.waker))
+    }
+
+    fn woken(&self) -> usize {
+        self.count.0.load(SeqCst)
+    }
+}
+
+fn manual() -> (Timers, ManualClock) {
+    let clock = ManualClock::new();
+    (Timers::start(TimerService::builder().shards(1).clock(clock.clone())).unwrap(), clock)
+}
+
+fn armed(timers: &Timers) -> u64 {
+    timers.handle().stats().sum(|shard| shard.armed)
+}
+
+#[test]
+fn a_sleep_arms_at_its_first_poll_and_wakes_once() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut sleep = timers.sleep(10 * MS);
+    assert_eq!((timers.handle().len(), sleep.is_elapsed()), (0, false));
+    for _ in 0..3 {
+        assert_eq!(task.poll(&mut sleep), Poll::Pending);
+        assert_eq!(timers.handle().len(), 1);
+    }
+    clock.advance(9 * MS);
+    assert_eq!((task.poll(&mut sleep), task.woken()), (Poll::Pending, 0));
+    clock.advance(MS);
+    assert_eq!((task.woken(), sleep.is_elapsed()), (1, true));
+    for _ in 0..2 {
+        assert_eq!(task.poll(&mut sleep), Poll::Ready(()));
+    }
+    clock.advance(100 * MS);
+    assert_eq!((task.woken(), timers.handle().len(), armed(&timers)), (1, 0, 1));
+}
+
+#[test]
+fn one_whose_time_has_come_arms_nothing() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut late = timers.sleep(5 * MS);
+    clock.advance(5 * MS);
+    assert!(late.is_elapsed());
+    for sleep in [&mut late, &mut timers.sleep(Duration::ZERO), &mut timers.sleep_until(clock.now() - 3 * MS)] {
+        assert_eq!(task.poll(sleep), Poll::Ready(()));
+    }
+    assert_eq!((armed(&timers), task.woken()), (0, 0));
+}
+
+#[test]
+fn dropping_cancels() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut sleeps: Vec<Sleep> = (1..=100).map(|ms| timers.sleep(ms * MS)).collect();
+    sleeps.iter_mut().for_each(|sleep| assert!(task.poll(sleep).is_pending()));
+    assert_eq!((timers.handle().len(), Arc::strong_count(&task.count)), (100, 102));
+    sleeps.truncate(50);
+    assert_eq!((timers.handle().len(), Arc::strong_count(&task.count)), (50, 52));
+    clock.advance(200 * MS);
+    drop(sleeps);
+    assert_eq!((timers.handle().len(), Arc::strong_count(&task.count), task.woken()), (0, 2, 50));
+}
+
+#[test]
+fn the_last_waker_is_woken_and_no_other() {
+    let (timers, clock) = manual();
+    let (first, second) = (Task::new(), Task::new());
+    let mut sleep = timers.sleep(10 * MS);
+    assert!(first.poll(&mut sleep).is_pending() && second.poll(&mut sleep).is_pending());
+    assert_eq!(timers.handle().len(), 1);
+    assert!(first.poll(&mut sleep).is_pending() && second.poll(&mut sleep).is_pending());
+    clock.advance(10 * MS);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+    assert!(first.poll(&mut sleep).is_ready(), "whoever asks");
+    // The time comes between two polls with different wakers.
+    let mut sleep = timers.sleep(10 * MS);
+    assert!(first.poll(&mut sleep).is_pending());
+    clock.advance(10 * MS);
+    assert!(second.poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_sleep_is_moved_and_used_again() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut sleep = timers.sleep(10 * MS);
+    sleep.reset(20 * MS);
+    assert_eq!((sleep.deadline(), timers.handle().len()), (clock.now() + 20 * MS, 0));
+    assert!(task.poll(&mut sleep).is_pending());
+    // Later, without a poll.
+    sleep.reset(50 * MS);
+    clock.advance(49 * MS);
+    assert_eq!(task.woken(), 0);
+    // Earlier, too.
+    sleep.reset(100 * MS);
+    sleep.reset(2 * MS);
+    clock.advance(2 * MS);
+    assert_eq!((task.woken(), task.poll(&mut sleep)), (1, Poll::Ready(())));
+    // Again.
+    sleep.reset_at(clock.now() + 5 * MS);
+    assert!(!sleep.is_elapsed() && task.poll(&mut sleep).is_pending());
+    clock.advance(5 * MS);
+    assert_eq!((task.woken(), task.poll(&mut sleep)), (2, Poll::Ready(())));
+    // It has fired, and nobody has looked.
+    sleep.reset(5 * MS);
+    assert!(task.poll(&mut sleep).is_pending());
+    clock.advance(5 * MS);
+    sleep.reset(5 * MS);
+    assert!(task.poll(&mut sleep).is_pending());
+    clock.advance(5 * MS);
+    assert!(task.poll(&mut sleep).is_ready());
+}
+
+#[test]
+fn a_full_service_is_asked_again() {
+    let clock = ManualClock::new();
+    let timers = Timers::start(TimerService::builder().shards(1).clock(clock.clone()).max_pending(1)).unwrap();
+    let (task, other) = (Task::new(), Task::new());
+    let (mut first, mut second) = (timers.sleep(5 * MS), timers.sleep(5 * MS));
+    assert!(task.poll(&mut first).is_pending() && other.poll(&mut second).is_pending());
+    assert_eq!((task.woken(), other.woken()), (0, 1), "at once, to try again");
+    drop(first);
+    assert!(other.poll(&mut second).is_pending());
+    clock.advance(5 * MS);
+    assert_eq!((other.woken(), other.poll(&mut second)), (2, Poll::Ready(())));
+}
+
+#[test]
+fn a_timeout_gives_so_much_time() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    assert_eq!(task.poll(&mut timers.timeout(Duration::ZERO, ready(5))), Poll::Ready(Ok(5)));
+    assert_eq!(armed(&timers), 0, "one that is ready costs no timer");
+    let mut over = Box::pin(timers.timeout(10 * MS, pending::<()>()));
+    assert!(task.poll(&mut over).is_pending());
+    clock.advance(9 * MS);
+    assert!(task.poll(&mut over).is_pending());
+    clock.advance(MS);
+    assert!(task.woken() == 1 && matches!(task.poll(&mut over), Poll::Ready(Err(_))));
+    // The future comes first.
+    let mut inner = Box::pin(timers.timeout_at(clock.now() + 10 * MS, timers.sleep(3 * MS)));
+    assert!(task.poll(&mut inner).is_pending());
+    clock.advance(3 * MS);
+    assert_eq!(task.poll(&mut inner), Poll::Ready(Ok(())));
+    drop(inner);
+    assert!(timers.handle().is_empty());
+}
+
+#[test]
+fn an_interval_keeps_its_rate() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let start = clock.now();
+    let tick = |interval: &mut wheelwork::future::Interval| interval.poll_tick(&mut Context::from_waker(&task.waker)).map(|at| at - start);
+    let mut interval = timers.interval(10 * MS);
+    assert_eq!(tick(&mut interval), Poll::Ready(Duration::ZERO), "at once");
+    for tick_number in 1..1_000 {
+        assert_eq!(tick(&mut interval), Poll::Pending);
+        clock.advance(10 * MS);
+        assert_eq!(task.woken(), tick_number as usize);
+        assert_eq!(tick(&mut interval), Poll::Ready(10 * tick_number * MS), "no drift");
+    }
+    // Three are missed: 10,000, 10,010 and 10,020 ms.
+    clock.advance(35 * MS);
+    let now = clock.now() - start;
+    assert_eq!((tick(&mut interval), tick(&mut interval)), (Poll::Ready(now - 25 * MS), Poll::Pending));
+    clock.advance(5 * MS);
+    assert_eq!(tick(&mut interval), Poll::Ready(now + 5 * MS));
+    let mut burst = timers.interval(10 * MS).first(10 * MS).missed(Missed::Burst(2));
+    let from = clock.now() - start;
+    assert_eq!(tick(&mut burst), Poll::Pending);
+    clock.advance(35 * MS);
+    assert_eq!((tick(&mut burst), tick(&mut burst)), (Poll::Ready(from + 10 * MS), Poll::Ready(from + 20 * MS)));
+    assert_eq!((tick(&mut burst), tick(&mut burst)), (Poll::Ready(from + 30 * MS), Poll::Pending));
+    burst.reset();
+    clock.advance(9 * MS);
+    assert_eq!(tick(&mut burst), Poll::Pending);
+    clock.advance(MS);
+    assert_eq!(tick(&mut burst), Poll::Ready(from + 45 * MS));
+}
+
+#[test]
+fn values_come_when_their_time_has_come() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut queue = timers.delay_queue();
+    let expired = |queue: &mut DelayQueue<u32>| queue.poll_expired(&mut Context::from_waker(&task.waker));
+    assert_eq!(expired(&mut queue), Poll::Ready(None));
+    let far = queue.insert(1, 60_000 * MS);
+    let gone = queue.insert(2, 50 * MS);
+    assert_eq!(expired(&mut queue), Poll::Pending);
+    // One that comes before what is waited for wakes the task in time.
+    queue.insert(3, 20 * MS);
+    clock.advance(19 * MS);
+    assert_eq!((task.woken(), expired(&mut queue)), (0, Poll::Pending));
+    clock.advance(MS);
+    assert_eq!((task.woken(), expired(&mut queue)), (1, Poll::Ready(Some(3))));
+    assert_eq!((queue.remove(gone), queue.remove(gone), queue.len()), (Some(2), None, 1));
+    assert_eq!(expired(&mut queue), Poll::Pending);
+    assert!(queue.reset(far, 5 * MS) && !queue.reset(gone, MS));
+    clock.advance(5 * MS);
+    assert_eq!((expired(&mut queue), expired(&mut queue)), (Poll::Ready(Some(1)), Poll::Ready(None)));
+    // A thousand, in order, never early.
+    for value in 0..1_000 {
+        queue.insert(value * 7_919 % 1_000, (value * 7_919 % 1_000) * MS);
+    }
+    let start = clock.now();
+    let mut came = 0;
+    while !queue.is_empty() {
+        match expired(&mut queue) {
+            Poll::Ready(Some(value)) => {
+                assert!(value == came && clock.now() - start >= value * MS, "{value} after {came}");
+                came += 1;
+            }
+            _ => clock.advance(MS),
+        }
+    }
+    assert_eq!(came, 1_000);
+}
+
+#[test]
+fn a_service_lives_as_long_as_its_futures() {
+    let timers = Timers::start(TimerService::builder().shards(1)).unwrap();
+    let (task, mut sleep) = (Task::new(), timers.sleep(MS));
+    assert!(task.poll(&mut sleep).is_pending());
+    drop(timers);
+    block_on(sleep);
+    assert_eq!(task.woken(), 0, "block_on has a waker of its own");
+}
+
+/// All of it, with real time, as a task of whatever runtime this is.
+async fn everything() {
+    let start = Instant::now();
+    sleep(3 * MS).await;
+    assert!(start.elapsed() >= 3 * MS);
+    sleep_until(start + 6 * MS).await;
+    assert!(start.elapsed() >= 6 * MS);
+    assert_eq!(timeout(Duration::from_secs(60), async { 7 }).await, Ok(7));
+    assert!(timeout(2 * MS, pending::<()>()).await.is_err());
+    assert_eq!(timeout_at(Instant::now() + Duration::from_secs(60), sleep(MS)).await, Ok(()));
+    let mut ticks = pin!(interval(2 * MS).take(4));
+    let mut last = None;
+    while let Some(at) = ticks.next().await {
+        assert!(Instant::now() >= at && last.is_none_or(|last| at >= last + 2 * MS));
+        last = Some(at);
+    }
+    let mut queue = DelayQueue::new();
+    let from = Instant::now();
+    (0..100).rev().for_each(|value| _ = queue.insert_at(value, from + value / 10 * MS));
+    let values: Vec<u32> = queue.collect().await;
+    assert!(values.len() == 100 && values.is_sorted_by_key(|value| value / 10));
+}
+
+#[test]
+fn under_block_on() {
+    block_on(everything());
+}
+
+#[test]
+fn under_tokio() {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(everything());
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let tasks: Vec<_> = (0..100).map(|_| threads.spawn(everything())).collect();
+    threads.block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn under_smol() {
+    let tasks: Vec<_> = (0..100).map(|_| smol::spawn(everything())).collect();
+    smol::block_on(async {
+        for task in tasks {
+            task.await;
+        }
+    });
+}
+
+/// One of two futures wins, on many threads: whoever loses cancels while its timer fires.
+#[test]
+fn drops_against_fires() {
+    let timers = Timers::start(TimerService::builder().tick(Duration::from_micros(10))).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let timers = &timers;
+            scope.spawn(move || {
+                block_on(async {
+                    for step in 0..2_000u64 {
+                        let inner = timers.sleep(Duration::from_nanos(20_000 + (step * 7 + thread) % 20 * 1_000));
+                        let _ = timers.timeout(Duration::from_micros(30), inner).await;
+                    }
+                });
+            });
+        }
+    });
+    assert!(timers.handle().is_empty());
+}
