@@ -459,6 +459,7 @@ pub enum Fault {
     /// Whoever drops what a dropped job names does not say so.
     AbandonNotCounted,
     /// A sleep that is polled with another waker keeps the first one.
+    #[cfg(feature = "async")]
     SleepKeepsWaker,
 }
 
