@@ -1,19 +1,27 @@
 //! A cache whose values expire: `cargo run --example cache`.
 //!
-//! Each value has a timer with its key for a payload; what expires goes at once, and not when somebody looks for it.
+//! Each value has a timer, whose payload is its key and which of the key's values it is; what expires goes at once, and not when somebody looks for it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wheelwork::{Batch, Builder, ScheduleError, StartError, TimerId, TimerService};
 
-type Values<K, V> = HashMap<K, (V, TimerId)>;
+struct Held<V> {
+    value: V,
+    number: u64,
+    timer: TimerId,
+}
+
+type Values<K, V> = HashMap<K, Held<V>>;
 
 struct Cache<K: Send + 'static, V> {
     values: Arc<Mutex<Values<K, V>>>,
-    /// A value's key, and which of the key's values it is.
-    timers: TimerService<K>,
+    timers: TimerService<(K, u64)>,
+    /// Values that were put in so far.
+    numbers: AtomicU64,
 }
 
 fn lock<T>(values: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -24,33 +32,37 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Cache<K, 
     fn start(settings: Builder) -> Result<Self, StartError> {
         let values = Arc::new(Mutex::new(Values::new()));
         let expiring = values.clone();
-        let expire = move |keys: &mut Batch<'_, K>| {
-            // A timer that was replaced was cancelled: its key does not come here.
+        let expire = move |expired: &mut Batch<'_, (K, u64)>| {
             let mut values = lock(&expiring);
-            keys.for_each(|key| _ = values.remove(&key));
+            for (key, number) in expired {
+                // Not one that was put in while this one waited for the lock.
+                if values.get(&key).is_some_and(|held| held.number == number) {
+                    values.remove(&key);
+                }
+            }
         };
-        Ok(Self { values, timers: settings.on_expire(expire).start()? })
+        Ok(Self { values, timers: settings.on_expire(expire).start()?, numbers: AtomicU64::new(0) })
     }
 
     /// Puts a value in for so long; one that was there goes.
-    fn put(&self, key: K, value: V, expires_after: Duration) -> Result<(), ScheduleError<K>> {
+    fn put(&self, key: K, value: V, expires_after: Duration) -> Result<(), ScheduleError<(K, u64)>> {
+        // Ordering: Relaxed. Only the number matters.
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut values = lock(&self.values);
-        if let Some((_, timer)) = values.remove(&key) {
-            // It may be about to fire, and wait for the lock: then it takes the new value away too, which a cache may do.
-            self.timers.cancel(timer);
+        let timer = self.timers.schedule(expires_after, (key.clone(), number))?;
+        if let Some(before) = values.insert(key, Held { value, number, timer }) {
+            self.timers.cancel(before.timer);
         }
-        let timer = self.timers.schedule(expires_after, key.clone())?;
-        values.insert(key, (value, timer));
         Ok(())
     }
 
     fn get(&self, key: &K) -> Option<V> {
-        lock(&self.values).get(key).map(|(value, _)| value.clone())
+        lock(&self.values).get(key).map(|held| held.value.clone())
     }
 
     /// Takes a value out.
     fn remove(&self, key: &K) -> Option<V> {
-        let (value, timer) = lock(&self.values).remove(key)?;
+        let Held { value, timer, .. } = lock(&self.values).remove(key)?;
         self.timers.cancel(timer);
         Some(value)
     }
