@@ -171,3 +171,29 @@ impl Shard {
         more
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A tombstone overtakes no entry of its lane, and nothing stays behind.
+    #[test]
+    fn messages_that_wait_come_in_order_and_all() {
+        let mut wheel = EntryWheel::new(0, 1_000);
+        let mut line = Line::EMPTY;
+        let entry = |cell: usize| Entry::new(30_000, cell as u32, 1);
+        for (round, messages) in [1, AHEAD - 1, AHEAD, AHEAD + 1, 100].into_iter().enumerate() {
+            let from = round * 1_000;
+            (from..from + messages).for_each(|cell| line.pass(entry(cell), &mut wheel));
+            assert_eq!(wheel.len(), messages.saturating_sub(AHEAD), "{AHEAD} wait");
+            line.leave(&mut wheel);
+            assert_eq!((wheel.len(), wheel.holes()), (messages, 0));
+            assert!(line.waiting.iter().all(|&message| message == Entry::NONE));
+            (from..from + messages).for_each(|cell| line.pass(entry(cell).tombstone(), &mut wheel));
+            line.leave(&mut wheel);
+            // Their slot counts them, or has been compacted.
+            wheel.retain(|entry| entry.cell() as usize / 1_000 != round);
+            assert_eq!(wheel.len(), 0);
+        }
+    }
+}
