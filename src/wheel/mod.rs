@@ -16,7 +16,7 @@ use stock::Stock;
 pub use keyed::{Handle, Wheel};
 
 /// Entries that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
-/// by a small slot, or a part of a large one.
+/// by a small slot.
 const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 
 /// A cascade begins as much earlier as it takes to move so many entries more: the shard's thread may be late.
@@ -207,6 +207,7 @@ impl EntryWheel {
         }
         let is_more = self.compact(self.stock.budget_end(self.budget));
         if self.stock.holes == 0 {
+            // Should a tombstone have named a wrong deadline, its entry would be awaited for ever.
             self.stock.graves.clear();
         }
         is_more
