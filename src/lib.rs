@@ -30,6 +30,8 @@
 //!   [`Dispatch::executor`] for threads of yours; [`Builder::on_expire_channel`] for a consumer that fetches.
 //! - **Shards.** One for every four cores unless [`Builder::shards`] says otherwise. One takes in some ten million timers a second.
 //! - **Futures or callbacks.** With the feature `async`, [`future`](https://docs.rs/wheelwork/latest/wheelwork/future/) has `sleep`, `timeout`, `interval` and others, under any runtime.
+//! - **Times of day.** [`schedule_at_time`](TimerHandle::schedule_at_time) is for one; with the feature `calendar`, [`calendar`](https://docs.rs/wheelwork/latest/wheelwork/calendar/)
+//!   follows cron patterns in a time zone.
 //!
 //! Those who know another timer find their calls in [`coming_from`].
 //!
@@ -37,6 +39,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "calendar")]
+pub mod calendar;
 mod cell;
 #[doc = include_str!("coming_from.md")]
 pub mod coming_from {}

@@ -4,7 +4,7 @@ use super::TimerHandle;
 use super::id::TimerId;
 use super::task::IntoPayload;
 use crate::error::ScheduleError;
-use crate::time::{self, Repeat, TickLength};
+use crate::time::{self, Look, Repeat, TickLength};
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
@@ -80,7 +80,24 @@ impl<T: Send + 'static> TimerHandle<T> {
                 task();
             }
         };
-        let first_ns = time::nanos(Repeat::wall_delay(at, self.inner.clock.system_time())).max(1);
-        self.inner.arm_repeat(first_ns, |at_ns| Repeat::at_wall(at, at_ns, Box::new(run))).map_err(|error| error.map(drop))
+        let until = move |now| at.duration_since(now).unwrap_or_default();
+        self.by_wall_clock(until(self.system_time()), Box::new(move |now| Some(until(now))), 1, run)
+    }
+
+    /// What the wall clock shows: a manual clock's, if the service has one.
+    pub(crate) fn system_time(&self) -> SystemTime {
+        self.inner.clock.system_time()
+    }
+
+    /// Arms a timer that runs a closure so many times when a look at the wall clock says so, for the first time after this delay.
+    pub(crate) fn by_wall_clock(
+        &self,
+        first: Duration,
+        look: Look,
+        runs: u64,
+        run: impl FnMut() + Send + 'static,
+    ) -> Result<TimerId, ScheduleError<()>> {
+        let first_ns = time::nanos(Repeat::wall_delay(first)).max(1);
+        self.inner.arm_repeat(first_ns, |at_ns| Repeat::by_wall(look, at_ns, runs, Box::new(run))).map_err(|error| error.map(drop))
     }
 }

@@ -9,7 +9,7 @@ use super::id::TimerId;
 use super::inner::Inner;
 use crate::cell::Place;
 use crate::error::ScheduleError;
-use crate::time::{self, Missed, Repeat};
+use crate::time::{self, Due, Missed, Repeat};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -174,17 +174,17 @@ impl<T: Send + 'static> Inner<T> {
             return self.end_periodic(run);
         }
         run.repeat.claimed(run.place.deadline(), |deadline| self.tick.start(deadline));
-        let due = run.repeat.is_due(self.clock.now_ns(), || self.clock.system_time());
-        if due {
+        let due = self.or_panicked(Due::End, || run.repeat.due(self.clock.now_ns(), || self.clock.system_time()));
+        if due == Due::Run {
             self.count_run(run.place);
             self.run_here(&mut run.repeat);
         }
         let now_ns = self.clock.now_ns();
-        let again = !due
-            || catch_unwind(AssertUnwindSafe(|| run.repeat.advance(now_ns))).unwrap_or_else(|panic| {
-                self.panicked(panic);
-                false
-            });
+        let again = match due {
+            Due::Run => self.or_panicked(false, || run.repeat.advance(now_ns)),
+            Due::Wait => true,
+            Due::End => false,
+        };
         if !again || self.cells.core.is_closed() {
             return self.end_periodic(run);
         }
@@ -207,14 +207,18 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Runs the closure, whatever panics.
     pub(super) fn run_here(&self, repeat: &mut Repeat) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| repeat.run())) {
-            self.panicked(panic);
-        }
+        self.or_panicked((), || repeat.run());
     }
 
     pub(super) fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(repeat))) {
+        self.or_panicked((), || drop(repeat));
+    }
+
+    /// What `f` returns; or else that, if it panics.
+    fn or_panicked<R>(&self, or_else: R, f: impl FnOnce() -> R) -> R {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
             self.panicked(panic);
-        }
+            or_else
+        })
     }
 }

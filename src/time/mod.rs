@@ -12,7 +12,7 @@ pub(crate) use clock::{Anchor, Clock};
 pub(crate) use manual::Driven;
 pub use manual::ManualClock;
 pub use repeat::Missed;
-pub(crate) use repeat::Repeat;
+pub(crate) use repeat::{Due, Look, Repeat};
 pub(crate) use tick::TickLength;
 
 use std::time::Duration;

@@ -25,8 +25,19 @@ pub enum Missed {
     Burst(u32),
 }
 
-/// A timer for a time of day looks at the wall clock so often: when that is set, it notices within this time.
+/// A timer that goes by the wall clock looks at it so often: when that is set, it notices within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Says how long it is until the next run, now that the wall clock shows this. Zero is now, and that run is then as good as begun; after `None` there is none.
+pub(crate) type Look = Box<dyn FnMut(SystemTime) -> Option<Duration> + Send>;
+
+/// What a timer that was claimed has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Run,
+    Wait,
+    End,
+}
 
 /// When the next run comes. Times are nanoseconds since the clock's origin.
 enum Rhythm {
@@ -36,10 +47,8 @@ enum Rhythm {
     Delay { period_ns: u64 },
     /// As a function of the deadline says.
     By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
-    /// Once, when the wall clock says so.
-    Wall(SystemTime),
-    /// Once, when it comes.
-    Once,
+    /// By the wall clock. If it was moved then the next run is when that comes.
+    Wall { look: Look, is_moved: bool },
 }
 
 /// A periodic timer's closure and rhythm.
@@ -76,22 +85,25 @@ impl Repeat {
         Self { run, rhythm: Rhythm::By(next), at_ns, deadline: 0, runs_left: runs }
     }
 
-    /// Once, at a time of day. It is to be looked at first at `at_ns`.
-    pub(crate) fn at_wall(at: SystemTime, at_ns: u64, run: Box<dyn FnMut() + Send>) -> Self {
-        Self { run, rhythm: Rhythm::Wall(at), at_ns, deadline: 0, runs_left: 1 }
+    /// By the wall clock, as `look` says. It is to look first at `at_ns`.
+    pub(crate) fn by_wall(look: Look, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
+        Self { run, rhythm: Rhythm::Wall { look, is_moved: false }, at_ns, deadline: 0, runs_left: runs }
     }
 
-    /// How long one can leave a timer alone that is for a time of day.
-    pub(crate) fn wall_delay(at: SystemTime, now: SystemTime) -> Duration {
-        at.duration_since(now).unwrap_or_default().min(LOOK_EVERY)
+    /// How long one can leave a timer alone whose run is so far away by the wall clock.
+    pub(crate) fn wall_delay(delay: Duration) -> Duration {
+        delay.min(LOOK_EVERY)
     }
 
-    /// Whether it is to be run now that it is `at_ns`. A timer for a time of day may have to wait on: then it is moved.
-    pub(crate) fn is_due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> bool {
-        let Rhythm::Wall(at) = self.rhythm else { return true };
-        let delay = Self::wall_delay(at, wall());
-        self.at_ns = now_ns.saturating_add(super::nanos(delay)).min(NANOS_MAX);
-        delay.is_zero()
+    /// What is to be done now that it is `now_ns`. A timer that goes by the wall clock may have to wait on: then it is moved. The look at it may panic.
+    pub(crate) fn due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> Due {
+        let Rhythm::Wall { look, is_moved } = &mut self.rhythm else { return Due::Run };
+        if std::mem::take(is_moved) {
+            return Due::Run;
+        }
+        let Some(delay) = look(wall()) else { return Due::End };
+        self.at_ns = now_ns.saturating_add(super::nanos(Self::wall_delay(delay))).min(NANOS_MAX);
+        if delay.is_zero() { Due::Run } else { Due::Wait }
     }
 
     /// When the next run is meant to be.
@@ -104,19 +116,20 @@ impl Repeat {
         self.deadline = deadline;
     }
 
-    /// It was claimed at a deadline: another one than it was filed at, if somebody has moved it. A fixed rate goes on from there, and what was for a time of
-    /// day is for this one.
+    /// It was claimed at a deadline: another one than it was filed at, if somebody has moved it. A fixed rate goes on from there, and what goes by the wall
+    /// clock runs without a look at it.
     pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
         if deadline != self.deadline {
             self.at_ns = start_ns(deadline);
-            if let Rhythm::Wall(_) = self.rhythm {
-                self.rhythm = Rhythm::Once;
+            if let Rhythm::Wall { is_moved, .. } = &mut self.rhythm {
+                *is_moved = true;
             }
         }
     }
 
+    /// Whether it runs once, at a time of day.
     pub(crate) fn is_for_time_of_day(&self) -> bool {
-        matches!(self.rhythm, Rhythm::Wall(_) | Rhythm::Once)
+        self.runs_left == 1 && matches!(self.rhythm, Rhythm::Wall { .. })
     }
 
     /// Runs it once. It is the user's code, and may panic.
@@ -137,7 +150,8 @@ impl Repeat {
                 Some(at_ns) => at_ns,
                 None => return false,
             },
-            Rhythm::Wall(_) | Rhythm::Once => return false,
+            // To look again.
+            Rhythm::Wall { .. } => now_ns,
         }
         .min(NANOS_MAX);
         true
