@@ -84,6 +84,14 @@ pub(crate) trait Dispatcher: Send {
 }
 
 /// Where the tasks of expired timers run.
+///
+/// # Example
+/// ```
+/// use wheelwork::{Dispatch, TimerService};
+///
+/// let service = TimerService::builder().dispatch(Dispatch::RayonThreads(2)).start()?;
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Dispatch {

@@ -159,6 +159,9 @@ impl<T> DelayQueue<T> {
     }
 
     /// Whether nothing is in it.
+    ///
+    /// # Example
+    /// See [`len`](Self::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.wheel.is_empty()

@@ -91,7 +91,7 @@ impl Timers {
     /// Waits until a point in time.
     ///
     /// # Example
-    /// As [`sleep_until`](super::sleep_until).
+    /// See [`sleep_until`](super::sleep_until).
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         self.home().sleep_until(deadline)
     }
@@ -99,7 +99,7 @@ impl Timers {
     /// Gives a future so much time: see [`Timeout`].
     ///
     /// # Example
-    /// As [`timeout`](super::timeout()).
+    /// See [`timeout`](super::timeout()).
     pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
         self.home().timeout(delay, future)
     }
@@ -107,7 +107,7 @@ impl Timers {
     /// Gives a future time until a point in time.
     ///
     /// # Example
-    /// As [`timeout_at`](super::timeout_at).
+    /// See [`timeout_at`](super::timeout_at).
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
         self.home().timeout_at(deadline, future)
     }
@@ -115,7 +115,7 @@ impl Timers {
     /// Ticks at a fixed rate, the first time at once: see [`Interval`].
     ///
     /// # Example
-    /// As [`interval`](super::interval()).
+    /// See [`interval`](super::interval()).
     pub fn interval(&self, period: Duration) -> Interval {
         self.home().interval(period)
     }
@@ -123,7 +123,7 @@ impl Timers {
     /// A queue of values that come when their time has come: see [`DelayQueue`].
     ///
     /// # Example
-    /// As [`DelayQueue`].
+    /// See [`DelayQueue`].
     pub fn delay_queue<T>(&self) -> DelayQueue<T> {
         DelayQueue::at(self.home())
     }

@@ -97,6 +97,14 @@ impl Builder<Task> {
 
 impl<T: Send + 'static> Builder<T> {
     /// The resolution: deadlines round up to a multiple of it. From 1 us to 24 h; 1 ms unless set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder().tick(Duration::from_micros(100)).start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
@@ -104,12 +112,25 @@ impl<T: Send + 'static> Builder<T> {
 
     /// The number of shards, 1 to 4,096: each is a thread with a wheel of its own. Unless set, one for every four cores, at least one: a
     /// shard keeps up with several producers (ARCHITECTURE.md has the measurement).
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().shards(2).start()?;
+    /// assert_eq!(service.shards(), 2);
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
         self
     }
 
     /// The cores to pin shards to, in turn, by their numbers. Unless set, all that the process may use.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().cores([0]).start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
         self.cores = cores.into_iter().collect();
         self
@@ -117,12 +138,25 @@ impl<T: Send + 'static> Builder<T> {
 
     /// Whether shard threads are pinned to cores; they are unless set. A thread that cannot be pinned runs unpinned, and is counted in
     /// [`Stats::unpinned_shards`](crate::Stats::unpinned_shards).
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().pin(false).start()?;
+    /// assert_eq!(service.stats().unpinned_shards, 0, "nobody tried");
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn pin(mut self, pin: bool) -> Self {
         self.pin = pin;
         self
     }
 
     /// The beginning of the names of the service's threads, without a NUL; `wheelwork` unless set.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().name("timeouts").start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self

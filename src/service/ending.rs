@@ -29,6 +29,15 @@ pub struct TimerGuard<T: Send + 'static> {
 
 impl<T: Send + 'static> TimerGuard<T> {
     /// The timer's id.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// # let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(30), || ())?;
+    /// assert_eq!(service.guard(id).id(), id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn id(&self) -> TimerId {
         self.id
     }

@@ -20,12 +20,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// What is in it has fired: it can be cancelled no more. The handler should take all; what it leaves is dropped. Another worker may
 /// take from the same batch at the same time, so [`left`](Self::left) is at most what comes.
+///
+/// # Example
+/// ```
+/// use wheelwork::{Batch, TimerService};
+///
+/// let service = TimerService::builder().on_expire(|batch: &mut Batch<'_, String>| batch.for_each(|name| println!("{name} is due"))).start()?;
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
 pub struct Batch<'a, T> {
     leaf: &'a Leaf<'a, T>,
 }
 
 impl<T> Batch<'_, T> {
     /// How many payloads are left now.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::{Batch, TimerService};
+    ///
+    /// let service = TimerService::builder()
+    ///     .on_expire(|batch: &mut Batch<'_, u64>| {
+    ///         let mut numbers = Vec::with_capacity(batch.left());
+    ///         numbers.extend(batch);
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     #[must_use]
     pub fn left(&self) -> usize {
         self.leaf.left()

@@ -92,12 +92,18 @@ impl LatenessHistogram {
     }
 
     /// Timers that were measured: all that fired.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// The greatest lateness, exactly.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     #[must_use]
     pub const fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
@@ -105,6 +111,9 @@ impl LatenessHistogram {
 
     /// A lateness that this part of all timers did not exceed: the end of its bucket, or the greatest lateness if that is less. `part` is held between 0 and 1
     /// (what is no number is 0). Zero if none has fired.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         // In 2^32nds, so that no count is rounded. The cast holds what is out of range.

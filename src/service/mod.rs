@@ -87,6 +87,19 @@ pub struct TimerHandle<T: Send + 'static = Task> {
 }
 
 /// A timer that `stop` handed back.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::{Batch, TimerService};
+///
+/// let service = TimerService::builder().on_expire(|batch: &mut Batch<'_, &str>| batch.for_each(drop)).start()?;
+/// service.schedule(Duration::from_secs(5), "not yet")?;
+/// let unfired = service.stop();
+/// assert_eq!(unfired[0].payload, "not yet");
+/// assert!(unfired[0].remaining <= Duration::from_millis(5_001));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unfired<T> {
@@ -104,6 +117,12 @@ impl<T> fmt::Debug for Unfired<T> {
 
 impl TimerService<Task> {
     /// Settings for a service; `.start()` starts it.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
     pub fn builder() -> Builder<Task> {
         Builder::new()
     }
@@ -111,6 +130,9 @@ impl TimerService<Task> {
 
 impl<T: Send + 'static> TimerService<T> {
     /// A handle to the service. Costs a reference count.
+    ///
+    /// # Example
+    /// See [`TimerHandle`].
     #[must_use]
     pub fn handle(&self) -> TimerHandle<T> {
         self.handle.clone()
@@ -314,6 +336,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     }
 
     /// Whether no timer waits: [`len`](Self::len) is zero.
+    ///
+    /// # Example
+    /// See [`len`](Self::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

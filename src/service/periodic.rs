@@ -101,12 +101,18 @@ impl<T: Send + 'static> TimerHandle<T> {
 
 impl<T: Send + 'static> Periodic<'_, T> {
     /// The delay of the first run.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn first(mut self, delay: Duration) -> Self {
         self.first = delay;
         self
     }
 
     /// The number of runs; without end unless set. None at all is one.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn times(mut self, runs: u64) -> Self {
         self.times = runs;
         self
@@ -138,6 +144,9 @@ impl<T: Send + 'static> Periodic<'_, T> {
     ///
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for [`schedule`](TimerHandle::schedule). The closure is dropped.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
         let Self { handle, rhythm, first, times } = self;
         let inner = &handle.inner;

@@ -34,6 +34,15 @@ impl<T: Send + 'static> Builder<T> {
     ///
     /// # Errors
     /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads, or a thread that the system did not give.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{StartError, TimerService};
+    ///
+    /// assert!(TimerService::builder().start().is_ok());
+    /// assert!(matches!(TimerService::builder().tick(Duration::ZERO).start(), Err(StartError::Tick(_))));
+    /// ```
     pub fn start(self) -> Result<TimerService<T>, StartError> {
         if !(TICK_MIN..=TICK_MAX).contains(&self.tick) {
             return Err(StartError::Tick(self.tick));

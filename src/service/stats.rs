@@ -29,6 +29,15 @@ pub struct Stats {
 }
 
 /// Counters of one shard.
+///
+/// # Example
+/// ```
+/// # let service = wheelwork::TimerService::builder().start()?;
+/// for (number, shard) in service.stats().shards.iter().enumerate() {
+///     println!("shard {number}: {} timers wait, {} wake-ups", shard.pending, shard.wakeups);
+/// }
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStats {

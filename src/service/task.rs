@@ -30,6 +30,9 @@ unsafe impl Send for Task {}
 
 impl Task {
     /// Stores a closure; boxes it if it is larger than three words.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Self {
         if size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>() {
             Self::store(closure)
@@ -47,6 +50,9 @@ impl Task {
     }
 
     /// Runs the closure.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn run(self) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the storage holds the closure that `consume` was made for; `this` is not dropped, so it is consumed once.

@@ -73,6 +73,9 @@ impl fmt::Debug for ManualClock {
 
 impl ManualClock {
     /// A clock at its origin. Costs an allocation.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
@@ -86,18 +89,36 @@ impl ManualClock {
     }
 
     /// How far the clock has been moved since it was made.
+    ///
+    /// # Example
+    /// See [`set_system_time`](Self::set_system_time).
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.now_ns())
     }
 
     /// The clock's present as an `Instant`, for [`schedule_at`](crate::TimerHandle::schedule_at).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// let id = service.schedule_at(clock.now() + Duration::from_secs(2), || ())?;
+    /// assert_eq!(service.remaining(id), Some(Duration::from_secs(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
         self.0.origin.checked_add(self.elapsed()).unwrap_or(self.0.origin)
     }
 
     /// The clock's wall clock: the Unix epoch at first, moved with the clock.
+    ///
+    /// # Example
+    /// See [`set_system_time`](Self::set_system_time).
     #[must_use]
     pub fn system_time(&self) -> SystemTime {
         let (set_to, at_ns) = *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,6 +145,9 @@ impl ManualClock {
     ///
     /// Called from a task that an `advance` runs (or from a second thread meanwhile), it extends that `advance` and returns at
     /// once. Costs a turn of every shard for each tick on which something is due. Time ends 292 years after the origin.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
     pub fn advance(&self, by: Duration) {
         let by = super::nanos(by);
         // Ordering: Relaxed. Published by the request in `drive`.
@@ -138,6 +162,19 @@ impl ManualClock {
     ///
     /// The next tick may turn out to be one at which only a timer was due that was cancelled or moved. What is due already fires first. From inside a task, and while
     /// another thread advances, it moves nothing and returns `None`.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// service.schedule(Duration::from_secs(3600), || ())?;
+    /// assert_eq!(clock.advance_to_next(), Some(Duration::from_secs(3600)));
+    /// assert_eq!(clock.advance_to_next(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance_to_next(&self) -> Option<Duration> {
         if self.is_driving() {
             return None;
