@@ -75,6 +75,8 @@ pub(crate) enum Name {
     WheelworkBatch,
     /// Its handler runs on the shard's thread
     WheelworkInline,
+    /// The same with a tick of 100 us
+    WheelworkFine,
     /// Its `Sleep`
     Tokio,
     /// tokio-util's, with one owner
@@ -99,7 +101,7 @@ impl Name {
     }
 
     pub(crate) fn is_rival(self) -> bool {
-        !matches!(self, Self::Wheelwork | Self::WheelworkBatch | Self::WheelworkInline)
+        !matches!(self, Self::Wheelwork | Self::WheelworkBatch | Self::WheelworkInline | Self::WheelworkFine)
     }
 
     /// Why it is not measured in a workload, if it is not.
@@ -110,6 +112,8 @@ impl Name {
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
             Self::WheelworkInline if matches!(workload, W5 | W5b) => None,
             Self::WheelworkInline => Some("as wheelwork: nothing fires"),
+            Self::WheelworkFine if workload == W5 => None,
+            Self::WheelworkFine => Some("its tick matters for lateness alone"),
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
             _ => None,
         }
@@ -143,6 +147,7 @@ impl Name {
             Self::Wheelwork => job.run::<wheelwork::Pooled>(),
             Self::WheelworkBatch => job.run::<wheelwork::Batched>(),
             Self::WheelworkInline => job.run::<wheelwork::Inline>(),
+            Self::WheelworkFine => job.run::<wheelwork::Fine>(),
             Self::Tokio => job.run::<tokio::Tokio>(),
             Self::Delayqueue => job.run::<delay_queue::Owned>(),
             Self::MutexDelayqueue => job.run::<mutex_delay_queue::Locked>(),

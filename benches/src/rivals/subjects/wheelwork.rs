@@ -1,4 +1,4 @@
-//! wheelwork with a `u64` for each timer: one call for each, batches of calls, and with its handler on the shard's thread.
+//! wheelwork with a `u64` for each timer: one call for each, batches of calls, with its handler on the shard's thread, and that with a fine tick.
 
 use super::{Producer, Subject};
 use crate::book;
@@ -14,25 +14,36 @@ const BATCH: usize = 1_000;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// As it comes: the handler runs on a rayon pool of its own.
-pub(crate) type Pooled = Service<Single, false>;
+pub(crate) type Pooled = Service<Single, false, DEFAULT_US>;
 
 /// The same, by the calls for many timers.
-pub(crate) type Batched = Service<Many, false>;
+pub(crate) type Batched = Service<Many, false, DEFAULT_US>;
 
 /// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
-pub(crate) type Inline = Service<Single, true>;
+pub(crate) type Inline = Service<Single, true, DEFAULT_US>;
 
-pub(crate) struct Service<P, const INLINE: bool> {
+/// And with a tick that can be held against exact deadlines.
+pub(crate) type Fine = Service<Single, true, 100>;
+
+/// The default tick, in microseconds.
+const DEFAULT_US: u64 = 1_000;
+
+pub(crate) struct Service<P, const INLINE: bool, const TICK_US: u64> {
     service: TimerService<u64>,
     _producers: PhantomData<fn() -> P>,
 }
 
-impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool> Subject for Service<P, INLINE> {
+impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool, const TICK_US: u64> Subject for Service<P, INLINE, TICK_US> {
     type Producer = P;
 
     fn start() -> Self {
         let dispatch = if INLINE { Dispatch::Inline } else { Dispatch::Rayon };
-        let service = TimerService::builder().dispatch(dispatch).on_expire(handle).start().expect("a service starts");
+        let service = TimerService::builder()
+            .tick(Duration::from_micros(TICK_US))
+            .dispatch(dispatch)
+            .on_expire(handle)
+            .start()
+            .expect("a service starts");
         Self { service, _producers: PhantomData }
     }
 
