@@ -45,7 +45,9 @@ struct Due {
 
 impl Alarm for Due {
     fn is_over(&self) -> bool {
-        self.home.handle().now() >= self.deadline
+        // Most of the time the cheaper reading shows that it has not.
+        let handle = self.home.handle();
+        handle.soon() >= self.deadline && handle.now() >= self.deadline
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {

@@ -145,7 +145,7 @@ impl Home {
     }
 
     pub(super) fn deadline(&self, delay: Duration) -> Instant {
-        later(self.handle().now(), delay)
+        later(self.handle().soon(), delay)
     }
 
     pub(super) fn sleep(self, delay: Duration) -> Sleep {
