@@ -31,6 +31,8 @@
 //! - **Shards.** One for every four cores unless [`Builder::shards`] says otherwise. One takes in some ten million timers a second.
 //! - **Futures or callbacks.** With the feature `async`, [`future`](https://docs.rs/wheelwork/latest/wheelwork/future/) has `sleep`, `timeout`, `interval` and others, under any runtime.
 //!
+//! With the feature `metrics`, [`metrics`](https://docs.rs/wheelwork/latest/wheelwork/metrics/) hands the counters to a recorder of the crate of that name: for Prometheus and others.
+//!
 //! Those who know another timer find their calls in [`coming_from`].
 //!
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
@@ -55,6 +57,8 @@ mod lane;
 #[doc(hidden)]
 pub mod loom_door;
 mod mem;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod service;
 mod shard;
 mod sync;
