@@ -33,6 +33,8 @@
 //!
 //! With the feature `metrics`, [`metrics`](https://docs.rs/wheelwork/latest/wheelwork/metrics/) hands the counters to a recorder of the crate of that name: for Prometheus and others.
 //!
+//! With the feature `tracing`, [`trace`](https://docs.rs/wheelwork/latest/wheelwork/trace/) carries spans from arm to fire, and a service tells of panics, late timers and stalls as events.
+//!
 //! Those who know another timer find their calls in [`coming_from`].
 //!
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
@@ -63,6 +65,8 @@ mod service;
 mod shard;
 mod sync;
 mod time;
+#[cfg(feature = "tracing")]
+pub mod trace;
 /// The timing wheel alone: [`Wheel`](wheel::Wheel), for event loops and simulations that have a thread and a time of their own.
 ///
 /// What follows is how it works inside.
