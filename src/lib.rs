@@ -33,6 +33,10 @@
 //! - **Times of day.** [`schedule_at_time`](TimerHandle::schedule_at_time) is for one; with the feature `calendar`, [`calendar`](https://docs.rs/wheelwork/latest/wheelwork/calendar/)
 //!   follows cron patterns in a time zone.
 //!
+//! With the feature `metrics`, [`metrics`](https://docs.rs/wheelwork/latest/wheelwork/metrics/) hands the counters to a recorder of the crate of that name: for Prometheus and others.
+//!
+//! With the feature `tracing`, [`trace`](https://docs.rs/wheelwork/latest/wheelwork/trace/) carries spans from arm to fire, and a service tells of panics, late timers and stalls as events.
+//!
 //! Those who know another timer find their calls in [`coming_from`].
 //!
 //! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
@@ -59,10 +63,14 @@ mod lane;
 #[doc(hidden)]
 pub mod loom_door;
 mod mem;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod service;
 mod shard;
 mod sync;
 mod time;
+#[cfg(feature = "tracing")]
+pub mod trace;
 /// The timing wheel alone: [`Wheel`](wheel::Wheel), for event loops and simulations that have a thread and a time of their own.
 ///
 /// What follows is how it works inside.

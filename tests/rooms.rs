@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 6] = [
     &["cell", "wheel", "lane", "doorbell", "dispatch"],
     &["shard"],
     &["service"],
-    &["future", "calendar"],
+    &["future", "calendar", "metrics", "trace"],
 ];
 
 /// Not rooms: the front door, and the doors for the benches and the loom models.

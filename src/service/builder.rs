@@ -324,7 +324,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is
-    /// counted, and what the process's panic hook prints is all that is seen of it.
+    /// counted, and what the process's panic hook prints is all that is seen of it (and an event, with the feature `tracing`).
     ///
     /// The tasks that the same worker has claimed wait for it. If it panics itself, that is counted in
     /// [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing more.

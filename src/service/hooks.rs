@@ -2,6 +2,8 @@
 //!
 //! Ground rule: a hook is a user's code. No local is borrowed and no epoch is pinned while one runs.
 
+#[cfg(feature = "tracing")]
+use super::events::Events;
 use crate::sync::{CountU64, Ordering};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,13 +21,18 @@ pub(super) struct Hooks {
     pub(super) on_late: Option<(u64, Box<OnLate>)>,
     /// With the time, in nanoseconds, by which a shard is overdue that stalls.
     pub(super) on_stall: Option<(u64, Box<OnStall>)>,
+    /// What is told without a hook, by `tracing`.
+    #[cfg(feature = "tracing")]
+    pub(super) events: Events,
     /// Hooks that panicked themselves.
-    panics: CountU64,
+    pub(super) panics: CountU64,
 }
 
 impl Hooks {
     /// Tells of a panic that was caught, and drops it.
     pub(super) fn panicked(&self, panic: Box<dyn Any + Send>) {
+        #[cfg(feature = "tracing")]
+        self.tell(|events| events.panicked(&*panic));
         if let Some(hook) = &self.on_panic {
             self.call(|| hook(&*panic));
         }
@@ -40,15 +47,27 @@ impl Hooks {
     /// Tells of timers that fire late: by how much at the most, and how many.
     pub(super) fn late(&self, lateness_ns_max: u64, timers: u64) {
         if let Some((_, hook)) = &self.on_late {
-            self.call(|| hook(Duration::from_nanos(lateness_ns_max), timers));
+            let lateness = Duration::from_nanos(lateness_ns_max);
+            #[cfg(feature = "tracing")]
+            self.tell(|events| events.late(lateness, timers));
+            self.call(|| hook(lateness, timers));
         }
     }
 
     /// Tells of a shard that takes no turn.
     pub(super) fn stalled(&self, shard: usize, overdue_ns: u64) {
         if let Some((_, hook)) = &self.on_stall {
-            self.call(|| hook(shard, Duration::from_nanos(overdue_ns)));
+            let overdue = Duration::from_nanos(overdue_ns);
+            #[cfg(feature = "tracing")]
+            self.tell(|events| events.stalled(shard, overdue));
+            self.call(|| hook(shard, overdue));
         }
+    }
+
+    /// Tells by an event. The subscriber is a user's code, too.
+    #[cfg(feature = "tracing")]
+    pub(super) fn tell(&self, event: impl FnOnce(&Events)) {
+        self.call(|| event(&self.events));
     }
 
     /// Hooks that panicked, so far.

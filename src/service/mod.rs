@@ -6,6 +6,8 @@ mod builder;
 pub(crate) mod cells;
 pub(crate) mod core;
 mod ending;
+#[cfg(feature = "tracing")]
+mod events;
 mod fire;
 mod hooks;
 mod id;

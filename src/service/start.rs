@@ -3,6 +3,9 @@
 use super::builder::{Builder, Outlet};
 use super::cells::Cells;
 use super::core::{Core, SHARDS_MAX};
+#[cfg(feature = "tracing")]
+use super::events::Events;
+use super::hooks::Hooks;
 use super::inner::{Handler, Inner};
 use super::running::Running;
 use super::watchdog;
@@ -77,7 +80,11 @@ impl<T: Send + 'static> Builder<T> {
             tick,
             spin_ns: spin_ns(self.spin),
             handler,
-            hooks: self.hooks,
+            hooks: Hooks {
+                #[cfg(feature = "tracing")]
+                events: Events::of(&self.name),
+                ..self.hooks
+            },
             counters: (0..shards).map(|_| Arc::default()).collect(),
             stalls: (0..shards).map(|_| Counter::default()).collect(),
             backlogs: (0..shards).map(|_| Arc::default()).collect(),
@@ -99,6 +106,8 @@ impl<T: Send + 'static> Builder<T> {
             Shard::new(drain, now, pace, dispatcher, inner.counters[number].clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
+        #[cfg(feature = "tracing")]
+        inner.hooks.tell(|events| events.starts(handle.shards(), self.tick));
         let mut service = TimerService { handle, threads: Mutex::new(Vec::new()), manual: None };
         if let Some(clock) = manual {
             let manual = Arc::new(ManualShards { inner: inner.clone(), shards: Mutex::new(shards.collect()) });
@@ -118,6 +127,8 @@ impl<T: Send + 'static> Builder<T> {
                 .spawn(move || {
                     if pin && !core.is_some_and(pin_to) {
                         house.inner.count_unpinned();
+                        #[cfg(feature = "tracing")]
+                        house.inner.hooks.tell(|events| events.unpinned(number));
                     }
                     worker::run(shard, &*house);
                 })

@@ -103,6 +103,8 @@ impl<T: Send + 'static> TimerService<T> {
         }
         // Last: it is the user's code.
         periodic.into_iter().for_each(|repeat| inner.drop_repeat(Some(repeat)));
+        #[cfg(feature = "tracing")]
+        inner.hooks.tell(|events| events.stopped(policy, &inner.stats()));
         unfired
     }
 
