@@ -92,6 +92,51 @@ fn messages_that_wait_and_holes_are_counted() {
     assert_eq!((shard().holes, shard().pending, service.stats().fired), (0, 0, 71));
 }
 
+/// From the lanes to their levels, down a level at a time, and out; cancelled ones as long as they are there.
+#[test]
+fn the_entries_of_each_level_are_counted() {
+    let (service, clock) = manual(1);
+    let shard = || service.stats().shards[0];
+    let far = [(MS * 100, 10), (MS * 10_000, 40), (HOUR, 30), (HOUR * 24 * 40, 20), (HOUR * 24 * 365, 1)];
+    let armed: Vec<Vec<_>> =
+        far.iter().map(|&(delay, timers)| (0..timers).map(|timer| service.schedule(delay, timer).unwrap()).collect()).collect();
+    assert_eq!((shard().lane_depth, shard().levels), (101, [0; 7]));
+    clock.advance(Duration::ZERO);
+    assert_eq!((shard().lane_depth, shard().levels), (0, [10, 40, 30, 20, 1, 0, 0]));
+    // The dead ones of a slot that comes later stay as long as they are few.
+    assert!(armed[1].iter().take(15).all(|&id| service.cancel(id)));
+    clock.advance(Duration::ZERO);
+    assert_eq!((shard().pending, shard().holes, shard().levels), (86, 15, [10, 40, 30, 20, 1, 0, 0]));
+    clock.advance(MS * 9_990);
+    assert_eq!((service.stats().fired, shard().levels), (10, [25, 0, 30, 20, 1, 0, 0]));
+    clock.advance(HOUR - MS * 10_000);
+    assert_eq!((service.stats().fired, shard().levels), (35, [30, 0, 0, 20, 1, 0, 0]));
+    assert!(armed[2].iter().all(|&id| service.cancel(id)));
+    clock.advance(Duration::ZERO);
+    // The first ones of all are dead, and are cleared away before the shard looks when to wake up.
+    assert_eq!((shard().pending, shard().holes, shard().levels), (21, 0, [0, 0, 0, 20, 1, 0, 0]));
+    clock.advance(HOUR * 24 * 365);
+    assert_eq!((shard().pending, shard().due, shard().levels), (0, 0, [0; 7]));
+}
+
+#[test]
+fn what_is_due_and_has_to_wait_is_counted() {
+    let clock = ManualClock::new();
+    let (builder, receiver) = TimerService::builder().shards(1).clock(clock.clone()).on_expire_channel(Some(1));
+    let service = builder.start().unwrap();
+    (0..500u32).for_each(|timer| _ = service.schedule(MS, timer).unwrap());
+    clock.advance(MS * 2);
+    let mut received = 0;
+    while received < 500 {
+        let shard = service.stats().shards[0];
+        assert_eq!((shard.dispatched + shard.due, shard.levels), (500, [0; 7]));
+        assert!(shard.due > 0 || shard.pending < 64, "{shard:?}");
+        received += receiver.try_iter().map(|batch| batch.len()).sum::<usize>();
+        clock.advance(Duration::ZERO);
+    }
+    assert_eq!(service.stats().shards[0].due, 0);
+}
+
 /// A service on a manual clock whose only worker is held up, and what lets it go on.
 #[test]
 fn lateness_and_the_backlog_of_a_blocked_worker_are_seen() {

@@ -124,6 +124,8 @@ impl<T: Send + 'static> Inner<T> {
             cascaded: counters.get(Count::Cascaded),
             compactions: counters.get(Count::Compactions),
             holes: counters.get(Count::Holes),
+            due: counters.get(Count::Due),
+            levels: counters.levels(),
         }
     }
 

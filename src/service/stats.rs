@@ -86,6 +86,12 @@ pub struct ShardStats {
     pub compactions: u64,
     /// Tombstones that the slots of the wheel count now: at least as many as there are cancelled timers whose entries are still there.
     pub holes: u64,
+    /// Entries that are due and still in the wheel, of living timers and of cancelled ones: the pool is too far behind, or the channel is full.
+    pub due: u64,
+    /// Entries in each level of the wheel, of living timers and of cancelled ones that are still there, as of the shard's last turn. What is in level `n` is due less
+    /// than 256^(n + 1) ticks after that: with a tick of 1 ms, 256 ms in level 0, 66 s in level 1, 4.7 h in level 2. Timers of which the shard has not
+    /// heard yet are in [`lane_depth`](Self::lane_depth).
+    pub levels: [u64; 7],
 }
 
 impl Stats {

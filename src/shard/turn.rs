@@ -143,6 +143,8 @@ impl Shard {
         self.counters.set(Count::Cascaded, self.wheel.cascaded());
         self.counters.set(Count::Compactions, self.wheel.compactions());
         self.counters.set(Count::Holes, self.wheel.holes());
+        self.counters.set(Count::Due, self.wheel.due());
+        self.counters.set_levels(&self.wheel.levels());
         self.counters.set(Count::NextEvent, self.wheel.next_event().map_or(0, |tick| tick + 1));
     }
 

@@ -14,6 +14,7 @@ use slot::LARGE_SLOT;
 use stock::Stock;
 
 pub use keyed::{Handle, Wheel};
+pub(crate) use rows::LEVELS;
 
 /// Entries that one call of `advance` or `settle` moves before it says that there is more: as many as the pace, between these. A call may go over it
 /// by a small slot.
@@ -227,6 +228,16 @@ impl EntryWheel {
     #[cfg(all(test, not(loom)))]
     pub(crate) fn len(&self) -> usize {
         self.due.len() as usize + self.rows.len()
+    }
+
+    /// Entries in each level, living and dead. Those of a large slot that were cascaded ahead of time are at the levels where they will be found.
+    pub(crate) fn levels(&self) -> [u64; LEVELS] {
+        self.stock.levels
+    }
+
+    /// Entries at or before now that `advance` has not given out.
+    pub(crate) fn due(&self) -> u64 {
+        self.due.len() as u64
     }
 
     /// Tombstones that its slots count: of those dead entries that lie in it, and have been cancelled since their slots were last compacted.

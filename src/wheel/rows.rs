@@ -6,7 +6,7 @@ use crate::entry::{DEADLINE_BITS, Entry};
 
 const DIGIT_BITS: u32 = 8;
 const SLOTS: usize = 1 << DIGIT_BITS;
-const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
+pub(crate) const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
 
 /// A bit for each slot of a level.
 #[derive(Clone, Copy, Default)]
@@ -77,6 +77,7 @@ impl Rows {
     #[inline]
     pub(super) fn file(&mut self, entry: Entry, stock: &mut Stock) {
         let Place { level, index } = self.place(entry.deadline());
+        stock.levels[level] += 1;
         self.occupied[level].set(index);
         let slot = &mut self.slots[level][index];
         slot.file(entry, &mut stock.pool);
@@ -151,7 +152,9 @@ impl Rows {
     fn work_on(&mut self, place @ Place { level, index }: Place, stock: &mut Stock, work: impl FnOnce(&mut Slot, u64, &mut Stock)) {
         let start = self.start(place);
         let slot = &mut self.slots[level][index];
+        let before = slot.len();
         work(slot, start, stock);
+        stock.levels[level] -= u64::from(before - slot.len());
         if slot.is_empty() {
             slot.forget_holes(stock);
             self.occupied[level].clear(index);
@@ -193,6 +196,7 @@ impl Rows {
         let mut slot = std::mem::replace(&mut self.slots[level][index], Slot::EMPTY);
         let has_dead = slot.holes > 0 || slot.is_in_compaction();
         slot.forget_holes(stock);
+        stock.levels[level] -= u64::from(slot.len());
         (slot, has_dead)
     }
 
@@ -210,9 +214,9 @@ impl Rows {
         self.slots.iter().flatten().map(|slot| slot.len() as usize + slot.ahead.as_ref().map_or(0, |ahead| ahead.len())).sum()
     }
 
-    /// Checks that counts and bits tell what is in the slots. Returns how many tombstones they count.
+    /// Checks that counts and bits tell what is in the slots. Returns how many tombstones they count, and adds the entries of each level.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn check(&self, pool: &super::chunk::Pool) -> u64 {
+    pub(super) fn check(&self, pool: &super::chunk::Pool, levels: &mut [u64; LEVELS]) -> u64 {
         let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {
@@ -223,13 +227,14 @@ impl Rows {
                     earliest = earliest.min(entry.deadline());
                 });
                 assert_eq!(entries, slot.len());
+                levels[level] += u64::from(entries);
                 assert!(slot.is_large() || slot.earliest <= earliest);
                 assert_eq!(is_in(&self.occupied), !slot.is_empty());
                 assert_eq!(is_in(&self.large), slot.is_large());
                 // Entries may come to one that is not worth it yet, until it is worth it: then the next tombstone finds that.
                 assert!(is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2));
                 assert!(slot.holes == 0 || !slot.is_empty());
-                holes += u64::from(slot.holes) + slot.ahead.as_ref().map_or(0, |ahead| ahead.check(pool));
+                holes += u64::from(slot.holes) + slot.ahead.as_ref().map_or(0, |ahead| ahead.check(pool, levels));
             }
         }
         holes

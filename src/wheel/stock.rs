@@ -2,6 +2,7 @@
 
 use super::chunk::{Block, Chain, Pool};
 use super::graves::Graves;
+use super::rows::LEVELS;
 
 /// Entries that are looked at by compactions of small slots between two calls of `advance`: at once, while they are in the processor's caches. What is more
 /// than that waits for `advance`.
@@ -10,6 +11,8 @@ const AT_ONCE: u64 = 65_536;
 pub(super) struct Stock {
     pub(super) pool: Pool,
     pub(super) graves: Graves,
+    /// Entries in the slots of each level. What was cascaded ahead of time counts at the level where it is now.
+    pub(super) levels: [u64; LEVELS],
     /// Tombstones that the slots count.
     pub(super) holes: u64,
     /// Times that a slot was compacted.
@@ -24,7 +27,16 @@ pub(super) struct Stock {
 
 impl Stock {
     pub(super) fn new() -> Self {
-        Self { pool: Pool::new(), graves: Graves::default(), holes: 0, compactions: 0, cascaded: 0, moved: 0, at_once_end: AT_ONCE }
+        Self {
+            pool: Pool::new(),
+            graves: Graves::default(),
+            levels: [0; LEVELS],
+            holes: 0,
+            compactions: 0,
+            cascaded: 0,
+            moved: 0,
+            at_once_end: AT_ONCE,
+        }
     }
 
     /// Where a budget of entries to move ends that begins now.

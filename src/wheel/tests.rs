@@ -75,6 +75,14 @@ fn advance(wheel: &mut EntryWheel, now: u64, limit: usize, model: &mut BTreeMap<
     assert_eq!(wheel.rows.now, now);
 }
 
+/// Checks the whole structure, and its counts against each other.
+fn check(wheel: &EntryWheel) {
+    let mut levels = [0; LEVELS];
+    assert_eq!(wheel.rows.check(&wheel.stock.pool, &mut levels), wheel.holes());
+    assert_eq!(levels, wheel.levels());
+    assert_eq!(wheel.due() + levels.iter().sum::<u64>(), wheel.len() as u64);
+}
+
 /// Does what waits to be compacted.
 fn tend(wheel: &mut EntryWheel) {
     while wheel.advance(wheel.rows.now, usize::MAX, |_| unreachable!("nothing is due")) {}
@@ -145,8 +153,9 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
             }
         }
     }
+    check(&wheel);
     advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
-    prop_assert_eq!((wheel.len(), wheel.holes()), (0, 0));
+    prop_assert_eq!((wheel.len(), wheel.holes(), wheel.levels()), (0, 0, [0; LEVELS]));
     prop_assert_eq!(wheel.next_event(), None);
     Ok(())
 }
@@ -276,6 +285,29 @@ fn tidying_leaves_few_dead() {
     let compactions = wheel.compactions();
     while wheel.tidy() {}
     assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
+}
+
+/// In all levels, in a slot that is cascaded ahead of time, and among what is due.
+#[test]
+fn what_is_not_retained_is_not_counted() {
+    let mut wheel = EntryWheel::new(0, 1_000);
+    let large = 10 * LARGE_SLOT;
+    (0..large).for_each(|cell| wheel.file(Entry::new(30_000 + u64::from(cell % 256), cell, 1)));
+    (large..large + 1_000).for_each(|cell| wheel.file(Entry::new(1 + (u64::from(cell) << (cell % 32)), cell, 1)));
+    let cascade = wheel.cascade_begin(wheel.rows.first_large().expect("there is one"));
+    wheel.advance(cascade + 3, 0, |_| ());
+    let ahead = |wheel: &EntryWheel| wheel.levels()[0];
+    while ahead(&wheel) < 2_000 {
+        assert!(wheel.advance(cascade + 3, 1, |_| ()), "a cascade has begun");
+    }
+    check(&wheel);
+    let all = wheel.len();
+    wheel.retain(|entry| !entry.cell().is_multiple_of(3));
+    check(&wheel);
+    assert!(wheel.len() * 100 / all == 66, "{} of {all}", wheel.len());
+    wheel.retain(|_| false);
+    check(&wheel);
+    assert_eq!((wheel.len(), wheel.levels()), (0, [0; LEVELS]));
 }
 
 /// Whoever comes first in the wheel may be nobody: a tombstone whose entry lies in another lane still.

@@ -1,7 +1,7 @@
 //! Large slots against a map: thousands of timers at once, at the edges of levels, cancelled before and after they are cascaded.
 
-use super::PACE;
 use super::large::{MOVED_MAX, entry};
+use super::{PACE, check};
 use crate::entry::DEADLINE_MAX;
 use crate::wheel::slot::LARGE_SLOT;
 use crate::wheel::*;
@@ -121,8 +121,7 @@ proptest! {
                 Step::Settle => while model.wheel.settle() {},
                 Step::Tidy => _ = model.wheel.tidy(),
             }
-            let holes = model.wheel.rows.check(&model.wheel.stock.pool);
-            prop_assert_eq!(holes, model.wheel.holes());
+            check(&model.wheel);
             let first = model.timers.values().filter(|(_, is_alive)| *is_alive).map(|&(deadline, _)| deadline).min();
             prop_assert!(first.is_none_or(|first| model.wheel.next_event().is_some_and(|next| next <= first)), "sleeps past a deadline");
         }
