@@ -63,11 +63,15 @@ fn expected(stats: &Stats, service: &str) -> BTreeMap<String, f64> {
             ("lane_depth", shard.lane_depth),
             ("pool_backlog", shard.pool_backlog),
             ("holes", shard.holes),
+            ("due", shard.due),
         ];
         let counters =
             counters.map(|(name, value)| (format!("Counter wheelwork_{name}_total service={service} shard={number}"), value as f64));
         figures.extend(counters);
         figures.extend(gauges.map(|(name, value)| (format!("Gauge wheelwork_{name} service={service} shard={number}"), value as f64)));
+        let levels = shard.levels.iter().enumerate();
+        let gauge = |level| format!("Gauge wheelwork_level_entries service={service} shard={number} level={level}");
+        figures.extend(levels.map(|(level, &entries)| (gauge(level), entries as f64)));
     }
     figures.insert(format!("Counter wheelwork_panics_total service={service}"), stats.panics as f64);
     figures.insert(format!("Counter wheelwork_hook_panics_total service={service}"), stats.hook_panics as f64);
@@ -245,7 +249,7 @@ fn every_figure_is_described() {
     let snapshotter = recorder.snapshotter();
     with_local_recorder(&recorder, || Reporter::new(&busy(1).0).report());
     let figures = snapshotter.snapshot().into_vec();
-    assert_eq!(figures.len(), 26);
+    assert_eq!(figures.len(), 34);
     for (key, unit, description, _) in figures {
         let (kind, name) = (key.kind(), key.key().name());
         assert!(description.is_some_and(|text| text.ends_with('.')), "{name}");

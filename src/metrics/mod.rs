@@ -4,7 +4,7 @@
 //! does anything: the calls of a service and its shards cost what they cost without this feature.
 //!
 //! Each figure of [`ShardStats`] is a counter (`wheelwork_timers_armed_total`, `..._fired_total`, `wheelwork_wakeups_total`, ...) or a gauge (`wheelwork_timers_pending`,
-//! `wheelwork_lane_depth`, `wheelwork_pool_backlog`, `wheelwork_holes`) with the label `shard`. Without that label: the counters `wheelwork_panics_total` and
+//! `wheelwork_lane_depth`, `wheelwork_pool_backlog`, `wheelwork_holes`, `wheelwork_due`) with the label `shard`, and `wheelwork_level_entries` with `level` too. Without these labels: the counters `wheelwork_panics_total` and
 //! `wheelwork_hook_panics_total`, the gauge `wheelwork_unpinned_shards`, and the histogram `wheelwork_lateness_seconds`, in which each timer that fired (but
 //! for those of [`FireAll`](crate::StopPolicy::FireAll)) and each run of a periodic timer is once.
 
@@ -14,7 +14,7 @@ use crate::error::ScheduleError;
 use crate::service::{LatenessHistogram, ShardStats, Task, TimerHandle, TimerId};
 use crate::sync::Mutex;
 use metrics::{Key, Label, Level, Metadata, Recorder, SharedString, Unit};
-use names::{COUNTERS, Figure, GAUGES, LATENESS, LATENESS_HELP, SHARD_COUNTERS, SHARD_GAUGES};
+use names::{COUNTERS, Figure, GAUGES, LATENESS, LATENESS_HELP, LEVEL, LEVEL_HELP, SHARD_COUNTERS, SHARD_GAUGES};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -135,6 +135,11 @@ impl<T: Send + 'static> Reporter<T> {
         let mut labels = self.labels.clone();
         labels.push(Label::new("shard", number.to_string()));
         report(recorder, &labels, shard, &SHARD_COUNTERS, &SHARD_GAUGES);
+        for (level, &entries) in shard.levels.iter().enumerate() {
+            let mut labels = labels.clone();
+            labels.push(Label::new("level", level.to_string()));
+            recorder.register_gauge(&key(LEVEL, &labels), &METADATA).set(entries as f64);
+        }
     }
 
     fn report_lateness(&self, recorder: &dyn Recorder, told: &mut BTreeMap<Duration, u64>, lateness: &LatenessHistogram) {
@@ -168,5 +173,6 @@ fn describe(recorder: &dyn Recorder) {
     counters.for_each(|(name, unit, help)| recorder.describe_counter(name, unit, help));
     let gauges = SHARD_GAUGES.iter().map(Figure::description).chain(GAUGES.iter().map(Figure::description));
     gauges.for_each(|(name, unit, help)| recorder.describe_gauge(name, unit, help));
+    recorder.describe_gauge(LEVEL.into(), Some(Unit::Count), LEVEL_HELP.into());
     recorder.describe_histogram(LATENESS.into(), Some(Unit::Seconds), LATENESS_HELP.into());
 }

@@ -50,12 +50,17 @@ pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
 ];
 
 /// Gauges of each shard.
-pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 4] = [
+pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 5] = [
     figure("wheelwork_timers_pending", "Timers that wait.", |shard| shard.pending),
     figure("wheelwork_lane_depth", "Messages in the lanes that the shard has not taken in.", |shard| shard.lane_depth),
     figure("wheelwork_pool_backlog", "Batches in the pool that no worker has begun.", |shard| shard.pool_backlog),
     figure("wheelwork_holes", "Tombstones that the slots of the wheel count.", |shard| shard.holes),
+    figure("wheelwork_due", "Entries that are due and still in the wheel.", |shard| shard.due),
 ];
+
+/// A gauge of each level of each shard's wheel.
+pub(super) const LEVEL: &str = "wheelwork_level_entries";
+pub(super) const LEVEL_HELP: &str = "Entries in a level of the wheel, of living timers and of cancelled ones that are still there.";
 
 /// Counters of the whole service.
 pub(super) const COUNTERS: [Figure<Stats>; 2] = [
