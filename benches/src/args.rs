@@ -63,6 +63,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "idle")]
     pub(crate) cascade: bool,
 
+    /// Show a live picture of the run on the terminal: rates, lateness, what each shard holds. q or Esc closes it and the run goes on, Ctrl-C ends the program
+    /// (exit code 130). Drawing takes some CPU, which is in the figures. Needs the feature: cargo run --release --features tui -- --tui
+    #[arg(long)]
+    pub(crate) tui: bool,
+
     /// Write the figures as one JSON object to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     if args.tick > TICK_MAX {
         return Err(format!("--cascade with --tick {:?} takes too long, up to {TICK_MAX:?} will do", args.tick));
     }
-    println!("{} timers in one slot of {SLOT_TICKS} ticks, tick {:?}, and one timer of a tick", args.timers, args.tick);
+    progress::say(format_args!("{} timers in one slot of {SLOT_TICKS} ticks, tick {:?}, and one timer of a tick", args.timers, args.tick));
     let (mut report, mut broken) = (Report::new(), Vec::new());
     let alone = measure(args, 0, 0, true)?;
     report.section("the timer alone: lateness");
@@ -116,6 +116,7 @@ fn measure(args: &Args, timers: usize, width: u32, in_steps: bool) -> Result<His
         batch.for_each(drop);
     });
     let service = service.start().map_err(|error| error.to_string())?;
+    let _shown = progress::show(service.handle());
     // In the middle of a slot, so that it does not matter that the service counts from a little later.
     let slot = args.tick * SLOT_TICKS;
     let slots = (origin.elapsed() + lead(timers)).as_nanos() / slot.as_nanos() + 1;

@@ -27,6 +27,7 @@ struct Idle {
 /// Runs the idle measurements. Returns the promises that were broken.
 pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     let service = run::service(args, |batch| batch.for_each(drop)).map_err(|error| error.to_string())?;
+    let _shown = progress::show(service.handle());
     let mut report = Report::new();
     let mut broken = Vec::new();
     report.section("30 s timeouts armed and cancelled on an otherwise empty service");
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
         let rings_per_s = rings(&service, rate, Duration::from_secs(2));
         rings_per_s_max = rings_per_s_max.max(rings_per_s);
         let rate = if rate == u32::MAX { "as fast as it goes".to_string() } else { format!("{rate} a second") };
-        println!("  {rate:<28} {rings_per_s:>8.1} rings/s");
+        progress::say(format_args!("  {rate:<28} {rings_per_s:>8.1} rings/s"));
     }
     report.line("most rings a second", "rings_per_s_max", Value::PerSecond(rings_per_s_max));
     if rings_per_s_max > RINGS_PER_S_MAX {
@@ -71,13 +72,15 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
 fn rings(service: &TimerService<u32>, rate: u32, time: Duration) -> f64 {
     let rung = || service.stats().sum(|shard| shard.rings);
     let (before, start) = (rung(), Instant::now());
-    while start.elapsed() < time {
-        let id = service.schedule(TIMEOUT, 0).expect("the service runs");
-        assert!(service.cancel(id), "a timer of 30 s fired at once");
-        if rate != u32::MAX {
-            thread::sleep(Duration::from_secs(1) / rate);
+    progress::watch_time("timeouts", time, || {
+        while start.elapsed() < time {
+            let id = service.schedule(TIMEOUT, 0).expect("the service runs");
+            assert!(service.cancel(id), "a timer of 30 s fired at once");
+            if rate != u32::MAX {
+                thread::sleep(Duration::from_secs(1) / rate);
+            }
         }
-    }
+    });
     (rung() - before) as f64 / start.elapsed().as_secs_f64()
 }
 

@@ -10,6 +10,8 @@ mod progress;
 mod report;
 mod run;
 mod system;
+#[cfg_attr(not(feature = "tui"), path = "no_tui.rs")]
+mod tui;
 
 use args::Args;
 use command_line::{parse, wrong};
@@ -23,11 +25,17 @@ fn main() -> ExitCode {
     if let Err(why) = args.check() {
         return wrong::<Args>(&why);
     }
+    if args.tui
+        && let Err(why) = progress::open_picture(&args)
+    {
+        return wrong::<Args>(&why);
+    }
     let result = match () {
         () if args.idle => idle::run(&args),
         () if args.cascade => cascade::run(&args),
         () => run::run(&args),
     };
+    progress::close_picture();
     match result {
         Ok(broken) if broken.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

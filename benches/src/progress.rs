@@ -1,40 +1,158 @@
-//! Progress bars on a terminal, nothing elsewhere.
+//! Progress: what a run shows of itself while it works. Bars on a terminal, the picture of `--tui` if it was asked for, nothing elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::args::Args;
+use crate::tui::Picture;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
+use wheelwork::TimerHandle;
 
 const REFRESH: Duration = Duration::from_millis(50);
 
+/// The process has one terminal.
+static PICTURE: OnceLock<Picture> = OnceLock::new();
+
+/// The picture, as long as it is open.
+fn picture() -> Option<&'static Picture> {
+    PICTURE.get().filter(|picture| picture.is_open())
+}
+
+/// Shows the picture from now on, in place of bars. An error, in one line, where that is not possible.
+pub(crate) fn open_picture(args: &Args) -> Result<(), String> {
+    let picture = Picture::open(args)?;
+    PICTURE.get_or_init(|| picture).begin();
+    Ok(())
+}
+
+/// Restores the terminal, and prints what was said meanwhile.
+pub(crate) fn close_picture() {
+    if let Some(picture) = picture() {
+        picture.close();
+    }
+}
+
+/// Prints a line; while the picture is open, when that closes.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    if !picture().is_some_and(|picture| picture.keep(&line.to_string())) {
+        println!("{line}");
+    }
+}
+
+/// The picture shows a service as long as this lives.
+pub(crate) struct Shown(());
+
+/// Lets the picture, if there is one, show a service.
+pub(crate) fn show(service: TimerHandle<u32>) -> Shown {
+    if let Some(picture) = picture() {
+        picture.look_at(Some(service));
+    }
+    Shown(())
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(picture) = PICTURE.get() {
+            picture.look_at(None);
+        }
+    }
+}
+
+/// What a phase is shown by: the picture, and a bar that takes over when that is closed.
+struct Phase {
+    picture: Option<&'static Picture>,
+    bar: ProgressBar,
+}
+
+impl Phase {
+    fn begin(what: &str, total: u64) -> Self {
+        let picture = picture();
+        let target = if picture.is_some() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        let style = ProgressStyle::with_template("{prefix:>8} [{bar:40}] {human_pos} of {human_len}").expect("the template is right");
+        bar.set_style(style.progress_chars("=> "));
+        bar.set_prefix(what.to_string());
+        if let Some(picture) = picture {
+            picture.begin_phase(what, total);
+        }
+        Self { picture, bar }
+    }
+
+    /// Nobody would see it.
+    fn is_hidden(&self) -> bool {
+        self.picture.is_none() && self.bar.is_hidden()
+    }
+
+    fn set_done(&self, done: u64) {
+        match self.picture {
+            Some(picture) if picture.is_open() => return picture.set_done(done),
+            Some(_) if self.bar.is_hidden() => self.bar.set_draw_target(ProgressDrawTarget::stderr()),
+            _ => {}
+        }
+        self.bar.set_position(done);
+    }
+
+    fn end(&self) {
+        if let Some(picture) = self.picture {
+            picture.end_phase();
+        }
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Runs `work` and shows how far `done` has come of `total` meanwhile.
 pub(crate) fn watch<R>(what: &str, total: u64, done: impl Fn() -> u64 + Sync, work: impl FnOnce() -> R) -> R {
-    let bar = ProgressBar::new(total);
-    if bar.is_hidden() {
+    let phase = Phase::begin(what, total);
+    if phase.is_hidden() {
         return work();
     }
-    let style = ProgressStyle::with_template("{prefix:>8} [{bar:40}] {human_pos} of {human_len}").expect("the template is right");
-    bar.set_style(style.progress_chars("=> "));
-    bar.set_prefix(what.to_string());
+    let result = follow(|| phase.set_done(done().min(total)), work);
+    phase.end();
+    result
+}
+
+/// Runs `work`, and calls `look` now and then meanwhile.
+fn follow<R>(look: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             while !finished.load(Relaxed) {
-                bar.set_position(done().min(total));
+                look();
                 thread::park_timeout(REFRESH);
             }
-            bar.set_position(done().min(total));
         });
-        let result = work();
+        // Should it panic, the watcher ends too.
+        let result = panic::catch_unwind(AssertUnwindSafe(work));
         finished.store(true, Relaxed);
         watcher.thread().unpark();
-        bar.finish_and_clear();
-        result
+        result.unwrap_or_else(|panic| panic::resume_unwind(panic))
     })
 }
 
-/// Sleeps, and shows how much of it is over, in milliseconds.
-pub(crate) fn wait(what: &str, time: Duration) {
+/// Runs `work`, which takes so long, and shows how much of it is over, in milliseconds.
+pub(crate) fn watch_time<R>(what: &str, time: Duration, work: impl FnOnce() -> R) -> R {
     let start = Instant::now();
-    watch(what, time.as_millis() as u64, || start.elapsed().as_millis() as u64, || thread::sleep(time));
+    watch(what, time.as_millis() as u64, || start.elapsed().as_millis() as u64, work)
+}
+
+/// Sleeps, and shows how much of it is over.
+pub(crate) fn wait(what: &str, time: Duration) {
+    watch_time(what, time, || thread::sleep(time));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn what_is_followed_is_looked_at_and_may_panic() {
+        let (send, looked) = mpsc::channel();
+        assert_eq!(follow(|| send.send(()).expect("it is received"), || looked.recv()), Ok(()));
+        let panicked = panic::catch_unwind(|| follow(|| (), || panic::panic_any("on purpose")));
+        assert_eq!(panicked.err().and_then(|panic| panic.downcast_ref().copied()), Some("on purpose"));
+    }
 }

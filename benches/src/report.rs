@@ -2,6 +2,7 @@
 
 use crate::ledger::Balance;
 use crate::phases::Cost;
+use crate::progress;
 use hdrhistogram::Histogram;
 use serde_json::{Map, json};
 use std::path::Path;
@@ -28,7 +29,7 @@ impl Report {
     }
 
     pub(crate) fn section(&mut self, title: &str) {
-        println!("\n{title}");
+        progress::say(format_args!("\n{title}"));
     }
 
     /// One figure, on a line of the table and under `name`.
@@ -41,7 +42,7 @@ impl Report {
             Value::PerSecond(rate) => (format!("{rate:.1} /s"), json!(rounded(rate, 1e3))),
             Value::Ratio(ratio) => (format!("{ratio:.2} x"), json!(rounded(ratio, 1e3))),
         };
-        println!("  {what:<28} {text:>14}");
+        progress::say(format_args!("  {what:<28} {text:>14}"));
         self.figures.insert(name.to_string(), number);
     }
 
@@ -52,7 +53,7 @@ impl Report {
     /// A phase: rate, time of a thread for an operation, CPU of all threads for a million.
     pub(crate) fn cost(&mut self, what: &str, name: &str, cost: &Cost, threads: usize) {
         let (mops, ns, cpu) = (cost.mops(), cost.ns_per_op(threads), cost.cpu_s_per_mop());
-        println!("  {what:<28} {mops:>8.2} M/s {ns:>9.1} ns/op {cpu:>8.3} CPU s/M");
+        progress::say(format_args!("  {what:<28} {mops:>8.2} M/s {ns:>9.1} ns/op {cpu:>8.3} CPU s/M"));
         self.figures.insert(format!("{name}_mops"), json!(rounded(mops, 1e3)));
         self.figures.insert(format!("{name}_ns"), json!(rounded(ns, 10.0)));
         self.figures.insert(format!("{name}_cpu_s_per_mop"), json!(rounded(cpu, 1e6)));
@@ -62,15 +63,15 @@ impl Report {
     pub(crate) fn lateness(&mut self, name: &str, histogram: &Histogram<u64>) {
         for (what, suffix, quantile) in [("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p999", 0.999), ("max", "max", 1.0)] {
             let us = histogram.value_at_quantile(quantile) as f64 / 1e3;
-            println!("  {what:<28} {us:>11.1} us");
+            progress::say(format_args!("  {what:<28} {us:>11.1} us"));
             self.figures.insert(format!("{name}_us_{suffix}"), json!(rounded(us, 1e3)));
         }
     }
 
     pub(crate) fn balance(&mut self, balance: &Balance) {
         let Balance { armed, fired, cancelled, handed_back, early, lost, doubled } = *balance;
-        println!("  armed {armed} = fired {fired} + cancelled {cancelled} + handed back {handed_back}");
-        println!("  early {early}, lost {lost}, doubled {doubled}");
+        progress::say(format_args!("  armed {armed} = fired {fired} + cancelled {cancelled} + handed back {handed_back}"));
+        progress::say(format_args!("  early {early}, lost {lost}, doubled {doubled}"));
         let counts = [
             ("armed", armed),
             ("fired", fired),
@@ -86,8 +87,8 @@ impl Report {
     pub(crate) fn verdict(&mut self, broken: &[String]) {
         self.figures.insert("verdict".to_string(), json!(if broken.is_empty() { "clean" } else { "broken" }));
         match broken {
-            [] => println!("  clean: every promise held"),
-            _ => broken.iter().for_each(|what| println!("  BROKEN: {what}")),
+            [] => progress::say(format_args!("  clean: every promise held")),
+            _ => broken.iter().for_each(|what| progress::say(format_args!("  BROKEN: {what}"))),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::ledger::{Ledger, Outcome};
 use crate::phases::{Phases, lead};
 use crate::report::{Report, Value};
-use crate::system;
+use crate::{progress, system};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
@@ -97,14 +97,15 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     };
     let service = service.map_err(|error| error.to_string())?;
     let service_bytes = system::resident_bytes().saturating_sub(empty_bytes);
-    println!(
+    progress::say(format_args!(
         "{timers} timers, {threads} threads, {} shards, tick {:?}, spread {:?}, cancel {} %, {} cores",
         service.shards(),
         args.tick,
         args.spread,
         args.cancel,
         system::cores()
-    );
+    ));
+    let _shown = progress::show(service.handle());
 
     let phases = Phases { service: &service, seed: args.seed, lead: lead(timers), spread: args.spread };
     let pair_1 = phases.pairs(1, PAIRS);

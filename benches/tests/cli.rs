@@ -91,6 +91,7 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         &["--cascade", "--idle"],
         &["--cascade", "--tick", "1s"],
         &["surplus"],
+        &["--tui"],
     ];
     for args in wrong {
         let output = million(args);
@@ -99,6 +100,15 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
         assert!(error.starts_with("million: ") && error.len() > 30, "{args:?}: {error}");
     }
+}
+
+/// The picture would be of no use in a pipe; and who did not build it in is told how to.
+#[test]
+fn no_picture_without_a_terminal() {
+    let output = million(&["--tui", "--timers", "1000"]);
+    let why = if cfg!(feature = "tui") { "needs a terminal" } else { "cargo run --release --features tui -- --tui" };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && output.stdout.is_empty() && error.contains(why), "{error}");
 }
 
 #[test]
@@ -119,6 +129,7 @@ fn help_names_every_option() {
         "--idle",
         "--cascade",
         "--panic-every",
+        "--tui",
     ] {
         assert!(text.contains(option), "{option} in {text}");
     }
