@@ -75,7 +75,7 @@ pub(crate) enum Name {
     WheelworkBatch,
     /// Its handler runs on the shard's thread
     WheelworkInline,
-    /// The same with a tick of 100 us
+    /// The same with a tick of 50 us
     WheelworkFine,
     /// Its `Sleep`
     Tokio,

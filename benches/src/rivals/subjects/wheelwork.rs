@@ -23,7 +23,7 @@ pub(crate) type Batched = Service<Many, false, DEFAULT_US>;
 pub(crate) type Inline = Service<Single, true, DEFAULT_US>;
 
 /// And with a tick that can be held against exact deadlines.
-pub(crate) type Fine = Service<Single, true, 100>;
+pub(crate) type Fine = Service<Single, true, 50>;
 
 /// The default tick, in microseconds.
 const DEFAULT_US: u64 = 1_000;
