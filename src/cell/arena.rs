@@ -18,6 +18,9 @@ const PAGE_CELLS: u32 = 4096;
 #[cfg(loom)]
 const PAGE_CELLS: u32 = 2;
 
+/// The cells of a page that takes no more than this get their memory at once. Larger payloads come one by one.
+const POPULATED_BYTES: usize = 256 << 10;
+
 /// Pages at the most: 2^30 timers.
 #[cfg(not(loom))]
 const PAGES_MAX: u32 = 1 << 18;
@@ -282,6 +285,11 @@ impl<T: Send + 'static> Arena<T> {
             self.numbers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| (number < PAGES_MAX).then_some(number + 1)).ok()
         })?;
         let page = Zeroed::<Page<T>>::new(1);
+        let cells_bytes = size_of::<[Cell<T>; PAGE_CELLS as usize]>();
+        // The first one may have a few timers only.
+        if number > 0 && cells_bytes <= POPULATED_BYTES {
+            page.populate(cells_bytes);
+        }
         let record = &self.records[number as usize];
         // Ordering: Relaxed. Written before the number was put on the queue of free numbers, which orders it.
         let count = record.count.load(Ordering::Relaxed);

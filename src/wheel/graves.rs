@@ -101,7 +101,12 @@ impl Graves {
         if self.pages.len() <= number {
             self.pages.resize_with(number + 1, || None);
         }
-        self.pages[number] = Some(Page { graves: Zeroed::new(PAGE_CELLS as usize), awaited: 0 });
+        let graves = Zeroed::new(PAGE_CELLS as usize);
+        // The first one may have a few graves only.
+        if number > 0 {
+            graves.populate(usize::MAX);
+        }
+        self.pages[number] = Some(Page { graves, awaited: 0 });
         self.there += 1;
         self.spare += 1;
     }
