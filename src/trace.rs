@@ -3,6 +3,8 @@
 //! A timer's task runs on another thread, later, outside the span in which it was armed. Where its events shall be seen in that span, wrap it; nothing is captured unless asked. The wrapper keeps
 //! the span open: until the timer has run, or was cancelled. At the fire the span is entered, and in it one of the level DEBUG named `fire`, for the time of the run.
 //!
+//! The program needs the crate `tracing` too, and a subscriber.
+//!
 //! A captured span is some 40 bytes more in the timer's cell and a count that is shared with the span's other owners, and a closure with it is always boxed
 //! (see [`Task`](crate::Task)). What is not wrapped costs nothing.
 //!

@@ -4,7 +4,9 @@ use crate::args::Args;
 use crate::tui::Picture;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
+use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
+use std::process;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -37,8 +39,15 @@ pub(crate) fn close_picture() {
 
 /// Prints a line; while the picture is open, when that closes.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
-    if !picture().is_some_and(|picture| picture.keep(&line.to_string())) {
-        println!("{line}");
+    if picture().is_some_and(|picture| picture.keep(&line.to_string())) {
+        return;
+    }
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        // Nobody reads on: `million | head`, say.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            eprintln!("million: standard output: {error}");
+        }
+        process::exit(2);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command line of `million`: what it prints, what it writes, how it exits.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn million(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_million")).args(args).output().expect("the binary was built")
@@ -133,4 +133,21 @@ fn help_names_every_option() {
     ] {
         assert!(text.contains(option), "{option} in {text}");
     }
+}
+
+/// As `million | head -1` does, and a full disk.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_nobody_takes_ends_it_without_a_panic() {
+    let run = |stdout: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_million"));
+        let mut child = command.args(["--timers", "1000"]).stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(Stdio::piped()), (Some(2), String::new()));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let (code, text) = run(full.into());
+    assert!(code == Some(2) && text.starts_with("million: standard output: ") && text.lines().count() == 1, "{code:?} {text}");
 }

@@ -188,6 +188,7 @@ impl Calendar {
     /// use wheelwork::calendar::Calendar;
     ///
     /// assert!(Calendar::cron("30 6 * * MON-FRI").is_ok());
+    /// assert!(Calendar::cron("*/10 * * * * *").is_ok()); // six fields: every ten seconds
     /// assert!(Calendar::cron("61 * * * *").is_err());
     /// ```
     pub fn cron(pattern: &str) -> Result<Self, CalendarError> {

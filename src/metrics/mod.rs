@@ -117,7 +117,7 @@ impl<T: Send + 'static> Reporter<T> {
         });
     }
 
-    /// Reports at a fixed rate, with a periodic timer of the service itself: until that is cancelled, or the service stops.
+    /// Reports at a fixed rate from now on, with a periodic timer of the service itself: until that is cancelled, or the service stops.
     ///
     /// Each report is one of the runs that it counts, and wakes its shard: with this an idle service is not quite idle. It reports to the global recorder, unless the service is on a manual clock.
     ///

@@ -14,7 +14,7 @@ use super::lateness::LatenessHistogram;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Timers that fired: a worker has claimed them.
+    /// Timers that fired: a worker has claimed them. Runs of periodic timers are not among them, but are in [`lateness`](Self::lateness).
     pub fired: u64,
     /// Handlers and tasks that panicked.
     pub panics: u64,
@@ -70,7 +70,8 @@ pub struct ShardStats {
     pub stalls: u64,
     /// Passes over lanes and wheel.
     pub turns: u64,
-    /// Times that the shard's thread slept and woke up. An idle shard does not.
+    /// Times that the shard's thread slept and woke up. An idle shard does not, once nothing has come or fired for some seconds; until then it naps, each time as long as the
+    /// quiet has lasted.
     pub wakeups: u64,
     /// Times that a scheduling thread had to wake the shard's thread, at the cost of a system call.
     pub rings: u64,
