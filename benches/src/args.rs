@@ -15,7 +15,7 @@ const BYTES_PER_TIMER: u64 = 100;
 /// A million timers, end to end: armed from many threads, churned, cancelled, fired through rayon, and every one accounted for.
 ///
 /// Phases: pairs (arm and cancel at once), burst (all due at one instant), arm, churn (cancel one, arm one), re-arm (later, anywhere), cancel, fire,
-/// stop. Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments.
+/// stop. Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2 wrong arguments, or an output that can't be written.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "million", version, max_term_width = 110)]
 pub(crate) struct Args {
