@@ -1,5 +1,9 @@
 //! Promise: hooks are told of what they were set for, each time; and a hook that panics harms nothing.
 
+#[path = "common/blocked.rs"]
+mod blocked;
+
+use blocked::block_a_worker;
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex, Once, mpsc};
 use std::time::Duration;
@@ -117,15 +121,7 @@ fn a_hook_that_panics_is_counted_and_harms_nothing() {
 fn with_a_blocked_worker(builder: Builder) -> (TimerService, ManualClock, mpsc::Sender<()>) {
     let clock = ManualClock::new();
     let service = builder.clock(clock.clone()).dispatch(Dispatch::RayonThreads(1)).start().unwrap();
-    let (send, blocked) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let task = move || {
-        send.send(()).unwrap();
-        released.recv_timeout(HANGS).unwrap();
-    };
-    service.schedule(MS, task).unwrap();
-    clock.advance(MS);
-    blocked.recv_timeout(HANGS).unwrap();
+    let release = block_a_worker(&service, &clock);
     (service, clock, release)
 }
 

@@ -1,5 +1,9 @@
 //! Promise: a report tells the recorder what `stats` says, of each service under its own name, and of each fire's lateness once, never less than it was.
 
+#[path = "common/blocked.rs"]
+mod blocked;
+
+use blocked::block_a_worker;
 use metrics::{Unit, with_local_recorder};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -158,15 +162,7 @@ fn two_services_are_told_apart() {
 /// Latenesses, each of so many timers, as a blocked worker makes them.
 fn fire_late(service: &TimerHandle, clock: &ManualClock, latenesses: &[(Duration, u64)]) {
     let fired = service.stats().fired;
-    let (send, blocked) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let task = move || {
-        send.send(()).unwrap();
-        released.recv_timeout(HANGS).unwrap();
-    };
-    service.schedule(MS, task).unwrap();
-    clock.advance(MS);
-    blocked.recv_timeout(HANGS).unwrap();
+    let release = block_a_worker(service, clock);
     let latest = latenesses.iter().map(|&(lateness, _)| lateness).max().unwrap();
     let mut timers = 1;
     for &(lateness, count) in latenesses {

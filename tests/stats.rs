@@ -1,5 +1,9 @@
 //! Promise: every timer is counted, once for each thing that happens to it, whichever threads do it and whether they are still there.
 
+#[path = "common/blocked.rs"]
+mod blocked;
+
+use blocked::block_a_worker;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -7,9 +11,6 @@ use wheelwork::{Batch, Dispatch, ManualClock, Stats, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Long enough to mean that something hangs.
-const HANGS: Duration = Duration::from_secs(60);
 
 fn manual(shards: usize) -> (TimerService<u32>, ManualClock) {
     let clock = ManualClock::new();
@@ -142,15 +143,7 @@ fn what_is_due_and_has_to_wait_is_counted() {
 fn lateness_and_the_backlog_of_a_blocked_worker_are_seen() {
     let clock = ManualClock::new();
     let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::RayonThreads(1)).start().unwrap();
-    let (send, blocked) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let task = move || {
-        send.send(()).unwrap();
-        released.recv_timeout(HANGS).unwrap();
-    };
-    service.schedule(MS, task).unwrap();
-    clock.advance(MS);
-    blocked.recv_timeout(HANGS).unwrap();
+    let release = block_a_worker(&service, &clock);
     // Due 100 ms and 10 ms before the worker is there.
     (0..90).for_each(|_| _ = service.schedule(MS, || ()).unwrap());
     (0..10).for_each(|_| _ = service.schedule(MS * 91, || ()).unwrap());

@@ -1,8 +1,12 @@
 //! Promise: a timer that was asked to carries the span in which it was armed, and lets go of it when it is over; a service tells of what goes wrong without being asked.
 
+#[path = "common/blocked.rs"]
+mod blocked;
+
+use blocked::block_a_worker;
 use std::fmt::{Debug, Write};
-use std::panic::{panic_any, resume_unwind};
-use std::sync::{Arc, Mutex, Once, OnceLock, mpsc};
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 use tracing::field::{Field, Visit};
@@ -249,15 +253,7 @@ fn late_timers_are_told_if_a_hook_asks_for_them() {
             builder = builder.on_late(MS * 20, |_, _| ());
         }
         let (service, clock) = manual(builder);
-        let (send, blocked) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let task = move || {
-            send.send(()).unwrap();
-            released.recv_timeout(HANGS).unwrap();
-        };
-        service.schedule(MS, task).unwrap();
-        clock.advance(MS);
-        blocked.recv_timeout(HANGS).unwrap();
+        let release = block_a_worker(&service, &clock);
         // Due 30 and 20 ms before a worker is there: the second just not late.
         (0..7).for_each(|_| _ = service.schedule(MS, || ()).unwrap());
         service.schedule(MS * 11, || ()).unwrap();
@@ -304,21 +300,10 @@ fn stalls_and_shards_that_are_not_pinned_are_told() {
 /// A subscriber that panics at each event.
 struct Grenade;
 
-#[derive(Debug)]
-struct Expected;
-
 impl<S: Subscriber> Layer<S> for Grenade {
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        static QUIET: Once = Once::new();
-        QUIET.call_once(|| {
-            let hook = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |info| {
-                if !info.payload().is::<Expected>() {
-                    hook(info);
-                }
-            }));
-        });
-        panic_any(Expected);
+        // Without a word from the panic hook.
+        resume_unwind(Box::new("a subscriber"));
     }
 }
 
