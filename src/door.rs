@@ -38,9 +38,14 @@ impl<M> Clone for Inbox<M> {
 }
 
 impl<M: Copy> Drain<M> {
-    /// Gives `f` what is published. Returns how many.
-    pub fn drain(&mut self, f: impl FnMut(M)) -> u64 {
-        self.0.drain(f)
+    /// Lets what comes after the next drain be recalled, or not.
+    pub fn let_recall(&mut self, may_recall: bool) {
+        self.0.let_recall(may_recall);
+    }
+
+    /// Gives `f` what is published and not recalled, and, with `true`, what came before and was recalled just then. Returns how many messages were published.
+    pub fn drain(&mut self, mut f: impl FnMut(M, bool)) -> u64 {
+        self.0.drain(|message, told| f(message, told == lane::Told::Recalled)).messages
     }
 
     /// Whether a drain would find something.
@@ -58,6 +63,19 @@ impl<M: Copy> Sender<M> {
     /// Sends a message.
     pub fn push(&mut self, message: M) {
         self.0.push(message);
+    }
+
+    /// Sends a message. Returns where it lies.
+    pub fn send(&mut self, message: M) -> u32 {
+        self.0.push(message).position
+    }
+
+    /// Takes a message back that lies here. Whether the shard will not get it.
+    pub fn recall(&mut self, position: u32, message: M) -> bool
+    where
+        M: PartialEq,
+    {
+        self.0.recall(position, message)
     }
 }
 
@@ -114,7 +132,7 @@ impl Entry {
     /// The entry that `schedule` pushed for this timer.
     #[must_use]
     pub fn of(id: TimerId, deadline: u64) -> Self {
-        Self::new(deadline, id.cell, id.birth)
+        Self::new(deadline, id.cell, id.birth())
     }
 
     /// Its tombstone.

@@ -255,7 +255,7 @@ impl Shard {
 
     /// Gives `f` what is published. Returns how many.
     pub fn drain(&mut self, mut f: impl FnMut(Entry)) -> u64 {
-        self.lanes.drain(|message| f(Entry(message)))
+        self.lanes.drain(|message, _| f(Entry(message))).messages
     }
 
     /// Sleeps until rung, unless there is something in the lanes or the service has stopped: as the worker does.

@@ -85,7 +85,7 @@ mod imp {
     /// barrier, so at whatever point of this side's order that falls, it is as if the barrier had stood there. Otherwise it is a full fence.
     #[inline(always)]
     pub(crate) fn light_fence() {
-        if membarrier::is_registered() {
+        if membarrier::state() == membarrier::PRESENT {
             // Ordering: SeqCst, for the compiler alone. Pairs with `heavy_fence`.
             std::sync::atomic::compiler_fence(Ordering::SeqCst);
         } else {
@@ -96,11 +96,17 @@ mod imp {
     /// The rare side of the pair: a system call of some microseconds.
     pub(crate) fn heavy_fence() {
         full_fence();
-        if membarrier::is_registered() && !membarrier::run() {
+        let is_done = match membarrier::state() {
+            membarrier::ABSENT => true,
+            membarrier::PRESENT => membarrier::run(),
+            _ => false,
+        };
+        if !is_done {
             // The kernel has changed its mind (a new seccomp filter, say). From now on both sides are full fences; and whoever has just passed a light one
-            // that was none: long enough for it to go on to its look, or to be switched out, which is a full fence too.
-            membarrier::give_up();
+            // that was none: long enough for it to go on to its look, or to be switched out, which is a full fence too. Every heavy side waits until one has waited.
+            membarrier::set(membarrier::LEAVING);
             std::thread::sleep(std::time::Duration::from_millis(10));
+            membarrier::set(membarrier::ABSENT);
             full_fence();
         }
     }
@@ -121,28 +127,33 @@ mod imp {
     mod membarrier {
         use super::Ordering;
         use std::sync::Once;
-        use std::sync::atomic::AtomicBool;
+        use std::sync::atomic::AtomicU8;
 
         const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
         const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-        static REGISTERED: AtomicBool = AtomicBool::new(false);
+        pub(super) const ABSENT: u8 = 0;
+        pub(super) const PRESENT: u8 = 1;
+        /// The kernel does not offer it any more, and not everybody knows.
+        pub(super) const LEAVING: u8 = 2;
+
+        static STATE: AtomicU8 = AtomicU8::new(ABSENT);
 
         #[inline(always)]
-        pub(super) fn is_registered() -> bool {
-            // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that, but for `give_up`.
-            REGISTERED.load(Ordering::Relaxed)
+        pub(super) fn state() -> u8 {
+            // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that, but for what `heavy_fence` does.
+            STATE.load(Ordering::Relaxed)
         }
 
-        pub(super) fn give_up() {
+        pub(super) fn set(state: u8) {
             // Ordering: Relaxed. Whoever does not see it yet is given time: see `heavy_fence`.
-            REGISTERED.store(false, Ordering::Relaxed);
+            STATE.store(state, Ordering::Relaxed);
         }
 
         pub(super) fn register() {
             static ONCE: Once = Once::new();
-            // Ordering: Relaxed. See `is_registered`; `Once` orders it for a second service.
-            ONCE.call_once(|| REGISTERED.store(call(REGISTER_PRIVATE_EXPEDITED), Ordering::Relaxed));
+            // (`Once` orders it for a second service.)
+            ONCE.call_once(|| set(if call(REGISTER_PRIVATE_EXPEDITED) { PRESENT } else { ABSENT }));
         }
 
         /// Whether it worked.
@@ -158,13 +169,17 @@ mod imp {
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
     mod membarrier {
-        pub(super) const fn is_registered() -> bool {
-            false
+        pub(super) const ABSENT: u8 = 0;
+        pub(super) const PRESENT: u8 = 1;
+        pub(super) const LEAVING: u8 = 2;
+
+        pub(super) const fn state() -> u8 {
+            ABSENT
         }
 
-        pub(super) fn register() {}
+        pub(super) fn set(_: u8) {}
 
-        pub(super) fn give_up() {}
+        pub(super) fn register() {}
 
         pub(super) fn run() -> bool {
             true
@@ -382,6 +397,16 @@ pub enum Fault {
     LaneRecycleRelaxed,
     /// A lane is put on its inbox's list with Relaxed.
     LaneAttachRelaxed,
+    /// U2: the shard takes each message that it is to see to for one that it has skipped.
+    LaneUnsureSkipped,
+    /// D3: no fence between claim and look.
+    LaneNoClaimFence,
+    /// Y3: no fence between recall and look.
+    LaneNoRecallFence,
+    /// Y4: no second look.
+    LaneClaimIgnored,
+    /// `trim` frees segments in which the producer may look.
+    LaneTrimTooEarly,
     /// A segment is reused as soon as all its messages are read, though the shard may still stand on it.
     LaneReuseTooEarly,
     /// The chain is taken from without looking whether somebody else is at it.

@@ -121,8 +121,8 @@ impl Fixture {
         }
     }
 
-    /// Runs `work`, of so many messages, held up and then freely; returns the blocks that the second run allocated.
-    fn blocks_of(&self, messages: u64, mut work: impl FnMut()) -> u64 {
+    /// Runs `work` held up and then freely; returns the blocks that the second run allocated.
+    fn blocks_of(&self, mut work: impl FnMut()) -> u64 {
         // One run that is not held up: locals, lanes, cells.
         work();
         self.compact_a_large_slot();
@@ -131,6 +131,7 @@ impl Fixture {
         let before = self.drained();
         work();
         assert_eq!(self.drained(), before, "the shard is held up");
+        let messages = self.service.stats().sum(|shard| shard.lane_depth);
         self.release.send(()).unwrap();
         // What the first run left in the lanes comes to it.
         self.wait_drained(before + messages);
@@ -160,14 +161,14 @@ fn window(handle: &TimerHandle<bool>, window: &mut [Option<TimerId>]) {
 
 fn pairs_of_one_thread_allocate_nothing() {
     let fixture = Fixture::new();
-    let allocated = fixture.blocks_of(2 * PAIRS as u64, || pairs(&fixture.service));
+    let allocated = fixture.blocks_of(|| pairs(&fixture.service));
     assert_eq!(allocated, 0, "blocks in {PAIRS} pairs");
 }
 
 fn pairs_of_one_thread_with_a_thousand_outstanding_allocate_nothing() {
     let fixture = Fixture::new();
     let mut outstanding = vec![None; 1_000];
-    let allocated = fixture.blocks_of(2 * PAIRS as u64, || window(&fixture.service, &mut outstanding));
+    let allocated = fixture.blocks_of(|| window(&fixture.service, &mut outstanding));
     assert_eq!(allocated, 0, "blocks in {PAIRS} pairs");
     assert_eq!(fixture.service.stop().len(), 1_000);
 }
@@ -228,7 +229,7 @@ fn on_two_threads(fixture: &Fixture, work: impl Fn(&TimerHandle<bool>, &mut [Opt
                 turns.work(|| work(&handle, &mut outstanding));
             });
         }
-        fixture.blocks_of((2 * PAIRS * THREADS) as u64, || turns.ask(THREADS as u64))
+        fixture.blocks_of(|| turns.ask(THREADS as u64))
     })
 }
 
@@ -251,7 +252,7 @@ fn cells_that_change_threads_allocate_a_block_for_two_thousand() {
     let allocated = thread::scope(|scope| {
         let _end = End(&turns);
         scope.spawn(|| turns.work(|| ids.lock().unwrap().drain(..).for_each(|id| assert!(handle.cancel(id)))));
-        fixture.blocks_of((2 * TIMERS * ROUNDS) as u64, || {
+        fixture.blocks_of(|| {
             for _ in 0..ROUNDS {
                 ids.lock().unwrap().extend((0..TIMERS).map(|_| fixture.service.schedule(DELAY, false).unwrap()));
                 turns.ask(1);

@@ -22,7 +22,7 @@ fn lane(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(OPERATIONS as u64)).bench_function("push_and_drain", |bencher| {
         bencher.iter(|| {
             (0..OPERATIONS).for_each(|_| sender.push(black_box(entry)));
-            drain.drain(|message| _ = black_box(message))
+            drain.drain(|message, _| _ = black_box(message))
         });
     });
 }

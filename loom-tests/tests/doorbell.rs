@@ -12,7 +12,7 @@ fn shard(bell: &Doorbell, drain: &mut Drain<u64>, messages: u64) -> u64 {
     unsafe { bell.attach() };
     let (mut got, mut sleeps) = (0, 0);
     loop {
-        got += drain.drain(|_| {});
+        got += drain.drain(|_, _| {});
         if got == messages {
             return sleeps;
         }

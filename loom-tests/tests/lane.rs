@@ -10,10 +10,13 @@ fn inbox() -> (Held<Inbox<u64>>, Held<Drain<u64>>) {
     (Held::new(inbox), Held::new(drain))
 }
 
+/// Added to a message that was recalled after it came.
+const LATE: u64 = 100;
+
 /// Drains `times` times, as far as it has come.
 fn drain(drain: &mut Drain<u64>, times: usize, got: &mut Vec<u64>) {
     for _ in 0..times {
-        drain.drain(|message| got.push(message));
+        drain.drain(|message, late| got.push(if late { LATE + message } else { message }));
     }
 }
 
@@ -107,14 +110,97 @@ fn two_attach() {
     drop(senders);
 }
 
+/// What came of a message that was recalled or not: it came; it came and was called dead later; it did not come.
+fn outcome(got: &[u64], message: u64) -> (bool, bool) {
+    (got.contains(&message), got.contains(&(LATE + message)))
+}
+
+/// A message is pushed and recalled while the shard drains, `drains` times. Whoever is told that it was recalled need do nothing: either it does not come, or the shard
+/// is told. Others send a tombstone, and it comes.
+fn recall_against(recalls_after: bool, drains: usize) {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let mut got = Vec::new();
+    lanes.let_recall(true);
+    sender.push(0);
+    drain(&mut lanes, 1, &mut got);
+    lanes.let_recall(recalls_after);
+    let pusher = thread::spawn(move || {
+        let position = sender.send(1);
+        sender.recall(position, 1)
+    });
+    drain(&mut lanes, drains, &mut got);
+    let recalled = pusher.join().unwrap();
+    drain(&mut lanes, 2, &mut got);
+    let (comes, dies) = outcome(&got, 1);
+    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
+}
+
+fn recall_against_drain() {
+    recall_against(true, 1);
+}
+
+/// The shard stops to let messages be recalled.
+fn recall_against_the_last_drain_with_a_fence() {
+    recall_against(false, 2);
+}
+
+/// The shard drains, and frees what it has read, while one message of an older segment is recalled, and one of the newest.
+fn recall_against_trim() {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let mut got = Vec::new();
+    lanes.let_recall(true);
+    sender.push(0);
+    drain(&mut lanes, 1, &mut got);
+    let positions: Vec<_> = (1..=7).map(|message| sender.send(message)).collect();
+    let pusher = thread::spawn(move || {
+        let old = sender.recall(positions[1], 2);
+        sender.push(8);
+        old
+    });
+    drain(&mut lanes, 1, &mut got);
+    lanes.trim();
+    let recalled = pusher.join().unwrap();
+    drain(&mut lanes, 2, &mut got);
+    let (comes, dies) = outcome(&got, 2);
+    assert!(comes == (dies || !recalled), "recalled: {recalled}, and {got:?} came");
+    got.retain(|message| *message < LATE && *message != 2);
+    assert_eq!(got, [0, 1, 3, 4, 5, 6, 7, 8]);
+}
+
+/// A recall is left to the shard, and the segment is not used again before the shard has looked.
+fn recall_against_reuse() {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let mut got = Vec::new();
+    lanes.let_recall(true);
+    sender.push(0);
+    drain(&mut lanes, 1, &mut got);
+    let position = sender.send(1);
+    sender.push(2);
+    let pusher = thread::spawn(move || {
+        let recalled = sender.recall(position, 1);
+        (3..=5).for_each(|message| sender.push(message));
+        recalled
+    });
+    drain(&mut lanes, 2, &mut got);
+    let recalled = pusher.join().unwrap();
+    drain(&mut lanes, 2, &mut got);
+    let (comes, dies) = outcome(&got, 1);
+    assert!(comes == (dies || !recalled), "recalled: {recalled}, and {got:?} came");
+    got.retain(|message| *message < LATE && *message != 1);
+    assert_eq!(got, [0, 2, 3, 4, 5]);
+}
+
 #[test]
 fn messages_come_once_and_in_order() {
-    explore(Some(4), push_against_drain);
+    explore(Some(3), push_against_drain);
 }
 
 #[test]
 fn a_segment_is_reused_when_the_shard_has_left_it() {
-    explore(None, reuse_while_the_shard_moves_on);
+    explore(Some(4), reuse_while_the_shard_moves_on);
 }
 
 #[test]
@@ -133,6 +219,51 @@ fn lanes_attach_at_the_same_time() {
 }
 
 #[test]
+fn a_recalled_message_does_not_come() {
+    explore(None, recall_against_drain);
+}
+
+#[test]
+fn nor_when_the_shard_stops_to_let_them_be_recalled() {
+    explore(None, recall_against_the_last_drain_with_a_fence);
+}
+
+#[test]
+fn trim_leaves_what_may_be_recalled() {
+    explore(Some(4), recall_against_trim);
+}
+
+#[test]
+fn a_segment_is_reused_when_its_recalls_are_settled() {
+    explore(Some(3), recall_against_reuse);
+}
+
+#[test]
+fn broken_recall_without_a_fence() {
+    must_fail(Fault::LaneNoRecallFence, "recalled: true", None, recall_against_drain);
+}
+
+#[test]
+fn broken_claim_without_a_fence() {
+    must_fail(Fault::LaneNoClaimFence, "recalled: true", None, recall_against_drain);
+}
+
+#[test]
+fn broken_recall_without_a_second_look() {
+    must_fail(Fault::LaneClaimIgnored, "recalled: true", None, recall_against_drain);
+}
+
+#[test]
+fn broken_recall_that_nobody_sees_to() {
+    must_fail(Fault::LaneUnsureSkipped, "recalled: true", None, recall_against_drain);
+}
+
+#[test]
+fn broken_trim_too_early() {
+    must_fail(Fault::LaneTrimTooEarly, "Causality violation", Some(4), recall_against_trim);
+}
+
+#[test]
 fn broken_publish() {
     must_fail(Fault::LanePublishRelaxed, "Causality violation", Some(4), push_against_drain);
 }
@@ -144,7 +275,7 @@ fn broken_recycle() {
 
 #[test]
 fn broken_reuse_too_early() {
-    must_fail(Fault::LaneReuseTooEarly, "Causality violation", None, reuse_while_the_shard_moves_on);
+    must_fail(Fault::LaneReuseTooEarly, "Causality violation", Some(4), reuse_while_the_shard_moves_on);
 }
 
 #[test]

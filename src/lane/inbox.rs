@@ -1,7 +1,7 @@
 //! Inbox: a shard's set of lanes. Protocol and proof: README.md of this room.
 
-use super::segment::{Lane, Producer};
-use crate::sync::{AtomicPtr, Fault, Ordering, Queue, ordering};
+use super::segment::{Drained, Lane, Producer, Sent, Told};
+use crate::sync::{AtomicPtr, Fault, Ordering, Queue, broken, heavy_fence, ordering};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -23,6 +23,10 @@ unsafe impl<M: Send> Sync for Inbox<M> {}
 /// The one consumer of an inbox.
 pub(crate) struct Drain<M> {
     inbox: Arc<Inbox<M>>,
+    /// Whether the messages that come now may be recalled.
+    may_recall: bool,
+    /// Whether those may that come after the next drain.
+    may_recall_next: bool,
     /// Not Sync: the consumers' ends are touched through `&self`.
     _not_sync: PhantomData<std::cell::Cell<()>>,
 }
@@ -38,7 +42,7 @@ pub(crate) struct Sender<M: Copy> {
 impl<M: Copy> Inbox<M> {
     pub(crate) fn new() -> (Arc<Self>, Drain<M>) {
         let inbox = Arc::new(Self { lanes: AtomicPtr::new(ptr::null_mut()), free: Queue::new() });
-        (inbox.clone(), Drain { inbox, _not_sync: PhantomData })
+        (inbox.clone(), Drain { inbox, may_recall: false, may_recall_next: false, _not_sync: PhantomData })
     }
 
     /// A lane for the calling thread: one that an ended thread has left, or a new one.
@@ -102,13 +106,30 @@ impl<M> Drop for Inbox<M> {
 }
 
 impl<M: Copy> Drain<M> {
-    /// Gives `f` every message that was published before the call, each lane's in order. Returns how many.
-    pub(crate) fn drain(&mut self, mut f: impl FnMut(M)) -> u64 {
-        self.inbox
-            .lanes()
-            // SAFETY: there is one `Drain` for an inbox, and we have it mutably.
-            .map(|lane| unsafe { lane.drain(&mut f) })
-            .sum()
+    /// Lets the messages that come after the next drain be recalled, or not. If they may, the drain that finds them pays a heavy fence.
+    pub(crate) fn let_recall(&mut self, may_recall: bool) {
+        self.may_recall_next = may_recall;
+    }
+
+    /// Gives `f` every message that was published before the call and not recalled, each lane's in order; and before that those that came in an earlier drain, and
+    /// were recalled just then.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(M, Told)) -> Drained {
+        // SAFETY: there is one `Drain` for an inbox, and we have it mutably.
+        self.inbox.lanes().for_each(|lane| unsafe { lane.settle(|message| f(message, Told::Recalled)) });
+        if !self.has_messages() {
+            return Drained::default();
+        }
+        // SAFETY: as above.
+        self.inbox.lanes().for_each(|lane| unsafe { lane.claim(self.may_recall_next) });
+        if std::mem::replace(&mut self.may_recall, self.may_recall_next) && !broken(Fault::LaneNoClaimFence) {
+            // Ordering: full (D3). Pairs with Y3 in `Producer::recall`.
+            heavy_fence();
+        }
+        self.inbox.lanes().fold(Drained::default(), |sum, lane| {
+            // SAFETY: as above, and D3. (A lane that has come since has nothing claimed.)
+            let drained = unsafe { lane.drain(|message| f(message, Told::Came)) };
+            Drained { messages: sum.messages + drained.messages, recalled: sum.recalled + drained.recalled }
+        })
     }
 
     /// Whether a drain would find something.
@@ -124,11 +145,22 @@ impl<M: Copy> Drain<M> {
 }
 
 impl<M: Copy> Sender<M> {
-    /// Sends a message. Returns how many wait for the shard, counted at the end of each segment only (else 0).
+    /// Sends a message. Returns where it lies, and how many wait for the shard, counted at the end of each segment only (else 0).
     #[inline]
-    pub(crate) fn push(&mut self, message: M) -> u64 {
+    pub(crate) fn push(&mut self, message: M) -> Sent {
         // SAFETY: `inbox` keeps the lane alive.
         unsafe { self.producer.push(message) }
+    }
+
+    /// Takes back a message that was sent here lately, if the shard has not claimed it. `position` is a hint: a wrong one finds another message, or none.
+    /// Whether the shard does not get it, or is told.
+    #[inline]
+    pub(crate) fn recall(&mut self, position: u32, message: M) -> bool
+    where
+        M: PartialEq,
+    {
+        // SAFETY: as above.
+        unsafe { self.producer.recall(position, message) }
     }
 }
 
@@ -158,7 +190,7 @@ mod tests {
         third.push(300);
         assert_eq!((inbox.depth(), inbox.lanes().count()), (302, 2));
         let mut came = Vec::new();
-        assert_eq!(drain.drain(|message| came.push(message)), 302);
+        assert_eq!(drain.drain(|message, _| came.push(message)).messages, 302);
         came.sort_unstable();
         assert!(came.into_iter().eq((0..=300).chain([1_000])));
         assert_eq!((inbox.depth(), drain.has_messages()), (0, false));
@@ -172,9 +204,28 @@ mod tests {
             (0..10_000).for_each(|message| _ = lane.push(message));
         }
         let segments = |inbox: &Inbox<i32>| inbox.lanes().map(segments).collect::<Vec<_>>();
-        assert_eq!(drain.drain(drop), 20_000);
+        assert_eq!(drain.drain(|_, _| {}).messages, 20_000);
         assert!(segments(&inbox).iter().all(|&segments| segments > 30));
         drain.trim();
-        assert_eq!(segments(&inbox), [1, 1]);
+        assert_eq!(segments(&inbox), [8, 8], "in which messages might be recalled");
+    }
+
+    #[test]
+    fn messages_are_recalled_after_the_drain_that_follows() {
+        let (inbox, mut drain) = Inbox::new();
+        let mut lanes = [inbox.attach(), inbox.attach()];
+        let mut round = |may_recall: bool| {
+            drain.let_recall(may_recall);
+            let recalled = lanes.each_mut().map(|lane| {
+                let position = lane.push(1).position;
+                lane.recall(position, 1)
+            });
+            assert!(recalled[0] == recalled[1]);
+            let drained = drain.drain(|message, told| assert!((message, told) == (1, Told::Came) && !recalled[0]));
+            assert_eq!((drained.messages, drained.recalled), (2, if recalled[0] { 2 } else { 0 }));
+            assert_eq!(drain.drain(|_, _| {}), Drained::default());
+            recalled[0]
+        };
+        assert_eq!([true, true, false, false, true, true].map(&mut round), [false, true, true, false, false, true]);
     }
 }

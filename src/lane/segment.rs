@@ -1,30 +1,45 @@
 //! Lane: one producer's queue to one shard, in linked segments. Protocol and proof: README.md of this room.
 
 use crate::mem::prefetch_to_write;
-use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, UnsafeCell, broken, ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Fault, Ordering, UnsafeCell, broken, light_fence, ordering};
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Messages in a segment: with 16-byte messages it is a page of memory.
+/// Messages in a segment: with 16-byte messages a page of memory, and a line.
 #[cfg(not(loom))]
-pub(super) const LEN: usize = 255;
+pub(super) const LEN: usize = 256;
 #[cfg(loom)]
 pub(super) const LEN: usize = 2;
+
+/// Segments, the newest of a lane, in which the producer may recall messages. They are not freed by `trim`.
+#[cfg(not(loom))]
+const RECENT: usize = 8;
+#[cfg(loom)]
+const RECENT: usize = 3;
+
+/// Bits of a message's number that a position has.
+pub(crate) const POSITION_BITS: u32 = 24;
 
 /// Slots that the producer asks for ahead of its writes.
 const AHEAD: usize = 16;
 
 pub(super) struct Segment<M> {
     next: UnsafeCell<*mut Segment<M>>,
+    /// A bit for each message that was taken back. Written by the producer alone.
+    recalled: [AtomicU64; LEN.div_ceil(64)],
     messages: [UnsafeCell<MaybeUninit<M>>; LEN],
+    /// The bits of `recalled` that the shard has seen, and skipped the messages. Written by the shard; cleared by the producer when the segment is used again.
+    skipped: [AtomicU64; LEN.div_ceil(64)],
 }
 
 impl<M> Segment<M> {
     fn allocate() -> *mut Self {
         Box::into_raw(Box::new(Self {
             next: UnsafeCell::new(ptr::null_mut()),
+            recalled: std::array::from_fn(|_| AtomicU64::new(0)),
             messages: std::array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
+            skipped: std::array::from_fn(|_| AtomicU64::new(0)),
         }))
     }
 }
@@ -38,13 +53,31 @@ struct Chain<M> {
 
 /// What producer and shard share of a lane. See the README for who touches what.
 pub(super) struct Lane<M> {
-    tail: CachePadded<AtomicU64>,
-    head: CachePadded<AtomicU64>,
+    tail: CachePadded<Tail<M>>,
+    taken: CachePadded<Taken>,
     busy: AtomicBool,
     chain: UnsafeCell<Chain<M>>,
     consumer: UnsafeCell<Consumer<M>>,
     /// Next lane of the inbox; written before the lane is published, never after.
     pub(super) next: *const Lane<M>,
+}
+
+/// What the producer writes.
+struct Tail<M> {
+    /// Messages ever published.
+    count: AtomicU64,
+    /// The segment of a message that was recalled while the shard claimed it, for the shard to see to; or null. The shard sets it back.
+    unsure: AtomicPtr<Segment<M>>,
+    /// The number of that message.
+    unsure_number: AtomicU64,
+}
+
+/// What the shard writes.
+struct Taken {
+    /// Messages that it has claimed: earlier ones are not recalled any more. `MAX`: later ones neither.
+    claimed: AtomicU64,
+    /// Messages that it has read.
+    head: AtomicU64,
 }
 
 /// The producer's end: moves from thread to thread, but only one has it.
@@ -55,6 +88,10 @@ pub(super) struct Producer<M> {
     begin: u64,
     /// Messages ever published.
     count: u64,
+    /// Number of the first message of the newest segments, that of their oldest.
+    recent_begin: u64,
+    /// The newest segments: number `i` at `i % RECENT`.
+    recent: [*mut Segment<M>; RECENT],
 }
 
 // SAFETY: a producer is the only one of its lane, and what it points to lives as long as the inbox (see `Sender`).
@@ -65,56 +102,140 @@ struct Consumer<M> {
     segment: *mut Segment<M>,
     position: usize,
     count: u64,
+    /// The end of what may be read.
+    claimed: u64,
+}
+
+/// What a drain found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    /// Messages.
+    pub(crate) messages: u64,
+    /// Those of them that their producers had recalled.
+    pub(crate) recalled: u64,
+}
+
+/// What a drain says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It came.
+    Came,
+    /// It came in an earlier drain, and its producer recalled it just then.
+    Recalled,
+}
+
+/// A message that was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Where it lies: to recall it.
+    pub(crate) position: u32,
+    /// How many messages wait, if it was a segment's last; else 0.
+    pub(crate) waiting: u64,
 }
 
 impl<M: Copy> Lane<M> {
     pub(super) fn new() -> (Box<Self>, Producer<M>) {
         let segment = Segment::allocate();
         let lane = Box::new(Self {
-            tail: CachePadded::new(AtomicU64::new(0)),
-            head: CachePadded::new(AtomicU64::new(0)),
+            tail: CachePadded::new(Tail {
+                count: AtomicU64::new(0),
+                unsure: AtomicPtr::new(ptr::null_mut()),
+                unsure_number: AtomicU64::new(0),
+            }),
+            taken: CachePadded::new(Taken { claimed: AtomicU64::new(u64::MAX), head: AtomicU64::new(0) }),
             busy: AtomicBool::new(false),
             chain: UnsafeCell::new(Chain { oldest: segment, index: 0 }),
-            consumer: UnsafeCell::new(Consumer { segment, position: 0, count: 0 }),
+            consumer: UnsafeCell::new(Consumer { segment, position: 0, count: 0, claimed: 0 }),
             next: ptr::null(),
         });
-        let producer = Producer { lane: ptr::null(), segment, begin: 0, count: 0 };
+        let producer = Producer { lane: ptr::null(), segment, begin: 0, count: 0, recent_begin: 0, recent: [segment; RECENT] };
         (lane, producer)
     }
 
-    /// Gives `f` every message published so far, oldest first. Returns how many.
+    /// Sees to a message that was recalled while the last drain claimed it: gives it to `late` if that drain gave it out.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane.
-    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M)) -> u64 {
+    pub(super) unsafe fn settle(&self, late: impl FnOnce(M)) {
+        // Ordering: Acquire (U2). Pairs with the Release of U1; the number, and a claim that covers it: a drain that has ended.
+        let segment = self.tail.unsure.load(Ordering::Acquire);
+        // SAFETY: as long as this is not null the segment is neither freed (`trim`) nor used again (`next_segment`).
+        let Some(segment) = (unsafe { segment.as_ref() }) else { return };
+        // Ordering: Relaxed. Published by U1.
+        let place = self.tail.unsure_number.load(Ordering::Relaxed) as usize % LEN;
+        // Ordering: Relaxed. Our own.
+        if segment.skipped[place / 64].load(Ordering::Relaxed) >> (place % 64) & 1 == 0 && !broken(Fault::LaneUnsureSkipped) {
+            // SAFETY: it was read by the last drain, and is not written as long as `unsure` names its segment.
+            let message = segment.messages[place].with(|message| unsafe { *message });
+            // SAFETY: as above.
+            late(unsafe { message.assume_init() });
+        }
+        // Ordering: Release (U3). Pairs with the Acquire in `next_segment`; our look at the segment comes before it is used again.
+        self.tail.unsure.store(ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Claims every message published so far, for `drain`; and, unless they may be recalled, those to come.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of this lane.
+    pub(super) unsafe fn claim(&self, may_recall: bool) {
         // Ordering: Acquire (D1). Pairs with the Release in `Producer::push`; publishes the messages below it.
-        let tail = self.tail.load(Ordering::Acquire);
+        let tail = self.tail.count.load(Ordering::Acquire);
+        // SAFETY: one consumer (the caller's promise).
+        self.consumer.with_mut(|consumer| unsafe { (*consumer).claimed = tail });
+        let claimed = if may_recall { tail } else { u64::MAX };
+        // Ordering: Relaxed. Our own: what did not change is not written, for the producer's cache.
+        if self.taken.claimed.load(Ordering::Relaxed) != claimed {
+            // Ordering: Relaxed (D2). If it was not `MAX`, the fence of `Drain::drain` (D3) follows, which pairs with Y3.
+            self.taken.claimed.store(claimed, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives `f` every message that was claimed and not recalled, oldest first.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of this lane, and has passed a heavy fence since the claim, if messages might be recalled before it.
+    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M)) -> Drained {
         self.consumer.with_mut(|consumer| {
             // SAFETY: one consumer (the caller's promise), and `f` has no way to this cell.
             let consumer = unsafe { &mut *consumer };
-            let drained = tail - consumer.count;
-            if drained == 0 {
-                return 0;
+            let mut drained = Drained { messages: consumer.claimed - consumer.count, recalled: 0 };
+            if drained.messages == 0 {
+                return drained;
             }
-            while consumer.count < tail {
+            while consumer.count < consumer.claimed {
                 if consumer.position == LEN {
-                    // SAFETY: D2. There is a message beyond this segment, so its `next` was written before `tail`.
+                    // SAFETY: D4. There is a message beyond this segment, so its `next` was written before `tail`.
                     consumer.segment = unsafe { &*consumer.segment }.next.with(|next| unsafe { *next });
                     consumer.position = 0;
                     debug_assert!(!consumer.segment.is_null(), "a published message has a segment");
                 }
                 // SAFETY: the shard's own segment is not reused (R2), so it is alive.
-                let slot = unsafe { &(*consumer.segment).messages[consumer.position] };
-                // SAFETY: D2. Message number `count` is below `tail`, so it is not written again before D3.
-                let message = slot.with(|message| unsafe { *message });
-                // SAFETY: as above, and it was written.
-                let message = unsafe { message.assume_init() };
-                consumer.position += 1;
-                consumer.count += 1;
-                f(message);
+                let segment = unsafe { &*consumer.segment };
+                let (begin, shift) = (consumer.position, consumer.position % 64);
+                let len = (64 - shift).min(LEN - begin).min((consumer.claimed - consumer.count) as usize);
+                // Ordering: Relaxed (D4). What was recalled for good is seen: a D3 that pairs with its Y3 came before.
+                let recalled = segment.recalled[begin / 64].load(Ordering::Relaxed) >> shift & (u64::MAX >> (64 - len));
+                if recalled != 0 {
+                    let skipped = &segment.skipped[begin / 64];
+                    // Ordering: Relaxed. Our own, but for the clearing before D1.
+                    skipped.store(skipped.load(Ordering::Relaxed) | recalled << shift, Ordering::Relaxed);
+                    drained.recalled += u64::from(recalled.count_ones());
+                }
+                let mut kept = !recalled & (u64::MAX >> (64 - len));
+                while kept != 0 {
+                    let slot = &segment.messages[begin + kept.trailing_zeros() as usize];
+                    kept &= kept - 1;
+                    // SAFETY: D4. The message's number is below `tail`, so it is not written again before D5.
+                    let message = slot.with(|message| unsafe { *message });
+                    // SAFETY: as above, and it was written.
+                    f(unsafe { message.assume_init() });
+                }
+                consumer.position += len;
+                consumer.count += len as u64;
             }
-            // Ordering: Release (D3). Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
-            self.head.store(consumer.count, ordering(Ordering::Release, Fault::LaneRecycleRelaxed));
+            // Ordering: Release (D5). Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
+            self.taken.head.store(consumer.count, ordering(Ordering::Release, Fault::LaneRecycleRelaxed));
             drained
         })
     }
@@ -122,9 +243,9 @@ impl<M: Copy> Lane<M> {
     /// Messages that are published and not drained, for statistics.
     pub(super) fn depth(&self) -> u64 {
         // Ordering: Relaxed. Two looks of a snapshot: what comes between them may make the first one the greater.
-        let head = self.head.load(Ordering::Relaxed);
+        let head = self.taken.head.load(Ordering::Relaxed);
         // Ordering: Relaxed. As above.
-        self.tail.load(Ordering::Relaxed).saturating_sub(head)
+        self.tail.count.load(Ordering::Relaxed).saturating_sub(head)
     }
 
     /// Whether something is published that was not drained.
@@ -135,22 +256,22 @@ impl<M: Copy> Lane<M> {
         // SAFETY: one consumer (the caller's promise).
         let count = self.consumer.with(|consumer| unsafe { (*consumer).count });
         // Ordering: Relaxed. Ordered by the doorbell's fence where it matters; otherwise a hint.
-        self.tail.load(Ordering::Relaxed) != count
+        self.tail.count.load(Ordering::Relaxed) != count
     }
 
-    /// Unlinks the oldest segment if the shard has left it and nobody else is at the chain (R1 to R4).
-    fn take_oldest(&self) -> Option<*mut Segment<M>> {
+    /// Unlinks the oldest segment if its number is below `end`, the shard is so many segments beyond it, and nobody else is at the chain (R1 to R4).
+    fn take_oldest(&self, beyond: usize, end: u64) -> Option<*mut Segment<M>> {
         // Ordering: Acquire (R1). Pairs with the Release of R4; the chain as the other side left it.
         if self.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() && !broken(Fault::LaneBusyIgnored) {
             return None;
         }
-        // Ordering: Acquire (R2). Pairs with the Release of D3 in `drain`.
-        let head = self.head.load(Ordering::Acquire);
+        // Ordering: Acquire (R2). Pairs with the Release of D5 in `drain`.
+        let head = self.taken.head.load(Ordering::Acquire);
         let taken = self.chain.with_mut(|chain| {
             // SAFETY: we hold `busy`, which guards the chain.
             let chain = unsafe { &mut *chain };
-            let beyond = (chain.index + 1) * LEN as u64 + u64::from(!broken(Fault::LaneReuseTooEarly));
-            if head < beyond {
+            let read = (chain.index + beyond as u64) * LEN as u64 + u64::from(!broken(Fault::LaneReuseTooEarly));
+            if head < read || chain.index >= end {
                 return None;
             }
             let segment = chain.oldest;
@@ -165,9 +286,20 @@ impl<M: Copy> Lane<M> {
         taken
     }
 
-    /// Frees the segments that wait for reuse. For idle times: never waits, costs a deallocation each.
+    /// Frees the segments that wait for reuse, but for those in which the producer may look. For idle times: never waits, costs a deallocation each.
     pub(super) fn trim(&self) {
-        while let Some(segment) = self.take_oldest() {
+        // Ordering: Relaxed. What the producer did before it published a message that the shard has read is seen: among it a U1 in a segment that has become old.
+        if !self.tail.unsure.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let beyond = if broken(Fault::LaneTrimTooEarly) { 1 } else { RECENT };
+        while let Some(segment) = self.take_oldest(beyond, u64::MAX) {
+            #[cfg(loom)]
+            // SAFETY: unlinked. For the models, which do not notice what is freed: whoever reads it still is noticed, before it is freed.
+            unsafe { &*segment }.messages.iter().for_each(|slot| slot.with_mut(|_| ()));
+            if broken(Fault::LaneTrimTooEarly) {
+                continue;
+            }
             // SAFETY: unlinked, so we alone have it; it came from `Segment::allocate`.
             drop(unsafe { Box::from_raw(segment) });
         }
@@ -190,12 +322,12 @@ impl<M> Drop for Lane<M> {
 }
 
 impl<M: Copy> Producer<M> {
-    /// Appends a message and publishes it. Returns how many wait, if it was a segment's last; else 0. One look at the shard's line per segment.
+    /// Appends a message and publishes it. One look at the shard's line per segment.
     ///
     /// # Safety
     /// The lane is alive.
     #[inline]
-    pub(super) unsafe fn push(&mut self, message: M) -> u64 {
+    pub(super) unsafe fn push(&mut self, message: M) -> Sent {
         let position = (self.count - self.begin) as usize;
         // SAFETY: the producer's own segment is in the chain, behind the shard or where the shard is: it is alive.
         let Some(slot) = (unsafe { &(*self.segment).messages }).get(position) else {
@@ -207,27 +339,90 @@ impl<M: Copy> Producer<M> {
         prefetch_to_write(self.segment.cast::<u8>().wrapping_add(size_of::<M>() * (position + AHEAD)));
         // SAFETY: P2. The slot is not published, so nobody reads it.
         slot.with_mut(|slot| unsafe { (*slot).write(message) });
+        let sent = self.count as u32;
         self.count += 1;
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
-        // Ordering: Release (P3). Pairs with the Acquire of D1 in `drain`; publishes the message and `next`.
-        lane.tail.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
+        // Ordering: Release (P3). Pairs with the Acquire of D1 in `claim`; publishes the message and `next`.
+        lane.tail.count.store(self.count, ordering(Ordering::Release, Fault::LanePublishRelaxed));
         if position + 1 < LEN {
-            return 0;
+            return Sent { position: sent, waiting: 0 };
         }
         // Ordering: Relaxed. A hint: a stale head asks for one ring too many.
-        self.count - lane.head.load(Ordering::Relaxed)
+        Sent { position: sent, waiting: self.count - lane.taken.head.load(Ordering::Relaxed) }
     }
 
     /// # Safety
     /// The lane is alive.
     #[cold]
     #[inline(never)]
-    unsafe fn push_to_next_segment(&mut self, message: M) -> u64 {
+    unsafe fn push_to_next_segment(&mut self, message: M) -> Sent {
         // SAFETY: the caller's promise.
         unsafe { self.next_segment() };
         // SAFETY: as above.
         unsafe { self.push(message) }
+    }
+
+    /// Takes a message back that was pushed here lately, and lies at this position, if the shard has not claimed it (Y1 to Y4). If so the shard does not get it, or, if its
+    /// claim came just now, gets it and is told by its next drain (U1). If not, the shard gets it; or, if there was such a claim twice in a row, maybe not.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[inline]
+    pub(super) unsafe fn recall(&mut self, position: u32, message: M) -> bool
+    where
+        M: PartialEq,
+    {
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        // Ordering: Relaxed (Y1). Not older than what R2 saw: a segment that is used again has messages of other numbers.
+        let claimed = lane.taken.claimed.load(Ordering::Relaxed);
+        if claimed == u64::MAX {
+            return false;
+        }
+        // How many came after it.
+        let later = self.count.wrapping_add(!u64::from(position)) & ((1 << POSITION_BITS) - 1);
+        if later >= self.count.saturating_sub(claimed.max(self.recent_begin)) {
+            return false;
+        }
+        let number = self.count - 1 - later;
+        // SAFETY: one of the newest segments: `trim` does not free it (R2), and this producer has not used it again, since the shard has not claimed its messages.
+        let segment = unsafe { &*self.recent[number as usize / LEN % RECENT] };
+        let place = number as usize % LEN;
+        // SAFETY: written by this producer (or the lane's earlier ones), and not written again since.
+        let there = segment.messages[place].with(|there| unsafe { *there });
+        // SAFETY: as above.
+        if unsafe { there.assume_init() } != message {
+            return false;
+        }
+        let recalled = &segment.recalled[place / 64];
+        // Ordering: Relaxed. The producer's own.
+        let bits = recalled.load(Ordering::Relaxed) | 1 << (place % 64);
+        // Ordering: Relaxed (Y2). Ordered by Y3.
+        recalled.store(bits, Ordering::Relaxed);
+        if !broken(Fault::LaneNoRecallFence) {
+            // Ordering: light (Y3). Pairs with D3 in `Drain::drain`: either the shard sees the bit, or we see its claim.
+            light_fence();
+        }
+        // Ordering: Relaxed (Y4). Ordered by Y3.
+        number >= lane.taken.claimed.load(Ordering::Relaxed) || broken(Fault::LaneClaimIgnored) || self.leave_to_shard(number)
+    }
+
+    /// U1. Whether the shard will see to it.
+    #[cold]
+    #[inline(never)]
+    fn leave_to_shard(&self, number: u64) -> bool {
+        // SAFETY: the lane is alive: the caller's promise to `recall`.
+        let tail = unsafe { &(*self.lane).tail };
+        // Ordering: Relaxed. The shard's U3 comes before the claim that we have seen; if it is not seen, the caller sends what it would have sent.
+        if !tail.unsure.load(Ordering::Relaxed).is_null() {
+            return false;
+        }
+        // Ordering: Relaxed. Published by the next store.
+        tail.unsure_number.store(number, Ordering::Relaxed);
+        // Ordering: Release (U1). Pairs with the Acquire of U2.
+        tail.unsure.store(self.recent[number as usize / LEN % RECENT], Ordering::Release);
+        true
     }
 
     /// P1: links a reused or new segment behind the full one.
@@ -237,10 +432,18 @@ impl<M: Copy> Producer<M> {
     unsafe fn next_segment(&mut self) {
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
-        let segment = match lane.take_oldest() {
+        // Ordering: Acquire. Pairs with the Release of U3: the shard has looked.
+        let is_unsure = !lane.tail.unsure.load(Ordering::Acquire).is_null();
+        // Ordering: Relaxed. This producer's own.
+        let end = if is_unsure { lane.tail.unsure_number.load(Ordering::Relaxed) / LEN as u64 } else { u64::MAX };
+        let segment = match lane.take_oldest(1, end) {
             Some(segment) => {
                 // SAFETY: unlinked, so we alone have it.
-                unsafe { &*segment }.next.with_mut(|next| unsafe { *next = ptr::null_mut() });
+                let reused = unsafe { &*segment };
+                // SAFETY: as above.
+                reused.next.with_mut(|next| unsafe { *next = ptr::null_mut() });
+                // Ordering: Relaxed. The shard reads it after D1 of a message that comes after it.
+                reused.recalled.iter().chain(&reused.skipped).for_each(|bits| bits.store(0, Ordering::Relaxed));
                 segment
             }
             None => Segment::allocate(),
@@ -249,6 +452,8 @@ impl<M: Copy> Producer<M> {
         unsafe { &*self.segment }.next.with_mut(|next| unsafe { *next = segment });
         self.segment = segment;
         self.begin = self.count;
+        self.recent_begin = self.begin.saturating_sub(((RECENT - 1) * LEN) as u64);
+        self.recent[self.begin as usize / LEN % RECENT] = segment;
     }
 }
 
@@ -277,11 +482,32 @@ pub(super) mod tests {
             let mut waiting = 0;
             for _ in 0..messages {
                 // SAFETY: the lane is alive.
-                waiting = unsafe { self.producer.push(self.sent) };
+                let sent = unsafe { self.producer.push(self.sent) };
+                assert_eq!(u64::from(sent.position), self.sent);
                 self.sent += 1;
+                waiting = sent.waiting;
                 assert!(waiting == 0 || self.sent.is_multiple_of(SEGMENT), "told at the end of a segment");
             }
             waiting
+        }
+
+        fn recall(&mut self, position: u64, message: u64) -> bool {
+            // SAFETY: the lane is alive.
+            unsafe { self.producer.recall(position as u32, message) }
+        }
+
+        fn claim(&mut self, may_recall: bool) {
+            // SAFETY: there is one thread.
+            unsafe { self.lane.claim(may_recall) }
+        }
+
+        /// What is claimed: the messages that come, and how many were recalled.
+        fn read(&mut self) -> (Vec<u64>, u64) {
+            let mut came = Vec::new();
+            // SAFETY: there is one thread.
+            let drained = unsafe { self.lane.drain(|message| came.push(message)) };
+            assert_eq!(drained.messages, came.len() as u64 + drained.recalled);
+            (came, drained.recalled)
         }
 
         fn drain(&mut self) -> u64 {
@@ -291,8 +517,10 @@ pub(super) mod tests {
                 *came += 1;
             };
             // SAFETY: there is one thread.
-            let drained = unsafe { self.lane.drain(next) };
-            assert_eq!(self.came, self.sent);
+            unsafe { self.lane.claim(false) };
+            // SAFETY: as above.
+            let Drained { messages: drained, recalled } = unsafe { self.lane.drain(next) };
+            assert_eq!((self.came, recalled), (self.sent, 0));
             // SAFETY: as above.
             assert!(!unsafe { self.lane.has_messages() });
             drained
@@ -344,9 +572,9 @@ pub(super) mod tests {
         let mut fixture = Fixture::new();
         fixture.send(SEGMENT);
         fixture.drain();
-        assert_eq!((fixture.lane.take_oldest(), fixture.segments()), (None, 1));
+        assert_eq!((fixture.lane.take_oldest(1, u64::MAX), fixture.segments()), (None, 1));
         fixture.send(1);
-        assert_eq!((fixture.lane.take_oldest(), fixture.segments()), (None, 2));
+        assert_eq!((fixture.lane.take_oldest(1, u64::MAX), fixture.segments()), (None, 2));
         fixture.drain();
         for _ in 0..5 {
             fixture.send(SEGMENT);
@@ -359,9 +587,103 @@ pub(super) mod tests {
         assert_eq!(fixture.segments(), 5, "nothing was read");
         fixture.drain();
         fixture.lane.trim();
-        assert_eq!(fixture.segments(), 1);
+        assert_eq!(fixture.segments(), 5, "messages of the newest might be recalled");
+        fixture.send(10 * SEGMENT);
+        fixture.drain();
+        fixture.lane.trim();
+        assert_eq!(fixture.segments(), RECENT);
         fixture.send(10);
         assert_eq!(fixture.drain(), 10);
+    }
+
+    #[test]
+    fn what_was_recalled_does_not_come() {
+        let mut fixture = Fixture::new();
+        fixture.claim(true);
+        let sent = 3 * SEGMENT + 70;
+        fixture.send(sent);
+        // Alone, beside each other, at the ends of words and segments, and the last.
+        let recalled = [0, 1, 5, 62, 63, 64, 128, SEGMENT - 1, SEGMENT, SEGMENT + 63, 2 * SEGMENT - 1, 3 * SEGMENT, sent - 1];
+        assert!(recalled.iter().all(|&message| fixture.recall(message, message)));
+        assert!(fixture.recall(5, 5), "a second time: as before");
+        fixture.claim(true);
+        let (came, count) = fixture.read();
+        assert!(came.iter().copied().eq((0..sent).filter(|message| !recalled.contains(message))));
+        assert_eq!(count, recalled.len() as u64);
+        // A whole word, in segments that are used again: nothing is left of their bits.
+        for _ in 0..5 {
+            let first = fixture.sent;
+            fixture.send(SEGMENT);
+            assert!((first + 100..first + 200).all(|message| fixture.recall(message, message)));
+            fixture.claim(true);
+            let (came, count) = fixture.read();
+            assert!(came.into_iter().eq((first..first + 100).chain(first + 200..first + SEGMENT)));
+            assert_eq!(count, 100);
+        }
+    }
+
+    /// Neither trim nor the producer takes its segment away meanwhile.
+    #[test]
+    fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
+        let mut fixture = Fixture::new();
+        let settle = |fixture: &Fixture| {
+            let mut late = None;
+            // SAFETY: there is one thread.
+            unsafe { fixture.lane.settle(|message| late = Some(message)) };
+            late
+        };
+        fixture.claim(true);
+        fixture.send(4);
+        fixture.claim(true);
+        assert_eq!(settle(&fixture), None);
+        // As if the claim had come between Y2 and Y4, and the shard had read what it claimed before the first, or before the second.
+        assert!(fixture.producer.leave_to_shard(1) && !fixture.producer.leave_to_shard(2), "one at a time");
+        assert_eq!(fixture.read(), (vec![0, 1, 2, 3], 0));
+        let segments = RECENT as u64 + 5;
+        fixture.send(segments * SEGMENT);
+        fixture.claim(true);
+        assert_eq!(fixture.read().0.len() as u64, segments * SEGMENT);
+        fixture.lane.trim();
+        fixture.send(2 * SEGMENT);
+        assert_eq!(fixture.segments() as u64, segments + 3, "none was freed, or used again");
+        assert_eq!((settle(&fixture), settle(&fixture)), (Some(1), None));
+        fixture.claim(true);
+        fixture.read();
+        fixture.lane.trim();
+        assert_eq!(fixture.segments(), RECENT);
+        let message = fixture.sent;
+        fixture.send(1);
+        assert!(fixture.recall(message, message));
+        fixture.claim(true);
+        assert!(fixture.producer.leave_to_shard(message));
+        assert_eq!(fixture.read(), (vec![], 1));
+        assert_eq!(settle(&fixture), None, "it did not come");
+    }
+
+    #[test]
+    fn only_what_is_there_and_not_claimed_is_recalled() {
+        let mut fixture = Fixture::new();
+        fixture.send(3);
+        assert!(!fixture.recall(2, 2), "the shard does not let messages be recalled");
+        fixture.claim(true);
+        fixture.send(3);
+        assert!(!fixture.recall(2, 2) && fixture.recall(3, 3), "three are claimed");
+        assert!(!fixture.recall(4, 5) && !fixture.recall(6, 6), "another message, and none");
+        // A position is the end of a number.
+        assert!(!fixture.recall(1 << 20, 5) && fixture.recall((1 << POSITION_BITS) + 5, 5));
+        fixture.claim(false);
+        assert_eq!(fixture.read(), (vec![0, 1, 2, 4], 2));
+        fixture.send(1);
+        assert!(!fixture.recall(6, 6), "the shard does not let them any more");
+        fixture.claim(true);
+        assert_eq!(fixture.read(), (vec![6], 0));
+        // Only in the newest segments.
+        let first = fixture.sent;
+        fixture.send(RECENT as u64 * SEGMENT);
+        let oldest = fixture.sent / SEGMENT * SEGMENT - (RECENT as u64 - 1) * SEGMENT;
+        assert!(first < oldest && !fixture.recall(oldest - 1, oldest - 1) && fixture.recall(oldest, oldest));
+        fixture.claim(true);
+        assert_eq!(fixture.read().1, 1);
     }
 
     #[test]
@@ -371,10 +693,12 @@ pub(super) mod tests {
         fixture.drain();
         // Ordering: Relaxed. There is one thread.
         fixture.lane.busy.store(true, Ordering::Relaxed);
-        assert_eq!(fixture.lane.take_oldest(), None);
+        assert_eq!(fixture.lane.take_oldest(1, u64::MAX), None);
         // Ordering: Relaxed. As above.
         fixture.lane.busy.store(false, Ordering::Relaxed);
-        fixture.lane.trim();
+        let taken = fixture.lane.take_oldest(1, u64::MAX).expect("the shard is beyond it");
+        // SAFETY: unlinked, so we alone have it; it came from `Segment::allocate`.
+        drop(unsafe { Box::from_raw(taken) });
         assert_eq!(fixture.segments(), 1);
         // Ordering: Relaxed. As above.
         assert!(!fixture.lane.busy.load(Ordering::Relaxed), "the chain is free again");

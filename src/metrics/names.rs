@@ -43,7 +43,9 @@ pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
     figure("wheelwork_wakeups_total", "Times that a shard's thread slept and woke up.", |shard| shard.wakeups),
     figure("wheelwork_rings_total", "Times that a scheduling thread woke a shard's thread.", |shard| shard.rings),
     figure("wheelwork_messages_drained_total", "Messages taken from the lanes.", |shard| shard.drained),
-    figure("wheelwork_messages_annihilated_total", "Inserts that met their tombstone in the lane.", |shard| shard.annihilated),
+    figure("wheelwork_messages_annihilated_total", "Inserts that were recalled in their lane, or met their tombstone there.", |shard| {
+        shard.annihilated
+    }),
     figure("wheelwork_entries_dispatched_total", "Due entries handed to the dispatcher.", |shard| shard.dispatched),
     figure("wheelwork_entries_cascaded_total", "Entries moved to a lower level, or found dead on the way.", |shard| shard.cascaded),
     figure("wheelwork_compactions_total", "Slots that were rid of their dead entries.", |shard| shard.compactions),

@@ -7,6 +7,7 @@ use super::tally::Event;
 use crate::cell::{Arena, Claimed, Content, Due, Filed, Fill, Maintenance, Payload, Place, Rearmed, Slot};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
+use crate::lane::Sent;
 use crate::sync::{Fault, Guard, broken};
 use crate::time::Repeat;
 use std::sync::Arc;
@@ -45,14 +46,14 @@ impl<T: Send + 'static> Cells<T> {
     /// Sends an insert, and wakes the shard if it sleeps past the deadline.
     #[inline]
     fn send(&self, local: &mut Local, filed: Filed) {
-        let waiting = local.send(filed.shard, filed.entry);
-        self.ring(Place::new(filed.entry.deadline(), filed.shard), waiting);
+        let sent = local.send(filed.shard, filed.entry);
+        self.ring(Place::new(filed.entry.deadline(), filed.shard), sent.waiting);
     }
 
     /// Sends a tombstone: nobody is woken for it.
     #[inline]
     fn bury(&self, local: &mut Local, filed: Filed) {
-        if local.send(filed.shard, filed.entry.tombstone()) > BACKLOG_MAX {
+        if local.send(filed.shard, filed.entry.tombstone()).waiting > BACKLOG_MAX {
             self.core.bell(filed.shard).ring(0);
         }
     }
@@ -75,12 +76,12 @@ impl<T: Send + 'static> Cells<T> {
             return Err(ScheduleError::Full(content.back()));
         };
         // SAFETY: we have just taken the cell.
-        let (birth, waiting) = unsafe { self.arm(local, cell, place, content) }; // S2, S3
-        self.ring(place, waiting); // S4
+        let (birth, sent) = unsafe { self.arm(local, cell, place, content) }; // S2, S3
+        self.ring(place, sent.waiting); // S4
         if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
-            return self.take_back::<C>(local, place.shard(), TimerId { birth, cell, service: self.core.tag() }); // S5
+            return self.take_back::<C>(local, place.shard(), TimerId::new(birth, cell, self.core.tag(), sent.position)); // S5
         }
-        Ok(TimerId { birth, cell, service: self.core.tag() })
+        Ok(TimerId::new(birth, cell, self.core.tag(), sent.position))
     }
 
     /// Arms timers of one shard, and gives `f` the results in order.
@@ -98,10 +99,10 @@ impl<T: Send + 'static> Cells<T> {
                 Err(ScheduleError::Stopped(content.back()))
             } else if let Some(cell) = self.take_cell(local) {
                 // SAFETY: we have just taken the cell.
-                let (birth, waits) = unsafe { self.arm(local, cell, place, content) };
+                let (birth, sent) = unsafe { self.arm(local, cell, place, content) };
                 earliest = if place.deadline() < earliest.deadline() { place } else { earliest };
-                waiting = waiting.max(waits);
-                Ok(TimerId { birth, cell, service: self.core.tag() })
+                waiting = waiting.max(sent.waiting);
+                Ok(TimerId::new(birth, cell, self.core.tag(), sent.position))
             } else {
                 Err(ScheduleError::Full(content.back()))
             });
@@ -137,12 +138,12 @@ impl<T: Send + 'static> Cells<T> {
         cell
     }
 
-    /// S2, S3. The timer's birth, and how many messages wait. (Not its id: one that is put together here would go through memory.)
+    /// S2, S3. The timer's birth, and what was sent. (Not its id: one that is put together here would go through memory.)
     ///
     /// # Safety
     /// The caller holds the cell, and gives it up.
     #[inline]
-    unsafe fn arm<C: Fill<T>>(&self, local: &mut Local, cell: u32, place: Place, content: C) -> (u64, u64) {
+    unsafe fn arm<C: Fill<T>>(&self, local: &mut Local, cell: u32, place: Place, content: C) -> (u64, Sent) {
         // SAFETY: the caller's promise.
         let slot = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise. From here on the cell belongs to whoever claims the timer.
@@ -152,7 +153,7 @@ impl<T: Send + 'static> Cells<T> {
 
     #[cold]
     fn take_back<C: Fill<T>>(&self, local: &mut Local, shard: usize, id: TimerId) -> Result<TimerId, ScheduleError<C::Back>> {
-        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth)).flatten();
+        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth())).flatten();
         let Some(claimed) = claimed else { return Ok(id) };
         match self.settle(local, claimed) {
             Some(content) => {
@@ -211,10 +212,10 @@ impl<T: Send + 'static> Cells<T> {
     /// Takes a timer's payload away, if the timer was never moved and does not repeat: the usual case. `None`: try the others.
     #[inline]
     pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let (payload, place, index) = self.look_up(local, id, |slot| slot.claim_first(id.birth))??;
+        let (payload, place, index) = self.look_up(local, id, |slot| slot.claim_first(id.birth()))??;
         self.put(local, index);
-        let entry = Entry::new(place.deadline(), id.cell, id.birth);
-        let waiting = local.send_counted(place.shard(), entry.tombstone(), Event::Cancelled);
+        let entry = Entry::new(place.deadline(), id.cell, id.birth());
+        let waiting = local.unsend_counted(place.shard(), id.position(), entry, Event::Cancelled);
         if waiting > BACKLOG_MAX {
             self.core.bell(place.shard()).ring(0);
         }
@@ -224,13 +225,13 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Cancels a timer. `None`: there is none. The content is dropped by the caller, who has no local then; a periodic timer's that runs by its run.
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
-        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth))??;
+        let claimed = self.look_up(local, id, |slot| slot.claim_id(id.birth()))??;
         Some(self.end(local, claimed, Event::Cancelled))
     }
 
     /// Takes a timer's payload away before it fires.
     pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let claimed = self.look_up(local, id, |slot| slot.claim_payload(id.birth))??;
+        let claimed = self.look_up(local, id, |slot| slot.claim_payload(id.birth()))??;
         match self.end(local, claimed, Event::Cancelled) {
             Some(Content::Payload(payload)) => Some(payload),
             _ => None,
@@ -259,7 +260,7 @@ impl<T: Send + 'static> Cells<T> {
     /// Moves a timer to another tick. Whether there was one.
     #[inline]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
-        match self.look_up(local, id, |slot| slot.rearm(id.birth, deadline)).unwrap_or(Rearmed::Gone) {
+        match self.look_up(local, id, |slot| slot.rearm(id.birth(), deadline)).unwrap_or(Rearmed::Gone) {
             Rearmed::Gone => false,
             Rearmed::Done { shard } => {
                 local.count(shard, Event::Rearmed, 1);
@@ -281,20 +282,20 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
-        self.look_up(local, id, |slot| slot.is_pending(id.birth)).unwrap_or(false)
+        self.look_up(local, id, |slot| slot.is_pending(id.birth())).unwrap_or(false)
     }
 
     /// Where a timer waits.
     pub(super) fn look(&self, local: &mut Local, id: TimerId) -> Option<Place> {
         let (birth, place) = self.look_up(local, id, |slot| slot.look())??;
-        (birth == id.birth).then_some(place)
+        (birth == id.birth()).then_some(place)
     }
 
     /// The timer that waits in a cell.
     pub(super) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, Place)> {
         let pinned = local.epoch.pin();
         let (birth, place) = self.arena.get(cell, &pinned)?.look()?;
-        Some((TimerId { birth, cell, service: self.core.tag() }, place))
+        Some((TimerId::new(birth, cell, self.core.tag(), 0), place))
     }
 
     /// Cancels the timer that waits in a cell.

@@ -1,6 +1,8 @@
 //! Timer ids: plain data, safe to keep for ever.
 
+use crate::lane::POSITION_BITS;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
 
 /// Names one timer of one service.
@@ -17,9 +19,10 @@ use std::num::NonZeroU32;
 /// assert!(!service.cancel(id));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct TimerId {
-    pub(crate) birth: u64,
+    /// `position << 40 | birth`.
+    word: u64,
     pub(crate) cell: u32,
     /// The service's tag, unique among the 2^32 services made last.
     pub(crate) service: NonZeroU32,
@@ -27,8 +30,67 @@ pub struct TimerId {
 
 const _: () = assert!(size_of::<Option<TimerId>>() == 16);
 
+const BIRTH_BITS: u32 = u64::BITS - POSITION_BITS;
+
+impl TimerId {
+    /// Names the timer of this birth in a cell. `position` is where its insert lies in the lane of the thread that armed it, or anything.
+    #[inline]
+    pub(crate) fn new(birth: u64, cell: u32, service: NonZeroU32, position: u32) -> Self {
+        Self { word: u64::from(position) << BIRTH_BITS | birth, cell, service }
+    }
+
+    /// The count of the cell when the timer was armed.
+    #[inline]
+    pub(crate) fn birth(self) -> u64 {
+        self.word & ((1 << BIRTH_BITS) - 1)
+    }
+
+    /// A hint, and no part of the name: the lowest bits of the insert's number in its lane.
+    #[inline]
+    pub(crate) fn position(self) -> u32 {
+        (self.word >> BIRTH_BITS) as u32
+    }
+
+    /// What names the timer.
+    fn name(self) -> (u64, u32, NonZeroU32) {
+        (self.birth(), self.cell, self.service)
+    }
+}
+
+impl PartialEq for TimerId {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for TimerId {}
+
+impl Hash for TimerId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
 impl fmt::Debug for TimerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TimerId({}:{}:{})", self.service, self.cell, self.birth)
+        write!(f, "TimerId({}:{}:{})", self.service, self.cell, self.birth())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::hash::{BuildHasher, RandomState};
+
+    #[test]
+    fn a_position_is_no_part_of_the_name() {
+        let (birth, position) = ((1 << BIRTH_BITS) - 1, (1 << POSITION_BITS) - 1);
+        let id = |birth, cell, position| TimerId::new(birth, cell, NonZeroU32::MIN, position);
+        let (first, second) = (id(birth, 7, 0), id(birth, 7, u32::MAX));
+        assert_eq!([first, second].map(TimerId::birth), [birth; 2]);
+        assert_eq!([first, second].map(TimerId::position), [0, position]);
+        let state = RandomState::new();
+        assert!(first == second && state.hash_one(first) == state.hash_one(second));
+        assert!(first != id(birth - 1, 7, 0) && first != id(birth, 8, 0));
     }
 }

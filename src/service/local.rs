@@ -12,7 +12,7 @@ use super::tally::{Event, Tally};
 use crate::cell::Magazines;
 use crate::count::Own;
 use crate::entry::Entry;
-use crate::lane::Sender;
+use crate::lane::{Sender, Sent};
 use crate::sync::LocalHandle;
 use crate::time::Anchor;
 use std::cell::{Cell, RefCell};
@@ -76,9 +76,9 @@ impl Local {
         self.home_way = self.ways[self.home].take();
     }
 
-    /// Sends a message to a shard. Returns how many wait there, at the end of each segment (else 0).
+    /// Sends a message to a shard. Returns where it lies, and how many wait there, at the end of each segment (else 0).
     #[inline]
-    pub(super) fn send(&mut self, shard: usize, message: Entry) -> u64 {
+    pub(super) fn send(&mut self, shard: usize, message: Entry) -> Sent {
         match self.way_to(shard) {
             Some(Way { lane: Some(lane), .. }) => lane.push(message),
             _ => self.send_first(shard, message),
@@ -87,7 +87,7 @@ impl Local {
 
     /// Sends a message, and counts what it is for.
     #[inline]
-    pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> u64 {
+    pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
         match self.way_to(shard) {
             Some(Way { lane: Some(lane), tally }) => {
                 tally.add(event, 1);
@@ -97,16 +97,28 @@ impl Local {
         }
     }
 
+    /// Takes an insert back that this thread sent lately, or sends its tombstone, and counts what that is for. Returns how many messages wait, as `send`.
+    #[inline]
+    pub(super) fn unsend_counted(&mut self, shard: usize, position: u32, insert: Entry, event: Event) -> u64 {
+        match self.way_to(shard) {
+            Some(Way { lane: Some(lane), tally }) => {
+                tally.add(event, 1);
+                if lane.recall(position, insert) { 0 } else { lane.push(insert.tombstone()).waiting }
+            }
+            _ => self.send_first_counted(shard, insert.tombstone(), event).waiting,
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn send_first(&mut self, shard: usize, message: Entry) -> u64 {
+    fn send_first(&mut self, shard: usize, message: Entry) -> Sent {
         let lane = self.core.inbox(shard).attach();
         self.way(shard).lane.insert(lane).push(message)
     }
 
     #[cold]
     #[inline(never)]
-    fn send_first_counted(&mut self, shard: usize, message: Entry, event: Event) -> u64 {
+    fn send_first_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
         self.count(shard, event, 1);
         self.send_first(shard, message)
     }

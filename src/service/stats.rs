@@ -75,9 +75,9 @@ pub struct ShardStats {
     pub wakeups: u64,
     /// Times that a scheduling thread had to wake the shard's thread, at the cost of a system call.
     pub rings: u64,
-    /// Messages taken from the lanes: inserts and tombstones.
+    /// Messages taken from the lanes: inserts, those that were recalled there too, and tombstones.
     pub drained: u64,
-    /// Inserts that met their tombstone in the lane, and never reached the wheel.
+    /// Inserts that never reached the wheel: they were recalled in their lane, or met their tombstone there.
     pub annihilated: u64,
     /// Due entries handed to the dispatcher: timers that fired, and those cancelled too late for the wheel to know.
     pub dispatched: u64,

@@ -53,9 +53,9 @@ impl Nursery {
         }
     }
 
-    /// Pairs that met, since the start.
-    pub(super) fn annihilated(&self) -> u64 {
-        self.annihilated
+    /// Pairs that met, since the last call.
+    pub(super) fn take_annihilated(&mut self) -> u64 {
+        std::mem::take(&mut self.annihilated)
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
                 nursery.pass(entry(old).tombstone(), |record| filed.push(record));
             }
         }
-        assert_eq!((filed.len(), nursery.annihilated()), (0, 9_900));
+        assert_eq!((filed.len(), nursery.take_annihilated()), (0, 9_900));
         nursery.leave(|record| filed.push(record));
         assert_eq!(filed.len(), 100);
         assert!((9_900..10_000).all(|cell| filed.contains(&entry(cell))));

@@ -9,6 +9,7 @@ use wheelwork::{ManualClock, TimerId, TimerService};
 pub(crate) const COUNTS: &[Count] = &[
     Count::new("arm", arm),
     Count::new("arm_and_cancel", arm_and_cancel),
+    Count::new("arm_and_recall", arm_and_recall),
     Count::new("arm_and_cancel_closure", arm_and_cancel_closure),
     Count::new("window", window),
     Count::new("cancel", cancel),
@@ -20,6 +21,7 @@ pub(crate) const COUNTS: &[Count] = &[
     Count::new("reschedule_many", reschedule_many),
     Count::new("turn_of_inserts", turn_of_inserts),
     Count::new("turn_of_pairs", turn_of_pairs),
+    Count::new("turn_of_recalled", turn_of_recalled),
     Count::new("fire_at_once", fire_at_once),
     Count::new("fire_spread", fire_spread),
 ];
@@ -77,7 +79,22 @@ impl Bench {
         ids
     }
 
-    #[inline]
+    /// One whose inserts can be recalled: after pairs in two turns.
+    fn recalling() -> Self {
+        let bench = Self::new();
+        for _ in 0..2 {
+            bench.pairs();
+            bench.turn();
+        }
+        bench
+    }
+
+    fn pairs(&self) {
+        (0..OPERATIONS).for_each(|_| assert!(self.service.cancel(self.arm(TIMEOUT))));
+    }
+
+    /// Inlined, as a caller's one call would be.
+    #[inline(always)]
     fn arm(&self, delay: Duration) -> TimerId {
         self.service.schedule(delay, 0u64).expect("there is room")
     }
@@ -97,7 +114,15 @@ fn arm() -> usize {
 
 fn arm_and_cancel() -> usize {
     let bench = Bench::new();
-    counted(|| (0..OPERATIONS).for_each(|_| assert!(bench.service.cancel(bench.arm(TIMEOUT)))));
+    counted(|| bench.pairs());
+    OPERATIONS
+}
+
+/// The same once the shard lets inserts be recalled.
+fn arm_and_recall() -> usize {
+    let bench = Bench::recalling();
+    counted(|| bench.pairs());
+    assert_eq!(bench.service.stats().sum(|shard| shard.lane_depth), OPERATIONS as u64);
     OPERATIONS
 }
 
@@ -187,7 +212,15 @@ fn turn_of_inserts() -> usize {
 /// What a shard pays for a timer that was armed and cancelled since its last turn.
 fn turn_of_pairs() -> usize {
     let bench = Bench::new();
-    (0..OPERATIONS).for_each(|_| assert!(bench.service.cancel(bench.arm(TIMEOUT))));
+    bench.pairs();
+    counted(|| bench.turn());
+    OPERATIONS
+}
+
+/// The same for one that was recalled.
+fn turn_of_recalled() -> usize {
+    let bench = Bench::recalling();
+    bench.pairs();
     counted(|| bench.turn());
     OPERATIONS
 }

@@ -22,7 +22,7 @@ fn lane_push_and_drain() -> usize {
     let mut rounds = |rounds| {
         for _ in 0..rounds {
             (0..DRAINED).for_each(|_| sender.push(black_box(entry)));
-            assert_eq!(drain.drain(|message| _ = black_box(message)), DRAINED as u64);
+            assert_eq!(drain.drain(|message, _| _ = black_box(message)), DRAINED as u64);
         }
     };
     // Its segments are there.
