@@ -20,6 +20,11 @@ const TAG_HIGH_SHIFT: u32 = 64 - (TAG_BITS - 32);
 
 const _: () = assert!(TAG_HIGH_SHIFT > DEADLINE_BITS);
 
+/// Bits of a deadline that a narrow entry has.
+pub(crate) const NARROW_BITS: u32 = 24;
+
+const NARROW_MAX: u64 = (1 << NARROW_BITS) - 1;
+
 /// `{deadline | kind, cell, tag}`: an insert, or the tombstone of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]
@@ -89,6 +94,41 @@ impl Entry {
     pub(crate) fn deadline(self) -> u64 {
         self.word & DEADLINE_MAX
     }
+
+    /// The bits of the deadline that are not in `narrow`.
+    #[inline]
+    pub(crate) fn high(self) -> u64 {
+        self.deadline() & !NARROW_MAX
+    }
+
+    /// An insert in 12 bytes: without the higher bits of its deadline.
+    #[inline]
+    pub(crate) fn narrow(self) -> [u32; 3] {
+        debug_assert!(!self.is_tombstone());
+        const { assert!(NARROW_BITS + TAG_BITS - 32 == 32) };
+        let tag_high = (self.word >> TAG_HIGH_SHIFT << NARROW_BITS) as u32;
+        [self.key as u32, (self.key >> 32) as u32, tag_high | (self.word & NARROW_MAX) as u32]
+    }
+
+    /// The insert of these, with the higher bits of its deadline.
+    #[inline]
+    pub(crate) fn widened([cell, tag, last]: [u32; 3], high: u64) -> Self {
+        let last = u64::from(last);
+        Self { word: last >> NARROW_BITS << TAG_HIGH_SHIFT | high | last & NARROW_MAX, key: u64::from(tag) << 32 | u64::from(cell) }
+    }
+
+    /// All 16 bytes.
+    #[inline]
+    pub(crate) fn words(self) -> [u32; 4] {
+        [self.key as u32, (self.key >> 32) as u32, self.word as u32, (self.word >> 32) as u32]
+    }
+
+    /// The entry of these.
+    #[inline]
+    pub(crate) fn from_words(words: [u32; 4]) -> Self {
+        let [cell, tag, low, high] = words.map(u64::from);
+        Self { word: high << 32 | low, key: tag << 32 | cell }
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -103,7 +143,10 @@ mod tests {
             for (entry, is_tombstone) in [(entry, false), (entry.tombstone(), true), (entry.tombstone().buried(), false)] {
                 assert_eq!((entry.deadline(), entry.cell(), entry.tag(), entry.is_tombstone()), (deadline, cell, tag, is_tombstone));
                 assert_ne!(entry, Entry::NONE);
+                assert_eq!(Entry::from_words(entry.words()), entry);
             }
+            assert_eq!(Entry::widened(entry.narrow(), entry.high()), entry);
+            assert_eq!(entry.high(), deadline >> NARROW_BITS << NARROW_BITS);
         }
     }
 

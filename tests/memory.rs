@@ -16,7 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 const STAYS: Duration = Duration::from_secs(60);
 
 /// A timer with a `u64`: its cell, its entry, and what they lie in.
-const BYTES_OF_A_TIMER_MAX: f64 = 48.0;
+const BYTES_OF_A_TIMER_MAX: f64 = 42.0;
 
 /// What a service keeps once it has been large: the wheel's table for tombstones (512 KiB), its spare slab and those in which a chunk is left (256 KiB each), and a few
 /// emptied magazines.

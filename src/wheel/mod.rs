@@ -8,7 +8,7 @@ mod slot;
 mod stock;
 
 use crate::entry::Entry;
-use chunk::Chain;
+use chunk::{Chain, Form};
 use rows::{Place, Rows};
 use slot::LARGE_SLOT;
 use stock::Stock;
@@ -80,7 +80,7 @@ impl EntryWheel {
         if entry.deadline() > self.rows.now {
             self.rows.file(entry, &mut self.stock);
         } else {
-            self.stock.pool.push(&mut self.due, entry);
+            self.stock.pool.push(&mut self.due, entry, Form::Wide);
         }
     }
 
@@ -136,16 +136,15 @@ impl EntryWheel {
 
     /// Gives `f` one block of what is due, without the dead. Returns how many entries that took.
     fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
-        let Stock { pool, graves, .. } = &mut self.stock;
-        let block = pool.first(&self.due);
+        let Some(mut block) = self.stock.pool.pop(&mut self.due) else { return 0 };
         let taken = block.len();
         if self.due_has_dead {
-            block.iter().for_each(|&entry| graves.prefetch(entry));
-            block.split(|&entry| graves.takes(entry)).filter(|entries| !entries.is_empty()).for_each(f);
-        } else {
-            f(block);
+            self.stock.drop_dead(&mut block);
         }
-        pool.drop_first(&mut self.due);
+        if !block.is_empty() {
+            f(&block);
+        }
+        self.stock.pool.done(block);
         self.due_has_dead &= !self.due.is_empty();
         taken
     }
@@ -163,6 +162,7 @@ impl EntryWheel {
         }
         while let Some(block) = self.stock.pop_cascaded(&mut slot.entries) {
             block.iter().for_each(|&entry| self.refile(entry));
+            self.stock.pool.done(block);
         }
     }
 
@@ -220,7 +220,8 @@ impl EntryWheel {
         let mut due = std::mem::replace(&mut self.due, Chain::EMPTY);
         while let Some(mut block) = self.stock.pool.pop(&mut due) {
             block.retain(&mut keeps);
-            self.stock.pool.extend(&mut self.due, &block);
+            self.stock.pool.extend(&mut self.due, &block, Form::Wide);
+            self.stock.pool.done(block);
         }
     }
 

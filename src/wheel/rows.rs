@@ -1,5 +1,6 @@
 //! Rows: the slots of all levels around one point in time, and which of them are occupied.
 
+use super::chunk::Form;
 use super::slot::{LARGE_SLOT, Slot};
 use super::stock::Stock;
 use crate::entry::{DEADLINE_BITS, Entry};
@@ -80,7 +81,7 @@ impl Rows {
         stock.levels[level] += 1;
         self.occupied[level].set(index);
         let slot = &mut self.slots[level][index];
-        slot.file(entry, &mut stock.pool);
+        slot.file(entry, Form::of_span(DIGIT_BITS * level as u32), &mut stock.pool);
         if slot.len() == LARGE_SLOT + 1 {
             self.large[level].set(index);
         }

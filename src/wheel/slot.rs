@@ -1,6 +1,6 @@
 //! Slot: the entries of one span of ticks, and the work in steps that a large one is in.
 
-use super::chunk::{Chain, Pool};
+use super::chunk::{Block, Chain, Form, Pool};
 use super::rows::Rows;
 use super::stock::Stock;
 use crate::entry::Entry;
@@ -33,8 +33,11 @@ impl Slot {
     pub(super) const EMPTY: Self = Self { entries: Chain::EMPTY, holes: 0, to_examine: 0, earliest: u64::MAX, ahead: None };
 
     #[inline]
-    pub(super) fn file(&mut self, entry: Entry, pool: &mut Pool) {
-        pool.push(&mut self.entries, entry);
+    pub(super) fn file(&mut self, entry: Entry, form: Form, pool: &mut Pool) {
+        match form {
+            Form::Narrow => pool.push(&mut self.entries, entry, Form::Narrow),
+            Form::Wide => pool.push(&mut self.entries, entry, Form::Wide),
+        }
         self.earliest = self.earliest.min(entry.deadline());
     }
 
@@ -91,7 +94,7 @@ impl Slot {
         if self.ahead.is_some() {
             return;
         }
-        let at_once = self.is_compacted_at_once();
+        let (at_once, form) = (self.is_compacted_at_once(), self.entries.form());
         if !self.is_in_compaction() {
             stock.compactions += 1;
             self.forget_holes(stock);
@@ -100,7 +103,7 @@ impl Slot {
         if at_once {
             let mut all = std::mem::replace(&mut self.entries, Chain::EMPTY);
             while let Some(block) = stock.pop_living(&mut all) {
-                self.keep(&block, &mut stock.pool);
+                self.keep(block, form, &mut stock.pool);
             }
             return;
         }
@@ -112,13 +115,14 @@ impl Slot {
             let before = self.len();
             let Some(block) = stock.pop_living(&mut self.entries) else { break };
             self.to_examine = self.to_examine.saturating_sub(before - self.len());
-            self.keep(&block, &mut stock.pool);
+            self.keep(block, form, &mut stock.pool);
         }
     }
 
-    fn keep(&mut self, living: &[Entry], pool: &mut Pool) {
+    fn keep(&mut self, living: Block, form: Form, pool: &mut Pool) {
         self.earliest = living.iter().fold(self.earliest, |earliest, entry| earliest.min(entry.deadline()));
-        pool.extend(&mut self.entries, living);
+        pool.extend(&mut self.entries, &living, form);
+        pool.done(living);
     }
 
     pub(super) fn forget_holes(&mut self, stock: &mut Stock) {
@@ -138,11 +142,13 @@ impl Slot {
         while self.entries.len() > rest && stock.moved < budget_end {
             let Some(block) = stock.pop_cascaded(&mut self.entries) else { break };
             block.iter().for_each(|&entry| ahead.file(entry, stock));
+            stock.pool.done(block);
         }
     }
 
     /// Drops the entries that `keeps` says no to, those that were cascaded ahead of time too.
     pub(super) fn retain(&mut self, keeps: &mut impl FnMut(Entry) -> bool, stock: &mut Stock) {
+        let form = self.entries.form();
         let mut all = std::mem::replace(&mut self.entries, Chain::EMPTY);
         match &mut self.ahead {
             Some(ahead) => ahead.retain(keeps, stock),
@@ -150,7 +156,7 @@ impl Slot {
         }
         while let Some(mut block) = stock.pool.pop(&mut all) {
             block.retain(&mut *keeps);
-            self.keep(&block, &mut stock.pool);
+            self.keep(block, form, &mut stock.pool);
         }
     }
 }
@@ -166,7 +172,7 @@ mod tests {
     /// A slot with so many entries of which the first ones are dead.
     fn slot(entries: u32, dead: u32, stock: &mut Stock) -> Slot {
         let mut slot = Slot::EMPTY;
-        (0..entries).for_each(|cell| slot.file(entry(cell), &mut stock.pool));
+        (0..entries).for_each(|cell| slot.file(entry(cell), Form::Narrow, &mut stock.pool));
         (0..dead).for_each(|cell| stock.graves.dig(entry(cell).tombstone()));
         slot.holes = dead;
         stock.holes += u64::from(dead);
@@ -228,19 +234,19 @@ mod tests {
     fn a_cascade_ends_with_its_budget_and_drops_the_dead() {
         let stock = &mut Stock::new();
         let mut slot = slot(1_000, 100, stock);
-        // A chunk holds 63.
-        for (budget_end, left) in [(1, 937), (63, 937), (64, 874)] {
+        // A chunk holds 84.
+        for (budget_end, left) in [(1, 916), (84, 916), (85, 832)] {
             slot.cascade(29_952, 0, budget_end, stock);
             assert_eq!((stock.moved, stock.cascaded, slot.len()), (1_000 - left, 1_000 - left, left as u32));
         }
         assert_eq!((slot.holes, stock.holes), (0, 0));
-        for (rest, left) in [(811, 811), (810, 748)] {
+        for (rest, left) in [(748, 748), (747, 664)] {
             slot.cascade(29_952, rest, u64::MAX, stock);
             assert_eq!(slot.len(), left);
         }
         assert!(slot.has_steps_left() && !slot.is_large() && !slot.is_empty());
         slot.compact(u64::MAX, stock);
-        assert_eq!((slot.len(), stock.compactions), (748, 0), "not while it is cascaded");
+        assert_eq!((slot.len(), stock.compactions), (664, 0), "not while it is cascaded");
         slot.cascade(29_952, 0, u64::MAX, stock);
         assert!(!slot.has_steps_left() && !slot.is_empty(), "what is cascaded ahead is in it");
         assert_eq!(slot.ahead.as_ref().map(|ahead| ahead.len()), Some(900));
@@ -252,14 +258,14 @@ mod tests {
         let stock = &mut Stock::new();
         let (entries, dead) = (COMPACTED_IN_STEPS + 1, COMPACTED_IN_STEPS / 2);
         let mut slot = slot(entries, dead, stock);
-        for budget_end in [63u64, 126, 1_000] {
+        for budget_end in [84u64, 168, 1_000] {
             slot.compact(budget_end, stock);
-            let seen = budget_end.next_multiple_of(63);
+            let seen = budget_end.next_multiple_of(84);
             assert_eq!((stock.moved, slot.len()), (seen, entries - seen as u32));
             assert!(slot.is_large() && slot.has_steps_left() && slot.is_to_be_compacted() && !slot.is_compacted_at_once());
         }
         // What comes meanwhile is not a part of it.
-        slot.file(Entry::new(29_999, entries, 1), &mut stock.pool);
+        slot.file(Entry::new(29_999, entries, 1), Form::Narrow, &mut stock.pool);
         slot.compact(u64::MAX, stock);
         assert_eq!((slot.len(), slot.holes, stock.holes, stock.compactions), (entries - dead + 1, 0, 0, 1));
         assert!(slot.is_large() && !slot.is_to_be_compacted());

@@ -58,11 +58,16 @@ impl Stock {
     pub(super) fn pop_living(&mut self, entries: &mut Chain) -> Option<Block> {
         let mut block = self.pool.pop(entries)?;
         self.moved += block.len() as u64;
+        self.drop_dead(&mut block);
+        Some(block)
+    }
+
+    /// Takes the dead out of a block.
+    pub(super) fn drop_dead(&mut self, block: &mut Block) {
         if !self.graves.is_empty() {
             block.iter().for_each(|&entry| self.graves.prefetch(entry));
             block.retain(|entry| !self.graves.takes(entry));
         }
-        Some(block)
     }
 
     /// The same of one that is cascaded.

@@ -69,7 +69,7 @@ fn advance(wheel: &mut EntryWheel, now: u64, limit: usize, model: &mut BTreeMap<
                 assert!(model.remove(&key).is_some() || dead.remove(&key).is_some(), "{entry:?} came twice or from nowhere");
             }
         });
-        assert!(given < limit.saturating_add(63), "{given} at a time, asked for {limit}");
+        assert!(given < limit.saturating_add(84), "{given} at a time, asked for {limit}");
     }
     assert!(model.range(..=(now, u32::MAX)).next().is_none(), "something due at {now} did not come: {model:?}");
     assert_eq!(wheel.rows.now, now);
@@ -233,7 +233,7 @@ fn gives_about_as_many_as_asked_for() {
     while more {
         let before = came;
         more = wheel.advance(1, 100, |entries| came += entries.len());
-        assert!(came - before < 163, "{} at a time", came - before);
+        assert!(came - before < 184, "{} at a time", came - before);
     }
     assert_eq!(came, 1_000);
 }
@@ -250,7 +250,7 @@ fn memory_goes_back() {
     let mut wheel = EntryWheel::new(0, PACE);
     let timers = 2_000_000;
     (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
-    assert!(wheel.stock.pool.slabs() > 100);
+    assert!(wheel.stock.pool.slabs() > 80);
     (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
     tend(&mut wheel);
     while wheel.settle() {}

@@ -34,12 +34,12 @@ const DEAD_MIN: usize = 64;
 /// **Order.** Deadlines come in order, over all calls. Timers of one deadline come in no particular order, but in the same one whenever
 /// the same calls are made.
 ///
-/// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 16 bytes to a slot; `cancel` and a move to
+/// **Cost.** All calls on one timer are O(1), amortized. `insert` takes a free cell and appends 12 bytes to a slot; `cancel` and a move to
 /// an earlier deadline leave an entry for dead. When the dead outnumber the living they are swept out, all at once: two entries of work for each.
 /// On its way down the levels a timer is moved at most six times, once or twice as a rule. Empty time is skipped: `advance` by a year costs
 /// what is due in it.
 ///
-/// **Memory.** Some 70 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 16 bytes for its entry, which come 256
+/// **Memory.** Some 70 KB for an empty wheel; a timer takes a cell (its key and some 32 bytes), and 12 bytes for its entry (16 if it is due 2^32 ticks later), which come 256
 /// KiB at a time. Entries give their memory back; cells are used again, and kept until the wheel is dropped.
 ///
 /// **Limits.** A slot is sorted into the level below in one go when time enters it, and a sweep looks at all entries: a million timers due within the same

@@ -156,7 +156,7 @@ fn a_storm_of_cancels_is_compacted_in_steps() {
                     let (live, entries) = ((TIMERS - step) as usize, wheel.len());
                     assert!(entries <= 2 * live + 8_192, "{entries} entries for {live} timers");
                     if entries > 100_000 {
-                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 63.0 / entries as f64);
+                        chunks_max = chunks_max.max(wheel.stock.pool.chunks() as f64 * 84.0 / entries as f64);
                     }
                 }
             }
