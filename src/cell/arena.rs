@@ -334,7 +334,8 @@ impl<T: Send + 'static> Arena<T> {
         let next = self.gather.with_mut(|gather| {
             // SAFETY: we hold `gathering`, which guards it.
             let gather = unsafe { &mut *gather };
-            if gather.magazines_left > 0 { self.gather_step(gather, now_ns) } else { self.look(gather, now_ns) }
+            let gathers = gather.magazines_left > 0 || !gather.by_page.is_empty();
+            if gathers { self.gather_step(gather, now_ns) } else { self.look(gather, now_ns) }
         });
         // Ordering: Release. Pairs with the Acquire above.
         self.gathering.store(false, Ordering::Release);
@@ -386,12 +387,8 @@ impl<T: Send + 'static> Arena<T> {
         if gather.magazines_left > 0 {
             return Maintenance::Soon;
         }
-        let rest = std::mem::take(&mut gather.by_page);
-        let mut rest = rest.into_iter().flatten().peekable();
-        while rest.peek().is_some() {
-            let mut magazine = Magazine::empty();
-            rest.by_ref().take(CELLS).for_each(|cell| magazine.push(cell).expect("as many as fit"));
-            self.depot.take_in(magazine);
+        if self.put_back(&mut gather.by_page) {
+            return Maintenance::Soon;
         }
         // Let the collector come round: it frees what was retired two epochs ago.
         (0..4).for_each(|_| epoch.pin().flush());
@@ -400,6 +397,26 @@ impl<T: Send + 'static> Arena<T> {
         gather.look_at_ns = now_ns + gather.rest_ns;
         // What was freed since its looks is left: timers may go on firing after the shard has given them away, and it does not hear of their ends.
         if gather.retired > 0 || self.depot.full_len() > gather.seen { Maintenance::At(gather.look_at_ns) } else { Maintenance::Done }
+    }
+
+    /// Gives some of the cells of incomplete pages back to the depot. Whether there are more.
+    fn put_back(&self, by_page: &mut Vec<Vec<u32>>) -> bool {
+        for _ in 0..STEP_MAGAZINES {
+            let mut magazine = Magazine::empty();
+            while let Some(cells) = by_page.last_mut()
+                && !magazine.is_full()
+            {
+                match cells.pop() {
+                    Some(cell) => magazine.push(cell).expect("it is not full"),
+                    None => _ = by_page.pop(),
+                }
+            }
+            if by_page.is_empty() && magazine.is_empty() {
+                break;
+            }
+            self.depot.take_in(magazine);
+        }
+        !by_page.is_empty()
     }
 
     /// T2, T3. The caller has all indices of the page in hand.

@@ -28,6 +28,14 @@ impl Magazine {
         Box::new(Self { len: 0, cells: [0; CELLS] })
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len == CELLS
+    }
+
     /// Asks for all its cache lines: one that comes from the depot was last touched long ago, maybe by another core.
     fn prefetch(&self) {
         let start = (&raw const *self).cast::<u8>();

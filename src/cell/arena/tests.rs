@@ -117,6 +117,35 @@ fn cells_that_two_looks_have_seen_are_given_back() {
     assert!((0..8 * PAGE_CELLS).all(|cell| fixture.arena.get(cell, &collected.pin()).is_none()));
 }
 
+/// Of each page one cell is in use. What was gathered goes back as it came: so much in a step, and all of it.
+#[test]
+fn what_is_gathered_in_vain_is_put_back_in_steps() {
+    let mut fixture = Fixture::new();
+    let mut cells = fixture.take(20 * PAGE_CELLS as usize);
+    let kept: Vec<_> = cells.extract_if(.., |cell| *cell % PAGE_CELLS == 77).collect();
+    fixture.put(cells);
+    let before = fixture.arena.depot.full_len();
+    assert_eq!(before, 20 * MAGAZINES - 1, "and some in a partial one");
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
+    let (mut full, mut steps) = (before, 0);
+    loop {
+        let next = fixture.arena.maintain(LOOK_EVERY_NS);
+        let now = fixture.arena.depot.full_len();
+        assert!(now.abs_diff(full) <= STEP_MAGAZINES);
+        (full, steps) = (now, steps + 1);
+        if next != Maintenance::Soon {
+            break;
+        }
+    }
+    assert_eq!((full, fixture.pages()), (before, 20));
+    assert_eq!(steps, 2 * before.div_ceil(STEP_MAGAZINES) - 1);
+    let mut all = fixture.take(20 * PAGE_CELLS as usize - kept.len());
+    all.extend(kept);
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..20 * PAGE_CELLS));
+}
+
 /// One who gathers is enough.
 #[test]
 fn who_finds_another_one_gathering_comes_later() {
@@ -194,7 +223,9 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
         // Of the ninth page a magazine is not full: eight are wanted.
         let free = 9 * PAGE_CELLS as usize - (9 - retired) as usize;
         let (steps, next) = fixture.gather(0);
-        assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES));
+        // What is left is put back from the last of them on.
+        let left = free - (retired * PAGE_CELLS) as usize;
+        assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES) + left.div_ceil(CELLS).div_ceil(STEP_MAGAZINES) - 1);
         assert_eq!(next, Maintenance::At(LOOK_EVERY_NS + rest * LOOK_EVERY_NS), "{retired} of 9 pages");
         assert_eq!(fixture.pages(), 9 - retired);
     }
