@@ -27,6 +27,8 @@ const fn goal(workload: &'static str, subject: &'static str, threads: usize, fig
 const OURS: &str = "wheelwork";
 const BATCH: &str = "wheelwork-batch";
 const FINE: &str = "wheelwork-fine";
+const SPIN: &str = "wheelwork-spin";
+const INLINE: &str = "wheelwork-inline";
 
 /// ns of an operation on one thread, millions of operations a second on two, CPU seconds for a million on two; then the rest.
 const GOALS: &[Goal] = &[
@@ -181,7 +183,7 @@ fn against_rivals(lines: &Lines<'_>) -> Vec<Claim> {
     let mut claims: Vec<Claim> = ["w2", "w2b", "w3", "w5b"].map(|workload| rate(workload, 3.0, TWO)).into();
     claims.push(rate("w8", 2.0, TWO));
     claims.extend(["w1", "w4"].into_iter().flat_map(|workload| [1, TWO].map(|threads| rate(workload, 1.0, threads))));
-    for (ours, threads) in [(OURS, 1), (OURS, TWO), (FINE, 1), (FINE, TWO)] {
+    for (ours, threads) in [(OURS, 1), (OURS, TWO), (INLINE, 1), (INLINE, TWO), (FINE, 1), (FINE, TWO), (SPIN, 1), (SPIN, TWO)] {
         claims.extend(["late_ms_p99", "late_ms_p999", "late_ms_max", "cpu_s"].map(|figure| times(ours, "w5", 1.0, threads, figure, false)));
     }
     claims.push(times(OURS, "w6", 1.0, 1, "bytes_per_timer", false));

@@ -77,6 +77,7 @@ pub(crate) enum Name {
     WheelworkInline,
     /// The same with a tick of 50 us
     WheelworkFine,
+    WheelworkSpin,
     /// Its `Sleep`
     Tokio,
     /// tokio-util's, with one owner
@@ -101,7 +102,7 @@ impl Name {
     }
 
     pub(crate) fn is_rival(self) -> bool {
-        !matches!(self, Self::Wheelwork | Self::WheelworkBatch | Self::WheelworkInline | Self::WheelworkFine)
+        !matches!(self, Self::Wheelwork | Self::WheelworkBatch | Self::WheelworkInline | Self::WheelworkFine | Self::WheelworkSpin)
     }
 
     /// Why it is not measured in a workload, if it is not.
@@ -112,8 +113,8 @@ impl Name {
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
             Self::WheelworkInline if matches!(workload, W5 | W5b) => None,
             Self::WheelworkInline => Some("as wheelwork: nothing fires"),
-            Self::WheelworkFine if workload == W5 => None,
-            Self::WheelworkFine => Some("its tick matters for lateness alone"),
+            Self::WheelworkFine | Self::WheelworkSpin if workload == W5 => None,
+            Self::WheelworkFine | Self::WheelworkSpin => Some("its tick matters for lateness alone"),
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
             _ => None,
         }
@@ -148,6 +149,7 @@ impl Name {
             Self::WheelworkBatch => job.run::<wheelwork::Batched>(),
             Self::WheelworkInline => job.run::<wheelwork::Inline>(),
             Self::WheelworkFine => job.run::<wheelwork::Fine>(),
+            Self::WheelworkSpin => job.run::<wheelwork::Spin>(),
             Self::Tokio => job.run::<tokio::Tokio>(),
             Self::Delayqueue => job.run::<delay_queue::Owned>(),
             Self::MutexDelayqueue => job.run::<mutex_delay_queue::Locked>(),

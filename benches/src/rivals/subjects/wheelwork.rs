@@ -1,4 +1,4 @@
-//! wheelwork with a `u64` for each timer: one call for each, batches of calls, with its handler on the shard's thread, and that with a fine tick.
+//! wheelwork with a `u64` for each timer: one call for each, batches of calls, with its handler on the shard's thread, that with a fine tick, and that on a shard that never sleeps.
 
 use super::{Producer, Subject};
 use crate::book;
@@ -14,26 +14,35 @@ const BATCH: usize = 1_000;
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 /// As it comes: the handler runs on a rayon pool of its own.
-pub(crate) type Pooled = Service<Single, false, DEFAULT_US>;
+pub(crate) type Pooled = Service<Single, false, DEFAULT_US, SLEEPS>;
 
 /// The same, by the calls for many timers.
-pub(crate) type Batched = Service<Many, false, DEFAULT_US>;
+pub(crate) type Batched = Service<Many, false, DEFAULT_US, SLEEPS>;
 
 /// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
-pub(crate) type Inline = Service<Single, true, DEFAULT_US>;
+pub(crate) type Inline = Service<Single, true, DEFAULT_US, SLEEPS>;
 
 /// And with a tick that can be held against exact deadlines.
-pub(crate) type Fine = Service<Single, true, 50>;
+pub(crate) type Fine = Service<Single, true, 50, SLEEPS>;
+
+/// And with a core of the shard's own, on which it never sleeps.
+pub(crate) type Spin = Service<Single, true, 10, SPINS>;
 
 /// The default tick, in microseconds.
 const DEFAULT_US: u64 = 1_000;
 
-pub(crate) struct Service<P, const INLINE: bool, const TICK_US: u64> {
+const SLEEPS: bool = false;
+const SPINS: bool = true;
+
+pub(crate) struct Service<P, const INLINE: bool, const TICK_US: u64, const SPIN: bool> {
     service: TimerService<u64>,
     _producers: PhantomData<fn() -> P>,
 }
 
-impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool, const TICK_US: u64> Subject for Service<P, INLINE, TICK_US> {
+impl<P, const INLINE: bool, const TICK_US: u64, const SPIN: bool> Subject for Service<P, INLINE, TICK_US, SPIN>
+where
+    P: Producer + From<TimerHandle<u64>> + 'static,
+{
     type Producer = P;
 
     fn start() -> Self {
@@ -41,6 +50,7 @@ impl<P: Producer + From<TimerHandle<u64>> + 'static, const INLINE: bool, const T
         let service = TimerService::builder()
             .tick(Duration::from_micros(TICK_US))
             .dispatch(dispatch)
+            .spin(if SPIN { Duration::MAX } else { Duration::ZERO })
             .on_expire(handle)
             .start()
             .expect("a service starts");
