@@ -114,10 +114,15 @@ impl<M: Copy> Drain<M> {
     /// Gives `f` every message that was published before the call and not recalled, each lane's in order; and before that those that came in an earlier drain, and
     /// were recalled just then.
     pub(crate) fn drain(&mut self, mut f: impl FnMut(M, Told)) -> Drained {
+        let mut told = Drained::default();
+        let mut late = |message| {
+            told.messages += 1;
+            f(message, Told::Recalled);
+        };
         // SAFETY: there is one `Drain` for an inbox, and we have it mutably.
-        self.inbox.lanes().for_each(|lane| unsafe { lane.settle(|message| f(message, Told::Recalled)) });
+        self.inbox.lanes().for_each(|lane| unsafe { lane.settle(&mut late) });
         if !self.has_messages() {
-            return Drained::default();
+            return told;
         }
         // SAFETY: as above.
         self.inbox.lanes().for_each(|lane| unsafe { lane.claim(self.may_recall_next) });
@@ -125,7 +130,7 @@ impl<M: Copy> Drain<M> {
             // Ordering: full (D3). Pairs with Y3 in `Producer::recall`.
             heavy_fence();
         }
-        self.inbox.lanes().fold(Drained::default(), |sum, lane| {
+        self.inbox.lanes().fold(told, |sum, lane| {
             // SAFETY: as above, and D3. (A lane that has come since has nothing claimed.)
             let drained = unsafe { lane.drain(|message| f(message, Told::Came)) };
             Drained { messages: sum.messages + drained.messages, recalled: sum.recalled + drained.recalled }

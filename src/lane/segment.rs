@@ -109,7 +109,7 @@ struct Consumer<M> {
 /// What a drain found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drained {
-    /// Messages.
+    /// Messages, each time that something was said of one.
     pub(crate) messages: u64,
     /// Those of them that their producers had recalled.
     pub(crate) recalled: u64,
@@ -152,7 +152,7 @@ impl<M: Copy> Lane<M> {
         (lane, producer)
     }
 
-    /// Sees to a message that was recalled while the last drain claimed it: gives it to `late` if that drain gave it out.
+    /// Sees to a message that was recalled while a drain claimed it, or all that were to come: gives it to `late` if it was given out.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane.
@@ -162,10 +162,15 @@ impl<M: Copy> Lane<M> {
         // SAFETY: as long as this is not null the segment is neither freed (`trim`) nor used again (`next_segment`).
         let Some(segment) = (unsafe { segment.as_ref() }) else { return };
         // Ordering: Relaxed. Published by U1.
-        let place = self.tail.unsure_number.load(Ordering::Relaxed) as usize % LEN;
+        let number = self.tail.unsure_number.load(Ordering::Relaxed);
+        // SAFETY: one consumer (the caller's promise).
+        let is_read = number < self.consumer.with(|consumer| unsafe { (*consumer).count });
+        let place = number as usize % LEN;
         // Ordering: Relaxed. Our own.
-        if segment.skipped[place / 64].load(Ordering::Relaxed) >> (place % 64) & 1 == 0 && !broken(Fault::LaneUnsureSkipped) {
-            // SAFETY: it was read by the last drain, and is not written as long as `unsure` names its segment.
+        let is_skipped = segment.skipped[place / 64].load(Ordering::Relaxed) >> (place % 64) & 1 != 0;
+        // (If it is still to be read, it will be skipped: U2 has seen what came before U1, the bit too.)
+        if is_read && !is_skipped && !broken(Fault::LaneUnsureSkipped) {
+            // SAFETY: it was published, and is not written as long as `unsure` names its segment.
             let message = segment.messages[place].with(|message| unsafe { *message });
             // SAFETY: as above.
             late(unsafe { message.assume_init() });
