@@ -45,7 +45,13 @@ impl<M: Copy> Drain<M> {
 
     /// Gives `f` what is published and not recalled, and, with `true`, what came before and was recalled just then. Returns how many messages were published.
     pub fn drain(&mut self, mut f: impl FnMut(M, bool)) -> u64 {
-        self.0.drain(|message, told| f(message, told == lane::Told::Recalled)).messages
+        self.0.drain(|| (), |message, told| f(message, told == lane::Told::Recalled)).messages
+    }
+
+    /// Gives `f` what is published and not recalled, and what its producer says of it if it is in doubt.
+    pub fn drain_doubts(&mut self, mut f: impl FnMut(M, Option<u64>)) {
+        let word = |told| if let lane::Told::InDoubt(word) = told { Some(word) } else { None };
+        self.0.drain(|| (), |message, told| f(message, word(told)));
     }
 
     /// Whether a drain would find something.
@@ -68,6 +74,16 @@ impl<M: Copy> Sender<M> {
     /// Sends a message. Returns where it lies.
     pub fn send(&mut self, message: M) -> u32 {
         self.0.push(message).position
+    }
+
+    /// What was sent in doubt since the last call stays so, or, if `vouched`, is in doubt no more.
+    pub fn settle_doubts(&mut self, vouched: bool) {
+        self.0.settle_doubts(vouched);
+    }
+
+    /// Sends a message that is in doubt, and a word with it.
+    pub fn push_in_doubt(&mut self, message: M, word: u64) {
+        self.0.push_in_doubt(message, word);
     }
 
     /// Takes a message back that lies here. Whether the shard will not get it.

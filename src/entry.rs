@@ -53,15 +53,25 @@ impl Entry {
         Self { word: self.word | TOMBSTONE, ..self }
     }
 
-    /// The entry that this tombstone kills.
+    /// Whether this is the entry that the tombstone kills, though its deadline be another one.
     #[inline]
-    pub(crate) fn buried(self) -> Self {
-        Self { word: self.word & !TOMBSTONE, ..self }
+    pub(crate) fn is_buried_by(self, tombstone: Self) -> bool {
+        self.key == tombstone.key && (self.word ^ tombstone.word) >> TAG_HIGH_SHIFT == 0
     }
 
     #[inline]
     pub(crate) fn is_tombstone(self) -> bool {
         self.word & TOMBSTONE != 0
+    }
+
+    /// The insert, due so many ticks later; a tombstone as it is.
+    #[inline]
+    pub(crate) fn delayed(self, ticks: u64) -> Self {
+        if self.is_tombstone() {
+            return self;
+        }
+        let deadline = self.deadline().saturating_add(ticks).min(DEADLINE_MAX);
+        Self { word: self.word & !DEADLINE_MAX | deadline, ..self }
     }
 
     /// Index of the timer's cell in the arena.
@@ -140,11 +150,19 @@ mod tests {
         let tags = [0, 1, u64::from(u32::MAX), 1 << 32, (1 << TAG_BITS) - 1];
         for (deadline, cell, tag) in [0, 1, DEADLINE_MAX].into_iter().flat_map(|deadline| tags.map(|tag| (deadline, tag as u32, tag))) {
             let entry = Entry::new(deadline, cell, tag);
-            for (entry, is_tombstone) in [(entry, false), (entry.tombstone(), true), (entry.tombstone().buried(), false)] {
+            for (entry, is_tombstone) in [(entry, false), (entry.tombstone(), true)] {
                 assert_eq!((entry.deadline(), entry.cell(), entry.tag(), entry.is_tombstone()), (deadline, cell, tag, is_tombstone));
                 assert_ne!(entry, Entry::NONE);
                 assert_eq!(Entry::from_words(entry.words()), entry);
             }
+            assert_eq!(entry.tombstone().delayed(7), entry.tombstone());
+            assert!(entry.is_buried_by(entry.tombstone()) && entry.delayed(7).is_buried_by(entry.tombstone()));
+            for (other_cell, other_tag) in [(cell ^ 1, tag), (cell, tag ^ 1), (cell, tag ^ 1 << 32)] {
+                assert!(!Entry::new(deadline, other_cell, other_tag).is_buried_by(entry.tombstone()));
+            }
+            assert!(!Entry::NONE.is_buried_by(entry.tombstone()) || tag >> 32 == 255);
+            assert_eq!(entry.delayed(7), Entry::new((deadline + 7).min(DEADLINE_MAX), cell, tag));
+            assert_eq!(entry.delayed(u64::MAX).deadline(), DEADLINE_MAX);
             assert_eq!(Entry::widened(entry.narrow(), entry.high()), entry);
             assert_eq!(entry.high(), deadline >> NARROW_BITS << NARROW_BITS);
         }

@@ -207,7 +207,7 @@ impl<T: Send + 'static> Cells<T> {
     /// As in the room.
     pub fn schedule(&self, local: &mut Local, deadline: u64, payload: T) -> Result<TimerId, ScheduleError<T>> {
         let (place, content) = (cell::Place::new(deadline, 0), cell::Payload(payload));
-        self.0.schedule(&mut local.0, place, content)
+        self.0.schedule(&mut local.0, place, content, cells::Date::Read)
     }
 
     /// Takes a timer away before it fires.
@@ -255,7 +255,7 @@ impl Shard {
 
     /// Gives `f` what is published. Returns how many.
     pub fn drain(&mut self, mut f: impl FnMut(Entry)) -> u64 {
-        self.lanes.drain(|message, _| f(Entry(message))).messages
+        self.lanes.drain(|| (), |message, _| f(Entry(message))).messages
     }
 
     /// Sleeps until rung, unless there is something in the lanes or the service has stopped: as the worker does.

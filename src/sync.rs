@@ -407,6 +407,12 @@ pub enum Fault {
     LaneClaimIgnored,
     /// `trim` frees segments in which the producer may look.
     LaneTrimTooEarly,
+    /// V1: a message's word is replaced by that of a later one.
+    LaneDoubtNotLeast,
+    /// V2: a message is published before it is in doubt.
+    LaneDoubtLate,
+    /// The messages of a segment that is used again are in doubt if those before them were.
+    LaneDoubtKept,
     /// A segment is reused as soon as all its messages are read, though the shard may still stand on it.
     LaneReuseTooEarly,
     /// The chain is taken from without looking whether somebody else is at it.

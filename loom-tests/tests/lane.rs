@@ -197,6 +197,49 @@ fn recall_against_reuse() {
     assert_eq!(got, [0, 2, 3, 4, 5]);
 }
 
+/// Drains `times` times, as far as it has come, and says which were in doubt.
+fn drain_doubts(drain: &mut Drain<u64>, times: usize, got: &mut Vec<(u64, Option<u64>)>) {
+    for _ in 0..times {
+        drain.drain_doubts(|message, doubt| got.push((message, doubt)));
+    }
+}
+
+/// Two are in doubt, and stay so: with their own word, or a lesser one, of each other.
+fn doubts_against_drain() {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let pusher = thread::spawn(move || {
+        sender.push_in_doubt(1, 10);
+        sender.settle_doubts(false);
+        sender.push_in_doubt(2, 20);
+        sender.push(3);
+    });
+    let mut got = Vec::new();
+    drain_doubts(&mut lanes, 2, &mut got);
+    pusher.join().unwrap();
+    drain_doubts(&mut lanes, 1, &mut got);
+    // If the first one was read before, its word is forgotten.
+    assert!(matches!(got[..], [(1, Some(10)), (2, Some(10 | 20)), (3, None)]), "in doubt: {got:?}");
+}
+
+/// The first one is vouched for, the second one not. In a segment that is used again nothing is left of that.
+fn vouched_for_against_drain() {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let pusher = thread::spawn(move || {
+        sender.push_in_doubt(1, 10);
+        sender.settle_doubts(true);
+        sender.push_in_doubt(2, 20);
+        sender.settle_doubts(false);
+        (3..=6).for_each(|message| sender.push(message));
+    });
+    let mut got = Vec::new();
+    drain_doubts(&mut lanes, 2, &mut got);
+    pusher.join().unwrap();
+    drain_doubts(&mut lanes, 1, &mut got);
+    assert!(matches!(got[..], [(1, _), (2, Some(20)), (3, None), (4, None), (5, None), (6, None)]), "in doubt: {got:?}");
+}
+
 #[test]
 fn messages_come_once_and_in_order() {
     explore(Some(3), push_against_drain);
@@ -240,6 +283,31 @@ fn trim_leaves_what_may_be_recalled() {
 #[test]
 fn a_segment_is_reused_when_its_recalls_are_settled() {
     explore(Some(3), recall_against_reuse);
+}
+
+#[test]
+fn what_is_in_doubt_comes_so() {
+    explore(Some(4), doubts_against_drain);
+}
+
+#[test]
+fn what_is_vouched_for_leaves_others_in_doubt() {
+    explore(Some(3), vouched_for_against_drain);
+}
+
+#[test]
+fn broken_doubt_not_least() {
+    must_fail(Fault::LaneDoubtNotLeast, "in doubt", None, doubts_against_drain);
+}
+
+#[test]
+fn broken_doubt_too_late() {
+    must_fail(Fault::LaneDoubtLate, "in doubt", None, doubts_against_drain);
+}
+
+#[test]
+fn broken_doubt_kept() {
+    must_fail(Fault::LaneDoubtKept, "in doubt", Some(3), vouched_for_against_drain);
 }
 
 #[test]

@@ -96,6 +96,13 @@ impl Doorbell {
         sleeps
     }
 
+    /// Whether the shard is awake, or naps.
+    #[inline]
+    pub(crate) fn is_awake(&self) -> bool {
+        // Ordering: Relaxed. A hint: whoever sends something after it rings all the same.
+        self.wake_at.load(Ordering::Relaxed) == AWAKE
+    }
+
     /// The tick until which the shard has announced to sleep; `None` if it is awake, naps, or was rung. For whoever watches it.
     pub(crate) fn sleeps_until(&self) -> Option<u64> {
         // Ordering: Relaxed. A look from outside: nothing follows from it.

@@ -112,8 +112,8 @@ impl<M: Copy> Drain<M> {
     }
 
     /// Gives `f` every message that was published before the call and not recalled, each lane's in order; and before that those that came in an earlier drain, and
-    /// were recalled just then.
-    pub(crate) fn drain(&mut self, mut f: impl FnMut(M, Told)) -> Drained {
+    /// were recalled just then. Calls `claimed` before the first one that was published.
+    pub(crate) fn drain(&mut self, claimed: impl FnOnce(), mut f: impl FnMut(M, Told)) -> Drained {
         let mut told = Drained::default();
         let mut late = |message| {
             told.messages += 1;
@@ -126,13 +126,14 @@ impl<M: Copy> Drain<M> {
         }
         // SAFETY: as above.
         self.inbox.lanes().for_each(|lane| unsafe { lane.claim(self.may_recall_next) });
+        claimed();
         if std::mem::replace(&mut self.may_recall, self.may_recall_next) && !broken(Fault::LaneNoClaimFence) {
             // Ordering: full (D3). Pairs with Y3 in `Producer::recall`.
             heavy_fence();
         }
         self.inbox.lanes().fold(told, |sum, lane| {
             // SAFETY: as above, and D3. (A lane that has come since has nothing claimed.)
-            let drained = unsafe { lane.drain(|message| f(message, Told::Came)) };
+            let drained = unsafe { lane.drain(&mut f) };
             Drained { messages: sum.messages + drained.messages, recalled: sum.recalled + drained.recalled }
         })
     }
@@ -155,6 +156,27 @@ impl<M: Copy> Sender<M> {
     pub(crate) fn push(&mut self, message: M) -> Sent {
         // SAFETY: `inbox` keeps the lane alive.
         unsafe { self.producer.push(message) }
+    }
+
+    /// What was sent in doubt since the last call stays so; or, if `vouched`, is in doubt no more, unless it was drained already. Returns whether there is something to be
+    /// drained.
+    pub(crate) fn settle_doubts(&mut self, vouched: bool) -> bool {
+        // SAFETY: as above.
+        unsafe { self.producer.settle_doubts(vouched) }
+    }
+
+    /// Sends a message that is in doubt, as `push`. There has been a `settle_doubts` since other messages were drained. Whoever drains it gets this word with it, or a lesser one of another message in doubt.
+    #[inline]
+    pub(crate) fn push_in_doubt(&mut self, message: M, word: u64) -> Sent {
+        // SAFETY: as above.
+        unsafe { self.producer.push_in_doubt(message, word) }
+    }
+
+    /// How many messages of this lane the shard has drained: a hint.
+    #[inline]
+    pub(crate) fn drained(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.producer.drained() }
     }
 
     /// Takes back a message that was sent here lately, if the shard has not claimed it. `position` is a hint: a wrong one finds another message, or none.
@@ -195,7 +217,7 @@ mod tests {
         third.push(300);
         assert_eq!((inbox.depth(), inbox.lanes().count()), (302, 2));
         let mut came = Vec::new();
-        assert_eq!(drain.drain(|message, _| came.push(message)).messages, 302);
+        assert_eq!(drain.drain(|| (), |message, _| came.push(message)).messages, 302);
         came.sort_unstable();
         assert!(came.into_iter().eq((0..=300).chain([1_000])));
         assert_eq!((inbox.depth(), drain.has_messages()), (0, false));
@@ -209,7 +231,7 @@ mod tests {
             (0..10_000).for_each(|message| _ = lane.push(message));
         }
         let segments = |inbox: &Inbox<i32>| inbox.lanes().map(segments).collect::<Vec<_>>();
-        assert_eq!(drain.drain(|_, _| {}).messages, 20_000);
+        assert_eq!(drain.drain(|| (), |_, _| {}).messages, 20_000);
         assert!(segments(&inbox).iter().all(|&segments| segments > 30));
         drain.trim();
         assert_eq!(segments(&inbox), [8, 8], "in which messages might be recalled");
@@ -226,9 +248,9 @@ mod tests {
                 lane.recall(position, 1)
             });
             assert!(recalled[0] == recalled[1]);
-            let drained = drain.drain(|message, told| assert!((message, told) == (1, Told::Came) && !recalled[0]));
+            let drained = drain.drain(|| (), |message, told| assert!((message, told) == (1, Told::Came) && !recalled[0]));
             assert_eq!((drained.messages, drained.recalled), (2, if recalled[0] { 2 } else { 0 }));
-            assert_eq!(drain.drain(|_, _| {}), Drained::default());
+            assert_eq!(drain.drain(|| (), |_, _| {}), Drained::default());
             recalled[0]
         };
         assert_eq!([true, true, false, false, true, true].map(&mut round), [false, true, true, false, false, true]);

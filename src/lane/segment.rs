@@ -6,7 +6,7 @@ use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Messages in a segment: with 16-byte messages a page of memory, and a line.
+/// Messages in a segment: with 16-byte messages a page of memory, and some lines.
 #[cfg(not(loom))]
 pub(super) const LEN: usize = 256;
 #[cfg(loom)]
@@ -28,6 +28,9 @@ pub(super) struct Segment<M> {
     next: UnsafeCell<*mut Segment<M>>,
     /// A bit for each message that was taken back. Written by the producer alone.
     recalled: [AtomicU64; LEN.div_ceil(64)],
+    /// A bit for each message that is in doubt, and for 64 of them the producer's least word. Written by the producer alone.
+    doubted: [AtomicU64; LEN.div_ceil(64)],
+    doubt: [AtomicU64; LEN.div_ceil(64)],
     messages: [UnsafeCell<MaybeUninit<M>>; LEN],
     /// The bits of `recalled` that the shard has seen, and skipped the messages. Written by the shard; cleared by the producer when the segment is used again.
     skipped: [AtomicU64; LEN.div_ceil(64)],
@@ -38,6 +41,8 @@ impl<M> Segment<M> {
         Box::into_raw(Box::new(Self {
             next: UnsafeCell::new(ptr::null_mut()),
             recalled: std::array::from_fn(|_| AtomicU64::new(0)),
+            doubted: std::array::from_fn(|_| AtomicU64::new(0)),
+            doubt: std::array::from_fn(|_| AtomicU64::new(0)),
             messages: std::array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
             skipped: std::array::from_fn(|_| AtomicU64::new(0)),
         }))
@@ -92,6 +97,8 @@ pub(super) struct Producer<M> {
     recent_begin: u64,
     /// The newest segments: number `i` at `i % RECENT`.
     recent: [*mut Segment<M>; RECENT],
+    /// Number of the first message that was sent in doubt since `settle_doubts`, or `MAX`.
+    doubted: u64,
 }
 
 // SAFETY: a producer is the only one of its lane, and what it points to lives as long as the inbox (see `Sender`).
@@ -120,6 +127,8 @@ pub(crate) struct Drained {
 pub(crate) enum Told {
     /// It came.
     Came,
+    /// It came, and is in doubt: its producer's word.
+    InDoubt(u64),
     /// It came in an earlier drain, and its producer recalled it just then.
     Recalled,
 }
@@ -148,7 +157,8 @@ impl<M: Copy> Lane<M> {
             consumer: UnsafeCell::new(Consumer { segment, position: 0, count: 0, claimed: 0 }),
             next: ptr::null(),
         });
-        let producer = Producer { lane: ptr::null(), segment, begin: 0, count: 0, recent_begin: 0, recent: [segment; RECENT] };
+        let producer =
+            Producer { lane: ptr::null(), segment, begin: 0, count: 0, recent_begin: 0, recent: [segment; RECENT], doubted: u64::MAX };
         (lane, producer)
     }
 
@@ -196,11 +206,11 @@ impl<M: Copy> Lane<M> {
         }
     }
 
-    /// Gives `f` every message that was claimed and not recalled, oldest first.
+    /// Gives `f` every message that was claimed and not recalled, oldest first, and whether it is in doubt.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane, and has passed a heavy fence since the claim, if messages might be recalled before it.
-    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M)) -> Drained {
+    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M, Told)) -> Drained {
         self.consumer.with_mut(|consumer| {
             // SAFETY: one consumer (the caller's promise), and `f` has no way to this cell.
             let consumer = unsafe { &mut *consumer };
@@ -227,14 +237,20 @@ impl<M: Copy> Lane<M> {
                     skipped.store(skipped.load(Ordering::Relaxed) | recalled << shift, Ordering::Relaxed);
                     drained.recalled += u64::from(recalled.count_ones());
                 }
+                // Ordering: Relaxed (V5). Published by P3.
+                let doubted = segment.doubted[begin / 64].load(Ordering::Relaxed) >> shift;
                 let mut kept = !recalled & (u64::MAX >> (64 - len));
                 while kept != 0 {
-                    let slot = &segment.messages[begin + kept.trailing_zeros() as usize];
+                    let place = kept.trailing_zeros();
+                    let slot = &segment.messages[begin + place as usize];
                     kept &= kept - 1;
                     // SAFETY: D4. The message's number is below `tail`, so it is not written again before D5.
                     let message = slot.with(|message| unsafe { *message });
                     // SAFETY: as above, and it was written.
-                    f(unsafe { message.assume_init() });
+                    let message = unsafe { message.assume_init() };
+                    // Ordering: Relaxed (V5). As above, or newer: not greater, unless the message is vouched for.
+                    let doubt = || Told::InDoubt(segment.doubt[begin / 64].load(Ordering::Relaxed));
+                    f(message, if doubted >> place & 1 == 0 { Told::Came } else { doubt() });
                 }
                 consumer.position += len;
                 consumer.count += len as u64;
@@ -368,6 +384,87 @@ impl<M: Copy> Producer<M> {
         unsafe { self.push(message) }
     }
 
+    /// Appends a message that is in doubt (V1, V2, P1 to P3), after a `settle_doubts`. The shard is told the least word of the messages in doubt that lie around it.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[inline]
+    pub(super) unsafe fn push_in_doubt(&mut self, message: M, word: u64) -> Sent {
+        if self.count - self.begin == LEN as u64 {
+            // SAFETY: the caller's promise.
+            unsafe { self.next_segment() };
+        }
+        self.doubted = self.doubted.min(self.count);
+        let position = (self.count - self.begin) as usize;
+        // SAFETY: the producer's own segment is alive.
+        let segment = unsafe { &*self.segment };
+        let (doubted, least) = (&segment.doubted[position / 64], &segment.doubt[position / 64]);
+        // Ordering: Relaxed. The producer's own.
+        let bits = doubted.load(Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        let before = if bits == 0 || broken(Fault::LaneDoubtNotLeast) { u64::MAX } else { least.load(Ordering::Relaxed) };
+        // Ordering: Relaxed (V1). Published by P3.
+        least.store(word.min(before), Ordering::Relaxed);
+        if broken(Fault::LaneDoubtLate) {
+            // SAFETY: the caller's promise.
+            let sent = unsafe { self.push(message) };
+            // Ordering: Relaxed. The broken variant.
+            doubted.store(bits | 1 << (position % 64), Ordering::Relaxed);
+            return sent;
+        }
+        // Ordering: Relaxed (V2). Published by P3.
+        doubted.store(bits | 1 << (position % 64), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { self.push(message) }
+    }
+
+    /// What was sent in doubt since the last call stays so, or, if `vouched`, is in doubt no more (V3): as far as it lies in the newest segments. Returns whether there
+    /// are messages that the shard has not read.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    pub(super) unsafe fn settle_doubts(&mut self, vouched: bool) -> bool {
+        let mut from = std::mem::replace(&mut self.doubted, u64::MAX).max(self.recent_begin);
+        while vouched && from < self.count {
+            // SAFETY: one of the newest segments: `trim` does not free it. (If this producer has used it again, it has later messages of these.)
+            let segment = unsafe { &*self.recent[from as usize / LEN % RECENT] };
+            let place = from as usize % LEN;
+            let doubted = &segment.doubted[place / 64];
+            // Ordering: Relaxed. The producer's own.
+            let others = doubted.load(Ordering::Relaxed) & !(u64::MAX << (place % 64));
+            // Ordering: Relaxed (V3). A shard that does not see it takes them for doubtful.
+            doubted.store(others, Ordering::Relaxed);
+            from += (LEN.min(place / 64 * 64 + 64) - place) as u64;
+        }
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        // Ordering: Acquire (V4). Pairs with the Release of D5: the shard has read the word that may be replaced from now on.
+        let head = lane.taken.head.load(Ordering::Acquire);
+        // SAFETY: the producer's own segment is alive.
+        let segment = unsafe { &*self.segment };
+        let group = (self.count - self.begin) / 64;
+        if let Some(doubted) = segment.doubted.get(group as usize) {
+            let read = head.saturating_sub(self.begin + 64 * group);
+            // Ordering: Relaxed. The producer's own.
+            let unread = doubted.load(Ordering::Relaxed) & u64::MAX << read;
+            // Ordering: Relaxed. As above; what was read is not read again.
+            doubted.store(unread, Ordering::Relaxed);
+        }
+        head < self.count
+    }
+
+    /// Messages that the shard has read, or more by now.
+    ///
+    /// # Safety
+    /// The lane is alive.
+    #[inline]
+    pub(super) unsafe fn drained(&self) -> u64 {
+        // SAFETY: the caller's promise.
+        let lane = unsafe { &*self.lane };
+        // Ordering: Relaxed. A hint.
+        lane.taken.head.load(Ordering::Relaxed)
+    }
+
     /// Takes a message back that was pushed here lately, and lies at this position, if the shard has not claimed it (Y1 to Y4). If so the shard does not get it, or, if its
     /// claim came just now, gets it and is told by its next drain (U1). If not, the shard gets it; or, if there was such a claim twice in a row, maybe not.
     ///
@@ -449,6 +546,10 @@ impl<M: Copy> Producer<M> {
                 reused.next.with_mut(|next| unsafe { *next = ptr::null_mut() });
                 // Ordering: Relaxed. The shard reads it after D1 of a message that comes after it.
                 reused.recalled.iter().chain(&reused.skipped).for_each(|bits| bits.store(0, Ordering::Relaxed));
+                if !broken(Fault::LaneDoubtKept) {
+                    // Ordering: Relaxed. As above.
+                    reused.doubted.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
+                }
                 segment
             }
             None => Segment::allocate(),
@@ -510,15 +611,15 @@ pub(super) mod tests {
         fn read(&mut self) -> (Vec<u64>, u64) {
             let mut came = Vec::new();
             // SAFETY: there is one thread.
-            let drained = unsafe { self.lane.drain(|message| came.push(message)) };
+            let drained = unsafe { self.lane.drain(|message, _| came.push(message)) };
             assert_eq!(drained.messages, came.len() as u64 + drained.recalled);
             (came, drained.recalled)
         }
 
         fn drain(&mut self) -> u64 {
             let came = &mut self.came;
-            let next = |message| {
-                assert_eq!(message, *came);
+            let next = |message, told| {
+                assert_eq!((message, told), (*came, Told::Came));
                 *came += 1;
             };
             // SAFETY: there is one thread.
@@ -599,6 +700,72 @@ pub(super) mod tests {
         assert_eq!(fixture.segments(), RECENT);
         fixture.send(10);
         assert_eq!(fixture.drain(), 10);
+    }
+
+    /// Doubts, as a drain tells them: a message, and its word or a lesser one.
+    fn doubts(fixture: &mut Fixture) -> Vec<(u64, u64)> {
+        let mut doubts = Vec::new();
+        fixture.claim(false);
+        let doubtful = |message, told| match told {
+            Told::InDoubt(word) => doubts.push((message, word)),
+            _ => assert_eq!(told, Told::Came),
+        };
+        // SAFETY: there is one thread.
+        unsafe { fixture.lane.drain(doubtful) };
+        doubts
+    }
+
+    /// Sets of ten messages, of which a third is in doubt. A call vouches for the set before, or not.
+    #[test]
+    fn what_is_in_doubt_comes_with_a_word() {
+        const SETS: u64 = 5 * SEGMENT / 10;
+        let mut fixture = Fixture::new();
+        let mut round = |vouched: &[u64]| {
+            let first = fixture.sent;
+            let is_vouched = |set: u64| vouched.contains(&(set % 4));
+            for set in 0..SETS {
+                // SAFETY: the lane is alive.
+                assert_eq!(unsafe { fixture.producer.settle_doubts(is_vouched(set)) }, set > 0);
+                for message in fixture.sent..fixture.sent + 10 {
+                    let producer = &mut fixture.producer;
+                    // SAFETY: the lane is alive.
+                    let push_in_doubt = |producer: &mut Producer<u64>| unsafe { producer.push_in_doubt(message, 1_000 + message) };
+                    // SAFETY: as above.
+                    let push = |producer: &mut Producer<u64>| unsafe { producer.push(message) };
+                    let sent = if message.is_multiple_of(3) { push_in_doubt(producer) } else { push(producer) };
+                    assert_eq!(u64::from(sent.position), message);
+                }
+                fixture.sent += 10;
+            }
+            let doubts = doubts(&mut fixture);
+            let is_doubted = |message: u64| {
+                let next = (message - first) / 10 + 1;
+                message.is_multiple_of(3) && (next == SETS || !is_vouched(next))
+            };
+            assert!(doubts.iter().map(|&(message, _)| message).eq((first..fixture.sent).filter(|&message| is_doubted(message))));
+            for (message, word) in doubts {
+                let around = (message / 64 * 64).max(first)..=message;
+                assert!(around.contains(&(word - 1_000)), "message {message} with {word}");
+            }
+        };
+        [&[][..], &[0, 1, 2, 3], &[1], &[0, 2], &[]].into_iter().for_each(&mut round);
+        assert!(fixture.segments() <= 7, "they are used again");
+    }
+
+    #[test]
+    fn the_word_of_what_was_read_is_not_heard_again() {
+        let mut fixture = Fixture::new();
+        // Beyond the first group, and in the last place of one.
+        for (before, word) in [(0, 10), (70, 20), (57, 30), (63, 40), (1, 50)] {
+            fixture.send(before);
+            assert_eq!(doubts(&mut fixture), []);
+            // SAFETY: the lane is alive.
+            assert!(!unsafe { fixture.producer.settle_doubts(false) });
+            // SAFETY: as above.
+            unsafe { fixture.producer.push_in_doubt(fixture.sent, word) };
+            fixture.sent += 1;
+            assert_eq!(doubts(&mut fixture), [(fixture.sent - 1, word)]);
+        }
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub(crate) struct Cells<T> {
     pub(super) arena: Arena<T>,
 }
 
+/// How a timer's deadline came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Date {
+    /// By a reading of the clock, or without one.
+    Read,
+    /// By a reading that it shares, for the home shard; it was rounded up by so much.
+    Shared { rounded_ns: u64 },
+}
+
 /// A run of a periodic timer that has not begun.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -68,7 +77,13 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Arms a timer for a tick, in a shard.
     #[inline]
-    pub(crate) fn schedule<C: Fill<T>>(&self, local: &mut Local, place: Place, content: C) -> Result<TimerId, ScheduleError<C::Back>> {
+    pub(crate) fn schedule<C: Fill<T>>(
+        &self,
+        local: &mut Local,
+        place: Place,
+        content: C,
+        date: Date,
+    ) -> Result<TimerId, ScheduleError<C::Back>> {
         if self.core.is_closed() {
             return Err(ScheduleError::Stopped(content.back())); // S1
         }
@@ -76,8 +91,9 @@ impl<T: Send + 'static> Cells<T> {
             return Err(ScheduleError::Full(content.back()));
         };
         // SAFETY: we have just taken the cell.
-        let (birth, sent) = unsafe { self.arm(local, cell, place, content) }; // S2, S3
-        self.ring(place, sent.waiting); // S4
+        let (birth, sent) = unsafe { self.arm(local, cell, place, content, date) }; // S2, S3
+        // What is in doubt does not wait.
+        self.ring(if date == Date::Read { place } else { Place::new(0, place.shard()) }, sent.waiting); // S4
         if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
             return self.take_back::<C>(local, place.shard(), TimerId::new(birth, cell, self.core.tag(), sent.position)); // S5
         }
@@ -99,7 +115,7 @@ impl<T: Send + 'static> Cells<T> {
                 Err(ScheduleError::Stopped(content.back()))
             } else if let Some(cell) = self.take_cell(local) {
                 // SAFETY: we have just taken the cell.
-                let (birth, sent) = unsafe { self.arm(local, cell, place, content) };
+                let (birth, sent) = unsafe { self.arm(local, cell, place, content, Date::Read) };
                 earliest = if place.deadline() < earliest.deadline() { place } else { earliest };
                 waiting = waiting.max(sent.waiting);
                 Ok(TimerId::new(birth, cell, self.core.tag(), sent.position))
@@ -143,12 +159,17 @@ impl<T: Send + 'static> Cells<T> {
     /// # Safety
     /// The caller holds the cell, and gives it up.
     #[inline]
-    unsafe fn arm<C: Fill<T>>(&self, local: &mut Local, cell: u32, place: Place, content: C) -> (u64, Sent) {
+    unsafe fn arm<C: Fill<T>>(&self, local: &mut Local, cell: u32, place: Place, content: C, date: Date) -> (u64, Sent) {
         // SAFETY: the caller's promise.
         let slot = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise. From here on the cell belongs to whoever claims the timer.
         let birth = unsafe { slot.arm(place, content) };
-        (birth, local.send_counted(place.shard(), Entry::new(place.deadline(), cell, birth), Event::Armed))
+        let insert = Entry::new(place.deadline(), cell, birth);
+        let sent = match date {
+            Date::Read => local.send_counted(place.shard(), insert, Event::Armed),
+            Date::Shared { rounded_ns } => local.send_in_doubt(insert, rounded_ns),
+        };
+        (birth, sent)
     }
 
     #[cold]

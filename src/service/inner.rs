@@ -1,10 +1,11 @@
 //! Inner: one running service: cells, clock, handler, counters. Shared by handles, shard threads and jobs.
 
-use super::cells::Cells;
+use super::cells::{Cells, Date};
 use super::fire::Batch;
 use super::hooks::Hooks;
 use super::id::TimerId;
 use super::lateness::LatenessHistogram;
+use super::local::Local;
 use super::running::Running;
 use super::stats::{ShardStats, Stats};
 use super::tally::Event;
@@ -25,6 +26,8 @@ pub(crate) struct Inner<T> {
     pub(super) cells: Cells<T>,
     pub(super) clock: Clock,
     pub(super) tick: TickLength,
+    /// How much later than need be timers that share a reading may be.
+    pub(super) shared_slack_ns: u64,
     /// The spin margin.
     pub(super) spin_ns: u64,
     pub(super) handler: Box<Handler<T>>,
@@ -45,10 +48,34 @@ impl<T: Send + 'static> Inner<T> {
     #[inline]
     pub(super) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
         self.cells.with_local(|local| {
-            let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-            let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard.unwrap_or_else(|| local.home()));
-            self.cells.schedule(local, place, Payload(payload))
+            let home = local.home();
+            let shard = shard.unwrap_or(home);
+            if shard == home
+                && let Some(date_ns) = local.shared_date()
+            {
+                let at_ns = at_ns(date_ns);
+                let deadline = self.tick.deadline(at_ns);
+                let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
+                return self.cells.schedule(local, Place::new(deadline, home), Payload(payload), Date::Shared { rounded_ns });
+            }
+            self.arm_by_clock(local, payload, shard, at_ns)
         })
+    }
+
+    /// The same by a reading of the clock.
+    #[inline(never)]
+    fn arm_by_clock(
+        &self,
+        local: &mut Local,
+        payload: T,
+        shard: usize,
+        at_ns: impl FnOnce(u64) -> u64,
+    ) -> Result<TimerId, ScheduleError<T>> {
+        let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+        let place = Place::new(self.tick.deadline(at_ns(now_ns)), shard);
+        let armed = self.cells.schedule(local, place, Payload(payload), Date::Read);
+        local.note_reading(now_ns, self.shared_slack_ns);
+        armed
     }
 
     /// Moves a timer to the time that `at_ns` makes of the present.

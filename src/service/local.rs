@@ -8,6 +8,7 @@
 
 use super::core::Core;
 use super::lateness::Histogram;
+use super::reading::Reading;
 use super::tally::{Event, Tally};
 use crate::cell::Magazines;
 use crate::count::Own;
@@ -24,6 +25,7 @@ pub(crate) struct Local {
     /// The shard to which this thread's timers go. `NO_HOME` until it arms one: threads that only fire timers take no part in the distribution.
     home: usize,
     pub(super) anchor: Anchor,
+    reading: Reading,
     /// There until the local is dropped.
     pub(super) magazines: ManuallyDrop<Magazines>,
     pub(super) epoch: LocalHandle,
@@ -51,6 +53,7 @@ impl Local {
         Self {
             home: if core.shards() == 1 { 0 } else { NO_HOME },
             anchor: Anchor::default(),
+            reading: Reading::default(),
             magazines: ManuallyDrop::new(Magazines::new(core.depot())),
             epoch: core.collector().register(),
             home_way: None,
@@ -74,6 +77,34 @@ impl Local {
     fn find_home(&mut self) {
         self.home = self.core.next_home();
         self.home_way = self.ways[self.home].take();
+    }
+
+    /// The date that the next timer for the home may share. `None`: read the clock.
+    #[inline]
+    pub(super) fn shared_date(&mut self) -> Option<u64> {
+        if !self.reading.is_shared() {
+            return None;
+        }
+        let Some(Way { lane: Some(lane), .. }) = &self.home_way else { return None };
+        self.reading.date(lane, self.core.bell(self.home))
+    }
+
+    /// The clock was read for a timer, which has been sent.
+    #[inline]
+    pub(super) fn note_reading(&mut self, now_ns: u64, slack_ns: u64) {
+        self.reading.note(now_ns, slack_ns, || self.home_way.as_mut()?.lane.as_mut());
+    }
+
+    /// Sends the insert of a timer that shares the date to the home, and counts it.
+    #[inline]
+    pub(super) fn send_in_doubt(&mut self, insert: Entry, rounded_ns: u64) -> Sent {
+        match &mut self.home_way {
+            Some(Way { lane: Some(lane), tally }) => {
+                tally.add(Event::Armed, 1);
+                lane.push_in_doubt(insert, self.reading.take(rounded_ns))
+            }
+            _ => unreachable!("the date came by this lane"),
+        }
     }
 
     /// Sends a message to a shard. Returns where it lies, and how many wait there, at the end of each segment (else 0).

@@ -55,6 +55,8 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// What is left until a timer's deadline, which is a whole tick; zero if it is due. `None` where [`is_pending`](Self::is_pending) says `false`. Of a
     /// periodic timer that runs: zero.
     ///
+    /// Of a timer that shares its thread's reading of the clock ([`schedule`](Self::schedule)) it may be some less than is left.
+    ///
     /// Costs two looks at the timer's cell. While another thread moves the timer it waits for it, some nanoseconds.
     ///
     /// # Example

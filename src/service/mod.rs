@@ -16,6 +16,7 @@ mod lateness;
 pub(crate) mod local;
 mod look;
 mod periodic;
+mod reading;
 mod running;
 mod start;
 mod stats;
@@ -177,10 +178,11 @@ impl<T: Send + 'static> fmt::Debug for TimerHandle<T> {
 impl<T: Send + 'static> TimerHandle<T> {
     /// Arms a timer: after `delay` the payload goes to the handler, or the closure is run.
     ///
-    /// It fires at the first tick at or after now + `delay`, never before. A delay of zero fires at the next tick; one that goes beyond 292 years from
+    /// It fires at the first tick at or after now + `delay`, never before. Of timers that a thread arms in quick succession (some million a second) a few share a reading of the clock, and are late by up to a 128th
+    /// of a tick; should the thread be held up among them, or stop just then, by up to a millisecond more. A delay of zero fires at the next tick; one that goes beyond 292 years from
     /// the service's start (142 at a tick of 1 us), [`Duration::MAX`], say, is kept as that.
     ///
-    /// Lock-free, from any thread. Cost: some 30 ns (a clock reading, a free cell, a message); a closure of more than three words is boxed.
+    /// Lock-free, from any thread. Cost: some 30 ns (a clock reading, which others may share, a free cell, a message); a closure of more than three words is boxed.
     /// A shard that sleeps past the deadline is woken, at the cost of a system call.
     ///
     /// # Errors
@@ -379,9 +381,8 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         if self.inner.cells.core.is_stopped() {
             return false;
         }
-        let now = || self.inner.tick.floor(self.inner.clock.now_ns());
         shards.iter_mut().fold(false, |busy, shard| {
-            let turn = shard.turn(now);
+            let turn = shard.turn(|| self.inner.clock.now_ns());
             busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
         })
     }

@@ -4,6 +4,7 @@
 //! it back for the next one: so a run never overlaps itself, and `cancel` in between ends it.
 
 use super::TimerHandle;
+use super::cells::Date;
 use super::cells::Run;
 use super::id::TimerId;
 use super::inner::Inner;
@@ -173,7 +174,7 @@ impl<T: Send + 'static> Inner<T> {
             let mut repeat = Box::new(repeat(at_ns));
             repeat.file(deadline);
             let place = Place::new(deadline, local.home());
-            self.cells.schedule(local, place, repeat)
+            self.cells.schedule(local, place, repeat, Date::Read)
         })
     }
 

@@ -7,6 +7,7 @@ use super::core::{Core, SHARDS_MAX};
 use super::events::Events;
 use super::hooks::Hooks;
 use super::inner::{Handler, Inner};
+use super::reading;
 use super::running::Running;
 use super::watchdog;
 use super::{ManualShards, TimerHandle, TimerService};
@@ -76,6 +77,7 @@ impl<T: Send + 'static> Builder<T> {
         let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
         let inner = Arc::new(Inner {
             cells: Cells::new(core),
+            shared_slack_ns: if matches!(clock, Clock::Monotonic { .. }) { tick.nanos() / reading::SLACK } else { 0 },
             clock,
             tick,
             spin_ns: spin_ns(self.spin),
@@ -103,7 +105,7 @@ impl<T: Send + 'static> Builder<T> {
                 Way::Executor(execute) => Box::new(Pooled::new(house, executor(&inner, execute), waiting, waiting_max)),
                 Way::Channel(outbox) => Box::new(ToChannel::new(house, outbox.clone())),
             };
-            Shard::new(drain, now, pace, dispatcher, inner.counters[number].clone())
+            Shard::new(tick, drain, now, pace, dispatcher, inner.counters[number].clone())
         });
         let handle = TimerHandle { inner: inner.clone() };
         #[cfg(feature = "tracing")]

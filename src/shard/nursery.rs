@@ -32,7 +32,7 @@ impl Nursery {
             if before != FREE {
                 file(before);
             }
-        } else if self.places[place] == message.buried() {
+        } else if self.places[place].is_buried_by(message) {
             self.places[place] = FREE;
             self.taken[word] &= !bit;
             self.annihilated += 1;

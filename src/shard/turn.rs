@@ -7,6 +7,7 @@ use crate::entry::Entry;
 use crate::lane::{Drain, Told};
 use crate::time::TickLength;
 use crate::wheel::EntryWheel;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Entries dispatched before the lanes are drained again.
@@ -31,6 +32,7 @@ pub(crate) fn pace(tick: TickLength) -> u64 {
 }
 
 pub(crate) struct Shard {
+    tick: TickLength,
     lanes: Drain<Entry>,
     nursery: Nursery,
     /// Drains until inserts are not recalled any more.
@@ -46,6 +48,8 @@ pub(crate) struct Shard {
 /// What a turn found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
+    /// The time of the turn.
+    pub(crate) now_ns: u64,
     /// Messages taken from the lanes.
     pub(crate) drained: u64,
     /// Entries dispatched.
@@ -88,8 +92,16 @@ impl Line {
 }
 
 impl Shard {
-    pub(crate) fn new(lanes: Drain<Entry>, now: u64, pace: u64, dispatcher: Box<dyn Dispatcher>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        tick: TickLength,
+        lanes: Drain<Entry>,
+        now: u64,
+        pace: u64,
+        dispatcher: Box<dyn Dispatcher>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self {
+            tick,
             lanes,
             nursery: Nursery::new(),
             drains_recalled: 0,
@@ -102,13 +114,18 @@ impl Shard {
     }
 
     /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.
-    fn drain(&mut self) -> u64 {
+    fn drain(&mut self, now_ns: impl Fn() -> u64) -> u64 {
+        let (tick, claimed_ns) = (self.tick, Cell::new(0));
         let (wheel, nursery, line) = (&mut self.wheel, &mut self.nursery, &mut self.line);
         let ahead = wheel.prefetches();
         let mut file = |message| if ahead { line.pass(message, wheel) } else { wheel.file(message) };
-        let found = self.lanes.drain(|message, told| {
+        // Some processors may read their clock that much before the load that it comes after.
+        let claimed = || claimed_ns.set(now_ns() + 1_000);
+        let found = self.lanes.drain(claimed, |message, told| {
             let message = match told {
                 Told::Came => message,
+                // Its deadline is right if it was armed by then. It was armed before it was claimed. See `service::reading`.
+                Told::InDoubt(good_ns) => message.delayed(tick.deadline(claimed_ns.get().saturating_sub(good_ns))),
                 Told::Recalled => message.tombstone(),
             };
             nursery.pass(message, &mut file);
@@ -127,11 +144,12 @@ impl Shard {
         found.messages
     }
 
-    /// One turn: what was pushed before it is in the wheel, what is due at the tick that `now` gives is dispatched.
-    pub(crate) fn turn(&mut self, now: impl FnOnce() -> u64) -> Turn {
-        let drained = self.drain();
+    /// One turn: what was pushed before it is in the wheel, what is due by then is dispatched.
+    pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64) -> Turn {
+        let drained = self.drain(&now_ns);
         // The clock after the drain: what is drained may be due at once.
-        let now = now();
+        let now_ns = now_ns();
+        let now = self.tick.floor(now_ns);
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
         // What there was no room for last time.
         if !batch.is_empty() {
@@ -155,7 +173,7 @@ impl Shard {
         self.count_wheel();
         let held = !self.batch.is_empty() || more && room <= dispatched;
         self.counters.add(Count::Held, u64::from(held));
-        Turn { drained, dispatched, more: more || held, held }
+        Turn { now_ns, drained, dispatched, more: more || held, held }
     }
 
     fn count_wheel(&self) {
@@ -196,6 +214,51 @@ impl Shard {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// Keeps what is due.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<std::sync::Mutex<Vec<u32>>>);
+
+    impl Dispatcher for Kept {
+        fn room(&self) -> usize {
+            usize::MAX
+        }
+
+        fn submit(&mut self, batch: &mut Batch) {
+            self.0.lock().unwrap().extend(batch.drain(..).map(Entry::cell));
+        }
+    }
+
+    /// By as much as the drain comes after the time until which its deadline is right, rounded up to ticks.
+    #[test]
+    fn what_is_in_doubt_is_filed_later() {
+        const MS: u64 = 1_000_000;
+        let (inbox, drain) = crate::lane::Inbox::new();
+        let (mut lane, kept) = (inbox.attach(), Kept::default());
+        let mut shard = Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(kept.clone()), Arc::default());
+        // The drain's time counts a microsecond more.
+        let drained_ns = 50 * MS - 1_000;
+        for (cell, good_ns) in [(1, 50 * MS), (2, 50 * MS - 1), (3, 49 * MS), (4, 49 * MS - 1), (5, u64::MAX), (6, 0)] {
+            lane.settle_doubts(false);
+            // A group of its own each.
+            lane.push_in_doubt(Entry::new(100, cell, 0), good_ns);
+            (1..64).for_each(|_| _ = lane.push(Entry::new(100, cell + 1_000, 0)));
+            lane.push_in_doubt(Entry::new(100, cell + 2_000, 0).tombstone(), good_ns);
+            (1..64).for_each(|_| _ = lane.push(Entry::new(100, cell + 1_000, 0)));
+        }
+        let mut due = |now_ns| {
+            let turn = shard.turn(|| now_ns);
+            assert_eq!(turn.now_ns, now_ns);
+            let mut due = std::mem::take(&mut *kept.0.lock().unwrap());
+            due.retain(|&cell| cell < 1_000);
+            due.sort_unstable();
+            due
+        };
+        assert_eq!(due(drained_ns), []);
+        assert_eq!(due(100 * MS - 1), []);
+        assert_eq!((due(100 * MS), due(101 * MS), due(102 * MS)), (vec![1, 5], vec![2, 3], vec![4]));
+        assert_eq!((due(150 * MS - 1), due(150 * MS)), (vec![], vec![6]));
+    }
 
     /// A tombstone overtakes no entry of its lane, and nothing stays behind.
     #[test]

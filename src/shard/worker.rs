@@ -52,11 +52,8 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     let mut last_message_ns = 0;
     let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
-        let mut now_ns = 0;
-        let turn = shard.turn(|| {
-            now_ns = house.clock().now_ns();
-            tick.floor(now_ns)
-        });
+        let turn = shard.turn(|| house.clock().now_ns());
+        let now_ns = turn.now_ns;
         if turn.drained > 0 {
             last_message_ns = now_ns;
         }
