@@ -189,6 +189,16 @@ mod tests {
         assert_eq!(fixture.doubts(), [(8, good_ns), (11, good_ns), (12, good_ns)], "the least of those around");
     }
 
+    #[test]
+    fn one_reading_in_time_vouches_though_it_is_not_shared() {
+        let (mut fixture, at) = (Fixture::new(), 1_000_000);
+        fixture.arm_many(at, 5, 0);
+        fixture.reading.left = 0;
+        fixture.arm(at + SLACK_NS, 0);
+        assert!(!fixture.reading.is_shared());
+        assert_eq!(fixture.doubts(), []);
+    }
+
     /// Nor does what was in doubt before make others later.
     #[test]
     fn a_pause_is_not_counted() {
