@@ -1,7 +1,7 @@
 //! Lane and inbox: src/lane/README.md.
 
 use loom::thread;
-use wheelwork::loom_door::{Drain, Fault, Inbox};
+use wheelwork::loom_door::{Drain, Fault, Inbox, Sender};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 /// An inbox, and its drain.
@@ -115,15 +115,21 @@ fn outcome(got: &[u64], message: u64) -> (bool, bool) {
     (got.contains(&message), got.contains(&(LATE + message)))
 }
 
-/// A message is pushed and recalled while the shard drains, `drains` times. Whoever is told that it was recalled need do nothing: either it does not come, or the shard
-/// is told. Others send a tombstone, and it comes.
-fn recall_against(recalls_after: bool, drains: usize) {
+/// A lane whose next messages may be recalled, its drain, and what has come: one message, before them.
+fn recallable() -> (Held<Sender<u64>>, Held<Drain<u64>>, Vec<u64>) {
     let (inbox, mut lanes) = inbox();
     let mut sender = Held::new(inbox.attach());
     let mut got = Vec::new();
     lanes.let_recall(true);
     sender.push(0);
     drain(&mut lanes, 1, &mut got);
+    (sender, lanes, got)
+}
+
+/// A message is pushed and recalled while the shard drains, `drains` times. Whoever is told that it was recalled need do nothing: either it does not come, or the shard
+/// is told. Others send a tombstone, and it comes.
+fn recall_against(recalls_after: bool, drains: usize) {
+    let (mut sender, mut lanes, mut got) = recallable();
     lanes.let_recall(recalls_after);
     if !recalls_after {
         // What it drains may end before the message.
@@ -151,12 +157,7 @@ fn recall_against_the_last_drain_with_a_fence() {
 
 /// The shard drains, and frees what it has read, while one message of an older segment is recalled, and one of the newest.
 fn recall_against_trim() {
-    let (inbox, mut lanes) = inbox();
-    let mut sender = Held::new(inbox.attach());
-    let mut got = Vec::new();
-    lanes.let_recall(true);
-    sender.push(0);
-    drain(&mut lanes, 1, &mut got);
+    let (mut sender, mut lanes, mut got) = recallable();
     let positions: Vec<_> = (1..=7).map(|message| sender.send(message)).collect();
     let pusher = thread::spawn(move || {
         let old = sender.recall(positions[1], 2);
@@ -175,12 +176,7 @@ fn recall_against_trim() {
 
 /// A recall is left to the shard, and the segment is not used again before the shard has looked.
 fn recall_against_reuse() {
-    let (inbox, mut lanes) = inbox();
-    let mut sender = Held::new(inbox.attach());
-    let mut got = Vec::new();
-    lanes.let_recall(true);
-    sender.push(0);
-    drain(&mut lanes, 1, &mut got);
+    let (mut sender, mut lanes, mut got) = recallable();
     let position = sender.send(1);
     sender.push(2);
     let pusher = thread::spawn(move || {
@@ -197,46 +193,41 @@ fn recall_against_reuse() {
     assert_eq!(got, [0, 2, 3, 4, 5]);
 }
 
-/// Drains `times` times, as far as it has come, and says which were in doubt.
-fn drain_doubts(drain: &mut Drain<u64>, times: usize, got: &mut Vec<(u64, Option<u64>)>) {
-    for _ in 0..times {
-        drain.drain_doubts(|message, doubt| got.push((message, doubt)));
-    }
+/// What comes while another thread sends, and what is said of it if it is in doubt.
+fn doubts_of(send: impl FnOnce(&mut Sender<u64>) + 'static) -> Vec<(u64, Option<u64>)> {
+    let (inbox, mut lanes) = inbox();
+    let mut sender = Held::new(inbox.attach());
+    let pusher = thread::spawn(move || send(&mut sender));
+    let mut got = Vec::new();
+    let mut drain = || lanes.drain_doubts(|message, doubt| got.push((message, doubt)));
+    drain();
+    drain();
+    pusher.join().unwrap();
+    drain();
+    got
 }
 
 /// Two are in doubt, and stay so: with their own word, or a lesser one, of each other.
 fn doubts_against_drain() {
-    let (inbox, mut lanes) = inbox();
-    let mut sender = Held::new(inbox.attach());
-    let pusher = thread::spawn(move || {
+    let got = doubts_of(|sender| {
         sender.push_in_doubt(1, 10);
         sender.settle_doubts(false);
         sender.push_in_doubt(2, 20);
         sender.push(3);
     });
-    let mut got = Vec::new();
-    drain_doubts(&mut lanes, 2, &mut got);
-    pusher.join().unwrap();
-    drain_doubts(&mut lanes, 1, &mut got);
     // If the first one was read before, its word is forgotten.
     assert!(matches!(got[..], [(1, Some(10)), (2, Some(10 | 20)), (3, None)]), "in doubt: {got:?}");
 }
 
 /// The first one is vouched for, the second one not. In a segment that is used again nothing is left of that.
 fn vouched_for_against_drain() {
-    let (inbox, mut lanes) = inbox();
-    let mut sender = Held::new(inbox.attach());
-    let pusher = thread::spawn(move || {
+    let got = doubts_of(|sender| {
         sender.push_in_doubt(1, 10);
         sender.settle_doubts(true);
         sender.push_in_doubt(2, 20);
         sender.settle_doubts(false);
         (3..=6).for_each(|message| sender.push(message));
     });
-    let mut got = Vec::new();
-    drain_doubts(&mut lanes, 2, &mut got);
-    pusher.join().unwrap();
-    drain_doubts(&mut lanes, 1, &mut got);
     assert!(matches!(got[..], [(1, _), (2, Some(20)), (3, None), (4, None), (5, None), (6, None)]), "in doubt: {got:?}");
 }
 

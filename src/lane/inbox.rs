@@ -1,6 +1,8 @@
 //! Inbox: a shard's set of lanes. Protocol and proof: README.md of this room.
 
-use super::segment::{Drained, Lane, Producer, Sent, Told};
+use super::consumer::{Drained, Told};
+use super::producer::{Producer, Sent};
+use super::segment::Lane;
 use crate::sync::{AtomicPtr, Fault, Ordering, Queue, broken, heavy_fence, ordering};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -201,7 +203,7 @@ impl<M: Copy> Drop for Sender<M> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::segment::tests::segments;
+    use super::super::tests::segments;
     use super::*;
 
     #[test]

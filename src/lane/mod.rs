@@ -1,7 +1,12 @@
 #![doc = include_str!("README.md")]
 
+mod consumer;
 mod inbox;
+mod producer;
 mod segment;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
+pub(crate) use consumer::Told;
 pub(crate) use inbox::{Drain, Inbox, Sender};
-pub(crate) use segment::{POSITION_BITS, Sent, Told};
+pub(crate) use producer::{POSITION_BITS, Sent};
