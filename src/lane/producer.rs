@@ -52,13 +52,14 @@ impl<M: Copy> Producer<M> {
     pub(super) unsafe fn push(&mut self, message: M) -> Sent {
         let position = (self.count - self.begin) as usize;
         // SAFETY: the producer's own segment is in the chain, behind the shard or where the shard is: it is alive.
-        let Some(slot) = (unsafe { &(*self.segment).messages }).get(position) else {
+        let messages = unsafe { &(*self.segment).messages };
+        let Some(slot) = messages.get(position) else {
             // SAFETY: the caller's promise. (A call in the last place needs no register to be saved here.)
             return unsafe { self.push_to_next_segment(message) };
         };
         // A reused segment lies in the shard's cache, and the full fences of the calls that follow wait for the stores before them: without this each would wait for the
         // line to come over.
-        prefetch_to_write(self.segment.cast::<u8>().wrapping_add(size_of::<M>() * (position + AHEAD)));
+        prefetch_to_write(messages.as_ptr().wrapping_add(position + AHEAD));
         // SAFETY: P2. The slot is not published, so nobody reads it.
         slot.with_mut(|slot| unsafe { (*slot).write(message) });
         let sent = self.count as u32;
