@@ -113,6 +113,19 @@ pub(crate) fn prefetch_to_write<T>(address: *const T) {
     let _ = address;
 }
 
+/// Asks for the cache line of an address, to read. The address may be anything.
+#[inline(always)]
+pub(crate) fn prefetch_to_read<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch does not fault, and changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    let _ = address;
+}
+
 #[cfg(all(test, not(loom), target_os = "linux"))]
 mod tests {
     use super::*;

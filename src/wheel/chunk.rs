@@ -7,7 +7,7 @@
 //! 12 bytes for each entry. A wide one has all 16.
 
 use crate::entry::{Entry, NARROW_BITS};
-use crate::mem::{Zeroable, Zeroed};
+use crate::mem::{Zeroable, Zeroed, prefetch_to_read};
 use std::ops::Deref;
 
 const SLAB_CHUNKS: usize = 256;
@@ -82,6 +82,12 @@ impl Chunk {
             }
             Form::Wide => self.words.as_chunks_mut::<WIDE>().0[position] = entry.words(),
         }
+    }
+
+    /// Asks for all its cache lines.
+    fn prefetch(&self) {
+        let start = (&raw const *self).cast::<u8>();
+        (0..size_of::<Self>()).step_by(64).for_each(|offset| prefetch_to_read(start.wrapping_add(offset)));
     }
 
     /// The first `len` entries.
@@ -261,6 +267,9 @@ impl Pool {
             return None;
         }
         let (len, next) = self.extent(chain, chain.first);
+        if next != NIL {
+            self.chunk(next).prefetch();
+        }
         let mut block = Block(std::mem::take(&mut self.spare));
         self.chunk(chain.first).copy_to(len, &mut block);
         self.free(chain.first);
@@ -330,13 +339,18 @@ impl Pool {
         slab.freed = chunk;
         slab.in_use -= 1;
         self.lowest = self.lowest.min(number);
-        if slab.in_use == 0 {
-            if self.empty == SPARE_SLABS {
-                slab.chunks = None;
-            } else {
-                self.empty += 1;
-            }
+        self.empty += usize::from(slab.in_use == 0);
+    }
+
+    /// Gives an empty slab back to the system, the last one, if more are kept than the spare ones. Whether there are still more.
+    pub(super) fn trim(&mut self) -> bool {
+        if self.empty > SPARE_SLABS
+            && let Some(slab) = self.slabs.iter_mut().rfind(|slab| slab.in_use == 0 && slab.chunks.is_some())
+        {
+            slab.chunks = None;
+            self.empty -= 1;
         }
+        self.empty > SPARE_SLABS
     }
 
     /// Slabs that exist.
@@ -398,11 +412,11 @@ mod tests {
         assert_eq!([Form::of_span(24), Form::of_span(25)].map(Form::capacity), [84, 63]);
     }
 
-    /// One that runs empty and is needed again at once is not given back each time; no more than that one is kept.
+    /// Empty ones are used again, or given back one by one. One is kept: it may be needed again and again.
     #[test]
-    fn one_empty_slab_is_kept() {
+    fn empty_slabs_are_given_back() {
         let mut pool = Pool::new();
-        for slabs in [1, 5, 2] {
+        for slabs in [2, 5, 3] {
             let mut chain = Chain::EMPTY;
             let entries = slabs * SLAB_CHUNKS * Form::Narrow.capacity();
             (0..entries as u32).for_each(|cell| pool.push(&mut chain, Entry::new(1, cell, 0), Form::Narrow));
@@ -412,7 +426,11 @@ mod tests {
                 assert!(block.iter().all(|entry| Some(entry.cell()) == cells.next()));
                 pool.done(block);
             }
-            assert_eq!((cells.len(), chain.len(), pool.slabs(), pool.empty), (0, 0, SPARE_SLABS, SPARE_SLABS));
+            assert_eq!((cells.len(), chain.len(), pool.slabs(), pool.empty), (0, 0, slabs, slabs));
+            for left in (SPARE_SLABS..slabs).rev() {
+                assert_eq!((pool.trim(), pool.slabs(), pool.empty), (left > SPARE_SLABS, left, left));
+            }
+            assert!(!pool.trim() && pool.slabs() == SPARE_SLABS);
         }
     }
 }

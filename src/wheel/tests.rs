@@ -258,6 +258,26 @@ fn memory_goes_back() {
     assert!(wheel.stock.pool.slabs() <= 2, "{} slabs left", wheel.stock.pool.slabs());
 }
 
+/// Not while it lasts: that takes time, and tells each core that runs the process.
+#[test]
+fn memory_of_a_burst_goes_back_when_it_is_over() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let timers = 500_000;
+    (0..timers).for_each(|cell| wheel.file(Entry::new(100, cell, 1)));
+    let (slabs, mut given) = (wheel.stock.pool.slabs(), 0);
+    assert!(slabs > 20);
+    while given < timers as usize {
+        assert_eq!(wheel.stock.pool.slabs(), slabs);
+        let is_more = wheel.advance(100, 1_000, |entries| given += entries.len());
+        assert_eq!(is_more, given < timers as usize);
+    }
+    for left in (1..slabs - 1).rev() {
+        assert_eq!(wheel.stock.pool.slabs(), left + 1);
+        assert_eq!(wheel.advance(100, 1_000, |_| unreachable!("all have been given")), left > 1);
+    }
+    assert_eq!(wheel.stock.pool.slabs(), 1);
+}
+
 /// Little lies through a long quiet that nobody needs: not in slots that come later, nor in large ones.
 #[test]
 fn tidying_leaves_few_dead() {
