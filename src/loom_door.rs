@@ -2,7 +2,7 @@
 //!
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
-use crate::dispatch::job::{Job, Spawn};
+use crate::dispatch::job::{Buffers, Job, Spawn};
 use crate::dispatch::leaf;
 use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Inline};
@@ -346,7 +346,8 @@ where
         }
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
-    Job::new(handle.inner.house(0), entries, Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+    Job::new(handle.inner.house(0), Buffers { entries, leaves: leaf::Leaves::new(0) }, Arc::new(crossbeam_queue::ArrayQueue::new(1)))
+        .work(&By(spawn));
 }
 
 /// The leaves of a job, by themselves.

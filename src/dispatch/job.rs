@@ -47,25 +47,33 @@ pub(crate) trait Spawn: Clone + Send + 'static {
     }
 }
 
+/// No more memory for payloads than this is kept for another batch.
+const PAYLOAD_BYTES_KEPT: usize = 32 << 10;
+
+/// What a batch is fired from, and the next one after it.
+pub(crate) struct Buffers<P> {
+    pub(crate) entries: Batch,
+    /// What has been claimed.
+    pub(crate) leaves: Leaves<P>,
+}
+
 /// A batch of due entries.
 pub(crate) struct Job<F: Fire> {
     fire: Arc<F>,
-    entries: Batch,
-    /// What has been claimed.
-    leaves: Leaves<F::Payload>,
+    buffers: Buffers<F::Payload>,
     /// The leaf that is claimed next, by number.
     next: CachePadded<AtomicUsize>,
     /// Whether there is an offer that nobody has taken.
     offered: AtomicBool,
-    /// Where the buffer goes when all are done with it.
-    buffers: Arc<ArrayQueue<Batch>>,
+    /// Where the buffers go when all are done with them.
+    home: Arc<ArrayQueue<Buffers<F::Payload>>>,
 }
 
 impl<F: Fire> Job<F> {
-    pub(crate) fn new(fire: Arc<F>, entries: Batch, buffers: Arc<ArrayQueue<Batch>>) -> Arc<Self> {
-        let leaves = Leaves::new(entries.len());
+    pub(crate) fn new(fire: Arc<F>, mut buffers: Buffers<F::Payload>, home: Arc<ArrayQueue<Buffers<F::Payload>>>) -> Arc<Self> {
+        buffers.leaves.fit(buffers.entries.len());
         let next = CachePadded::new(AtomicUsize::new(0));
-        Arc::new(Self { fire, entries, leaves, next, offered: AtomicBool::new(false), buffers })
+        Arc::new(Self { fire, buffers, next, offered: AtomicBool::new(false), home })
     }
 
     /// Works at the job until nothing is left to take.
@@ -102,15 +110,15 @@ impl<F: Fire> Job<F> {
             }
             self.fire.run(&leaf);
         }
-        self.leaves.iter().filter(|leaf| leaf.left() > 0).for_each(|leaf| self.fire.run(&leaf));
+        self.buffers.leaves.iter().filter(|leaf| leaf.left() > 0).for_each(|leaf| self.fire.run(&leaf));
     }
 
     /// Claims the next leaf, and publishes what that gave. Gives `f` the runs of periodic timers.
     fn claim_leaf(&self, f: impl FnMut(F::Run)) -> Option<Leaf<'_, F::Payload>> {
         // Ordering: AcqRel (J2). Whoever finds nothing left knows that those who took the rest had begun: see `Leaf::left`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
-        let mut leaf = self.leaves.leaf(number)?;
-        let entries = self.entries.chunks(LEAF).nth(number)?;
+        let mut leaf = self.buffers.leaves.leaf(number)?;
+        let entries = self.buffers.entries.chunks(LEAF).nth(number)?;
         let mut runs = Vec::new();
         // SAFETY: the counter gives each number to one worker.
         unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };
@@ -126,11 +134,11 @@ impl<F: Fire> Job<F> {
     /// Whether the last leaf has been claimed.
     fn is_claimed(&self) -> bool {
         // Ordering: Relaxed. A hint: who misses the last leaf finds its publisher's offer.
-        self.next.load(Ordering::Relaxed) * LEAF >= self.entries.len()
+        self.next.load(Ordering::Relaxed) * LEAF >= self.buffers.entries.len()
     }
 
     fn has_work(&self) -> bool {
-        !self.is_claimed() || self.leaves.iter().any(|leaf| leaf.left() > 0)
+        !self.is_claimed() || self.buffers.leaves.iter().any(|leaf| leaf.left() > 0)
     }
 
     /// O1. Leaves an offer, if there is none. The caller has published what there is to take.
@@ -163,10 +171,15 @@ impl<F: Fire> Job<F> {
 
 impl<F: Fire> Drop for Job<F> {
     fn drop(&mut self) {
-        let mut buffer = std::mem::take(&mut self.entries);
-        buffer.clear();
-        // A full queue: the buffer goes back to the allocator.
-        let _ = self.buffers.push(buffer);
+        let none = Buffers { entries: Batch::new(), leaves: Leaves::new(0) };
+        let mut buffers = std::mem::replace(&mut self.buffers, none);
+        buffers.entries.clear();
+        buffers.leaves.clear();
+        if buffers.leaves.payload_bytes() > PAYLOAD_BYTES_KEPT {
+            buffers.leaves = Leaves::new(0);
+        }
+        // A full queue: they go back to the allocator.
+        let _ = self.home.push(buffers);
     }
 }
 

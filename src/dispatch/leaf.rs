@@ -33,6 +33,8 @@ const _: () = assert!((LEAF as u64) < 1 << (NEXT_SHIFT - FIRST_SHIFT));
 pub(crate) struct Leaves<P> {
     payloads: Box<[UnsafeCell<MaybeUninit<P>>]>,
     counts: Box<[Counts]>,
+    /// Leaves of this batch: there may be room for more.
+    len: usize,
 }
 
 /// How far a leaf is. A cache line of its own.
@@ -75,25 +77,39 @@ impl<P> Leaves<P> {
     /// For a batch of so many entries. Costs two allocations.
     pub(crate) fn new(entries: usize) -> Self {
         let payloads = (0..entries).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-        Self { payloads, counts: (0..entries.div_ceil(LEAF)).map(|_| Counts::default()).collect() }
+        let len = entries.div_ceil(LEAF);
+        Self { payloads, counts: (0..len).map(|_| Counts::default()).collect(), len }
+    }
+
+    /// Makes them fit for a batch of so many entries, after a `clear`. Costs two allocations, if no batch before was as large.
+    pub(crate) fn fit(&mut self, entries: usize) {
+        if self.payloads.len() < entries {
+            *self = Self::new(entries);
+        }
+        self.len = entries.div_ceil(LEAF);
+    }
+
+    /// Bytes of the payloads that there is room for.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        size_of_val(&*self.payloads)
     }
 
     /// Makes them as they were: whatever is left is dropped.
     pub(crate) fn clear(&mut self) {
         self.iter().filter(|leaf| leaf.left() > 0).for_each(|leaf| while leaf.take().is_some() {});
-        self.counts.fill_with(Counts::default);
+        self.counts[..self.len].fill_with(Counts::default);
     }
 
     /// The leaf of this number, if there is one.
     pub(crate) fn leaf(&self, number: usize) -> Option<Leaf<'_, P>> {
-        let counts = self.counts.get(number)?;
+        let counts = self.counts[..self.len].get(number)?;
         let first = number * LEAF;
         Some(Leaf { payloads: &self.payloads[first..self.payloads.len().min(first + LEAF)], counts, is_owner: false })
     }
 
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Leaf<'_, P>> {
-        (0..self.counts.len()).filter_map(|number| self.leaf(number))
+        (0..self.len).filter_map(|number| self.leaf(number))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pooled: batches become jobs of a pool's: rayon's, or whatever the user's executor is.
 
-use super::job::{Job, Spawn};
+use super::job::{Buffers, Job, Spawn};
+use super::leaf::Leaves;
 use super::{BATCH, Batch, Dispatcher, Fire, WAITING_MAX};
 use crate::sync::{AtomicUsize, Ordering, Queue};
 use crossbeam_queue::ArrayQueue;
@@ -14,10 +15,10 @@ const BUFFERS_KEPT: usize = WAITING_MAX;
 pub(crate) type Execute = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
 
 /// Fires on a pool.
-pub(crate) struct Pooled<F, S> {
+pub(crate) struct Pooled<F: Fire, S> {
     fire: Arc<F>,
     pool: S,
-    buffers: Arc<ArrayQueue<Batch>>,
+    buffers: Arc<ArrayQueue<Buffers<F::Payload>>>,
     /// Batches that were submitted and have not begun.
     waiting: Arc<AtomicUsize>,
     /// So many of them may.
@@ -38,8 +39,9 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
     }
 
     fn submit(&mut self, batch: &mut Batch) {
-        let empty = self.buffers.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
-        let job = Job::new(self.fire.clone(), std::mem::replace(batch, empty), self.buffers.clone());
+        let mut buffers = self.buffers.pop().unwrap_or_else(|| Buffers { entries: Vec::with_capacity(BATCH), leaves: Leaves::new(0) });
+        std::mem::swap(batch, &mut buffers.entries);
+        let job = Job::new(self.fire.clone(), buffers, self.buffers.clone());
         // Ordering: Relaxed. A count for `room`; the batch itself is handed over by the pool.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let (submitted, pool) = (Submitted { job: Some(job), waiting: self.waiting.clone() }, self.pool.clone());
@@ -154,7 +156,76 @@ impl Spawn for Executor {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use crate::dispatch::leaf::Leaf;
+    use crate::entry::Entry;
+    use std::marker::PhantomData;
+    use std::sync::{Mutex, mpsc};
+
+    /// Fires by noting the cells. A timer's payload is a `P`.
+    struct Note<P>(Mutex<Vec<u32>>, PhantomData<fn() -> P>);
+
+    impl<P: From<u32> + Into<u32> + Send + 'static> Fire for Note<P> {
+        type Payload = P;
+        type Run = ();
+        type Begun = ();
+
+        fn begin(&self) {}
+
+        fn claim(&self, entries: &[Entry], add: impl FnMut(P), _: impl FnMut(())) {
+            entries.iter().map(|entry| entry.cell().into()).for_each(add);
+        }
+
+        fn run(&self, leaf: &Leaf<'_, P>) {
+            while let Some(payload) = (leaf.left() > 0).then(|| leaf.take()).flatten() {
+                self.0.lock().unwrap().push(payload.into());
+            }
+        }
+
+        fn repeat(&self, (): ()) {}
+
+        fn give_up(&self, (): ()) {}
+
+        fn discard(&self, _: impl Iterator<Item = P>) {}
+
+        fn end(&self, (): ()) {}
+    }
+
+    /// Fires batches of all sizes one after the other. Returns for how many bytes of payloads there is room in the end.
+    fn bytes_kept<P: From<u32> + Into<u32> + Send + 'static>() -> usize {
+        let fire = Arc::new(Note::<P>(Mutex::default(), PhantomData));
+        let mut pooled = Pooled::new(fire.clone(), Executor(Arc::new(|work: Box<dyn FnOnce() + Send>| work())), Arc::default(), 1);
+        for entries in [10, 1_000, 1, 200, 64, 65, 1_000, 3] {
+            let mut batch: Batch = (0..entries).map(|cell| Entry::new(1, cell, 0)).collect();
+            pooled.submit(&mut batch);
+            assert!(batch.is_empty());
+            assert!(std::mem::take(&mut *fire.0.lock().unwrap()).into_iter().eq(0..entries), "{entries}");
+        }
+        let kept: Vec<_> = std::iter::from_fn(|| pooled.buffers.pop()).map(|buffers| buffers.leaves.payload_bytes()).collect();
+        assert_eq!(kept.len(), 1, "they go round");
+        kept[0]
+    }
+
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Large(u32);
+
+    impl From<u32> for Large {
+        fn from(cell: u32) -> Self {
+            Self(cell)
+        }
+    }
+
+    impl From<Large> for u32 {
+        fn from(large: Large) -> Self {
+            large.0
+        }
+    }
+
+    #[test]
+    fn batches_of_all_sizes_use_the_same_buffers() {
+        assert_eq!(bytes_kept::<u32>(), 1_000 * size_of::<u32>());
+        assert_eq!(bytes_kept::<Large>(), 3 * size_of::<Large>(), "not those of a thousand");
+    }
 
     /// What the one thread of a pool does, in order, when so many jobs, offers without use and one offer with some wait for it.
     fn order(jobs: usize, vain_offers: usize) -> Vec<&'static str> {
