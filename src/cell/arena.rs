@@ -3,7 +3,7 @@
 //! Any thread looks up, any thread makes pages, one shard at a time gathers pages to retire. Ground rules and proof: README.md of this room.
 
 use super::claim::Claimed;
-use super::magazine::{CELLS, Depot, Magazine, Magazines};
+use super::magazine::{CELLS, Depot, Full, Magazine, Magazines, Runs};
 use super::state::{Cell, Side, Slot};
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 use crate::sync::{
@@ -226,10 +226,8 @@ impl<T: Send + 'static> Arena<T> {
     fn refill(&self, magazines: &mut Magazines) -> Option<u32> {
         if !magazines.refill(&self.depot) {
             let first = self.take_run()?;
-            // The lowest index last: it is taken first, so that memory is used in order.
-            for cell in (first..first + RUN).rev() {
-                magazines.loaded().push(cell).expect("a run fits into an empty magazine");
-            }
+            // The lowest index is taken first, so that memory is used in order.
+            magazines.fill(Runs::one(first));
         }
         magazines.take()
     }
@@ -270,11 +268,7 @@ impl<T: Send + 'static> Arena<T> {
     /// All of a fresh page but its first run goes to the depot, so that nothing is lost.
     fn give_rest(&self, number: u32) {
         for first in (RUN..PAGE_CELLS).step_by(RUN as usize).map(|used| number * PAGE_CELLS + used) {
-            let mut magazine = Magazine::empty();
-            for cell in (first..first + RUN).rev() {
-                magazine.push(cell).expect("a run fits into an empty magazine");
-            }
-            self.depot.push_full(magazine);
+            self.depot.push_full(Full::Runs(Runs::one(first)));
         }
     }
 
@@ -365,12 +359,12 @@ impl<T: Send + 'static> Arena<T> {
         let epoch = self.collector.register();
         for _ in 0..STEP_MAGAZINES.min(gather.magazines_left) {
             gather.magazines_left -= 1;
-            let Some(mut magazine) = self.depot.pop_full() else {
+            let Some(full) = self.depot.pop_full() else {
                 gather.magazines_left = 0;
                 break;
             };
             self.depot.drop_empty();
-            while let Some(cell) = magazine.pop() {
+            full.for_each(|cell| {
                 let number = cell / PAGE_CELLS;
                 if gather.by_page.len() <= number as usize {
                     gather.by_page.resize_with(number as usize + 1, Vec::new);
@@ -382,7 +376,7 @@ impl<T: Send + 'static> Arena<T> {
                     gather.retired += 1;
                     self.retire_page(number, &epoch.pin());
                 }
-            }
+            });
         }
         if gather.magazines_left > 0 {
             return Maintenance::Soon;

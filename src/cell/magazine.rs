@@ -12,6 +12,9 @@ pub(super) const CELLS: usize = 64;
 #[cfg(loom)]
 pub(super) const CELLS: usize = 1;
 
+/// Whether the depot tells runs from others. Not in a model, where every magazine would be one.
+const TELLS_RUNS: bool = cfg!(not(loom));
+
 /// Whether a thread's magazines come from the one that had them before. Not in a model: its queue is a mutex, which orders threads that get nothing from
 /// each other, and hides faults.
 const RECYCLED: bool = cfg!(not(loom));
@@ -36,6 +39,28 @@ impl Magazine {
         self.len == CELLS
     }
 
+    /// Fills it, backwards: the first cell is taken first.
+    fn fill(&mut self, runs: Runs) {
+        let (second, first) = self.cells.split_at_mut(CELLS - runs.split as usize);
+        first.iter_mut().rev().zip(runs.first..).for_each(|(place, cell)| *place = cell);
+        second.iter_mut().rev().zip(runs.second..).for_each(|(place, cell)| *place = cell);
+        self.len = CELLS;
+    }
+
+    /// The cells of a full one, if they are runs.
+    fn runs(&self) -> Option<Runs> {
+        let (first, last) = (self.cells[0], self.cells[CELLS - 1]);
+        // Most others are told by two cells.
+        if !TELLS_RUNS || self.cells[CELLS / 2] != first + (CELLS / 2) as u32 && self.cells[CELLS / 2] + (CELLS / 2) as u32 != last + 1 {
+            return None;
+        }
+        let breaks: u32 = self.cells.iter().zip(&self.cells[1..]).map(|(cell, next)| u32::from(cell + 1 != *next)).sum();
+        // Those of a second run are not where they would be if it were one.
+        let split: u32 = self.cells.iter().zip(first..).map(|(&cell, followed)| u32::from(cell == followed)).sum();
+        let second = self.cells.get(split as usize).copied().unwrap_or(0);
+        (breaks <= 1).then_some(Runs { first, split, second })
+    }
+
     /// Asks for all its cache lines: one that comes from the depot was last touched long ago, maybe by another core.
     fn prefetch(&self) {
         let start = (&raw const *self).cast::<u8>();
@@ -56,10 +81,45 @@ impl Magazine {
     }
 }
 
+/// Cells one after the other from `first` on; so many, and then from `second` on: as many as a magazine has. Timers that were armed one after the other and end in that order leave these.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs {
+    first: u32,
+    split: u32,
+    second: u32,
+}
+
+impl Runs {
+    /// One, from `first` on.
+    pub(super) fn one(first: u32) -> Self {
+        Self { first, split: CELLS as u32, second: 0 }
+    }
+}
+
+/// The cells of a full magazine, as the depot keeps them.
+#[derive(Debug)]
+pub(super) enum Full {
+    /// They need no memory, which a million that end at once would have to wait for.
+    Runs(Runs),
+    /// In any order.
+    Any(Box<Magazine>),
+}
+
+const _: () = assert!(size_of::<Full>() == 16);
+
+impl Full {
+    pub(super) fn for_each(self, f: impl FnMut(u32)) {
+        match self {
+            Self::Runs(Runs { first, split, second }) => (first..first + split).chain(second..second + CELLS as u32 - split).for_each(f),
+            Self::Any(magazine) => magazine.cells.into_iter().for_each(f),
+        }
+    }
+}
+
 /// Where threads exchange magazines.
 #[derive(Debug)]
 pub(crate) struct Depot {
-    full: Queue<Box<Magazine>>,
+    full: Queue<Full>,
     empty: Queue<Box<Magazine>>,
     /// Neither full nor empty, from threads that have ended: a few, since whoever adds one fills up another.
     partial: Queue<Box<Magazine>>,
@@ -75,12 +135,12 @@ impl Depot {
         self.full.len()
     }
 
-    pub(super) fn pop_full(&self) -> Option<Box<Magazine>> {
+    pub(super) fn pop_full(&self) -> Option<Full> {
         self.full.pop()
     }
 
-    pub(super) fn push_full(&self, magazine: Box<Magazine>) {
-        self.full.push(magazine);
+    pub(super) fn push_full(&self, full: Full) {
+        self.full.push(full);
     }
 
     pub(super) fn pop_empty(&self) -> Box<Magazine> {
@@ -96,15 +156,18 @@ impl Depot {
     pub(super) fn take_in(&self, mut magazine: Box<Magazine>) {
         while magazine.len > 0 {
             if magazine.len == CELLS {
-                return self.full.push(magazine);
+                return self.full.push(Full::Any(magazine));
             }
             let Some(mut other) = self.partial.pop() else { return self.partial.push(magazine) };
             while magazine.len > 0 && other.len < CELLS {
                 other.cells[other.len] = magazine.cells[magazine.len - 1];
                 (other.len, magazine.len) = (other.len + 1, magazine.len - 1);
             }
-            let full_one = if other.len == CELLS { &self.full } else { &self.partial };
-            full_one.push(other);
+            if other.len == CELLS {
+                self.full.push(Full::Any(other));
+            } else {
+                self.partial.push(other);
+            }
         }
         if RECYCLED {
             self.empty.push(magazine);
@@ -144,15 +207,20 @@ impl Magazines {
     /// Fills the pair, found empty, from the depot. Whether there was something.
     #[cold]
     pub(crate) fn refill(&mut self, depot: &Depot) -> bool {
-        let Some(full) = depot.pop_full().or_else(|| depot.partial.pop()) else { return false };
-        full.prefetch();
-        depot.empty.push(std::mem::replace(&mut self.loaded, full));
+        match depot.pop_full().or_else(|| depot.partial.pop().map(Full::Any)) {
+            Some(Full::Runs(runs)) => self.loaded.fill(runs),
+            Some(Full::Any(full)) => {
+                full.prefetch();
+                depot.empty.push(std::mem::replace(&mut self.loaded, full));
+            }
+            None => return false,
+        }
         true
     }
 
-    /// The magazine to put fresh cells in, when the depot had none.
-    pub(super) fn loaded(&mut self) -> &mut Magazine {
-        &mut self.loaded
+    /// Fills the pair, found empty, with fresh cells: the depot had none.
+    pub(super) fn fill(&mut self, fresh: Runs) {
+        self.loaded.fill(fresh);
     }
 
     /// Puts a cell back that the caller holds.
@@ -170,6 +238,12 @@ impl Magazines {
             std::mem::swap(&mut self.loaded, &mut self.previous);
             return;
         }
+        if let Some(runs) = self.previous.runs() {
+            depot.push_full(Full::Runs(runs));
+            self.previous.len = 0;
+            std::mem::swap(&mut self.loaded, &mut self.previous);
+            return;
+        }
         let empty = depot.pop_empty();
         empty.prefetch();
         let loaded = std::mem::replace(&mut self.loaded, empty);
@@ -177,7 +251,7 @@ impl Magazines {
         if broken(Fault::MagazineKept) {
             *self.previous = Magazine { len: full.len, cells: full.cells };
         }
-        depot.push_full(full);
+        depot.push_full(Full::Any(full));
     }
 
     /// Gives everything back, when the thread ends.
@@ -231,8 +305,57 @@ mod tests {
         magazines.put(9, &depot);
         assert_eq!((depot.full_len(), magazines.peek(), magazines.take()), (1, Some(9), Some(9)));
         assert!(magazines.refill(&depot));
-        assert_eq!((depot.full_len(), magazines.peek()), (0, Some(cells - 1)));
-        assert!((0..cells).rev().eq(std::iter::from_fn(|| magazines.take())));
+        assert_eq!((depot.full_len(), magazines.peek()), (0, Some(0)));
+        assert!((0..cells).eq(std::iter::from_fn(|| magazines.take())), "the first one of a run is taken first");
+    }
+
+    /// What a thread gets back that puts these cells, and then empties the depot; and whether they had a magazine there.
+    fn through_the_depot(cells: &[u32]) -> (Vec<u32>, bool) {
+        let (depot, other) = (Depot::new(), Depot::new());
+        let mut magazines = Magazines::new(&other);
+        cells.iter().for_each(|&cell| magazines.put(cell, &depot));
+        // The pair is full: one more leads to an exchange.
+        (0..=CELLS as u32).for_each(|_| magazines.put(0, &depot));
+        assert_eq!(depot.full_len(), 1);
+        let mut taker = Magazines::new(&other);
+        assert!(taker.refill(&depot) && !Magazines::new(&other).refill(&depot));
+        (std::iter::from_fn(|| taker.take()).collect(), !depot.empty.is_empty())
+    }
+
+    #[test]
+    fn runs_need_no_magazine_in_the_depot() {
+        let len = CELLS as u32;
+        for split in 0..=len {
+            for second in [0, 2_000] {
+                let cells: Vec<_> = (1_000..1_000 + split).chain(second..second + len - split).collect();
+                assert_eq!(through_the_depot(&cells), (cells, false), "{split} {second}");
+            }
+        }
+        let one_off = |place: usize| (0..len).map(|cell| if cell as usize == place { 5_000 } else { cell }).collect::<Vec<_>>();
+        for place in 0..CELLS {
+            let (cells, in_magazine) = through_the_depot(&one_off(place));
+            assert!(cells.iter().rev().eq(&one_off(place)) || cells == one_off(place));
+            assert_eq!(in_magazine, 0 < place && place < CELLS - 1, "three runs");
+        }
+        let backwards: Vec<_> = (0..len).rev().collect();
+        assert_eq!(through_the_depot(&backwards), ((0..len).collect(), true));
+    }
+
+    #[test]
+    fn each_form_gives_all_its_cells() {
+        let all = |full: Full| {
+            let mut cells = Vec::new();
+            full.for_each(|cell| cells.push(cell));
+            cells
+        };
+        let mut magazine = Magazine::empty();
+        magazine.fill(Runs { first: 0, split: 10, second: 100 });
+        assert!(magazine.is_full() && magazine.runs().is_none());
+        magazine.cells.reverse();
+        let runs = magazine.runs().expect("two");
+        assert_eq!(all(Full::Runs(runs)), magazine.cells);
+        assert_eq!(all(Full::Any(magazine)), (0..10).chain(100..154).collect::<Vec<_>>());
+        assert_eq!(all(Full::Runs(Runs::one(7))), (7..71).collect::<Vec<_>>());
     }
 
     #[test]
