@@ -166,6 +166,8 @@ impl Shard {
         if !batch.is_empty() {
             dispatcher.submit(batch);
         }
+        // One after the other when it is quiet; otherwise one in a turn.
+        let more = more || self.wheel.trim() && dispatched == 0;
         self.counters.add(Count::Turns, 1);
         if dispatched > 0 {
             self.counters.add(Count::Dispatched, dispatched as u64);
@@ -198,14 +200,14 @@ impl Shard {
     /// Before a long sleep: no dead entry shall end it, no buffer shall be kept through it. Whether there is more to do.
     pub(crate) fn settle(&mut self) -> bool {
         self.lanes.trim();
-        let more = self.wheel.settle();
+        let more = self.wheel.settle() || self.wheel.trim();
         self.count_wheel();
         more
     }
 
     /// In a long quiet: little shall lie through it that nobody needs. Whether there is more to do.
     pub(crate) fn tidy(&mut self) -> bool {
-        let more = self.wheel.tidy();
+        let more = self.wheel.tidy() || self.wheel.trim();
         self.count_wheel();
         more
     }
@@ -214,6 +216,9 @@ impl Shard {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::lane::Inbox;
+
+    const MS: u64 = 1_000_000;
 
     /// Keeps what is due.
     #[derive(Clone, Default)]
@@ -232,8 +237,7 @@ mod tests {
     /// By as much as the drain comes after the time until which its deadline is right, rounded up to ticks.
     #[test]
     fn what_is_in_doubt_is_filed_later() {
-        const MS: u64 = 1_000_000;
-        let (inbox, drain) = crate::lane::Inbox::new();
+        let (inbox, drain) = Inbox::new();
         let (mut lane, kept) = (inbox.attach(), Kept::default());
         let mut shard = Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(kept.clone()), Arc::default());
         // The drain's time counts a microsecond more.
@@ -258,6 +262,23 @@ mod tests {
         assert_eq!(due(100 * MS - 1), []);
         assert_eq!((due(100 * MS), due(101 * MS), due(102 * MS)), (vec![1, 5], vec![2, 3], vec![4]));
         assert_eq!((due(150 * MS - 1), due(150 * MS)), (vec![], vec![6]));
+    }
+
+    /// Not before the burst is over; then turns follow at once until all of it has.
+    #[test]
+    fn the_memory_of_a_burst_goes_back_after_it() {
+        let (inbox, drain) = Inbox::new();
+        let mut lane = inbox.attach();
+        let mut shard = Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(Kept::default()), Arc::default());
+        (0..4 * TURN_MAX as u32).for_each(|cell| _ = lane.push(Entry::new(100, cell, 0)));
+        let mut turn = |now| {
+            let turn = shard.turn(|| now * MS);
+            (turn.dispatched > 0, turn.more)
+        };
+        assert_eq!(turn(0), (false, false));
+        (0..4).rev().for_each(|left| assert_eq!(turn(100), (true, left > 0), "{left}"));
+        assert!(std::iter::repeat_with(|| turn(100)).take_while(|&turn| turn == (false, true)).count() > 5);
+        assert!(!shard.wheel.trim(), "nothing is left to give back");
     }
 
     /// A tombstone overtakes no entry of its lane, and nothing stays behind.

@@ -120,7 +120,7 @@ impl EntryWheel {
             }
             self.rows.cascade(place, LARGE_SLOT, budget_end, &mut self.stock);
         }
-        self.compact(budget_end) || self.stock.pool.trim() && given == 0
+        self.compact(budget_end)
     }
 
     /// Compacts the slots that wait for it, until the budget of entries has been moved: then it returns that there is more to do.
@@ -190,14 +190,14 @@ impl EntryWheel {
         let budget_end = self.stock.budget_end(self.budget);
         while let Some((place, slot)) = self.rows.first() {
             if slot.is_large() || slot.ahead.is_some() || slot.holes == 0 {
-                break;
+                return false;
             }
             if self.stock.moved >= budget_end {
                 return true;
             }
             self.rows.compact(place, budget_end, &mut self.stock);
         }
-        self.stock.pool.trim()
+        false
     }
 
     /// Compacts every slot in which more than an eighth of the entries are dead, until the budget of entries has been moved: then it returns that there is
@@ -211,7 +211,12 @@ impl EntryWheel {
             // Should a tombstone have named a wrong deadline, its entry would be awaited for ever.
             self.stock.graves.clear();
         }
-        is_more || self.stock.pool.trim()
+        is_more
+    }
+
+    /// Gives memory back that is not needed now, a system call's worth: 256 KiB. Returns whether there is more. To be called when nothing else is to be done: in a burst it would hold the others up.
+    pub(crate) fn trim(&mut self) -> bool {
+        self.stock.pool.trim()
     }
 
     /// Drops the entries that `keeps` says no to: for a wheel whose owner knows which are dead, and files no tombstones. As much work as there are entries.

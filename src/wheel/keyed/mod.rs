@@ -247,6 +247,7 @@ impl<K> Wheel<K> {
                 self.due.pop_front();
             }
             if !self.take_out(1) {
+                self.entries.trim();
                 return None;
             }
         }
