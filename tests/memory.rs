@@ -18,9 +18,9 @@ const STAYS: Duration = Duration::from_secs(60);
 /// A timer with a `u64`: its cell, its entry, and what they lie in.
 const BYTES_OF_A_TIMER_MAX: f64 = 42.0;
 
-/// What a service keeps once it has been large: the wheel's table for tombstones (512 KiB), its spare slab and those in which a chunk is left (256 KiB each), and a few
-/// emptied magazines.
-const KEPT_MAX: u64 = 2 << 20;
+/// What a service keeps once it has been large: the wheel's table for tombstones (512 KiB), its spare slab and those in which a chunk is left (256 KiB each), the
+/// batches that went round in a burst (64 of 25 KiB), and a few emptied magazines.
+const KEPT_MAX: u64 = 3 << 20;
 
 /// An empty service with a shard and two workers, that has done nothing yet.
 const BYTES_EMPTY_MAX: u64 = 1 << 20;

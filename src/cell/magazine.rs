@@ -108,10 +108,20 @@ pub(super) enum Full {
 const _: () = assert!(size_of::<Full>() == 16);
 
 impl Full {
+    fn of(magazine: Box<Magazine>) -> Self {
+        match magazine.runs() {
+            Some(runs) => Self::Runs(runs),
+            None => Self::Any(magazine),
+        }
+    }
+
+    /// The last one first.
     pub(super) fn for_each(self, f: impl FnMut(u32)) {
         match self {
-            Self::Runs(Runs { first, split, second }) => (first..first + split).chain(second..second + CELLS as u32 - split).for_each(f),
-            Self::Any(magazine) => magazine.cells.into_iter().for_each(f),
+            Self::Runs(Runs { first, split, second }) => {
+                (first..first + split).chain(second..second + CELLS as u32 - split).rev().for_each(f)
+            }
+            Self::Any(magazine) => magazine.cells.into_iter().rev().for_each(f),
         }
     }
 }
@@ -156,7 +166,7 @@ impl Depot {
     pub(super) fn take_in(&self, mut magazine: Box<Magazine>) {
         while magazine.len > 0 {
             if magazine.len == CELLS {
-                return self.full.push(Full::Any(magazine));
+                return self.full.push(Full::of(magazine));
             }
             let Some(mut other) = self.partial.pop() else { return self.partial.push(magazine) };
             while magazine.len > 0 && other.len < CELLS {
@@ -164,7 +174,7 @@ impl Depot {
                 (other.len, magazine.len) = (other.len + 1, magazine.len - 1);
             }
             if other.len == CELLS {
-                self.full.push(Full::Any(other));
+                self.full.push(Full::of(other));
             } else {
                 self.partial.push(other);
             }
@@ -353,9 +363,9 @@ mod tests {
         assert!(magazine.is_full() && magazine.runs().is_none());
         magazine.cells.reverse();
         let runs = magazine.runs().expect("two");
-        assert_eq!(all(Full::Runs(runs)), magazine.cells);
-        assert_eq!(all(Full::Any(magazine)), (0..10).chain(100..154).collect::<Vec<_>>());
-        assert_eq!(all(Full::Runs(Runs::one(7))), (7..71).collect::<Vec<_>>());
+        assert!(all(Full::Runs(runs)).iter().rev().eq(&magazine.cells));
+        assert!(all(Full::Any(magazine)).into_iter().rev().eq((0..10).chain(100..154)));
+        assert!(all(Full::Runs(Runs::one(7))).into_iter().rev().eq(7..71));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl<P> Leaves<P> {
         Self { payloads, counts: (0..len).map(|_| Counts::default()).collect(), len }
     }
 
-    /// Makes them fit for a batch of so many entries, after a `clear`. Costs two allocations, if no batch before was as large.
+    /// Makes them fit for a batch of so many entries, after a `clear`. Costs two allocations, if they are too small.
     pub(crate) fn fit(&mut self, entries: usize) {
         if self.payloads.len() < entries {
             *self = Self::new(entries);

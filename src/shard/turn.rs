@@ -54,7 +54,7 @@ pub(crate) struct Turn {
     pub(crate) drained: u64,
     /// Entries dispatched.
     pub(crate) dispatched: usize,
-    /// More is due already, or to be cascaded.
+    /// More is due already, or to be cascaded, or there is memory to give back.
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room: the workers have to catch up first.
     pub(crate) held: bool,
@@ -166,8 +166,6 @@ impl Shard {
         if !batch.is_empty() {
             dispatcher.submit(batch);
         }
-        // One after the other when it is quiet; otherwise one in a turn.
-        let more = more || self.wheel.trim() && dispatched == 0;
         self.counters.add(Count::Turns, 1);
         if dispatched > 0 {
             self.counters.add(Count::Dispatched, dispatched as u64);
@@ -175,7 +173,9 @@ impl Shard {
         self.count_wheel();
         let held = !self.batch.is_empty() || more && room <= dispatched;
         self.counters.add(Count::Held, u64::from(held));
-        Turn { now_ns, drained, dispatched, more: more || held, held }
+        // One in a turn; when it is quiet turns follow at once. Not while a burst goes on.
+        let is_more_to_trim = (!more || dispatched == 0) && self.wheel.trim();
+        Turn { now_ns, drained, dispatched, more: more || held || is_more_to_trim && dispatched == 0, held }
     }
 
     fn count_wheel(&self) {
@@ -216,30 +216,45 @@ impl Shard {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::lane::Inbox;
+    use crate::lane::{Inbox, Sender};
+    use std::sync::Mutex;
 
     const MS: u64 = 1_000_000;
 
-    /// Keeps what is due.
-    #[derive(Clone, Default)]
-    struct Kept(Arc<std::sync::Mutex<Vec<u32>>>);
+    /// Keeps what is due, as long as there is room.
+    #[derive(Clone)]
+    struct Kept {
+        due: Arc<Mutex<Vec<u32>>>,
+        room: Arc<Mutex<usize>>,
+    }
+
+    impl Kept {
+        fn new() -> Self {
+            Self { due: Arc::default(), room: Arc::new(Mutex::new(usize::MAX)) }
+        }
+
+        /// A shard that has it, and a lane to it.
+        fn shard(&self) -> (Shard, Sender<Entry>) {
+            let (inbox, drain) = Inbox::new();
+            (Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(self.clone()), Arc::default()), inbox.attach())
+        }
+    }
 
     impl Dispatcher for Kept {
         fn room(&self) -> usize {
-            usize::MAX
+            *self.room.lock().unwrap()
         }
 
         fn submit(&mut self, batch: &mut Batch) {
-            self.0.lock().unwrap().extend(batch.drain(..).map(Entry::cell));
+            self.due.lock().unwrap().extend(batch.drain(..).map(Entry::cell));
         }
     }
 
     /// By as much as the drain comes after the time until which its deadline is right, rounded up to ticks.
     #[test]
     fn what_is_in_doubt_is_filed_later() {
-        let (inbox, drain) = Inbox::new();
-        let (mut lane, kept) = (inbox.attach(), Kept::default());
-        let mut shard = Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(kept.clone()), Arc::default());
+        let kept = Kept::new();
+        let (mut shard, mut lane) = kept.shard();
         // The drain's time counts a microsecond more.
         let drained_ns = 50 * MS - 1_000;
         for (cell, good_ns) in [(1, 50 * MS), (2, 50 * MS - 1), (3, 49 * MS), (4, 49 * MS - 1), (5, u64::MAX), (6, 0)] {
@@ -253,7 +268,7 @@ mod tests {
         let mut due = |now_ns| {
             let turn = shard.turn(|| now_ns);
             assert_eq!(turn.now_ns, now_ns);
-            let mut due = std::mem::take(&mut *kept.0.lock().unwrap());
+            let mut due = std::mem::take(&mut *kept.due.lock().unwrap());
             due.retain(|&cell| cell < 1_000);
             due.sort_unstable();
             due
@@ -264,21 +279,48 @@ mod tests {
         assert_eq!((due(150 * MS - 1), due(150 * MS)), (vec![], vec![6]));
     }
 
-    /// Not before the burst is over; then turns follow at once until all of it has.
+    /// Whether a turn dispatches something, whether it leaves more to do, and whether that is held.
+    fn turn(shard: &mut Shard, now: u64) -> (bool, bool, bool) {
+        let turn = shard.turn(|| now * MS);
+        (turn.dispatched > 0, turn.more, turn.held)
+    }
+
+    /// Not before the burst is over; then turns follow at once until all of it has. They leave nothing that is due, whether there is room or not.
     #[test]
     fn the_memory_of_a_burst_goes_back_after_it() {
-        let (inbox, drain) = Inbox::new();
-        let mut lane = inbox.attach();
-        let mut shard = Shard::new(TickLength::new(MS), drain, 0, 1_000, Box::new(Kept::default()), Arc::default());
+        let kept = Kept::new();
+        let (mut shard, mut lane) = kept.shard();
         (0..4 * TURN_MAX as u32).for_each(|cell| _ = lane.push(Entry::new(100, cell, 0)));
-        let mut turn = |now| {
-            let turn = shard.turn(|| now * MS);
-            (turn.dispatched > 0, turn.more)
-        };
-        assert_eq!(turn(0), (false, false));
-        (0..4).rev().for_each(|left| assert_eq!(turn(100), (true, left > 0), "{left}"));
-        assert!(std::iter::repeat_with(|| turn(100)).take_while(|&turn| turn == (false, true)).count() > 5);
-        assert!(!shard.wheel.trim(), "nothing is left to give back");
+        assert_eq!(turn(&mut shard, 0), (false, false, false));
+        let slabs = shard.wheel.slabs();
+        for left in [true, true, true, false] {
+            assert_eq!(shard.wheel.slabs(), slabs);
+            assert_eq!(turn(&mut shard, 100), (true, left, false));
+        }
+        *kept.room.lock().unwrap() = 0;
+        assert!(slabs > 10);
+        for left in (1..slabs - 1).rev() {
+            assert_eq!((turn(&mut shard, 100), shard.wheel.slabs()), ((false, left > 1, false), left));
+        }
+    }
+
+    /// Where workers are blocked, cancelled timers' memory does not wait for them.
+    #[test]
+    fn a_held_shard_gives_memory_back() {
+        let kept = Kept::new();
+        let (mut shard, mut lane) = kept.shard();
+        let far = |cell: u32| Entry::new(1_000 + u64::from(cell % 60_000), cell, 1);
+        _ = lane.push(Entry::new(100, 0, 1));
+        (1..400_000).for_each(|cell| _ = lane.push(far(cell)));
+        assert_eq!(turn(&mut shard, 0), (false, false, false));
+        *kept.room.lock().unwrap() = 0;
+        assert!(shard.wheel.slabs() > 15);
+        (1..400_000).for_each(|cell| _ = lane.push(far(cell).tombstone()));
+        (0..500).for_each(|_| assert_eq!(turn(&mut shard, 100), (false, true, true)));
+        assert!(shard.wheel.slabs() < 8, "{} slabs left", shard.wheel.slabs());
+        *kept.room.lock().unwrap() = 1;
+        while turn(&mut shard, 100).1 {}
+        assert_eq!(*kept.due.lock().unwrap(), [0]);
     }
 
     /// A tombstone overtakes no entry of its lane, and nothing stays behind.

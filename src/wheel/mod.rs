@@ -96,6 +96,10 @@ impl EntryWheel {
         loop {
             while !self.due.is_empty() {
                 if given >= limit {
+                    if given == 0 {
+                        // What waits for workers does not hold up the dead.
+                        self.compact(budget_end);
+                    }
                     return true;
                 }
                 given += self.give_block(&mut f);
@@ -214,7 +218,7 @@ impl EntryWheel {
         is_more
     }
 
-    /// Gives memory back that is not needed now, a system call's worth: 256 KiB. Returns whether there is more. To be called when nothing else is to be done: in a burst it would hold the others up.
+    /// Gives memory back that is not needed now, a system call's worth: 256 KiB. Returns whether there is more. In a burst it would hold other threads up.
     pub(crate) fn trim(&mut self) -> bool {
         self.stock.pool.trim()
     }
@@ -228,6 +232,12 @@ impl EntryWheel {
             self.stock.pool.extend(&mut self.due, &block, Form::Wide);
             self.stock.pool.done(block);
         }
+    }
+
+    /// Slabs of chunks, 256 KiB each.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn slabs(&self) -> usize {
+        self.stock.pool.slabs()
     }
 
     /// Entries in the wheel, living and dead.

@@ -250,12 +250,12 @@ fn memory_goes_back() {
     let mut wheel = EntryWheel::new(0, PACE);
     let timers = 2_000_000;
     (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
-    assert!(wheel.stock.pool.slabs() > 80);
+    assert!(wheel.slabs() > 80);
     (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
     tend(&mut wheel);
     while wheel.settle() || wheel.trim() {}
     assert_eq!(wheel.len(), 0);
-    assert!(wheel.stock.pool.slabs() <= 2, "{} slabs left", wheel.stock.pool.slabs());
+    assert!(wheel.slabs() <= 2, "{} slabs left", wheel.slabs());
 }
 
 /// Not while it lasts: that takes time, and tells each core that runs the process.
@@ -263,13 +263,13 @@ fn memory_goes_back() {
 fn memory_of_a_burst_goes_back_when_it_is_over() {
     let mut wheel = EntryWheel::new(0, PACE);
     (0..500_000).for_each(|cell| wheel.file(Entry::new(100, cell, 1)));
-    let slabs = wheel.stock.pool.slabs();
+    let slabs = wheel.slabs();
     assert!(slabs > 20);
     while wheel.advance(100, 1_000, |_| ()) {
-        assert_eq!(wheel.stock.pool.slabs(), slabs);
+        assert_eq!(wheel.slabs(), slabs);
     }
     for left in (1..slabs).rev() {
-        assert_eq!((wheel.trim(), wheel.stock.pool.slabs()), (left > 1, left));
+        assert_eq!((wheel.trim(), wheel.slabs()), (left > 1, left));
     }
     assert!(!wheel.trim());
 }

@@ -247,7 +247,6 @@ impl<K> Wheel<K> {
                 self.due.pop_front();
             }
             if !self.take_out(1) {
-                self.entries.trim();
                 return None;
             }
         }
@@ -257,6 +256,8 @@ impl<K> Wheel<K> {
     fn take_out(&mut self, limit: usize) -> bool {
         let event = self.entries.next_event().map_or(self.now, |event| event.min(self.now));
         let more = self.entries.advance(event, limit, |entries| self.due.extend(entries));
+        // There is nobody else to hold up.
+        while self.entries.trim() {}
         more || event < self.now || !self.due.is_empty()
     }
 
@@ -288,6 +289,7 @@ impl<K> Wheel<K> {
         let Self { keys, entries, due, dead, .. } = self;
         entries.retain(|entry| keys.filed(entry).is_some());
         due.retain(|&entry| keys.filed(entry).is_some());
+        while entries.trim() {}
         *dead = 0;
     }
 }

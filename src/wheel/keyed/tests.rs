@@ -110,3 +110,18 @@ fn an_entry_that_was_left_behind_is_dead() {
     wheel.due.extend([gone.entry(5), moved.entry(20)]);
     assert_eq!((wheel.pop_due(9), wheel.pop_due(10), wheel.pop_due(20)), (None, Some((10, 'm')), None));
 }
+
+/// Whoever has no timer left need not call the wheel again.
+#[test]
+fn entries_give_their_memory_back() {
+    let mut wheel = Wheel::new(0);
+    let handles: Vec<_> = (0..200_000).map(|key| wheel.insert(1_000 + key % 50_000, key)).collect();
+    assert!(wheel.entries.slabs() > 5);
+    handles.into_iter().for_each(|handle| assert!(wheel.cancel(handle).is_some()));
+    assert!(wheel.is_empty() && wheel.entries.slabs() <= 2, "{} slabs left", wheel.entries.slabs());
+    let mut wheel = Wheel::new(0);
+    (0..200_000).for_each(|key| _ = wheel.insert(1_000, key));
+    assert!(wheel.entries.slabs() > 5);
+    while wheel.pop_due(1_000).is_some() {}
+    assert!(wheel.entries.slabs() <= 1, "{} slabs left", wheel.entries.slabs());
+}

@@ -118,13 +118,13 @@ fn a_jump_over_large_slots_is_taken_in_steps() {
         let level = cell % 6;
         wheel.file(entry((3 << (8 * level)) + 20_000 + u64::from(cell % 100), cell));
     }
-    let slabs = wheel.stock.pool.slabs();
+    let slabs = wheel.slabs();
     let (mut came, mut last) = (Vec::new(), 0);
     loop {
         let moved = wheel.stock.moved;
         let is_more = wheel.advance(DEADLINE_MAX, 1_000, |entries| came.extend_from_slice(entries));
         assert!(wheel.stock.moved - moved <= MOVED_MAX);
-        assert!(wheel.stock.pool.slabs() <= slabs + 4);
+        assert!(wheel.slabs() <= slabs + 4);
         if !is_more {
             break;
         }
