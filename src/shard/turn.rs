@@ -158,10 +158,11 @@ impl Shard {
         let (mut dispatched, room) = (0, if batch.is_empty() { dispatcher.room() } else { 0 });
         let more = self.wheel.advance(now, TURN_MAX.min(room), |entries| {
             dispatched += entries.len();
-            batch.extend_from_slice(entries);
-            if batch.len() > BATCH - 64 {
+            // The next stage has buffers for as many.
+            if batch.len() + entries.len() > BATCH {
                 dispatcher.submit(batch);
             }
+            batch.extend_from_slice(entries);
         });
         if !batch.is_empty() {
             dispatcher.submit(batch);
@@ -246,6 +247,7 @@ mod tests {
         }
 
         fn submit(&mut self, batch: &mut Batch) {
+            assert!(batch.len() <= BATCH);
             self.due.lock().unwrap().extend(batch.drain(..).map(Entry::cell));
         }
     }
@@ -301,6 +303,19 @@ mod tests {
         assert!(slabs > 10);
         for left in (1..slabs - 1).rev() {
             assert_eq!((turn(&mut shard, 100), shard.wheel.slabs()), ((false, left > 1, false), left));
+        }
+    }
+
+    /// However the slices come that it is put together from. `Kept` looks at its length.
+    #[test]
+    fn no_batch_is_longer_than_its_buffers() {
+        for first in 1..100 {
+            let kept = Kept::new();
+            let (mut shard, mut lane) = kept.shard();
+            (0..first).for_each(|cell| _ = lane.push(Entry::new(1, cell, 0)));
+            (first..3_000).for_each(|cell| _ = lane.push(Entry::new(2, cell, 0)));
+            assert_eq!((turn(&mut shard, 0), turn(&mut shard, 2)), ((false, false, false), (true, false, false)));
+            assert_eq!(kept.due.lock().unwrap().len(), 3_000);
         }
     }
 
