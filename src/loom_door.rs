@@ -346,8 +346,7 @@ where
         }
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
-    Job::new(handle.inner.house(0), Buffers { entries, leaves: leaf::Leaves::new(0) }, Arc::new(crossbeam_queue::ArrayQueue::new(1)))
-        .work(&By(spawn));
+    Job::new(handle.inner.house(0), Buffers::new(entries), Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
 }
 
 /// The leaves of a job, by themselves.

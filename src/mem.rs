@@ -113,17 +113,11 @@ pub(crate) fn prefetch_to_write<T>(address: *const T) {
     let _ = address;
 }
 
-/// Asks for the cache line of an address, to read. The address may be anything.
-#[inline(always)]
-pub(crate) fn prefetch_to_read<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch does not fault, and changes nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
-    let _ = address;
+/// The same of all cache lines of a value.
+#[inline]
+pub(crate) fn prefetch_all_to_write<T>(value: &T) {
+    let start = (&raw const *value).cast::<u8>();
+    (0..size_of::<T>()).step_by(64).for_each(|offset| prefetch_to_write(start.wrapping_add(offset)));
 }
 
 #[cfg(all(test, not(loom), target_os = "linux"))]

@@ -2,8 +2,9 @@
 //!
 //! A thread that frees what it arms never leaves its own pair. Where one thread arms and another fires, one exchange moves
 //! [`CELLS`] indices. Two magazines, not one, so that a thread on the edge does not exchange at every call.
+//! Cells in the order of their indices go through the depot as [`Runs`], without a magazine.
 
-use crate::mem::prefetch_to_write;
+use crate::mem::prefetch_all_to_write;
 use crate::sync::{Fault, Queue, broken};
 
 /// Indices in a magazine.
@@ -50,7 +51,7 @@ impl Magazine {
     /// The cells of a full one, if they are runs.
     fn runs(&self) -> Option<Runs> {
         let (first, last) = (self.cells[0], self.cells[CELLS - 1]);
-        // Most others are told by two cells.
+        // In one run or two, the middle cell is where it is in one with the first, or with the last. Most others are told by that.
         if !TELLS_RUNS || self.cells[CELLS / 2] != first + (CELLS / 2) as u32 && self.cells[CELLS / 2] + (CELLS / 2) as u32 != last + 1 {
             return None;
         }
@@ -59,12 +60,6 @@ impl Magazine {
         let split: u32 = self.cells.iter().zip(first..).map(|(&cell, followed)| u32::from(cell == followed)).sum();
         let second = self.cells.get(split as usize).copied().unwrap_or(0);
         (breaks <= 1).then_some(Runs { first, split, second })
-    }
-
-    /// Asks for all its cache lines: one that comes from the depot was last touched long ago, maybe by another core.
-    fn prefetch(&self) {
-        let start = (&raw const *self).cast::<u8>();
-        (0..size_of::<Self>()).step_by(64).for_each(|offset| prefetch_to_write(start.wrapping_add(offset)));
     }
 
     #[inline]
@@ -220,7 +215,8 @@ impl Magazines {
         match depot.pop_full().or_else(|| depot.partial.pop().map(Full::Any)) {
             Some(Full::Runs(runs)) => self.loaded.fill(runs),
             Some(Full::Any(full)) => {
-                full.prefetch();
+                // It was last touched long ago, maybe by another core.
+                prefetch_all_to_write(&*full);
                 depot.empty.push(std::mem::replace(&mut self.loaded, full));
             }
             None => return false,
@@ -242,26 +238,27 @@ impl Magazines {
         }
     }
 
+    /// Makes `loaded`, found full, an empty one.
     #[cold]
     fn exchange(&mut self, depot: &Depot) {
-        if self.previous.len == 0 {
-            std::mem::swap(&mut self.loaded, &mut self.previous);
-            return;
+        if self.previous.len > 0 {
+            depot.push_full(match self.previous.runs() {
+                Some(runs) => {
+                    self.previous.len = 0;
+                    Full::Runs(runs)
+                }
+                None => {
+                    let empty = depot.pop_empty();
+                    prefetch_all_to_write(&*empty);
+                    let full = std::mem::replace(&mut self.previous, empty);
+                    if broken(Fault::MagazineKept) {
+                        self.loaded.cells = full.cells;
+                    }
+                    Full::Any(full)
+                }
+            });
         }
-        if let Some(runs) = self.previous.runs() {
-            depot.push_full(Full::Runs(runs));
-            self.previous.len = 0;
-            std::mem::swap(&mut self.loaded, &mut self.previous);
-            return;
-        }
-        let empty = depot.pop_empty();
-        empty.prefetch();
-        let loaded = std::mem::replace(&mut self.loaded, empty);
-        let full = std::mem::replace(&mut self.previous, loaded);
-        if broken(Fault::MagazineKept) {
-            *self.previous = Magazine { len: full.len, cells: full.cells };
-        }
-        depot.push_full(Full::Any(full));
+        std::mem::swap(&mut self.loaded, &mut self.previous);
     }
 
     /// Gives everything back, when the thread ends.

@@ -6,7 +6,7 @@
 //!
 //! Ground rules: **no worker ever waits for another one**. (With `rayon::join` one does, and runs other jobs on top of its stack meanwhile: a pool that is
 //! behind has nested thousands of them, and overflowed.) Whoever may claim or take has said [`Fire::begin`] before; so a job runs as long as one of its
-//! workers does (J1 to J3). While something is left to take, and nobody idle is on the way to it, there is an offer (O1, O2).
+//! workers does (J1 to J3), and whoever drops it last is alone with its buffers, which go back for another batch. While something is left to take, and nobody idle is on the way to it, there is an offer (O1, O2).
 
 use super::leaf::{Leaf, Leaves};
 use super::{Batch, Fire, LEAF};
@@ -55,6 +55,12 @@ pub(crate) struct Buffers<P> {
     pub(crate) entries: Batch,
     /// What has been claimed.
     pub(crate) leaves: Leaves<P>,
+}
+
+impl<P> Buffers<P> {
+    pub(crate) fn new(entries: Batch) -> Self {
+        Self { entries, leaves: Leaves::new(0) }
+    }
 }
 
 /// A batch of due entries.
@@ -171,8 +177,7 @@ impl<F: Fire> Job<F> {
 
 impl<F: Fire> Drop for Job<F> {
     fn drop(&mut self) {
-        let none = Buffers { entries: Batch::new(), leaves: Leaves::new(0) };
-        let mut buffers = std::mem::replace(&mut self.buffers, none);
+        let mut buffers = std::mem::replace(&mut self.buffers, Buffers::new(Batch::new()));
         buffers.entries.clear();
         buffers.leaves.clear();
         if buffers.leaves.payload_bytes() > PAYLOAD_BYTES_KEPT {

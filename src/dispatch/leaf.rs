@@ -2,7 +2,7 @@
 //!
 //! The payloads of a whole batch lie in one buffer, cut into leaves. One thread, the *owner*, fills a leaf (L1) and takes from it; others may help.
 //!
-//! Ground rules: each leaf is filled once. Whoever helps has seen that something is left; a thread that has not may be before L1.
+//! Ground rules: each leaf is filled once, until whoever is alone with the batch clears them all. Whoever helps has seen that something is left; a thread that has not may be before L1.
 //!
 //! # How it works
 //!

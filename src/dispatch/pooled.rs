@@ -1,7 +1,6 @@
 //! Pooled: batches become jobs of a pool's: rayon's, or whatever the user's executor is.
 
 use super::job::{Buffers, Job, Spawn};
-use super::leaf::Leaves;
 use super::{BATCH, Batch, Dispatcher, Fire, WAITING_MAX};
 use crate::sync::{AtomicUsize, Ordering, Queue};
 use crossbeam_queue::ArrayQueue;
@@ -39,7 +38,7 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
     }
 
     fn submit(&mut self, batch: &mut Batch) {
-        let mut buffers = self.buffers.pop().unwrap_or_else(|| Buffers { entries: Vec::with_capacity(BATCH), leaves: Leaves::new(0) });
+        let mut buffers = self.buffers.pop().unwrap_or_else(|| Buffers::new(Batch::with_capacity(BATCH)));
         std::mem::swap(batch, &mut buffers.entries);
         let job = Job::new(self.fire.clone(), buffers, self.buffers.clone());
         // Ordering: Relaxed. A count for `room`; the batch itself is handed over by the pool.

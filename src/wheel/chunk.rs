@@ -7,7 +7,7 @@
 //! 12 bytes for each entry. A wide one has all 16.
 
 use crate::entry::{Entry, NARROW_BITS};
-use crate::mem::{Zeroable, Zeroed, prefetch_to_read};
+use crate::mem::{Zeroable, Zeroed, prefetch_all_to_write};
 use std::ops::Deref;
 
 const SLAB_CHUNKS: usize = 256;
@@ -82,12 +82,6 @@ impl Chunk {
             }
             Form::Wide => self.words.as_chunks_mut::<WIDE>().0[position] = entry.words(),
         }
-    }
-
-    /// Asks for all its cache lines.
-    fn prefetch(&self) {
-        let start = (&raw const *self).cast::<u8>();
-        (0..size_of::<Self>()).step_by(64).for_each(|offset| prefetch_to_read(start.wrapping_add(offset)));
     }
 
     /// The first `len` entries.
@@ -268,7 +262,7 @@ impl Pool {
         }
         let (len, next) = self.extent(chain, chain.first);
         if next != NIL {
-            self.chunk(next).prefetch();
+            prefetch_all_to_write(self.chunk(next));
         }
         let mut block = Block(std::mem::take(&mut self.spare));
         self.chunk(chain.first).copy_to(len, &mut block);
