@@ -94,7 +94,11 @@ impl Claim {
             return format!("holds: {}", number(measured));
         }
         let by = ratio(measured, limit, !at_least);
-        let by = if by.is_finite() { format!(", by {:.2} x", by) } else { String::new() };
+        let by = match by {
+            by if !by.is_finite() => String::new(),
+            by if by < 1.005 => ", by less than 0.01 x".to_string(),
+            by => format!(", by {by:.2} x"),
+        };
         format!("does not hold: {}{by}", number(measured))
     }
 }
@@ -239,6 +243,7 @@ mod tests {
         let mops = |mops| Figures::from([("mops", mops)]);
         let lines = [
             line("w2", OURS, TWO, TIMERS, mops(40.0)),
+            line("w2b", OURS, TWO, TIMERS, mops(49.99)),
             line("w2", "pingora", TWO, TIMERS, mops(16.0)),
             line("w2", "tokio", TWO, TIMERS, mops(2.0)),
             line("w2", "tokio", TWO, 10 * TIMERS, mops(99.0)),
@@ -247,6 +252,7 @@ mod tests {
         let text = distance(&claims(&lines));
         assert_eq!(verdict_of(&text, "w2 T=2 mops: 3 x the best rival (pingora)"), "does not hold: 2.50, by 1.20 x");
         assert_eq!(verdict_of(&text, "w2 wheelwork T=2 mops >= 60"), "does not hold: 40.00, by 1.50 x");
+        assert_eq!(verdict_of(&text, "w2b wheelwork T=2 mops >= 50"), "does not hold: 49.99, by less than 0.01 x");
         assert_eq!(verdict_of(&text, "w7: no wake-ups"), "holds: 0");
     }
 

@@ -77,6 +77,7 @@ pub(crate) enum Name {
     WheelworkInline,
     /// The same with a tick of 50 us
     WheelworkFine,
+    /// With a tick of 10 us, and shards that never sleep
     WheelworkSpin,
     /// Its `Sleep`
     Tokio,
