@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const ARMING_NS: u64 = 500_000_000;
 const ARMING_NS_EACH: u64 = 4_000;
 
+/// The first one is due at any time of a tick, of services that count them from their start.
+const PHASES_NS: u64 = 10_000_000;
+
 /// What a producer owns: when its timers are due, after the first one.
 struct Own<H> {
     offsets_ns: Vec<u64>,
@@ -29,7 +32,7 @@ struct Own<H> {
 pub(crate) fn spread<S: Subject>(job: &Job) -> Result<Figures, String> {
     let spread_ns = if job.quick { 500_000_000 } else { 2_000_000_000 };
     let (lateness, cpu, _) = fire::<S>(job, spread_ns)?;
-    let ms = |quantile| lateness.late_ns.value_at_quantile(quantile) as f64 / 1e6;
+    let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
     Ok(Figures::from([
         ("late_ms_p50", ms(0.5)),
         ("late_ms_p99", ms(0.99)),
@@ -65,7 +68,7 @@ fn fire<S: Subject>(job: &Job, spread_ns: u64) -> Result<(book::Lateness, Durati
         })
         .collect();
     let timers = (share * job.threads) as u64;
-    let lead_ns = if job.quick { ARMING_NS / 2 } else { ARMING_NS } + timers * ARMING_NS_EACH;
+    let lead_ns = if job.quick { ARMING_NS / 2 } else { ARMING_NS } + timers * ARMING_NS_EACH + Rng::with_seed(job.seed).u64(..PHASES_NS);
     let first = OnceLock::new();
     let arm = |producer: &mut S::Producer, own: &mut Own<_>| {
         let first_ns = *first.get_or_init(|| book::now_ns() + lead_ns);
