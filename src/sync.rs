@@ -290,6 +290,10 @@ mod imp {
         pub(crate) fn len(&self) -> usize {
             self.0.lock().unwrap().len()
         }
+
+        pub(crate) fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
     }
 
     /// Stand-in for `crossbeam_epoch::Collector`: nothing is ever freed while a model runs.

@@ -268,7 +268,7 @@ impl<T: Send + 'static> Arena<T> {
     /// All of a fresh page but its first run goes to the depot, so that nothing is lost.
     fn give_rest(&self, number: u32) {
         for first in (RUN..PAGE_CELLS).step_by(RUN as usize).map(|used| number * PAGE_CELLS + used) {
-            self.depot.push_full(Full::Runs(Runs::one(first)));
+            self.depot.push_full(Full::Runs(Runs::one(first)), 0);
         }
     }
 
@@ -359,7 +359,7 @@ impl<T: Send + 'static> Arena<T> {
         let epoch = self.collector.register();
         for _ in 0..STEP_MAGAZINES.min(gather.magazines_left) {
             gather.magazines_left -= 1;
-            let Some(full) = self.depot.pop_full() else {
+            let Some(full) = self.depot.pop_full(0) else {
                 gather.magazines_left = 0;
                 break;
             };

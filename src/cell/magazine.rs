@@ -2,16 +2,22 @@
 //!
 //! A thread that frees what it arms never leaves its own pair. Where one thread arms and another fires, one exchange moves
 //! [`CELLS`] indices. Two magazines, not one, so that a thread on the edge does not exchange at every call.
-//! Cells in the order of their indices go through the depot as [`Runs`], without a magazine.
+//! Full ones lie on shelves: a thread has its own, and looks on the others when that is empty. Cells in the order of their indices go through the depot as [`Runs`], without a magazine.
 
 use crate::mem::prefetch_all_to_write;
-use crate::sync::{Fault, Queue, broken};
+use crate::sync::{AtomicUsize, Fault, Ordering, Queue, broken};
 
 /// Indices in a magazine.
 #[cfg(not(loom))]
 pub(super) const CELLS: usize = 64;
 #[cfg(loom)]
 pub(super) const CELLS: usize = 1;
+
+/// Shelves of the depot. Threads that free cells at the same time would wait for each other at the end of a single queue.
+#[cfg(not(loom))]
+const SHELVES: usize = 8;
+#[cfg(loom)]
+const SHELVES: usize = 2;
 
 /// Whether the depot tells runs from others. Not in a model, where every magazine would be one.
 const TELLS_RUNS: bool = cfg!(not(loom));
@@ -124,7 +130,9 @@ impl Full {
 /// Where threads exchange magazines.
 #[derive(Debug)]
 pub(crate) struct Depot {
-    full: Queue<Full>,
+    full: [Queue<Full>; SHELVES],
+    /// Pairs of magazines that there have been: each puts what is full on the shelf of its number, and looks there first.
+    pairs: AtomicUsize,
     empty: Queue<Box<Magazine>>,
     /// Neither full nor empty, from threads that have ended: a few, since whoever adds one fills up another.
     partial: Queue<Box<Magazine>>,
@@ -132,20 +140,22 @@ pub(crate) struct Depot {
 
 impl Depot {
     pub(crate) fn new() -> Self {
-        Self { full: Queue::new(), empty: Queue::new(), partial: Queue::new() }
+        Self { full: std::array::from_fn(|_| Queue::new()), pairs: AtomicUsize::new(0), empty: Queue::new(), partial: Queue::new() }
     }
 
     /// Full magazines.
     pub(super) fn full_len(&self) -> usize {
-        self.full.len()
+        self.full.iter().map(Queue::len).sum()
     }
 
-    pub(super) fn pop_full(&self) -> Option<Full> {
-        self.full.pop()
+    /// Of this shelf, or the next one that has any.
+    pub(super) fn pop_full(&self, shelf: usize) -> Option<Full> {
+        // A queue found empty by its indices alone costs no fence.
+        (shelf..shelf + SHELVES).map(|shelf| &self.full[shelf % SHELVES]).filter(|full| !full.is_empty()).find_map(Queue::pop)
     }
 
-    pub(super) fn push_full(&self, full: Full) {
-        self.full.push(full);
+    pub(super) fn push_full(&self, full: Full, shelf: usize) {
+        self.full[shelf % SHELVES].push(full);
     }
 
     pub(super) fn pop_empty(&self) -> Box<Magazine> {
@@ -161,7 +171,7 @@ impl Depot {
     pub(super) fn take_in(&self, mut magazine: Box<Magazine>) {
         while magazine.len > 0 {
             if magazine.len == CELLS {
-                return self.full.push(Full::of(magazine));
+                return self.push_full(Full::of(magazine), 0);
             }
             let Some(mut other) = self.partial.pop() else { return self.partial.push(magazine) };
             while magazine.len > 0 && other.len < CELLS {
@@ -169,7 +179,7 @@ impl Depot {
                 (other.len, magazine.len) = (other.len + 1, magazine.len - 1);
             }
             if other.len == CELLS {
-                self.full.push(Full::of(other));
+                self.push_full(Full::of(other), 0);
             } else {
                 self.partial.push(other);
             }
@@ -186,12 +196,15 @@ pub(crate) struct Magazines {
     loaded: Box<Magazine>,
     /// Full or empty: what was loaded before.
     previous: Box<Magazine>,
+    /// Where full ones go.
+    shelf: usize,
 }
 
 impl Magazines {
     pub(crate) fn new(depot: &Depot) -> Self {
         let empty = || if RECYCLED { depot.pop_empty() } else { Magazine::empty() };
-        Self { loaded: empty(), previous: empty() }
+        // Ordering: Relaxed. Only the number is taken from it.
+        Self { loaded: empty(), previous: empty(), shelf: depot.pairs.fetch_add(1, Ordering::Relaxed) % SHELVES }
     }
 
     /// A free cell from the pair.
@@ -212,7 +225,7 @@ impl Magazines {
     /// Fills the pair, found empty, from the depot. Whether there was something.
     #[cold]
     pub(crate) fn refill(&mut self, depot: &Depot) -> bool {
-        match depot.pop_full().or_else(|| depot.partial.pop().map(Full::Any)) {
+        match depot.pop_full(self.shelf).or_else(|| depot.partial.pop().map(Full::Any)) {
             Some(Full::Runs(runs)) => self.loaded.fill(runs),
             Some(Full::Any(full)) => {
                 // It was last touched long ago, maybe by another core.
@@ -242,7 +255,7 @@ impl Magazines {
     #[cold]
     fn exchange(&mut self, depot: &Depot) {
         if self.previous.len > 0 {
-            depot.push_full(match self.previous.runs() {
+            let full = match self.previous.runs() {
                 Some(runs) => {
                     self.previous.len = 0;
                     Full::Runs(runs)
@@ -256,7 +269,8 @@ impl Magazines {
                     }
                     Full::Any(full)
                 }
-            });
+            };
+            depot.push_full(full, self.shelf);
         }
         std::mem::swap(&mut self.loaded, &mut self.previous);
     }
@@ -281,7 +295,7 @@ mod tests {
             magazines.put(cell, &depot);
             magazines.give_back(&depot);
         }
-        assert_eq!((depot.full.len(), depot.partial.len()), (1_000 / CELLS, 1));
+        assert_eq!((depot.full_len(), depot.partial.len()), (1_000 / CELLS, 1));
         assert!(depot.empty.len() <= 4, "{} empty ones", depot.empty.len());
         let mut magazines = Magazines::new(&depot);
         let mut cells = Vec::new();
@@ -314,6 +328,25 @@ mod tests {
         assert!(magazines.refill(&depot));
         assert_eq!((depot.full_len(), magazines.peek()), (0, Some(0)));
         assert!((0..cells).eq(std::iter::from_fn(|| magazines.take())), "the first one of a run is taken first");
+    }
+
+    #[test]
+    fn each_has_a_shelf_and_looks_there_first() {
+        let (depot, cells) = (Depot::new(), CELLS as u32);
+        let mut pairs: Vec<_> = (0..=SHELVES).map(|_| Magazines::new(&depot)).collect();
+        for (pair, first) in pairs.iter_mut().zip((0..).step_by(1_000)) {
+            (first..=first + 2 * cells).for_each(|cell| pair.put(cell, &depot));
+        }
+        let shelves: Vec<_> = depot.full.iter().map(Queue::len).collect();
+        assert_eq!(shelves, [2, 1, 1, 1, 1, 1, 1, 1], "the last pair shares the first one's");
+        let mut taken = |pair: usize| {
+            let taker = &mut pairs[pair];
+            while taker.take().is_some() {}
+            taker.refill(&depot).then(|| taker.peek().unwrap_or(0) / 1_000)
+        };
+        assert_eq!([3, 3, 3, 7, 7, 7].map(&mut taken), [3, 4, 5, 7, 0, 8].map(Some), "then on the next ones");
+        assert_eq!([3, 3, 3].map(taken), [Some(6), Some(1), Some(2)]);
+        assert_eq!((depot.full_len(), depot.pop_full(5).is_none()), (0, true));
     }
 
     /// What a thread gets back that puts these cells, and then empties the depot; and whether they had a magazine there.
