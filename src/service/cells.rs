@@ -16,7 +16,7 @@ use std::sync::Arc;
 const BACKLOG_MAX: u64 = 2048;
 
 /// A cell comes from memory in the time of about so many claims.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 pub(crate) struct Cells<T> {
     pub(crate) core: Arc<Core>,
