@@ -29,6 +29,7 @@ const BATCH: &str = "wheelwork-batch";
 const FINE: &str = "wheelwork-fine";
 const SPIN: &str = "wheelwork-spin";
 const INLINE: &str = "wheelwork-inline";
+const CORES: &str = "wheelwork-cores";
 
 /// ns of an operation on one thread, millions of operations a second on two, CPU seconds for a million on two; then the rest.
 const GOALS: &[Goal] = &[
@@ -185,9 +186,12 @@ fn against_rivals(lines: &Lines<'_>) -> Vec<Claim> {
     };
     let rate = |workload, limit, threads| times(OURS, workload, limit, threads, "mops", true);
     let mut claims: Vec<Claim> = ["w2", "w2b", "w3", "w5b"].map(|workload| rate(workload, 3.0, TWO)).into();
+    claims.push(times(CORES, "w5b", 3.0, TWO, "mops", true));
     claims.push(rate("w8", 2.0, TWO));
     claims.extend(["w1", "w4"].into_iter().flat_map(|workload| [1, TWO].map(|threads| rate(workload, 1.0, threads))));
-    for (ours, threads) in [(OURS, 1), (OURS, TWO), (INLINE, 1), (INLINE, TWO), (FINE, 1), (FINE, TWO), (SPIN, 1), (SPIN, TWO)] {
+    for (ours, threads) in
+        [(OURS, 1), (OURS, TWO), (INLINE, 1), (INLINE, TWO), (CORES, TWO), (FINE, 1), (FINE, TWO), (SPIN, 1), (SPIN, TWO)]
+    {
         claims.extend(["late_ms_p99", "late_ms_p999", "late_ms_max", "cpu_s"].map(|figure| times(ours, "w5", 1.0, threads, figure, false)));
     }
     claims.push(times(OURS, "w6", 1.0, 1, "bytes_per_timer", false));

@@ -75,7 +75,9 @@ pub(crate) enum Name {
     WheelworkBatch,
     /// Its handler runs on the shard's thread
     WheelworkInline,
-    /// The same with a tick of 50 us
+    /// On that of a shard for each core
+    WheelworkCores,
+    /// On the one shard's, with a tick of 50 us
     WheelworkFine,
     /// With a tick of 10 us, and shards that never sleep
     WheelworkSpin,
@@ -103,7 +105,8 @@ impl Name {
     }
 
     pub(crate) fn is_rival(self) -> bool {
-        !matches!(self, Self::Wheelwork | Self::WheelworkBatch | Self::WheelworkInline | Self::WheelworkFine | Self::WheelworkSpin)
+        use Name::{Wheelwork, WheelworkBatch, WheelworkCores, WheelworkFine, WheelworkInline, WheelworkSpin};
+        !matches!(self, Wheelwork | WheelworkBatch | WheelworkInline | WheelworkCores | WheelworkFine | WheelworkSpin)
     }
 
     /// Why it is not measured in a workload, if it is not.
@@ -112,8 +115,8 @@ impl Name {
         match self {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
-            Self::WheelworkInline if matches!(workload, W5 | W5b) => None,
-            Self::WheelworkInline => Some("as wheelwork: nothing fires"),
+            Self::WheelworkInline | Self::WheelworkCores if matches!(workload, W5 | W5b) => None,
+            Self::WheelworkInline | Self::WheelworkCores => Some("as wheelwork: nothing fires"),
             Self::WheelworkFine | Self::WheelworkSpin if workload == W5 => None,
             Self::WheelworkFine | Self::WheelworkSpin => Some("its tick matters for lateness alone"),
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
@@ -149,6 +152,7 @@ impl Name {
             Self::Wheelwork => job.run::<wheelwork::Pooled>(),
             Self::WheelworkBatch => job.run::<wheelwork::Batched>(),
             Self::WheelworkInline => job.run::<wheelwork::Inline>(),
+            Self::WheelworkCores => job.run::<wheelwork::Cores>(),
             Self::WheelworkFine => job.run::<wheelwork::Fine>(),
             Self::WheelworkSpin => job.run::<wheelwork::Spin>(),
             Self::Tokio => job.run::<tokio::Tokio>(),

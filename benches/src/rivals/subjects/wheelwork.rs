@@ -1,11 +1,11 @@
-//! wheelwork with a `u64` for each timer: one call for each, batches of calls, with its handler on the shard's thread, that with a fine tick, and that on a shard that never sleeps.
+//! wheelwork with a `u64` for each timer: one call for each, batches of calls, and settings in which the handler runs on the shard's thread.
 
 use super::{Producer, Subject};
 use crate::book;
 use std::marker::PhantomData;
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Batch, Dispatch, TimerHandle, TimerId, TimerService};
+use wheelwork::{Batch, Builder, Dispatch, TimerHandle, TimerId, TimerService};
 
 /// Timers of one call of the batched subject.
 const BATCH: usize = 1_000;
@@ -13,48 +13,78 @@ const BATCH: usize = 1_000;
 /// How often a lane that is not empty is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
-/// As it comes: the handler runs on a rayon pool of its own.
-pub(crate) type Pooled = Service<Single, false, DEFAULT_US, SLEEPS>;
+pub(crate) type Pooled = Service<Single, AsItComes>;
+pub(crate) type Batched = Service<Many, AsItComes>;
+pub(crate) type Inline = Service<Single, OnShard>;
+pub(crate) type Cores = Service<Single, OnShardOfEachCore>;
+pub(crate) type Fine = Service<Single, FineTick>;
+pub(crate) type Spin = Service<Single, NoSleep>;
 
-/// The same, by the calls for many timers.
-pub(crate) type Batched = Service<Many, false, DEFAULT_US, SLEEPS>;
-
-/// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
-pub(crate) type Inline = Service<Single, true, DEFAULT_US, SLEEPS>;
-
-/// And with a tick that can be held against exact deadlines.
-pub(crate) type Fine = Service<Single, true, 50, SLEEPS>;
-
-/// And with a core of the shard's own, on which it never sleeps.
-pub(crate) type Spin = Service<Single, true, 10, SPINS>;
-
-/// The default tick, in microseconds.
-const DEFAULT_US: u64 = 1_000;
-
-const SLEEPS: bool = false;
-const SPINS: bool = true;
-
-pub(crate) struct Service<P, const INLINE: bool, const TICK_US: u64, const SPIN: bool> {
-    service: TimerService<u64>,
-    _producers: PhantomData<fn() -> P>,
+/// How the service is set.
+pub(crate) trait Setting: 'static {
+    fn set(builder: Builder<u64>) -> Builder<u64>;
 }
 
-impl<P, const INLINE: bool, const TICK_US: u64, const SPIN: bool> Subject for Service<P, INLINE, TICK_US, SPIN>
+/// The handler runs on a rayon pool of the service's own.
+pub(crate) struct AsItComes;
+
+impl Setting for AsItComes {
+    fn set(builder: Builder<u64>) -> Builder<u64> {
+        builder
+    }
+}
+
+/// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
+pub(crate) struct OnShard;
+
+impl Setting for OnShard {
+    fn set(builder: Builder<u64>) -> Builder<u64> {
+        builder.dispatch(Dispatch::Inline)
+    }
+}
+
+/// And there is a shard for each core.
+pub(crate) struct OnShardOfEachCore;
+
+impl Setting for OnShardOfEachCore {
+    fn set(builder: Builder<u64>) -> Builder<u64> {
+        OnShard::set(builder).shards(thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
+/// One shard with a tick that can be held against exact deadlines.
+pub(crate) struct FineTick;
+
+impl Setting for FineTick {
+    fn set(builder: Builder<u64>) -> Builder<u64> {
+        OnShard::set(builder).tick(Duration::from_micros(50))
+    }
+}
+
+/// One shard with a core of its own, on which it never sleeps.
+pub(crate) struct NoSleep;
+
+impl Setting for NoSleep {
+    fn set(builder: Builder<u64>) -> Builder<u64> {
+        OnShard::set(builder).tick(Duration::from_micros(10)).spin(Duration::MAX)
+    }
+}
+
+pub(crate) struct Service<P, S> {
+    service: TimerService<u64>,
+    _used: PhantomData<fn() -> (P, S)>,
+}
+
+impl<P, S> Subject for Service<P, S>
 where
     P: Producer + From<TimerHandle<u64>> + 'static,
+    S: Setting,
 {
     type Producer = P;
 
     fn start() -> Self {
-        let dispatch = if INLINE { Dispatch::Inline } else { Dispatch::Rayon };
-        let service = TimerService::builder()
-            .tick(Duration::from_micros(TICK_US))
-            .dispatch(dispatch)
-            .spin(if SPIN { Duration::MAX } else { Duration::ZERO })
-            .on_expire(handle)
-            .start()
-            .expect("a service starts");
-        Self { service, _producers: PhantomData }
+        let service = S::set(TimerService::builder().on_expire(handle)).start().expect("a service starts");
+        Self { service, _used: PhantomData }
     }
 
     fn within(&self, work: impl FnOnce(&mut P)) {
