@@ -111,7 +111,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// The number of shards, 1 to 4,096: each is a thread with a wheel of its own. Unless set, one for every four cores, at least one: a
-    /// shard keeps up with several producers (ARCHITECTURE.md has the measurement).
+    /// shard keeps up with several producers (ARCHITECTURE.md has the measurement). With short tasks that run [inline](Dispatch::Inline), one for every core fires bursts soonest.
     ///
     /// # Example
     /// ```
