@@ -38,6 +38,13 @@ fn with_a_spin_margin() {
     fires(TimerService::builder().spin(MS * 3));
 }
 
+/// Neither a tick nor a deadline is further off than the margin. It may sleep before there is a timer, and is rung then.
+#[test]
+fn within_its_margin_a_shard_does_not_sleep() {
+    let stats = fires(TimerService::builder().shards(1).spin(Duration::from_secs(3600)));
+    assert!(stats.sum(|shard| shard.wakeups) <= stats.sum(|shard| shard.rings), "it has slept");
+}
+
 #[test]
 fn without_any_sleep() {
     let stats = fires(TimerService::builder().shards(1).spin(Duration::MAX));

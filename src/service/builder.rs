@@ -188,8 +188,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// A spin margin: a shard's thread that sleeps to a deadline wakes up so much earlier, and spins for the rest. The system wakes a thread some 0.1 ms late;
-    /// with a margin of 100 us timers fire within a microsecond of their tick, for the time of one core during the margin. With [`Duration::MAX`] a shard
-    /// never sleeps, and is never rung: for a core that it has to itself. None unless set.
+    /// with a margin of 100 us timers fire within a microsecond of their tick, for the time of one core during the margin; while each is nearer than the margin
+    /// to the one before, for all of that core. With [`Duration::MAX`] a shard never sleeps, and is never rung: for a core that it has to itself. None unless set.
     ///
     /// # Example
     /// ```
