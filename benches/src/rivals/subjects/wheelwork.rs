@@ -18,7 +18,7 @@ pub(crate) type Batched = Service<Many, AsItComes>;
 pub(crate) type Inline = Service<Single, OnShard>;
 pub(crate) type Cores = Service<Single, OnShardOfEachCore>;
 pub(crate) type Fine = Service<Single, FineTick>;
-pub(crate) type Spin = Service<Single, NoSleep>;
+pub(crate) type Spin = Service<Single, Margin>;
 
 /// How the service is set.
 pub(crate) trait Setting: 'static {
@@ -61,12 +61,12 @@ impl Setting for FineTick {
     }
 }
 
-/// One shard with a core of its own, on which it never sleeps.
-pub(crate) struct NoSleep;
+/// One shard that has a core to itself as long as the next timer is not further off than the margin.
+pub(crate) struct Margin;
 
-impl Setting for NoSleep {
+impl Setting for Margin {
     fn set(builder: Builder<u64>) -> Builder<u64> {
-        OnShard::set(builder).tick(Duration::from_micros(10)).spin(Duration::MAX)
+        OnShard::set(builder).tick(Duration::from_micros(10)).spin(Duration::from_micros(100))
     }
 }
 
