@@ -79,7 +79,7 @@ pub(crate) enum Name {
     WheelworkCores,
     /// On the one shard's, with a tick of 50 us
     WheelworkFine,
-    /// With a tick of 10 us, and shards that never sleep
+    /// With a tick of 10 us, and a spin margin of 100 us
     WheelworkSpin,
     /// Its `Sleep`
     Tokio,
