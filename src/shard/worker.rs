@@ -91,7 +91,7 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
     };
     let work_waits = || shard.has_messages() || house.is_stopped();
     if house.spin_ns() == u64::MAX || timeout(wake_at) == Some(Duration::ZERO) {
-        // Within the margin. Even a sleep of no time is one of the system's, some 10 us.
+        // Within the margin. A sleep of no time takes as long as any other: 23 to 25 us on a virtual machine.
         return spin_until(wake_at, house, work_waits);
     }
     // A nap of a long tick is announced too: a backlog may ring.
