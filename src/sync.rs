@@ -447,6 +447,8 @@ pub enum Fault {
     RefileKeepsCount,
     /// A run files its timer again without looking whether it was cancelled.
     RunFilesBlindly,
+    /// A run that begins does not compare the generation.
+    RunIgnoresGeneration,
     /// The winner of a claim publishes nothing.
     ClaimRelaxed,
     /// The loser of a claim acquires nothing.
@@ -469,6 +471,8 @@ pub enum Fault {
     RunTakenBackNotCounted,
     /// `stop` does not wait for the turn that a manual clock runs.
     StopTurnNotAwaited,
+    /// A further `stop` does not wait until the first one has claimed everything.
+    FurtherStopWaitsForNobody,
     /// `stop` does not fence between its mark and its scan of the cells.
     StopNoFence,
     /// A job does not say that it runs.
@@ -481,12 +485,16 @@ pub enum Fault {
     LeafHelpNoFence,
     /// Where the shared payloads begin is decided by a store.
     LeafSharedTwice,
+    /// Who asks for shared payloads steps on, past the end too.
+    LeafStepsPastEnd,
     /// An offer is taken with Relaxed.
     OfferRelaxed,
     /// Whoever takes an offer leaves no other.
     OfferNotRenewed,
     /// A worker that helps with a job does not say that it runs.
     HelperNotCounted,
+    /// A worker that helps with a job is counted where new jobs are, not where its job is.
+    HelperInPresentHalf,
     /// Who waits for jobs looks at one half of them.
     WaitForOneHalf,
     /// A job says with Relaxed that it has ended.

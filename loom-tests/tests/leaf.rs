@@ -29,6 +29,26 @@ fn share<const N: usize>(helpers: usize) {
     assert_eq!(taken.counts(), [1; N], "each is taken once");
 }
 
+/// Asks on when nothing is left.
+fn take_on<const N: usize>(leaf: &Leaf<'_, usize>, taken: &Ledger<N>) {
+    take_all(leaf, taken);
+    (0..8).for_each(|_| assert!(leaf.take().is_none(), "taken twice"));
+}
+
+/// An owner and a helper, as before, who both ask on.
+fn share_and_ask_on() {
+    let (leaves, taken) = (Arc::new(Leaves::new(2)), Arc::new(Ledger::<2>::new()));
+    // SAFETY: once.
+    let owned = unsafe { leaves.fill(0..2) };
+    let helper = {
+        let (leaves, taken) = (leaves.clone(), taken.clone());
+        spawn(move || take_on(&leaves.help(), &taken))
+    };
+    take_on(&owned, &taken);
+    helper.join().unwrap();
+    assert_eq!(taken.counts(), [1; 2], "each is taken once");
+}
+
 #[test]
 fn an_owner_and_a_helper_take_each_payload_once() {
     explore(Some(3), || share::<2>(1));
@@ -42,6 +62,16 @@ fn an_owner_and_a_helper_share_three() {
 #[test]
 fn an_owner_and_two_helpers_take_each_payload_once() {
     explore(Some(1), || share::<2>(2));
+}
+
+#[test]
+fn a_leaf_that_is_polled_past_its_end() {
+    explore(Some(2), share_and_ask_on);
+}
+
+#[test]
+fn broken_look_before_a_step() {
+    must_fail(Fault::LeafStepsPastEnd, "taken twice", Some(2), share_and_ask_on);
 }
 
 #[test]

@@ -25,7 +25,8 @@ const WANTED: u64 = 1;
 /// `share`: positions are taken by increments. Beside it the first one that is, and the next one.
 const SHARED: u64 = 2;
 const FIRST_SHIFT: u32 = 2;
-const NEXT_SHIFT: u32 = 32;
+/// (In models there are places for a few steps beyond the end, as here for 2^32.)
+const NEXT_SHIFT: u32 = if cfg!(loom) { 61 } else { 32 };
 
 const _: () = assert!((LEAF as u64) < 1 << (NEXT_SHIFT - FIRST_SHIFT));
 
@@ -197,6 +198,12 @@ impl<P> Leaf<'_, P> {
             // Ordering: Acquire (H3). Pairs with T1, as in `left`.
             self.share_from(self.counts.front.load(Ordering::Acquire));
         }
+        // Ordering: Acquire. As in `left`.
+        let position = (self.counts.share.load(Ordering::Acquire) >> NEXT_SHIFT) as usize;
+        if position >= self.filled() && !broken(Fault::LeafStepsPastEnd) {
+            // Without a step: who asks on and on would bring the count round. So it goes past the end by a step for each thread at the most.
+            return position;
+        }
         let next = 1 << NEXT_SHIFT;
         // Ordering: AcqRel (S1). Pairs with itself and with `left`.
         let before = if broken(Fault::LeafTakeNotAtomic) {
@@ -225,5 +232,36 @@ impl<P> Leaf<'_, P> {
             Err(decided) => decided,
         };
         (decided as u32 >> FIRST_SHIFT) as usize
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn shared_leaf(next: u64) -> Leaves<&'static str> {
+        let leaves = Leaves::new(2);
+        let mut leaf = leaves.leaf(0).expect("it has one");
+        // SAFETY: once.
+        unsafe { leaf.fill(|filling| ["one", "two"].into_iter().for_each(|payload| filling.add(payload))) };
+        leaf.counts.share.store(SHARED | next << NEXT_SHIFT, Ordering::Relaxed);
+        leaves
+    }
+
+    #[test]
+    fn a_leaf_that_is_asked_on_and_on_gives_each_payload_once() {
+        let leaves = shared_leaf(0);
+        let leaf = leaves.leaf(0).expect("it has one");
+        assert_eq!(std::iter::from_fn(|| leaf.take()).collect::<Vec<_>>(), ["one", "two"]);
+        (0..1_000).for_each(|_| assert_eq!((leaf.take(), leaf.left()), (None, 0)));
+        assert_eq!(leaf.counts.share.load(Ordering::Relaxed) >> NEXT_SHIFT, 2, "no step past the end");
+    }
+
+    #[test]
+    fn the_count_of_a_leaf_does_not_come_round() {
+        // As far as 2^32 - 2 steps would have brought it.
+        let leaves = shared_leaf(u64::from(u32::MAX) - 1);
+        let leaf = leaves.leaf(0).expect("it has one");
+        (0..4).for_each(|_| assert_eq!(leaf.take(), None));
     }
 }
