@@ -5,11 +5,11 @@
 use crate::dispatch::job::{Buffers, Job, Spawn};
 use crate::dispatch::leaf;
 use crate::dispatch::pooled::{Executor, Pooled};
-use crate::dispatch::{Dispatcher, Inline};
+use crate::dispatch::{Dispatcher, Half, Inline};
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
-use crate::service::{cells, core, local};
+use crate::service::{cells, core, local, running};
 use crate::{ScheduleError, TimerHandle, TimerId, cell, lane, time};
 #[cfg(feature = "async")]
 use std::cell::RefCell;
@@ -40,11 +40,22 @@ pub enum Due<T> {
     Later(Entry),
 }
 
-/// A run of a periodic timer.
+/// A run of a periodic timer that may begin.
 #[derive(Debug)]
 pub struct Run {
-    repeat: Box<time::Repeat>,
+    tag: u64,
     place: cell::Place,
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub enum Ran {
+    /// It has run, and has this entry now.
+    Again(Entry),
+    /// It has run, and was cancelled meanwhile: the cell is the caller's.
+    Ended(Repeat),
+    /// It was cancelled before.
+    Cancelled,
 }
 
 /// A periodic timer that was cancelled, or whose run has ended.
@@ -117,27 +128,21 @@ impl<T> Cell<T> {
         match self.slot().claim_due(entry.0) {
             cell::Due::Dead => Due::Dead,
             cell::Due::Payload(payload, _) => Due::Fires(payload),
-            cell::Due::Run(repeat, place) => Due::Runs(Run { repeat, place }),
+            cell::Due::Run(place) => Due::Runs(Run { tag: entry.0.tag(), place }),
             cell::Due::Later(filed) => Due::Later(Entry(filed.entry)),
         }
     }
 
-    /// Runs a periodic timer, unless it was cancelled, and files it for another deadline. `Err`: it has ended, and the cell is the caller's.
-    ///
-    /// # Safety
-    /// The run is this cell's.
-    pub unsafe fn run(&self, mut run: Run, deadline: u64) -> Result<Entry, Repeat> {
-        // SAFETY: the caller's promise.
-        if !unsafe { self.slot().begin() } {
-            // SAFETY: as above.
-            unsafe { self.slot().end() };
-            return Err(Repeat(run.repeat));
-        }
-        run.repeat.run();
+    /// Runs a periodic timer, unless it was cancelled, and files it for another deadline.
+    pub fn run(&self, run: Run, deadline: u64) -> Ran {
+        let Some(mut repeat) = self.slot().begin(run.tag) else { return Ran::Cancelled };
+        repeat.run();
         let place = cell::Place::new(deadline, run.place.shard());
-        // SAFETY: as above.
-        let filed = unsafe { self.slot().file_again(run.repeat, place) };
-        filed.map(|filed| Entry(filed.entry)).map_err(|(repeat, _)| Repeat(repeat))
+        // SAFETY: it has begun, above.
+        match unsafe { self.slot().file_again(repeat, place) } {
+            Ok(filed) => Ran::Again(Entry(filed.entry)),
+            Err((repeat, _)) => Ran::Ended(Repeat(repeat)),
+        }
     }
 
     /// Moves the timer.
@@ -347,6 +352,42 @@ where
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
     Job::new(handle.inner.house(0), Buffers::new(entries), Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+}
+
+/// How many threads are at work at jobs.
+#[derive(Debug, Default)]
+pub struct Running(running::Running);
+
+impl Running {
+    /// A job begins. Returns its half.
+    pub fn begin(&self) -> usize {
+        self.0.begin().0
+    }
+
+    /// A further thread begins with it.
+    pub fn join(&self, half: usize) {
+        self.0.join(Half(half));
+    }
+
+    /// A thread has ended with it.
+    pub fn end(&self, half: usize) {
+        self.0.end(Half(half));
+    }
+
+    /// X5.
+    pub fn wait_for_all(&self) {
+        self.0.wait_for_all();
+    }
+
+    /// What others do who wait: new jobs go to the other half.
+    pub fn turn_over(&self) {
+        self.0.turn_over();
+    }
+
+    /// W2.
+    pub fn wait_for_present(&self) {
+        self.0.wait_for_present();
+    }
 }
 
 /// The leaves of a job, by themselves.

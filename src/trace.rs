@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | ERROR | a handler or task panicked | `panic`: its message, if it is text |
 //! | WARN | timers fire later than the threshold of [`on_late`](crate::Builder::on_late) | `lateness`: the greatest, `timers`: how many |
+//! | WARN | payloads of timers that fired were dropped, since no handler took them | `timers`: how many |
 //! | WARN | a shard stalls, if [`on_stall`](crate::Builder::on_stall) is set | `shard`, `overdue` |
 //! | WARN | a shard's thread could not be pinned | `shard` |
 //! | DEBUG | the service starts | `shards`, `tick` |

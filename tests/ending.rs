@@ -1,7 +1,7 @@
 //! Promise: every way to end timers does what it says: `cancel_and_wait`, guards, `cancel_all`, and the policies of `stop_with`, from wherever they are called.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 use wheelwork::{Batch, Dispatch, InsideTask, ManualClock, ScheduleError, StopPolicy, TimerService};
@@ -266,4 +266,275 @@ fn fire_all_fires_what_is_for_a_time_of_day() {
     service.schedule_at_time(clock.system_time() + Duration::from_secs(3_600), move || send.send(()).unwrap()).unwrap();
     assert!(service.stop_with(StopPolicy::FireAll).is_empty());
     assert_eq!(receive.try_recv(), Ok(()));
+}
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Runs a test on a thread of its own, and fails if it hangs.
+fn in_time<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, done) = mpsc::channel();
+    thread::spawn(move || send.send(test()));
+    done.recv_timeout(HANGS).expect("a deadlock, or a panic")
+}
+
+/// A task that says that it runs, and runs until it is let go.
+fn held_task() -> (impl FnOnce() + Send + 'static, mpsc::Receiver<()>, mpsc::Sender<()>, Arc<AtomicBool>) {
+    let ((began, begin), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let done = Arc::new(AtomicBool::new(false));
+    let finished = done.clone();
+    let task = move || {
+        began.send(()).unwrap();
+        released.recv_timeout(HANGS).unwrap();
+        finished.store(true, Ordering::SeqCst);
+    };
+    (task, begin, release, done)
+}
+
+/// Helpers of a job, others who wait, and a stop: when it returns, no task runs.
+#[test]
+fn no_task_runs_after_a_stop_while_others_wait() {
+    for _ in 0..50 {
+        let (running, ran) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (now, all) = (running.clone(), ran.clone());
+        let service = TimerService::builder().dispatch(Dispatch::RayonThreads(6)).on_expire(move |batch: &mut Batch<'_, u32>| {
+            for _ in batch {
+                now.fetch_add(1, Ordering::SeqCst);
+                (0..2_000).for_each(|_| std::hint::spin_loop());
+                now.fetch_sub(1, Ordering::SeqCst);
+                all.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let service = service.tick(MS / 10).start().unwrap();
+        let gone = service.schedule(HANGS, 0).unwrap();
+        assert!(service.cancel(gone));
+        (0..600).for_each(|number| _ = service.schedule(MS / 10 * (number / 60), number).unwrap());
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(Ordering::SeqCst) {
+                        assert_eq!(service.cancel_and_wait(gone), Ok(false));
+                    }
+                });
+            }
+            while ran.load(Ordering::SeqCst) < 100 {
+                thread::yield_now();
+            }
+            service.stop();
+            let after = running.load(Ordering::SeqCst);
+            over.store(true, Ordering::SeqCst);
+            assert_eq!(after, 0, "a task runs after stop");
+        });
+    }
+}
+
+#[test]
+fn each_stop_outside_a_task_waits_for_the_tasks() {
+    let service = Arc::new(TimerService::builder().dispatch(Dispatch::RayonThreads(1)).start().unwrap());
+    let (task, begin, release, done) = held_task();
+    service.schedule(MS, task).unwrap();
+    begin.recv_timeout(HANGS).unwrap();
+    let stops: Vec<_> = (0..3)
+        .map(|_| {
+            let (service, done) = (service.clone(), done.clone());
+            thread::spawn(move || {
+                service.stop();
+                assert!(done.load(Ordering::SeqCst), "a task was still running");
+            })
+        })
+        .collect();
+    while service.schedule(HANGS, || ()).is_ok() {
+        thread::yield_now();
+    }
+    thread::sleep(MS * 20);
+    release.send(()).unwrap();
+    stops.into_iter().for_each(|stop| stop.join().unwrap());
+}
+
+#[test]
+fn the_drop_of_a_service_that_a_task_has_stopped_waits_for_the_tasks() {
+    for dispatch in [Dispatch::Inline, Dispatch::RayonThreads(2)] {
+        let service = Arc::new(TimerService::builder().dispatch(dispatch.clone()).start().unwrap());
+        let (rest, begin, release, done) = held_task();
+        let weak = Arc::downgrade(&service);
+        let task = move || {
+            weak.upgrade().expect("the test has it").stop();
+            rest();
+        };
+        service.schedule(MS, task).unwrap();
+        begin.recv_timeout(HANGS).unwrap();
+        let service = Arc::into_inner(service).expect("the task has let go of it");
+        let drop_it = thread::spawn(move || {
+            drop(service);
+            assert!(done.load(Ordering::SeqCst), "{dispatch:?}: the task was still running");
+        });
+        thread::sleep(MS * 20);
+        release.send(()).unwrap();
+        drop_it.join().unwrap();
+    }
+}
+
+#[test]
+fn tasks_may_stop_each_others_services() {
+    in_time(|| {
+        let services: [_; 2] = std::array::from_fn(|_| Arc::new(TimerService::builder().dispatch(Dispatch::Inline).start().unwrap()));
+        let barrier = Arc::new(Barrier::new(2));
+        let (done, end) = mpsc::channel();
+        for number in 0..2 {
+            let (other, barrier, done) = (services[1 - number].clone(), barrier.clone(), done.clone());
+            let task = move || {
+                barrier.wait();
+                other.stop();
+                drop(other);
+                done.send(()).unwrap();
+            };
+            services[number].schedule(MS, task).unwrap();
+        }
+        (0..2).for_each(|_| end.recv().unwrap());
+    });
+}
+
+#[test]
+fn a_task_may_stop_its_service_while_a_task_of_another_shard_waits_for_it() {
+    in_time(|| {
+        let service = Arc::new(TimerService::builder().dispatch(Dispatch::Inline).shards(2).start().unwrap());
+        let (mutex, barrier) = (Arc::new(Mutex::new(())), Arc::new(Barrier::new(2)));
+        let (done, end) = mpsc::channel();
+        for stops in [true, false] {
+            let (mutex, barrier, done, service) = (mutex.clone(), barrier.clone(), done.clone(), service.clone());
+            // A thread for each, so that each has a shard.
+            let arm = move || {
+                let weak = Arc::downgrade(&service);
+                let task = move || {
+                    let guard = stops.then(|| mutex.lock().unwrap());
+                    barrier.wait();
+                    if stops {
+                        weak.upgrade().expect("the test has it").stop();
+                    } else {
+                        drop(mutex.lock().unwrap());
+                    }
+                    drop(guard);
+                    done.send(()).unwrap();
+                };
+                service.schedule(MS, task).unwrap();
+            };
+            thread::spawn(arm).join().unwrap();
+        }
+        (0..2).for_each(|_| end.recv().unwrap());
+        service.stop();
+    });
+}
+
+#[test]
+fn a_users_executor_may_stop_a_service_on_a_manual_clock() {
+    in_time(|| {
+        let (clock, own) = (ManualClock::new(), Arc::new(OnceLock::<std::sync::Weak<TimerService>>::new()));
+        let service = own.clone();
+        let execute = move |job: Box<dyn FnOnce() + Send>| {
+            if let Some(service) = service.get().and_then(std::sync::Weak::upgrade) {
+                service.stop();
+            }
+            job();
+        };
+        let service = Arc::new(TimerService::builder().clock(clock.clone()).dispatch(Dispatch::executor(execute)).start().unwrap());
+        own.set(Arc::downgrade(&service)).unwrap();
+        service.schedule(MS, || unreachable!("it was handed back")).unwrap();
+        clock.advance(MS);
+        assert_eq!(service.stats().sum(|shard| shard.handed_back), 1);
+    });
+}
+
+type Jobs = Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>;
+
+/// An executor that keeps the jobs.
+fn keeping() -> (Dispatch, Jobs) {
+    let jobs = Jobs::default();
+    let kept = jobs.clone();
+    (Dispatch::executor(move |job| kept.lock().unwrap().push(job)), jobs)
+}
+
+fn run_one(jobs: &Jobs) {
+    let job = jobs.lock().unwrap().remove(0);
+    job();
+}
+
+#[test]
+fn what_a_periodic_timer_holds_is_gone_though_its_run_waits_in_the_pool() {
+    type End = fn(&TimerService, wheelwork::TimerId);
+    let ends: [End; 5] = [
+        |service, id| assert_eq!(service.cancel_and_wait(id), Ok(true)),
+        |service, id| assert!(service.cancel(id)),
+        |service, _| assert_eq!(service.cancel_all(), 1),
+        |service, _| assert!(service.stop().is_empty()),
+        |service, _| assert!(service.stop_with(StopPolicy::Drain(MS)).is_empty()),
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let (clock, (dispatch, jobs)) = (ManualClock::new(), keeping());
+        let service = TimerService::builder().clock(clock.clone()).dispatch(dispatch).start().unwrap();
+        let (alive, runs) = (Arc::new(()), Arc::new(AtomicU64::new(0)));
+        let (held, count) = (alive.clone(), runs.clone());
+        let run = move || {
+            let _held = &held;
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        let id = service.every(MS).start(run).unwrap();
+        clock.advance(MS);
+        run_one(&jobs);
+        assert!(!jobs.lock().unwrap().is_empty(), "the run waits");
+        assert!(service.is_pending(id) && service.remaining(id).is_some());
+        assert!(!service.reschedule(id, MS), "it is about to run");
+        end(&service, id);
+        assert_eq!(Arc::strong_count(&alive), 1, "end {number}");
+        // Another one in the same cell is none of the waiting run's business.
+        if let Ok(next) = service.every(MS).start(|| unreachable!("its time has not come")) {
+            while !jobs.lock().unwrap().is_empty() {
+                run_one(&jobs);
+            }
+            assert!(service.is_pending(next));
+        }
+        while !jobs.lock().unwrap().is_empty() {
+            run_one(&jobs);
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "end {number}");
+        let stats = service.stats();
+        let ended = stats.sum(|shard| shard.cancelled + shard.ended);
+        assert_eq!((stats.panics, ended + stats.sum(|shard| shard.pending)), (0, stats.sum(|shard| shard.armed)), "end {number}");
+    }
+}
+
+#[test]
+fn a_run_that_the_pool_drops_ends_its_timer() {
+    let (clock, (dispatch, jobs)) = (ManualClock::new(), keeping());
+    let service = TimerService::builder().clock(clock.clone()).dispatch(dispatch).start().unwrap();
+    let alive = Arc::new(());
+    let held = alive.clone();
+    let id = service.every(MS).start(move || _ = &held).unwrap();
+    clock.advance(MS);
+    run_one(&jobs);
+    jobs.lock().unwrap().clear();
+    assert!(!service.is_pending(id));
+    assert_eq!((Arc::strong_count(&alive), service.stats().sum(|shard| shard.ended)), (1, 1));
+}
+
+/// The drop of what a timer holds may stop the service that it belongs to.
+#[test]
+fn the_drop_of_a_closure_may_stop_its_service() {
+    struct Owner(Arc<TimerService>);
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+    in_time(|| {
+        for policy in [StopPolicy::HandBack, StopPolicy::Drain(Duration::ZERO), StopPolicy::FireAll] {
+            let service = Arc::new(TimerService::builder().dispatch(Dispatch::RayonThreads(1)).start().unwrap());
+            let owner = Owner(service.clone());
+            service.every(HANGS).start(move || _ = &owner).unwrap();
+            let owner = Owner(service.clone());
+            service.schedule(HANGS, move || drop(owner)).unwrap();
+            drop(service.stop_with(policy));
+            assert_eq!(Arc::strong_count(&service), 1, "{policy:?}");
+        }
+    });
 }

@@ -7,7 +7,7 @@ use blocked::block_a_worker;
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex, Once, mpsc};
 use std::time::Duration;
-use wheelwork::{Batch, Builder, Dispatch, ManualClock, TimerService};
+use wheelwork::{Batch, Builder, Dispatch, ManualClock, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -219,4 +219,46 @@ fn a_hook_for_stalls_that_panics_harms_nothing() {
     }
     assert!(service.stop().is_empty());
     assert_eq!((service.stats().fired, service.stats().panics), (2, 0));
+}
+
+/// The same on a manual clock (one batch), inline and in a pool.
+#[test]
+fn what_a_handler_leaves_is_counted_and_told() {
+    type Handler = fn(&mut Batch<'_, u32>);
+    let handlers: [(u64, Handler); 4] =
+        [(9, |batch| _ = batch.next()), (10, |_| ()), (0, |batch| batch.for_each(drop)), (10, |_| panic_as_expected(0))];
+    for (expected, handler) in handlers {
+        let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new(0)));
+        let sum = told.clone();
+        let builder = TimerService::builder().clock(clock.clone()).on_dropped(move |timers| *sum.lock().unwrap() += timers);
+        let service = builder.on_expire(handler).start().unwrap();
+        (0..10).for_each(|number| _ = service.schedule(MS, number).unwrap());
+        clock.advance(MS);
+        let stats = service.stats();
+        assert_eq!((stats.fired, stats.sum(|shard| shard.dropped), *told.lock().unwrap()), (10, expected, expected));
+    }
+}
+
+#[test]
+fn what_is_dropped_otherwise_is_told_too() {
+    // By an executor that drops its jobs; by a channel without receivers, when the timers fire and when the service fires all of them.
+    for way in 0..3 {
+        let (clock, told) = (ManualClock::new(), Arc::new(Mutex::new(0)));
+        let sum = told.clone();
+        let builder = TimerService::builder().clock(clock.clone()).on_dropped(move |timers| *sum.lock().unwrap() += timers);
+        let service = if way == 0 {
+            let builder = builder.dispatch(Dispatch::executor(drop));
+            builder.on_expire(|_: &mut Batch<'_, u32>| unreachable!("the job is dropped")).start().unwrap()
+        } else {
+            builder.on_expire_channel::<u32>(None).0.start().unwrap()
+        };
+        (0..100).for_each(|number| _ = service.schedule(MS, number).unwrap());
+        if way == 2 {
+            assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+        } else {
+            clock.advance(MS);
+        }
+        let stats = service.stats();
+        assert_eq!((stats.fired, stats.sum(|shard| shard.dropped), *told.lock().unwrap()), (100, 100, 100), "way {way}");
+    }
 }

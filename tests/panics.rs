@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
-use wheelwork::{Batch, Builder, Dispatch, ManualClock, TimerService};
+use wheelwork::{Batch, Builder, Dispatch, ManualClock, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -37,7 +37,7 @@ struct Payload {
 impl Drop for Payload {
     fn drop(&mut self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
-        if self.panics && !std::thread::panicking() {
+        if self.panics {
             panic_as_expected();
         }
     }
@@ -311,4 +311,53 @@ fn a_closure_whose_captures_panic_in_cancel_is_gone() {
     }
     assert_eq!(dropped.load(Ordering::Relaxed), 2);
     assert!(service.stop().is_empty());
+}
+
+#[test]
+fn cancel_many_drops_one_payload_after_the_other() {
+    let fixture = Fixture::new(|batch| batch.for_each(drop));
+    let ids: Vec<_> = (0..200).map(|number| fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap()).collect();
+    let panic = catch_unwind(AssertUnwindSafe(|| fixture.service.cancel_many(ids.clone()))).unwrap_err();
+    assert!(panic.is::<Expected>(), "the first one reaches the caller");
+    assert_eq!(fixture.dropped(), 200, "all are cancelled, and dropped");
+    assert!(!ids.iter().any(|&id| fixture.service.is_pending(id)));
+    fixture.is_sound();
+}
+
+#[test]
+fn cancel_all_drops_one_payload_after_the_other() {
+    let fixture = Fixture::new(|batch| batch.for_each(drop));
+    (0..200).for_each(|number| _ = fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap());
+    let panic = catch_unwind(AssertUnwindSafe(|| fixture.service.cancel_all())).unwrap_err();
+    assert!(panic.is::<Expected>(), "the first one reaches the caller");
+    assert_eq!((fixture.dropped(), fixture.service.len()), (200, 0), "all are cancelled, and dropped");
+    fixture.is_sound();
+}
+
+#[test]
+fn drops_that_panic_in_the_drop_of_the_service_come_one_after_the_other() {
+    let Fixture { clock: _, service, dropped } = Fixture::new(|batch| batch.for_each(drop));
+    let payload = || Payload { dropped: dropped.clone(), panics: true };
+    (0..100).for_each(|_| _ = service.schedule(MS, payload()).unwrap());
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(service))).unwrap_err().is::<Expected>());
+    assert_eq!(dropped.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn what_nobody_receives_is_dropped_one_payload_after_the_other() {
+    for fire_all in [false, true] {
+        let (clock, dropped) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+        let (builder, receiver) = TimerService::builder().clock(clock.clone()).on_expire_channel::<Payload>(None);
+        let service = builder.start().unwrap();
+        drop(receiver);
+        (0..200).for_each(|_| _ = service.schedule(MS, Payload { dropped: dropped.clone(), panics: true }).unwrap());
+        if fire_all {
+            assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+        } else {
+            clock.advance(MS);
+        }
+        let stats = service.stats();
+        assert_eq!((dropped.load(Ordering::Relaxed), stats.fired, stats.panics), (200, 200, 200), "FireAll: {fire_all}");
+        assert_eq!(stats.sum(|shard| shard.dropped), 200, "FireAll: {fire_all}");
+    }
 }

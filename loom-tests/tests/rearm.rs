@@ -2,7 +2,7 @@
 
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Cell, Cells, Due, Entry, Fault, Rearmed};
+use wheelwork::loom_door::{Cell, Cells, Due, Entry, Fault, Ran, Rearmed};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 const DUE: u64 = 5;
@@ -155,18 +155,17 @@ fn run_against_cancel() {
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
     let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
-        // SAFETY: the run is this cell's.
-        Due::Runs(run) => Some(unsafe { worker_cell.run(run, LATER) }),
-        _ => None,
+        Due::Runs(run) => worker_cell.run(run, LATER),
+        _ => Ran::Cancelled,
     });
     let cancelled = cell.claim_id(birth).expect("a periodic timer can be cancelled, run or no run");
     assert!(cell.claim_id(birth).is_none(), "cancelled twice");
     let ran = worker.join().unwrap();
     assert!(!cell.is_pending(birth));
     match ran {
-        None => assert!(!cancelled.runs && cancelled.mine),
-        Some(Err(_)) => assert!(cancelled.runs && !cancelled.mine, "the run had the timer when it was cancelled"),
-        Some(Ok(entry)) => {
+        Ran::Cancelled => assert!(!cancelled.runs && cancelled.mine && runs.counts()[0] == 0, "it was cancelled before the run"),
+        Ran::Ended(_) => assert!(cancelled.runs && !cancelled.mine, "the run had the timer when it was cancelled"),
+        Ran::Again(entry) => {
             assert!(!cancelled.runs && cancelled.mine, "it was cancelled after the run");
             assert!(matches!(cell.claim_due(entry), Due::Dead), "it runs on");
         }
@@ -183,8 +182,7 @@ fn run_against_rearm_and_cancel() {
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
     let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
-        // SAFETY: the run is this cell's.
-        Due::Runs(run) => u32::from(unsafe { worker_cell.run(run, LATER) }.is_err()),
+        Due::Runs(run) => u32::from(matches!(worker_cell.run(run, LATER), Ran::Ended(_))),
         _ => 0,
     });
     let mover_cell = cell.clone();
@@ -193,6 +191,33 @@ fn run_against_rearm_and_cancel() {
     let freed = u32::from(cancelled.mine) + worker.join().unwrap() + mover.join().unwrap();
     assert_eq!(freed, 1, "the cell is free once");
     assert!(!cell.is_pending(birth));
+}
+
+/// A periodic timer's run that waits, a cancel, and the cell's next timer, whose run waits too.
+fn run_against_cancel_and_the_next() {
+    let cell = Arc::new(Cell::<usize>::starting_at(0));
+    let runs = Arc::new(Ledger::<2>::new());
+    // SAFETY: the cell is nobody else's when it is armed.
+    let arm = |number| unsafe {
+        cell.arm_repeat(DUE, {
+            let runs = runs.clone();
+            move || _ = runs.add(number)
+        })
+    };
+    let birth = arm(0);
+    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, birth)) else { panic!("it is due") };
+    let worker_cell = cell.clone();
+    let worker = thread::spawn(move || matches!(worker_cell.run(run, LATER), Ran::Ended(_)));
+    let cancelled = cell.claim_id(birth).expect("a periodic timer can be cancelled, run or no run");
+    if !cancelled.mine {
+        assert!(worker.join().unwrap(), "the run had the timer when it was cancelled");
+        return;
+    }
+    let next = arm(1);
+    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, next)) else { panic!("nobody else knows of it") };
+    assert!(matches!(cell.run(run, LATER), Ran::Again(_)), "another timer's run began in its place");
+    worker.join().unwrap();
+    assert_eq!(runs.counts()[1], 1);
 }
 
 /// Through the arena and the lanes: a re-arm against a cancel, and the cell's next timer.
@@ -295,6 +320,16 @@ fn broken_leave() {
 #[test]
 fn broken_ordering_of_leave() {
     must_fail(Fault::LeaveRelaxed, "Causality violation", None, sooner_against_cancel);
+}
+
+#[test]
+fn a_run_that_waits_does_not_begin_anothers() {
+    explore(None, run_against_cancel_and_the_next);
+}
+
+#[test]
+fn broken_count_of_a_run_that_waits() {
+    must_fail(Fault::RunIgnoresGeneration, "another timer's run began in its place", None, run_against_cancel_and_the_next);
 }
 
 #[test]

@@ -4,12 +4,11 @@ use super::state::{Content, Filed, Fill, Place, Slot};
 use super::word::{State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
-use crate::time::Repeat;
 
 /// A timer that was cancelled, or taken away by `stop`.
 #[derive(Debug)]
 pub(crate) struct Claimed<T> {
-    /// `None`: a periodic timer's run has it, and drops it.
+    /// `None`: a periodic timer's run is in progress, has it, and drops it.
     pub(crate) content: Option<Content<T>>,
     /// The entry that waits for the timer in vain. `None`: somebody else sees to it.
     pub(crate) filed: Option<Filed>,
@@ -26,8 +25,8 @@ pub(crate) enum Due<T> {
     Dead,
     /// A timer that fires.
     Payload(T, Option<u32>),
-    /// A periodic timer, which now runs: to be ended by `file_again` or `end`.
-    Run(Box<Repeat>, Place),
+    /// A periodic timer, whose run may `begin`: QUEUED, with its content.
+    Run(Place),
     /// A timer that was re-armed to a later deadline: the entry goes there.
     Later(Filed),
 }
@@ -78,7 +77,7 @@ impl<T> Slot<'_, T> {
             if deadline > entry.deadline() && !broken(Fault::ClaimIgnoresDeadline) {
                 return self.put_back(word, place);
             }
-            let next = if word.repeats() { word.with_state(State::Running) } else { word.freed() };
+            let next = if word.repeats() { word.with_state(State::Queued) } else { word.freed() };
             match self.cell.exchange(word, next) {
                 Ok(()) => {}
                 Err(now) => {
@@ -86,11 +85,12 @@ impl<T> Slot<'_, T> {
                     continue;
                 }
             }
-            // SAFETY: C4. We won this filing's only way out of ARMED: nobody writes the content, and nobody else reads it. A1 or U2 put it there.
-            return match unsafe { self.cell.take_content(word) } {
-                Content::Payload(payload) => Due::Payload(payload, self.index(word)),
-                Content::Repeat(repeat) => Due::Run(repeat, Place::new(deadline, place.shard())),
-            };
+            if word.repeats() {
+                return Due::Run(Place::new(deadline, place.shard()));
+            }
+            // SAFETY: C4. We won this filing's only way out of ARMED: nobody writes the content, and nobody else reads it. A1 put it there, and
+            // it is a payload, since the word says that it does not repeat.
+            return Due::Payload(unsafe { self.cell.take_payload() }, self.index(word));
         }
     }
 
@@ -112,11 +112,13 @@ impl<T> Slot<'_, T> {
                 return None;
             }
             let outcome = match word.state() {
-                State::Armed => self.cell.exchange(word, word.freed()).map(|()| {
+                state @ (State::Armed | State::Queued) => self.cell.exchange(word, word.freed()).map(|()| {
                     let place = self.place();
-                    // SAFETY: C4. As in `claim_due`.
+                    // SAFETY: C4. As in `claim_due`; and QUEUED has one way out for the content too.
                     let content = Some(unsafe { self.cell.take_content(word) });
-                    let (filed, index) = (Some(self.whereabouts(word, place)), self.index(word));
+                    // The entry of what is QUEUED has come.
+                    let filed = (state == State::Armed).then(|| self.whereabouts(word, place));
+                    let index = self.index(word);
                     Claimed { content, filed, place: Place::new(place.deadline() + word.lag(), place.shard()), index }
                 }),
                 State::Held => self.cell.exchange(word, word.with_state(State::Doomed)).map(|()| {

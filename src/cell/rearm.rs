@@ -8,7 +8,7 @@ use crate::time::Repeat;
 /// What a re-arm did.
 #[derive(Debug)]
 pub(crate) enum Rearmed {
-    /// Nothing: there is no such timer, or it runs.
+    /// Nothing: there is no such timer, or it runs, or is about to.
     Gone,
     /// The deadline is another one, and nobody need know: the entry will find it. Or another re-arm is in progress, which overrides this one.
     Done { shard: usize },
@@ -67,20 +67,26 @@ impl<T> Slot<'_, T> {
         self.cell.place.store(place.0, Ordering::Relaxed);
     }
 
-    /// U1. A run begins, unless the timer was cancelled since it was claimed.
-    ///
-    /// # Safety
-    /// The caller has the run that `claim_due` began, with this entry.
-    pub(crate) unsafe fn begin(&self) -> bool {
+    /// U1. The run of a filing begins: takes the content out. `None`: the timer was cancelled since `claim_due` queued it.
+    pub(crate) fn begin(&self, tag: u64) -> Option<Box<Repeat>> {
         let word = self.load();
-        // An exchange for nothing: `stop` that comes after it sees that the run's job has begun (F1).
-        word.state() == State::Running && self.cell.exchange(word, word).is_ok()
+        let same_filing = word.count() == tag || broken(Fault::RunIgnoresGeneration);
+        if word.state() != State::Queued || !same_filing {
+            return None;
+        }
+        // Fails only if the timer was cancelled: nothing else changes what is QUEUED.
+        self.cell.exchange(word, word.with_state(State::Running)).ok()?;
+        // SAFETY: U1. We won QUEUED's only way to RUNNING, and a cancel leaves the content of a RUNNING cell to its run.
+        match unsafe { self.cell.take_content(word) } {
+            Content::Repeat(repeat) => Some(repeat),
+            Content::Payload(_) => unreachable!("REPEATS is set"),
+        }
     }
 
     /// U2. After a run: files the periodic timer for its next one. If it was cancelled meanwhile, gives the content back and frees the cell.
     ///
     /// # Safety
-    /// The caller has the run that `claim_due` began, with this entry.
+    /// The caller has begun the run (U1).
     pub(crate) unsafe fn file_again(&self, repeat: Box<Repeat>, place: Place) -> Result<Filed, (Box<Repeat>, Option<u32>)> {
         let word = self.load();
         if word.state() == State::Running {
@@ -105,7 +111,7 @@ impl<T> Slot<'_, T> {
     /// After the last run, or instead of it: frees the cell. Whether the timer was cancelled meanwhile.
     ///
     /// # Safety
-    /// The caller has the run that `claim_due` began.
+    /// The caller has begun the run (U1).
     pub(crate) unsafe fn end(&self) -> (Option<u32>, bool) {
         let word = self.load();
         if word.state() == State::Running && self.cell.exchange(word, word.freed()).is_ok() {

@@ -301,7 +301,7 @@ impl<T> Slot<'_, T> {
     #[inline]
     pub(crate) fn is_pending(&self, birth: u64) -> bool {
         let word = self.load();
-        matches!(word.state(), State::Armed | State::Held | State::Running) && self.birth(word) == birth
+        matches!(word.state(), State::Armed | State::Held | State::Queued | State::Running) && self.birth(word) == birth
     }
 
     /// The timer that waits here: birth and deadline.
@@ -310,7 +310,7 @@ impl<T> Slot<'_, T> {
             let word = self.load();
             let (place, birth) = (self.place(), self.birth(word));
             match word.state() {
-                State::Armed | State::Running => {}
+                State::Armed | State::Queued | State::Running => {}
                 State::Held => {
                     // The deadline is being changed: a matter of nanoseconds, unless the thread that does it is preempted.
                     pause();

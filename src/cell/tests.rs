@@ -60,9 +60,17 @@ impl Fixture {
         before
     }
 
+    /// Queues a run.
+    fn queue(&self, deadline: u64, count: u64) {
+        let Due::Run(place) = self.slot().claim_due(entry(deadline, count)) else { panic!("it is due") };
+        assert_eq!((place, self.word().state()), (Place::new(deadline, SHARD), State::Queued));
+    }
+
+    /// Queues a run, and begins it.
     fn run(&self, deadline: u64, count: u64) -> Box<Repeat> {
-        let Due::Run(repeat, place) = self.slot().claim_due(entry(deadline, count)) else { panic!("it is due") };
-        assert_eq!(place, Place::new(deadline, SHARD));
+        self.queue(deadline, count);
+        let repeat = self.slot().begin(count).expect("nobody cancelled it");
+        assert_eq!(self.word().state(), State::Running);
         repeat
     }
 }
@@ -231,15 +239,19 @@ fn a_periodic_timer_runs_and_comes_again() {
     assert!(slot.claim_due_plain(entry(100, COUNT)).is_none() && slot.claim_payload(COUNT).is_none() && slot.claim_first(COUNT).is_none());
     let mut count = COUNT;
     for deadline in [100, 110, 120] {
-        let repeat = armed.run(deadline, count);
-        assert_eq!(armed.word().state(), State::Running);
-        assert!(slot.is_pending(COUNT) && slot.look() == Some((COUNT, Place::new(deadline, SHARD))));
-        assert!(matches!(slot.rearm(COUNT, 500), Rearmed::Gone) && slot.claim_payload(COUNT).is_none());
-        assert!(matches!(slot.claim_due(entry(deadline, count)), Due::Dead));
-        // SAFETY: the run is ours.
-        assert!(unsafe { slot.begin() });
+        let is_on_its_way = || {
+            assert!(slot.is_pending(COUNT) && slot.look() == Some((COUNT, Place::new(deadline, SHARD))));
+            assert!(matches!(slot.rearm(COUNT, 500), Rearmed::Gone) && slot.claim_payload(COUNT).is_none());
+            assert!(matches!(slot.claim_due(entry(deadline, count)), Due::Dead));
+        };
+        armed.queue(deadline, count);
+        is_on_its_way();
+        assert!(slot.begin(count + 1).is_none(), "another filing's");
+        let repeat = slot.begin(count).expect("nobody cancelled it");
+        is_on_its_way();
+        assert!(slot.begin(count).is_none(), "twice");
         count += 1;
-        // SAFETY: as above.
+        // SAFETY: the run is ours.
         let again = unsafe { slot.file_again(repeat, Place::new(deadline + 10, SHARD)) };
         assert_eq!(again.expect("nobody cancelled it"), filed(deadline + 10, count));
     }
@@ -259,7 +271,16 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
         assert!(matches!(claimed.content, Some(Content::Repeat(_))));
         assert_eq!((claimed.filed, claimed.place, claimed.index), (Some(filed(100, COUNT)), Place::new(100, SHARD), Some(INDEX)));
 
-        // Before the run has begun, and at its end.
+        // Before the run has begun.
+        let armed = Fixture::repeating(100);
+        armed.queue(100, COUNT);
+        let claimed = cancel(armed.slot()).expect("it waits to run");
+        assert!(matches!(claimed.content, Some(Content::Repeat(_))) && claimed.filed.is_none());
+        assert_eq!((claimed.place, claimed.index), (Place::new(100, SHARD), Some(INDEX)));
+        assert_eq!(armed.word(), Word::new(COUNT + 1, State::Vacant));
+        assert!(armed.slot().begin(COUNT).is_none());
+
+        // While it runs.
         for files in [true, false] {
             let armed = Fixture::repeating(100);
             let slot = armed.slot();
@@ -268,10 +289,8 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             assert!(claimed.content.is_none() && claimed.filed.is_none() && claimed.index.is_none());
             assert_eq!(claimed.place, Place::new(100, SHARD));
             assert!(cancel(slot).is_none() && !slot.is_pending(COUNT) && slot.look().is_none());
-            // SAFETY: the run is ours.
-            assert!(!unsafe { slot.begin() });
             if files {
-                // SAFETY: as above.
+                // SAFETY: the run is ours.
                 let (_, index) = unsafe { slot.file_again(repeat, Place::new(110, SHARD)) }.expect_err("it was cancelled");
                 assert_eq!(index, Some(INDEX));
             } else {

@@ -29,6 +29,7 @@ pub(super) enum State {
     Left,
     Running,
     Ended,
+    Queued,
 }
 
 /// `count (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
@@ -50,7 +51,8 @@ impl Word {
             3 => State::Doomed,
             4 => State::Left,
             5 => State::Running,
-            _ => State::Ended,
+            6 => State::Ended,
+            _ => State::Queued,
         }
     }
 
@@ -127,7 +129,8 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other() {
-        let states = [State::Vacant, State::Armed, State::Held, State::Doomed, State::Left, State::Running, State::Ended];
+        let waiting = [State::Vacant, State::Armed, State::Held, State::Queued];
+        let states = waiting.into_iter().chain([State::Doomed, State::Left, State::Running, State::Ended]);
         let word = Word::new(5, State::Armed);
         for state in states {
             let all = word.repeating().with_lag(LAG_MAX).with_state(state);

@@ -77,7 +77,7 @@ impl<F: Fire> Dispatcher for ToChannel<F> {
 
     fn submit(&mut self, batch: &mut Batch) {
         let mut sent = 0;
-        during(&*self.fire, || {
+        during(&*self.fire, |_| {
             for entries in batch.chunks(LEAF).take_while(|_| self.outbox.free() > 0) {
                 self.send(entries);
                 sent += entries.len();

@@ -6,10 +6,10 @@
 //!
 //! Ground rules: **no worker ever waits for another one**. (With `rayon::join` one does, and runs other jobs on top of its stack meanwhile: a pool that is
 //! behind has nested thousands of them, and overflowed.) Whoever may claim or take has said [`Fire::begin`] before; so a job runs as long as one of its
-//! workers does (J1 to J3), and whoever drops it last is alone with its buffers, which go back for another batch. While something is left to take, and nobody idle is on the way to it, there is an offer (O1, O2).
+//! workers does (J1 to J3: all of them are counted in one half), and whoever drops it last is alone with its buffers, which go back for another batch. While something is left to take, and nobody idle is on the way to it, there is an offer (O1, O2).
 
 use super::leaf::{Leaf, Leaves};
-use super::{Batch, Fire, LEAF};
+use super::{Batch, Fire, Half, LEAF};
 use crate::sync::{AtomicBool, AtomicUsize, Fault, Loose, Ordering, broken, ordering, per_thread};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 per_thread! {
-    /// How many jobs this thread is inside of: more than one if a task runs tasks, inline.
+    /// How many jobs, and turns of shards, this thread is inside of: more than one if a task runs tasks, inline.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -26,9 +26,17 @@ per_thread! {
     static OFFERING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread is inside a job: whoever waits for jobs to end must not wait for this one.
+/// Whether the calling thread is inside a job, or takes a shard's turns: whoever waits for jobs and threads to end must not do it here.
 pub(crate) fn inside_job() -> bool {
     DEPTH.with(Cell::get) > 0
+}
+
+/// Runs something that must not unwind, for which others may wait.
+pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    let result = f();
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
+    result
 }
 
 /// Where jobs are run, and their workers leave their offers. It must not unwind.
@@ -71,6 +79,8 @@ pub(crate) struct Job<F: Fire> {
     next: CachePadded<AtomicUsize>,
     /// Whether there is an offer that nobody has taken.
     offered: AtomicBool,
+    /// Where its threads are counted. Written by the one that begins it.
+    half: AtomicUsize,
     /// Where the buffers go when all are done with them.
     home: Arc<ArrayQueue<Buffers<F::Payload>>>,
 }
@@ -79,16 +89,33 @@ impl<F: Fire> Job<F> {
     pub(crate) fn new(fire: Arc<F>, mut buffers: Buffers<F::Payload>, home: Arc<ArrayQueue<Buffers<F::Payload>>>) -> Arc<Self> {
         buffers.leaves.fit(buffers.entries.len());
         let next = CachePadded::new(AtomicUsize::new(0));
-        Arc::new(Self { fire, buffers, next, offered: AtomicBool::new(false), home })
+        Arc::new(Self { fire, buffers, next, offered: AtomicBool::new(false), half: AtomicUsize::new(0), home })
     }
 
-    /// Works at the job until nothing is left to take.
+    /// Begins the job, and works at it until nothing is left to take.
     pub(crate) fn work(self: &Arc<Self>, spawn: &impl Spawn) {
-        if broken(Fault::HelperNotCounted) && self.has_begun() {
+        during(&*self.fire, |half| {
+            // Ordering: Relaxed. Published by O1 for whoever takes an offer.
+            self.half.store(half.0, Ordering::Relaxed);
             self.take_all(spawn);
-        } else {
-            during(&*self.fire, || self.take_all(spawn));
+        });
+    }
+
+    /// Works at a job that another thread has begun.
+    fn help(self: &Arc<Self>, spawn: &impl Spawn) {
+        if broken(Fault::HelperNotCounted) {
+            return self.take_all(spawn);
         }
+        if broken(Fault::HelperInPresentHalf) {
+            return during(&*self.fire, |_| self.take_all(spawn));
+        }
+        inside(|| {
+            // Ordering: Relaxed. Published by O1, acquired by O2.
+            let half = Half(self.half.load(Ordering::Relaxed));
+            self.fire.join(half); // J1
+            self.take_all(spawn);
+            self.fire.end(half); // J3
+        });
     }
 
     /// Claims everything, and drops it: for a job that nobody will work at.
@@ -101,7 +128,7 @@ impl<F: Fire> Job<F> {
         if broken(Fault::AbandonNotCounted) {
             discard_all();
         } else {
-            during(&*self.fire, discard_all);
+            during(&*self.fire, |_| discard_all());
         }
     }
 
@@ -130,11 +157,6 @@ impl<F: Fire> Job<F> {
         unsafe { leaf.fill(|filling| self.fire.claim(entries, |payload| filling.add(payload), |run| runs.push(run))) };
         runs.into_iter().for_each(f);
         Some(leaf)
-    }
-
-    fn has_begun(&self) -> bool {
-        // Ordering: Relaxed. For the broken variant.
-        self.next.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the last leaf has been claimed.
@@ -169,7 +191,7 @@ impl<F: Fire> Job<F> {
             if !broken(Fault::OfferNotRenewed) {
                 self.offer(spawn);
             }
-            self.work(spawn);
+            self.help(spawn);
         }
         helps
     }
@@ -198,7 +220,7 @@ struct RunJob<F: Fire> {
 impl<F: Fire> RunJob<F> {
     fn work(mut self) {
         if let Some(run) = self.run.take() {
-            during(&*self.fire, || self.fire.repeat(run));
+            during(&*self.fire, |_| self.fire.repeat(run));
         }
     }
 }
@@ -206,14 +228,14 @@ impl<F: Fire> RunJob<F> {
 impl<F: Fire> Drop for RunJob<F> {
     fn drop(&mut self) {
         if let Some(run) = self.run.take() {
-            self.fire.give_up(run);
+            during(&*self.fire, |_| self.fire.give_up(run));
         }
     }
 }
 
 /// Fires a batch on this thread alone, a leaf at a time, by way of the one leaf of `leaves`.
 pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Payload>) {
-    during(fire, || {
+    during(fire, |_| {
         for entries in batch.chunks(LEAF) {
             leaves.clear();
             let Some(mut leaf) = leaves.leaf(0) else { return };
@@ -226,11 +248,11 @@ pub(crate) fn alone<F: Fire>(fire: &F, batch: &Batch, leaves: &mut Leaves<F::Pay
     });
 }
 
-/// Does a thread's part of a job: J1 begin, J2 work, J3 end.
-pub(crate) fn during<F: Fire>(fire: &F, part: impl FnOnce()) {
-    DEPTH.with(|depth| depth.set(depth.get() + 1));
-    let begun = fire.begin(); // J1
-    part();
-    fire.end(begun); // J3
-    DEPTH.with(|depth| depth.set(depth.get() - 1));
+/// Does a job, or the part of the thread that begins it: J1 begin, J2 work, J3 end.
+pub(crate) fn during<F: Fire>(fire: &F, part: impl FnOnce(Half)) {
+    inside(|| {
+        let half = fire.begin(); // J1
+        part(half);
+        fire.end(half); // J3
+    });
 }

@@ -41,6 +41,10 @@ pub(crate) const WAITING_MAX: usize = 64;
 /// Due entries on their way.
 pub(crate) type Batch = Vec<Entry>;
 
+/// Jobs are counted in two halves: all threads of a job in the one in which it began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Half(pub(crate) usize);
+
 /// Fires due entries: claims them, and runs their tasks. Does not unwind.
 pub(crate) trait Fire: Send + Sync + 'static {
     /// What a timer was armed with.
@@ -49,11 +53,11 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// A run of a periodic timer.
     type Run: Send + 'static;
 
-    /// What `begin` gives to `end`.
-    type Begun;
+    /// A thread begins a job: from here to `end` it may claim, and run tasks.
+    fn begin(&self) -> Half;
 
-    /// A thread begins: from here to `end` it may claim, and run tasks.
-    fn begin(&self) -> Self::Begun;
+    /// A further thread begins with a job, which is counted in this half.
+    fn join(&self, half: Half);
 
     /// Claims at most [`LEAF`] entries; adds their payloads, and gives `run` the runs of periodic timers.
     fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload), run: impl FnMut(Self::Run));
@@ -70,8 +74,8 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// Drops payloads that nobody is there to take.
     fn discard(&self, payloads: impl Iterator<Item = Self::Payload>);
 
-    /// A thread that has begun has ended.
-    fn end(&self, begun: Self::Begun);
+    /// A thread that has begun a job of this half has ended.
+    fn end(&self, half: Half);
 }
 
 /// A shard's way to its workers.

@@ -155,6 +155,7 @@ impl Spawn for Executor {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::dispatch::Half;
     use crate::dispatch::leaf::Leaf;
     use crate::entry::Entry;
     use std::marker::PhantomData;
@@ -166,9 +167,12 @@ mod tests {
     impl<P: From<u32> + Into<u32> + Send + 'static> Fire for Note<P> {
         type Payload = P;
         type Run = ();
-        type Begun = ();
 
-        fn begin(&self) {}
+        fn begin(&self) -> Half {
+            Half(0)
+        }
+
+        fn join(&self, _: Half) {}
 
         fn claim(&self, entries: &[Entry], add: impl FnMut(P), _: impl FnMut(())) {
             entries.iter().map(|entry| entry.cell().into()).for_each(add);
@@ -186,7 +190,7 @@ mod tests {
 
         fn discard(&self, _: impl Iterator<Item = P>) {}
 
-        fn end(&self, (): ()) {}
+        fn end(&self, _: Half) {}
     }
 
     /// Fires batches of all sizes one after the other. Returns for how many bytes of payloads there is room in the end.

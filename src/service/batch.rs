@@ -1,6 +1,7 @@
 //! Batch calls: many timers in one call. One clock reading, one doorbell a shard, and cells that are asked for ahead.
 
 use super::TimerHandle;
+use super::ending::Drops;
 use super::id::TimerId;
 use super::task::IntoPayload;
 use crate::cell::{Payload, Place};
@@ -61,20 +62,21 @@ impl<T: Send + 'static> TimerHandle<T> {
     }
 
     /// Cancels many timers, as [`cancel`](Self::cancel) does one, and returns how many of them were cancelled. Cheaper by far than one by one where the timers are
-    /// some of a million: the processor looks for many cells at a time.
+    /// some of a million: the processor looks for many cells at a time. If drops of payloads panic, the first panic goes on when all are cancelled.
     ///
     /// # Example
     /// See [`schedule_many`](Self::schedule_many).
     pub fn cancel_many(&self, ids: impl IntoIterator<Item = TimerId>) -> usize {
         let inner = &*self.inner;
-        let (mut cancelled, mut dropped) = (0, Vec::with_capacity(CHUNK));
+        let (mut cancelled, mut claimed, mut drops) = (0, Vec::with_capacity(CHUNK), Drops::default());
         in_chunks(ids, |chunk| {
             inner.cells.with_local(|local| {
-                cancelled += inner.cells.cancel_many(local, chunk, |content| dropped.push(content));
+                cancelled += inner.cells.cancel_many(local, chunk, |content| claimed.push(content));
             });
             // The payloads' own code runs when the local is free again.
-            dropped.clear();
+            drops.add(claimed.drain(..));
         });
+        drops.finish();
         cancelled
     }
 

@@ -247,8 +247,8 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Sets the handler, and with it the type of the payload: it is called with batches of payloads whose timers fired, from several
-    /// threads at the same time. A panic in it is counted, and the rest of the batch is handled by a new call; one that comes before it took anything
-    /// costs a payload, which is dropped.
+    /// threads at the same time. What it leaves in a batch is dropped: see [`on_dropped`](Self::on_dropped). A panic in it is counted, and the rest of the batch is
+    /// handled by a new call; one that comes before it took anything costs a payload, which is dropped.
     ///
     /// # Example
     /// See the [builder](Self)'s.
@@ -348,6 +348,33 @@ impl<T: Send + 'static> Builder<T> {
     /// ```
     pub fn on_panic(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
         self.hooks.on_panic = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is called when payloads of timers that fired were dropped, since nobody took them: with how many there were. The handler left them in
+    /// its batch, or panicked before it took anything; an executor dropped its job; or all receivers of the channel are gone. Without a hook they are counted, in
+    /// [`ShardStats::dropped`](crate::ShardStats::dropped) (and told by an event, with the feature `tracing`).
+    ///
+    /// It is called on the thread that dropped them, after that. A hook that panics is counted in [`Stats::hook_panics`](crate::Stats::hook_panics), and nothing
+    /// more.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Batch, TimerService};
+    ///
+    /// let (send, receive) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .on_dropped(move |timers| _ = send.send(timers))
+    ///     .on_expire(|batch: &mut Batch<'_, &str>| drop(batch.next()))
+    ///     .start()?;
+    /// service.schedule_many([(Duration::ZERO, "taken"), (Duration::ZERO, "left")]);
+    /// assert_eq!(receive.recv()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_dropped(mut self, hook: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.hooks.on_dropped = Some(Box::new(hook));
         self
     }
 

@@ -32,12 +32,13 @@ pub(crate) enum Date {
     Shared { rounded_ns: u64 },
 }
 
-/// A run of a periodic timer that has not begun.
-#[derive(Debug)]
+/// A run of a periodic timer that has come due. A hint until it begins: its timer may be cancelled.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(super) cell: u32,
+    /// The filing that came due.
+    pub(super) tag: u64,
     pub(super) place: Place,
-    pub(super) repeat: Box<Repeat>,
 }
 
 impl<T: Send + 'static> Cells<T> {
@@ -373,26 +374,24 @@ impl<T: Send + 'static> Cells<T> {
         match self.arena.get(entry.cell(), pinned)?.claim_due(entry) {
             Due::Dead => return None,
             Due::Payload(payload, index) => return Some((payload, index)),
-            Due::Run(repeat, place) => run(Run { cell: entry.cell(), place, repeat }),
+            Due::Run(place) => run(Run { cell: entry.cell(), tag: entry.tag(), place }),
             Due::Later(filed) => self.send(local, filed),
         }
         None
     }
 
-    /// U1. Whether a run may begin: its timer was not cancelled since it was claimed.
-    pub(super) fn begin_run(&self, run: &Run) -> bool {
-        // SAFETY: no magazine has the index of a cell that is RUNNING: its page is not retired.
-        let slot = unsafe { self.arena.held(run.cell) };
-        // SAFETY: a `Run` comes from `claim_due`.
-        unsafe { slot.begin() }
+    /// U1. Begins a run: what the timer was armed with is the caller's until `file_again` or `end_run`. `None`: it was cancelled since it came due.
+    pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<Box<Repeat>> {
+        let pinned = local.epoch.pin();
+        self.arena.get(run.cell, &pinned)?.begin(run.tag)
     }
 
     /// U2. Files a periodic timer for its next run. If it was cancelled meanwhile it has ended: what it was armed with is returned.
-    pub(super) fn file_again(&self, local: &mut Local, run: Run) -> Option<Box<Repeat>> {
-        // SAFETY: as in `begin_run`.
+    pub(super) fn file_again(&self, local: &mut Local, run: Run, repeat: Box<Repeat>) -> Option<Box<Repeat>> {
+        // SAFETY: no magazine has the index of a cell that is RUNNING: its page is not retired.
         let slot = unsafe { self.arena.held(run.cell) };
-        // SAFETY: as in `begin_run`, and the run ends here.
-        match unsafe { slot.file_again(run.repeat, run.place) } {
+        // SAFETY: who has the repeat has begun the run, and ends it here.
+        match unsafe { slot.file_again(repeat, run.place) } {
             Ok(filed) => {
                 self.send(local, filed);
                 None
@@ -405,18 +404,17 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Ends a periodic timer after its last run, or instead of it.
-    pub(super) fn end_run(&self, local: &mut Local, run: Run) -> Box<Repeat> {
-        // SAFETY: as in `begin_run`.
+    /// Ends a periodic timer after its last run, or instead of it. The caller has begun the run.
+    pub(super) fn end_run(&self, local: &mut Local, run: Run) {
+        // SAFETY: as in `file_again`.
         let slot = unsafe { self.arena.held(run.cell) };
-        // SAFETY: as in `begin_run`, and the run ends here.
+        // SAFETY: as in `file_again`.
         let (index, cancelled) = unsafe { slot.end() };
         self.put(local, index);
         self.core.release(1);
         if !cancelled {
             local.count(run.place.shard(), Event::Ended, 1);
         }
-        run.repeat
     }
 
     /// X4, as `stop` does it.

@@ -7,7 +7,7 @@ use crate::count::Registry;
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::{Drain, Inbox};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Collector, Fault, Ordering, broken, heavy_fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Collector, Fault, Ordering, broken, heavy_fence, pause};
 use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(crate) struct Core {
     /// No timer is accepted any more.
     closed: AtomicBool,
     stopped: AtomicBool,
+    /// X4 is over.
+    claimed: AtomicBool,
     doors: Box<[Door]>,
     depot: Arc<Depot>,
     collector: Collector,
@@ -51,6 +53,7 @@ impl Core {
             tag,
             closed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
             doors: doors.into(),
             depot: Arc::new(Depot::new()),
             collector: Collector::new(),
@@ -147,5 +150,19 @@ impl Core {
         let first = !self.stopped.swap(true, Ordering::Relaxed);
         self.close();
         first
+    }
+
+    /// X4 is over: the stop that was the first has claimed everything.
+    pub(super) fn note_claims(&self) {
+        // Ordering: Release (X4). Pairs with the Acquire of `wait_for_claims`: who sees it sees the first stop's job begun (F1).
+        self.claimed.store(true, Ordering::Release);
+    }
+
+    /// X4 of a further stop: waits until the first one's is over.
+    pub(super) fn wait_for_claims(&self) {
+        // Ordering: Acquire (X4). Pairs with the Release of `note_claims`.
+        while !self.claimed.load(Ordering::Acquire) && !broken(Fault::FurtherStopWaitsForNobody) {
+            pause();
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! Ending: the ways in which timers are ended, but for `cancel` and `take`.
 
 use super::TimerHandle;
+use super::hooks::discard;
 use super::id::TimerId;
 use crate::dispatch::job::inside_job;
 use crate::error::InsideTask;
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Cancels a timer when it is dropped: made by [`TimerHandle::guard`]. Forgotten (`std::mem::forget`), it does nothing.
 ///
@@ -73,6 +76,41 @@ impl<T: Send + 'static> fmt::Debug for TimerGuard<T> {
     }
 }
 
+/// Drops payloads one after the other, though some of their drops panic: of two that panic in one `Vec` the second would abort the process.
+#[derive(Default)]
+pub(super) struct Drops {
+    /// What the first of them panicked with.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Drops {
+    /// Drops all values, and then panics if one of them did.
+    pub(super) fn all(values: impl Iterator) {
+        let mut drops = Self::default();
+        drops.add(values);
+        drops.finish();
+    }
+
+    /// Drops all values. An iterator's own panics are those of its values.
+    pub(super) fn add(&mut self, mut values: impl Iterator) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| values.by_ref().for_each(drop))) {
+            match self.panic {
+                None => self.panic = Some(panic),
+                Some(_) => discard(panic),
+            }
+        }
+    }
+
+    /// Panics as the first of them did, unless the thread does already.
+    pub(super) fn finish(self) {
+        match self.panic {
+            Some(panic) if std::thread::panicking() => discard(panic),
+            Some(panic) => resume_unwind(panic),
+            None => {}
+        }
+    }
+}
+
 impl<T: Send + 'static> TimerHandle<T> {
     /// Ties a timer to a scope: it is cancelled when the guard is dropped. Costs a reference count.
     ///
@@ -88,7 +126,8 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// the time, up to 1,024 with each, not for later ones. It takes a lock that others who wait share.
     ///
     /// # Errors
-    /// [`InsideTask`] if it is called from a task or handler, of this service or another: that might wait for itself. Nothing was cancelled then.
+    /// [`InsideTask`] if it is called from a task, a handler, a hook or an executor's function, of this service or another: that might wait for itself.
+    /// Nothing was cancelled then.
     ///
     /// # Example
     /// ```
@@ -111,7 +150,8 @@ impl<T: Send + 'static> TimerHandle<T> {
         Ok(cancelled.is_some())
     }
 
-    /// Cancels all timers that wait, and returns how many those were. Their payloads are dropped here. One that is armed at the same time may be cancelled or not.
+    /// Cancels all timers that wait, and returns how many those were. Their payloads are dropped here, one after the other; if drops panic, the first
+    /// panic goes on when all are cancelled. One that is armed at the same time may be cancelled or not.
     ///
     /// Cost: some nanoseconds for each cell that was ever in use, and that of a `cancel` for each timer.
     ///
@@ -126,7 +166,10 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// ```
     pub fn cancel_all(&self) -> usize {
         let inner = &*self.inner;
+        let mut cancelled = 0;
         // One by one: each payload is dropped before the next is claimed.
-        inner.cells.indices().filter_map(|cell| inner.cells.with_local(|local| inner.cells.cancel_at(local, cell))).count()
+        let claimed = inner.cells.indices().filter_map(|cell| inner.cells.with_local(|local| inner.cells.cancel_at(local, cell)));
+        Drops::all(claimed.inspect(|_| cancelled += 1));
+        cancelled
     }
 }

@@ -43,6 +43,10 @@ impl Events {
         warn!(target: "wheelwork", service = self.service, ?lateness, timers, "timers fire late");
     }
 
+    pub(super) fn dropped(&self, timers: u64) {
+        warn!(target: "wheelwork", service = self.service, timers, "payloads of timers that fired were dropped");
+    }
+
     pub(super) fn stalled(&self, shard: usize, overdue: Duration) {
         warn!(target: "wheelwork", service = self.service, shard, ?overdue, "a shard stalls");
     }

@@ -6,11 +6,10 @@
 use super::cells::Run;
 use super::inner::{Inner, ShardHouse};
 use super::lateness::Histogram;
-use super::running::Half;
 use super::tally::Event;
 use crate::cell::Place;
 use crate::dispatch::leaf::{Leaf, Leaves};
-use crate::dispatch::{Fire, LEAF};
+use crate::dispatch::{Fire, Half, LEAF};
 use crate::entry::Entry;
 use crate::time::TickLength;
 use std::fmt;
@@ -18,7 +17,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Payloads of timers that fired, for the handler to take: an iterator.
 ///
-/// What is in it has fired: it can be cancelled no more. The handler should take all; what it leaves is dropped. Another worker may
+/// What is in it has fired: it can be cancelled no more. The handler should take all. What it leaves is dropped, counted in
+/// [`ShardStats::dropped`](crate::ShardStats::dropped), and told to the hook [`on_dropped`](crate::Builder::on_dropped). Another worker may
 /// take from the same batch at the same time, so [`left`](Self::left) is at most what comes.
 ///
 /// # Example
@@ -124,31 +124,52 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Runs the handler until the leaf is empty, whatever panics.
-    fn run(&self, leaf: &Leaf<'_, T>) {
+    fn run(&self, shard: usize, leaf: &Leaf<'_, T>) {
         loop {
             let left = leaf.left();
             if left == 0 {
                 break;
             }
-            let handled = catch_unwind(AssertUnwindSafe(|| {
-                (self.handler)(&mut Batch { leaf });
+            match catch_unwind(AssertUnwindSafe(|| (self.handler)(&mut Batch { leaf }))) {
                 // What the handler did not take.
-                while leaf.take().is_some() {}
-            }));
-            if let Err(panic) = handled {
-                self.panicked(panic);
-                // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
-                if leaf.left() == left
-                    && let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(leaf.take())))
-                {
+                Ok(()) => self.discard(shard, std::iter::from_fn(|| leaf.take())),
+                Err(panic) => {
                     self.panicked(panic);
+                    // A handler that panics before it takes anything costs a payload each time, so that it comes to an end.
+                    if leaf.left() == left {
+                        self.discard(shard, leaf.take().into_iter());
+                    }
                 }
             }
         }
     }
 
-    /// Fires payloads on the calling thread.
+    /// Drops payloads of timers that fired, each though another one's drop may panic; counts and tells that.
+    fn discard(&self, shard: usize, payloads: impl Iterator<Item = T>) {
+        let mut dropped = 0;
+        for payload in payloads {
+            dropped += 1;
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                self.panicked(panic);
+            }
+        }
+        if dropped > 0 {
+            self.cells.with_local(|local| local.count(shard, Event::Dropped, dropped));
+            self.hooks.dropped(dropped);
+        }
+    }
+
+    /// Fires payloads on the calling thread: for the first shard, as nobody knows any more whose they were.
     pub(super) fn fire_here(&self, mut payloads: impl Iterator<Item = T>) {
+        if let Some(outbox) = &self.outbox {
+            while let Some(first) = payloads.next() {
+                let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1)).collect();
+                if let Err(refused) = outbox.send(some) {
+                    self.discard(0, refused.into_iter());
+                }
+            }
+            return;
+        }
         let mut leaves = Leaves::new(LEAF);
         while let Some(first) = payloads.next() {
             leaves.clear();
@@ -156,7 +177,7 @@ impl<T: Send + 'static> Inner<T> {
             let some = std::iter::once(first).chain(payloads.by_ref().take(LEAF - 1));
             // SAFETY: once since it was cleared.
             unsafe { leaf.fill(|filling| some.for_each(|payload| filling.add(payload))) };
-            self.run(&leaf);
+            self.run(0, &leaf);
         }
     }
 }
@@ -164,10 +185,13 @@ impl<T: Send + 'static> Inner<T> {
 impl<T: Send + 'static> Fire for ShardHouse<T> {
     type Payload = T;
     type Run = Run;
-    type Begun = Half;
 
     fn begin(&self) -> Half {
         self.inner.running.begin() // F1
+    }
+
+    fn join(&self, half: Half) {
+        self.inner.running.join(half); // F1
     }
 
     fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
@@ -195,20 +219,11 @@ impl<T: Send + 'static> Fire for ShardHouse<T> {
     }
 
     fn run(&self, leaf: &Leaf<'_, T>) {
-        self.inner.run(leaf);
+        self.inner.run(self.shard, leaf);
     }
 
     fn discard(&self, payloads: impl Iterator<Item = T>) {
-        let mut dropped = 0;
-        for payload in payloads {
-            dropped += 1;
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                self.inner.panicked(panic);
-            }
-        }
-        if dropped > 0 {
-            self.inner.cells.with_local(|local| local.count(self.shard, Event::Dropped, dropped));
-        }
+        self.inner.discard(self.shard, payloads);
     }
 
     fn repeat(&self, run: Run) {
@@ -216,10 +231,10 @@ impl<T: Send + 'static> Fire for ShardHouse<T> {
     }
 
     fn give_up(&self, run: Run) {
-        self.inner.end_periodic(run);
+        self.inner.give_up(run);
     }
 
-    fn end(&self, begun: Half) {
-        self.inner.running.end(begun); // F3
+    fn end(&self, half: Half) {
+        self.inner.running.end(half); // F3
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(super) type OnPanic = dyn Fn(&(dyn Any + Send)) + Send + Sync;
 pub(super) type OnLate = dyn Fn(Duration, u64) + Send + Sync;
+pub(super) type OnDropped = dyn Fn(u64) + Send + Sync;
 pub(super) type OnStall = dyn Fn(usize, Duration) + Send + Sync;
 
 /// The hooks of a service.
@@ -19,6 +20,7 @@ pub(super) struct Hooks {
     pub(super) on_panic: Option<Box<OnPanic>>,
     /// With the lateness, in nanoseconds, above which a timer is late.
     pub(super) on_late: Option<(u64, Box<OnLate>)>,
+    pub(super) on_dropped: Option<Box<OnDropped>>,
     /// With the time, in nanoseconds, by which a shard is overdue that stalls.
     pub(super) on_stall: Option<(u64, Box<OnStall>)>,
     /// What is told without a hook, by `tracing`.
@@ -51,6 +53,15 @@ impl Hooks {
             #[cfg(feature = "tracing")]
             self.tell(|events| events.late(lateness, timers));
             self.call(|| hook(lateness, timers));
+        }
+    }
+
+    /// Tells of timers that fired, and whose payloads nobody took.
+    pub(super) fn dropped(&self, timers: u64) {
+        #[cfg(feature = "tracing")]
+        self.tell(|events| events.dropped(timers));
+        if let Some(hook) = &self.on_dropped {
+            self.call(|| hook(timers));
         }
     }
 
@@ -87,7 +98,7 @@ impl Hooks {
 }
 
 /// Drops something that may panic when it is dropped; a panic's own payload may, too.
-fn discard(value: impl Sized) {
+pub(super) fn discard(value: impl Sized) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         std::mem::forget(panic);
     }

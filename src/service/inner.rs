@@ -11,6 +11,7 @@ use super::stats::{ShardStats, Stats};
 use super::tally::Event;
 use crate::cell::{Maintenance, Payload, Place};
 use crate::count::Counter;
+use crate::dispatch::channel::Outbox;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
 use crate::shard::worker::House;
@@ -31,6 +32,8 @@ pub(crate) struct Inner<T> {
     /// The spin margin.
     pub(super) spin_ns: u64,
     pub(super) handler: Box<Handler<T>>,
+    /// Where payloads go in place of the handler, if the builder was asked for a channel.
+    pub(super) outbox: Option<Outbox<T>>,
     pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
     /// Each shard's stalls, written by the watchdog.

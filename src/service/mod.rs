@@ -17,7 +17,7 @@ pub(crate) mod local;
 mod look;
 mod periodic;
 mod reading;
-mod running;
+pub(crate) mod running;
 mod start;
 mod stats;
 mod stop;
@@ -35,11 +35,13 @@ pub use stats::{ShardStats, Stats};
 pub use stop::StopPolicy;
 pub use task::{IntoPayload, Task};
 
+use crate::dispatch::job::inside;
 use crate::error::ScheduleError;
 use crate::shard::Count;
 use crate::shard::turn::Shard;
 use crate::sync::{JoinHandle, Mutex};
 use crate::time::{self, Driven};
+use ending::Drops;
 use inner::Inner;
 use std::fmt;
 use std::ops::Deref;
@@ -144,7 +146,7 @@ impl<T: Send + 'static> TimerService<T> {
 
 impl<T: Send + 'static> Drop for TimerService<T> {
     fn drop(&mut self) {
-        drop(self.stop());
+        Drops::all(self.stop().into_iter());
     }
 }
 
@@ -376,15 +378,18 @@ struct ManualShards<T> {
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
     fn turn(&self) -> bool {
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: see X3 in `stop.rs`.
-        if self.inner.cells.core.is_stopped() {
-            return false;
-        }
-        shards.iter_mut().fold(false, |busy, shard| {
-            let turn = shard.turn(|| self.inner.clock.now_ns());
-            busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
-        })
+        let take_turns = || {
+            let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+            // Under the lock: see X3 in `stop.rs`.
+            if self.inner.cells.core.is_stopped() {
+                return false;
+            }
+            shards.iter_mut().fold(false, |busy, shard| {
+                let turn = shard.turn(|| self.inner.clock.now_ns());
+                busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
+            })
+        };
+        inside(take_turns)
     }
 
     fn next_event_ns(&self) -> Option<u64> {

@@ -179,40 +179,45 @@ impl<T: Send + 'static> Inner<T> {
     }
 
     /// Runs a periodic timer once, unless it was cancelled or it is not the time yet, and files it for its next run. The caller's thread has begun a job.
-    pub(super) fn run_periodic(&self, mut run: Run) {
-        if !self.cells.begin_run(&run) {
-            return self.end_periodic(run);
-        }
-        run.repeat.claimed(run.place.deadline(), |deadline| self.tick.start(deadline));
-        let due = self.or_panicked(Due::End, || run.repeat.due(self.clock.now_ns(), || self.clock.system_time()));
+    pub(super) fn run_periodic(&self, run: Run) {
+        let Some(mut repeat) = self.cells.with_local(|local| self.cells.begin_run(local, run)) else { return };
+        repeat.claimed(run.place.deadline(), |deadline| self.tick.start(deadline));
+        let due = self.or_panicked(Due::End, || repeat.due(self.clock.now_ns(), || self.clock.system_time()));
         if due == Due::Run {
             self.count_run(run.place);
-            self.run_here(&mut run.repeat);
+            self.run_here(&mut repeat);
         }
         let now_ns = self.clock.now_ns();
         let again = match due {
-            Due::Run => self.or_panicked(false, || run.repeat.advance(now_ns)),
+            Due::Run => self.or_panicked(false, || repeat.advance(now_ns)),
             Due::Wait => true,
             Due::End => false,
         };
         if !again || self.cells.core.is_closed() {
-            return self.end_periodic(run);
+            return self.end_periodic(run, repeat);
         }
-        let deadline = self.tick.deadline(run.repeat.at_ns().max(now_ns + 1));
+        let deadline = self.tick.deadline(repeat.at_ns().max(now_ns + 1));
         if deadline <= run.place.deadline() {
             // Time has ended: there is no later tick.
-            return self.end_periodic(run);
+            return self.end_periodic(run, repeat);
         }
-        run.repeat.file(deadline);
+        repeat.file(deadline);
         let place = Place::new(deadline, run.place.shard());
-        let ended = self.cells.with_local(|local| self.cells.file_again(local, Run { place, ..run }));
+        let ended = self.cells.with_local(|local| self.cells.file_again(local, Run { place, ..run }, repeat));
         self.drop_repeat(ended);
     }
 
-    /// Ends a periodic timer whose run the caller has.
-    pub(super) fn end_periodic(&self, run: Run) {
-        let ended = self.cells.with_local(|local| self.cells.end_run(local, run));
-        self.drop_repeat(Some(ended));
+    /// Ends a periodic timer whose run nobody will do. The caller's thread has begun a job.
+    pub(super) fn give_up(&self, run: Run) {
+        if let Some(repeat) = self.cells.with_local(|local| self.cells.begin_run(local, run)) {
+            self.end_periodic(run, repeat);
+        }
+    }
+
+    /// Ends a periodic timer whose run the caller has begun.
+    fn end_periodic(&self, run: Run, repeat: Box<Repeat>) {
+        self.cells.with_local(|local| self.cells.end_run(local, run));
+        self.drop_repeat(Some(repeat));
     }
 
     /// Runs the closure, whatever panics.

@@ -13,6 +13,7 @@ use super::watchdog;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
+use crate::dispatch::job::inside;
 use crate::dispatch::pooled::{Execute, Executor, Pool, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
@@ -67,10 +68,10 @@ impl<T: Send + 'static> Builder<T> {
             None => Clock::monotonic(),
         };
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
-        let (handler, way): (Box<Handler<T>>, _) = match self.outlet {
-            Outlet::Handler(handler) => (handler, way(self.dispatch.unwrap_or(inline), &self.name)?),
-            // Due timers' payloads are sent without it; it is for those that `stop` fires.
-            Outlet::Channel(outbox) => (sender(outbox.clone()), Way::Channel(outbox)),
+        let (handler, outbox, way): (Box<Handler<T>>, _, _) = match self.outlet {
+            Outlet::Handler(handler) => (handler, None, way(self.dispatch.unwrap_or(inline), &self.name)?),
+            // No payload comes to this handler.
+            Outlet::Channel(outbox) => (Box::new(|_| ()), Some(outbox.clone()), Way::Channel(outbox)),
         };
         let now = tick.floor(clock.now_ns());
         let pace = if self.cascade_budget { pace(tick) } else { u64::MAX };
@@ -82,6 +83,7 @@ impl<T: Send + 'static> Builder<T> {
             tick,
             spin_ns: spin_ns(self.spin),
             handler,
+            outbox,
             hooks: Hooks {
                 #[cfg(feature = "tracing")]
                 events: Events::of(&self.name),
@@ -127,18 +129,21 @@ impl<T: Send + 'static> Builder<T> {
             let thread = ThreadBuilder::new()
                 .name(format!("{}-shard-{number}", self.name))
                 .spawn(move || {
-                    if pin && !core.is_some_and(pin_to) {
-                        house.inner.count_unpinned();
-                        #[cfg(feature = "tracing")]
-                        house.inner.hooks.tell(|events| events.unpinned(number));
-                    }
-                    worker::run(shard, &*house);
+                    // With the drop of what is the user's, should this thread be the last to have it.
+                    inside(move || {
+                        if pin && !core.is_some_and(pin_to) {
+                            house.inner.count_unpinned();
+                            #[cfg(feature = "tracing")]
+                            house.inner.hooks.tell(|events| events.unpinned(number));
+                        }
+                        worker::run(shard, &*house);
+                    });
                 })
                 .map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
         }
         if let Some(threshold_ns) = inner.hooks.on_stall.as_ref().map(|&(threshold_ns, _)| threshold_ns) {
-            let watch = move || watchdog::run(&inner, threshold_ns);
+            let watch = move || inside(move || watchdog::run(&inner, threshold_ns));
             let thread = ThreadBuilder::new().name(format!("{}-watchdog", self.name)).spawn(watch).map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
         }
@@ -163,11 +168,6 @@ fn cores(asked: Vec<usize>) -> Vec<CoreId> {
 /// Pins the calling thread to a core. Whether that worked.
 fn pin_to(core: CoreId) -> bool {
     core.id < CORES_MAX && core_affinity::set_for_current(core)
-}
-
-/// A handler that sends to a channel, however full it is.
-fn sender<T: Send + 'static>(outbox: Outbox<T>) -> Box<Handler<T>> {
-    Box::new(move |batch| drop(outbox.send(batch.collect())))
 }
 
 /// A shard's way to where its timers fire.

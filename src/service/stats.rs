@@ -45,8 +45,8 @@ pub struct ShardStats {
     pub armed: u64,
     /// Of these, timers that fired.
     pub fired: u64,
-    /// Of those that fired, timers whose payloads were dropped since nobody was there to take them: an executor dropped the job, or all receivers of the channel
-    /// are gone.
+    /// Of those that fired, timers whose payloads were dropped since nobody took them: the handler left them in its batch, or panicked before it took anything, an
+    /// executor dropped the job, or all receivers of the channel are gone.
     pub dropped: u64,
     /// Timers that were cancelled (or taken).
     pub cancelled: u64,

@@ -4,7 +4,7 @@ use super::tally::Event;
 use super::{TimerService, Unfired};
 use crate::cell::Content;
 use crate::dispatch::job::{during, inside_job};
-use crate::sync::{Fault, broken, current, pause};
+use crate::sync::{Fault, JoinHandle, broken, pause};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum StopPolicy {
     /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock somebody else has to move time.
     Drain(Duration),
     /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. Periodic timers end. (Or they are sent to the channel, full or
-    /// not; if all receivers are gone they are dropped, and not counted as that.)
+    /// not.) What is dropped since nobody takes it counts in the first shard's [`dropped`](crate::ShardStats::dropped).
     FireAll,
 }
 
@@ -40,17 +40,18 @@ impl<T: Send + 'static> TimerService<T> {
     ///
     /// When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the service's own pool end soon after); every accepted timer has been fired,
     /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. Periodic timers end, and are not handed
-    /// back. A further call returns nothing.
+    /// back; what their closures captured is dropped. A further call returns nothing, after the same waits.
     ///
-    /// It waits for handlers that run. Called from inside a handler it does not wait for handlers, nor for the thread
-    /// that it is called on. What the handler
+    /// It waits for handlers that run. From inside a task it waits for nobody: neither for other tasks, nor for threads, which would wait for it. Then no further timer is claimed, but what
+    /// was claimed before may still run; a later call from outside, or the drop of the service there, waits for that. Inside a task is also: in a handler, a hook, an executor's function, the drop
+    /// of what a timer holds, and in those of other services. What the handler
     /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
     /// # let service = wheelwork::TimerService::builder().on_expire(|_: &mut wheelwork::Batch<'_, u64>| {}).start()?;
-    /// service.schedule(Duration::from_secs(3_600), 4711)?;
+    /// service.schedule(Duration::from_secs(3600), 4711)?;
     /// let unfired = service.stop();
     /// assert_eq!(unfired[0].payload, 4711);
     /// assert!(service.schedule(Duration::from_secs(1), 1).is_err(), "with the payload in the error");
@@ -67,66 +68,76 @@ impl<T: Send + 'static> TimerService<T> {
     pub fn stop_with(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
         let inner = &*self.handle.inner;
         let core = &inner.cells.core;
+        let waits = !inside_job();
         if let StopPolicy::Drain(limit) = policy
-            && !inside_job()
+            && waits
         {
             self.drain(limit);
         }
-        if !core.stop() {
-            return Vec::new(); // X1, X2
-        }
-        self.end_threads(); // X3
-        let claim_all = |how| {
-            let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
-            inner.cells.with_local(|local| {
-                inner.cells.claim_all(local, how, |deadline, content| match content {
-                    Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
-                    Content::Repeat(repeat) => periodic.push(repeat),
-                });
-            });
-            (unfired, periodic)
-        };
-        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
-        // X4
-        if policy == StopPolicy::FireAll {
+        let first = core.stop(); // X1, X2
+        self.end_threads(waits); // X3
+        let mut unfired = Vec::new();
+        if first {
             // A job like any other, which has begun before it claims: whoever then finds a timer gone, and waits, waits for it.
-            during(&*self.handle.inner.house(0), || {
-                (unfired, periodic) = claim_all(Event::Fired);
-                inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
-                periodic.iter_mut().filter(|repeat| repeat.is_for_time_of_day()).for_each(|repeat| inner.run_here(repeat));
-            });
-        } else {
-            (unfired, periodic) = claim_all(Event::HandedBack);
+            during(&*self.handle.inner.house(0), |_| unfired = self.claim_all(policy));
+        } else if waits {
+            core.wait_for_claims(); // X4
         }
-        if !inside_job() {
+        if waits {
             inner.running.wait_for_all(); // X5
         }
-        // Last: it is the user's code.
-        periodic.into_iter().for_each(|repeat| inner.drop_repeat(Some(repeat)));
         #[cfg(feature = "tracing")]
-        inner.hooks.tell(|events| events.stopped(policy, &inner.stats()));
+        if first {
+            inner.hooks.tell(|events| events.stopped(policy, &inner.stats()));
+        }
         unfired
     }
 
-    /// X3. Ends the shards' threads, or waits for the turn that a manual clock takes.
-    fn end_threads(&self) {
+    /// X3. Ends the shards' threads, or waits for the turn that a manual clock takes. Without `waits` it only wakes them.
+    fn end_threads(&self, waits: bool) {
         let core = &self.handle.inner.cells.core;
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         (0..core.shards()).for_each(|shard| core.bell(shard).ring(0));
-        for thread in threads {
-            // Naps are not announced; the token ends them too.
-            thread.thread().unpark();
-            if thread.thread().id() != current().id() {
-                let _ = thread.join(); // A shard does not panic: handlers are caught.
+        // Naps are not announced; the token ends them too.
+        let wake = |threads: &[JoinHandle<()>]| threads.iter().for_each(|thread| thread.thread().unpark());
+        if !waits {
+            // Somebody else who has them wakes them.
+            if let Ok(threads) = self.threads.try_lock() {
+                wake(&threads);
             }
+            return;
         }
+        // Held until they have ended: so every stop waits for them.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        wake(&threads);
+        // A shard does not panic: handlers are caught.
+        threads.drain(..).for_each(|thread| _ = thread.join());
+        drop(threads);
         if let Some(manual) = &self.manual
-            && !inside_job()
             && !broken(Fault::StopTurnNotAwaited)
         {
             // Whoever runs a turn holds the lock; who takes it later sees `stopped`.
             drop(manual.shards.lock());
         }
+    }
+
+    /// X4. Claims everything that is armed. Fires that, or returns it; ends what is periodic. Runs within a job.
+    fn claim_all(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
+        let inner = &*self.handle.inner;
+        let how = if policy == StopPolicy::FireAll { Event::Fired } else { Event::HandedBack };
+        let (mut unfired, mut periodic) = (Vec::new(), Vec::new());
+        inner.cells.with_local(|local| {
+            inner.cells.claim_all(local, how, |deadline, content| match content {
+                Content::Payload(payload) => unfired.push(Unfired { payload, remaining: inner.until(deadline) }),
+                Content::Repeat(repeat) => periodic.push(repeat),
+            });
+        });
+        inner.cells.core.note_claims();
+        if policy == StopPolicy::FireAll {
+            inner.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
+            periodic.iter_mut().filter(|repeat| repeat.is_for_time_of_day()).for_each(|repeat| inner.run_here(repeat));
+        }
+        periodic.into_iter().for_each(|repeat| inner.drop_repeat(Some(repeat)));
+        unfired
     }
 
     /// Refuses new timers, ends the periodic ones, and waits for those that are due within the limit.
@@ -135,11 +146,14 @@ impl<T: Send + 'static> TimerService<T> {
         let (cells, core) = (&inner.cells, &inner.cells.core);
         core.close();
         let end_ns = inner.clock.now_ns().saturating_add(crate::time::nanos(limit));
-        for cell in cells.indices() {
-            if let Some(Some(Content::Repeat(repeat))) = cells.with_local(|local| cells.end_periodic_at(local, cell)) {
-                inner.drop_repeat(Some(repeat));
+        // Within a job, so that a stop at the same time waits for what is dropped here.
+        during(&*self.handle.inner.house(0), |_| {
+            for cell in cells.indices() {
+                if let Some(Some(Content::Repeat(repeat))) = cells.with_local(|local| cells.end_periodic_at(local, cell)) {
+                    inner.drop_repeat(Some(repeat));
+                }
             }
-        }
+        });
         // No cell is armed any more but by a schedule that takes it back: one look at each is enough.
         for cell in cells.indices() {
             let waits = || {

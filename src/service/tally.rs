@@ -15,7 +15,7 @@ pub(super) enum Event {
     Rearmed,
     /// Runs of periodic timers.
     Run,
-    /// Fired, but nobody was there to take the payload.
+    /// Fired, but nobody took the payload.
     Dropped,
 }
 
