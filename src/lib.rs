@@ -2,7 +2,7 @@
 //! many threads.
 //!
 //! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are cancelled long before they are due.
-//! wheelwork makes arming and cancelling cheap on any number of threads: no lock, no line shared between producers, no allocation per timer.
+//! wheelwork makes arming and cancelling cheap on any number of threads: no lock, no word that all producers write, no allocation per timer.
 //!
 //! ```
 //! use std::time::Duration;

@@ -465,7 +465,7 @@ pub enum Fault {
     RetireForgetsGeneration,
     /// A cell is looked up without a pin though no cell of its page is at hand.
     LookUpUnguarded,
-    /// `schedule` does not look at `stopped` again after it armed the cell.
+    /// `schedule` does not look at `closed` again after it armed the cell.
     StopNotSeenAfterArm,
     /// A `schedule` that takes its timer back from a stopped service, and finds that it runs, does not count its end.
     RunTakenBackNotCounted,

@@ -273,7 +273,7 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// cancelled or handed back, the id is another service's, or a periodic timer's run is in progress.
     ///
     /// Lock-free, from any thread. A later deadline costs no message: one compare-and-swap, and the shard finds out when the old one comes. An earlier
-    /// one, or one that is 65,536 ticks after the old one, costs two messages. Of two calls at the same time one takes effect after the other.
+    /// one, or one that is more than 65,535 ticks after the one at which the timer is filed, costs two messages. Of two calls at the same time one takes effect after the other.
     /// A periodic timer is moved with all its later runs.
     ///
     /// # Example

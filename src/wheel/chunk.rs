@@ -1,6 +1,6 @@
 //! Chunks: fixed arrays of entries, chained into slots, from a private pool of slabs.
 //!
-//! Chunks are named by index, so that this room needs no unsafe code. Freed chunks are taken again from the lowest slab first, so that the
+//! Chunks are named by index, so that this room needs no unsafe block. Freed chunks are taken again from the lowest slab first, so that the
 //! others run empty and can go.
 //!
 //! A chunk is narrow or wide. The entries of a slot that spans no more than 2^24 ticks differ only in the lower bits of their deadlines: a narrow chunk has the higher ones once, and
