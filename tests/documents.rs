@@ -5,6 +5,7 @@
 //! - The table of instruction counts has each count, and no other.
 //! - The first column of `lessons.rs` names tests that are there.
 //! - README.md has the features, and the version of Rust, that `Cargo.toml` has.
+//! - Its comparison has the best rate of all others in each row, and tells where wheelwork is behind.
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
 
@@ -92,6 +93,78 @@ fn section(manifest: &str, title: &str) -> BTreeSet<String> {
     names.map(ToString::to_string).collect()
 }
 
+/// A rate of the report: million operations a second.
+struct Rate<'a> {
+    subject: &'a str,
+    /// Workload, threads and number of timers.
+    what: [&'a str; 3],
+    mops: f64,
+}
+
+/// The rates of a report, which has one flat object in each line.
+fn rates(report: &str) -> Vec<Rate<'_>> {
+    fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+        let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+        rest.split([',', '}']).next().map(|value| value.trim_matches('"'))
+    }
+    let rate = |line| {
+        let what = [value(line, "workload")?, value(line, "threads")?, value(line, "n")?];
+        Some(Rate { subject: value(line, "subject")?, what, mops: value(line, "mops")?.parse().ok()? })
+    };
+    report.lines().filter_map(rate).collect()
+}
+
+/// As the comparison writes it.
+fn written(mops: f64) -> String {
+    if mops < 100.0 { format!("{mops:.1}") } else { format!("{mops:.0}") }
+}
+
+/// The best rate of those that are not wheelwork's, each with wheelwork's own.
+fn best_others<'a>(rates: &'a [Rate<'a>]) -> Vec<([&'a str; 3], f64, f64)> {
+    let ours = rates.iter().filter(|rate| rate.subject == "wheelwork");
+    let others = |what| rates.iter().filter(move |rate| rate.what == what && !rate.subject.starts_with("wheelwork"));
+    ours.map(|own| (own.what, own.mops, others(own.what).map(|rate| rate.mops).fold(0.0, f64::max))).collect()
+}
+
+/// What a comparison leaves out of the report, though it is better than what it has.
+fn left_out(comparison: &str, report: &str) -> Vec<String> {
+    const ROWS: [(&str, &str); 8] = [
+        ("w1", "| arm; into"),
+        ("w1-cold", "| arm; into"),
+        ("w2", "| arm, cancel at once"),
+        ("w2b", "| the same, 1,000"),
+        ("w3", "| cancel a random one"),
+        ("w4", "| cancel all"),
+        ("w8", "| re-arm random ones"),
+        ("w5b", "| a million due"),
+    ];
+    let rates = rates(report);
+    let row = |workload| {
+        let (_, begin) = ROWS.iter().find(|(name, _)| *name == workload)?;
+        comparison.lines().find(|line| line.starts_with(begin))
+    };
+    let is_told = |place: Option<&str>, mops| place.is_some_and(|text| numbers(text).any(|number| number == written(mops)));
+    let faults = best_others(&rates).into_iter().filter(|&([workload, threads, timers], own, best)| {
+        let is_row = threads == "2" && timers == "1000000";
+        is_row && !is_told(row(workload), best) || best > own && !is_told(Some(comparison), best)
+    });
+    faults.map(|(what, _, best)| format!("{what:?}: {} of another", written(best))).collect()
+}
+
+/// The numbers of a text, with their points.
+fn numbers(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !(letter.is_ascii_digit() || letter == '.')).map(|number| number.trim_end_matches('.'))
+}
+
+#[test]
+fn the_comparison_leaves_no_better_rate_out() {
+    let Some(report) = read("benches/report/rivals.json") else { return };
+    let readme = read("README.md").unwrap();
+    let comparison = readme.split_once("## Against other timers").unwrap().1.split("\n## ").next().unwrap();
+    assert!(best_others(&rates(&report)).len() > 15, "it has all the rates");
+    assert_eq!(left_out(comparison, &report), [""; 0]);
+}
+
 #[test]
 fn links_and_paths_go_to_files() {
     let mut documents = Vec::new();
@@ -164,4 +237,15 @@ fn this_test_sees_what_it_looks_for() {
     assert_eq!(first_column(table, "# t", "\n# ").into_iter().collect::<Vec<_>>(), ["a", "b"]);
     let manifest = "[features]\n# No.\none = []\n__two = []\n\n[dependencies]\nthree = 1\n";
     assert_eq!(section(manifest, "[features]").into_iter().collect::<Vec<_>>(), ["one"]);
+    let line = |subject, threads, timers, mops| {
+        format!(
+            "{{\"subject\":\"{subject}\",\"workload\":\"w4\",\"threads\":{threads},\"n\":{timers},\"reps\":4,\"mops\":{mops},\"x\":1}}\n"
+        )
+    };
+    let report =
+        ["wheelwork", "heap", "netty"].into_iter().zip([13.71, 150.4, 9.3]).map(|(subject, mops)| line(subject, 2, 1_000_000, mops));
+    let report = report.collect::<String>() + &line("wheelwork", 1, 10_000, 11.8) + &line("delayqueue", 1, 10_000, 17.29);
+    assert_eq!(left_out("At 10,000: 17.3.\n| cancel all | 13.7 | 9.3; 150 (heap) |\n", &report), [""; 0]);
+    let faults = left_out("Others: 150.\n| cancel all | 13.7 | 9.3 |\n", &report);
+    assert_eq!(faults, ["[\"w4\", \"2\", \"1000000\"]: 150 of another", "[\"w4\", \"1\", \"10000\"]: 17.3 of another"]);
 }

@@ -46,6 +46,10 @@ const DEAD_MIN: usize = 64;
 /// minute cost some milliseconds at its start, and one cancel in a million some milliseconds. A timer moved to a later deadline costs a second filing when its old one comes. Nothing panics below 2^32
 /// timers (200 GB); if the closure of `advance` does, the wheel goes on without that one key.
 ///
+/// **Against a plain one.** A textbook wheel of linked lists is faster today: with 1,000 to 1,000,000
+/// timers an `insert` takes 1.4 to 2.8 times as long here, a `cancel` 3 to 7 times, an `advance` up to 7
+/// times (at a million two thirds). README.md has the figures, of one repetition on one thread.
+///
 /// # Example
 /// ```
 /// use wheelwork::wheel::Wheel;
