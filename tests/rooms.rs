@@ -278,12 +278,15 @@ fn files_named(part: &str) -> BTreeSet<&str> {
     quoted(part).into_iter().filter_map(|path| path.strip_prefix("src/")).filter(|path| path.ends_with(".rs")).collect()
 }
 
-/// Files with `unsafe` that SECURITY.md does not list, and files that it lists which have none.
+/// Files with `unsafe` that SECURITY.md does not list, and files that it lists which have none; and
+/// files that offer something `unsafe` to users.
 fn unsafe_faults(security: &str, files: &[File]) -> Vec<String> {
     let listed = files_named(part(security, "`unsafe` is in", "\n## "));
     let found: BTreeSet<_> = files.iter().filter(|file| words(&file.code).any(|word| word == "unsafe")).map(|file| &*file.path).collect();
     let missing = found.difference(&listed).map(|path| format!("{path} has unsafe and is not listed"));
-    missing.chain(listed.difference(&found).map(|path| format!("{path} is listed and has no unsafe"))).collect()
+    let empty = listed.difference(&found).map(|path| format!("{path} is listed and has no unsafe"));
+    let offers = files.iter().filter(|file| !DOORS.contains(&&*file.room) && file.code.contains("pub unsafe"));
+    missing.chain(empty).chain(offers.map(|file| format!("{} has something public that is unsafe", file.path))).collect()
 }
 
 /// Whether a word is that of a lock, or of waiting for a thread.
@@ -527,6 +530,8 @@ fn a_file_with_unsafe_that_is_not_listed_is_seen() {
     let (a, c) = (file("a.rs", "fn f() {} // unsafe"), file("b/c.rs", "unsafe fn f() {}"));
     let d = file("d.rs", "fn f() { unsafe { g() } }");
     assert_eq!(unsafe_faults(security, &[a, c, d]), ["d.rs has unsafe and is not listed", "a.rs is listed and has no unsafe"]);
+    let (a, c) = (file("a.rs", "pub(crate) unsafe fn f() {}"), file("b/c.rs", "pub unsafe fn f() {}"));
+    assert_eq!(unsafe_faults(security, &[a, c]), ["b/c.rs has something public that is unsafe"]);
 }
 
 #[test]
