@@ -365,8 +365,8 @@ impl Running {
     }
 
     /// A further thread begins with it.
-    pub fn join(&self, half: usize) {
-        self.0.join(Half(half));
+    pub fn begin_in(&self, half: usize) {
+        self.0.begin_in(Half(half));
     }
 
     /// A thread has ended with it.

@@ -38,7 +38,7 @@ struct Waiting {
 }
 
 /// All of them. ARCHITECTURE.md has the same files.
-const WAITING: [Waiting; 13] = [
+const WAITING: [Waiting; 14] = [
     Waiting { file: "sync.rs", functions: &[], why: "what the others use, and a `Once` that chooses the fences as a service starts" },
     Waiting {
         file: "count.rs",
@@ -52,7 +52,8 @@ const WAITING: [Waiting; 13] = [
     },
     Waiting { file: "shard/worker.rs", functions: &["run", "sleep"], why: "naps of the shard's own thread" },
     Waiting { file: "cell/state.rs", functions: &["look"], why: "a look at a timer that is being moved just then" },
-    Waiting { file: "service/running.rs", functions: &["wait_for_all", "wait_for_present"], why: "`stop` and `cancel_and_wait`" },
+    Waiting { file: "service/running.rs", functions: &["wait_for", "wait_for_present"], why: "`stop` and `cancel_and_wait`" },
+    Waiting { file: "service/core.rs", functions: &["wait_for_claims"], why: "a further `stop`, for the first one" },
     Waiting { file: "service/start.rs", functions: &[], why: "makes the locks of a service" },
     Waiting { file: "service/stop.rs", functions: &[], why: "the end of a service" },
     Waiting {
@@ -84,7 +85,7 @@ const fn number(file: &'static str, function: &'static str) -> Whole {
 }
 
 /// All of them.
-const WHOLE: [Whole; 26] = [
+const WHOLE: [Whole; 27] = [
     whole("cell/arena.rs", "claim_all", "stop"),
     whole("metrics/mod.rs", "report", "report"),
     number("service/arming.rs", "schedule_on"),
@@ -113,6 +114,7 @@ const WHOLE: [Whole; 26] = [
     whole("service/stats.rs", "sum", "stats"),
     whole("service/stop.rs", "drain", "stop_with"),
     whole("service/stop.rs", "end_threads", "stop"),
+    whole("service/stop.rs", "claim_all", "stop_with"),
     whole("service/stop.rs", "stop_with", "stop_with"),
 ];
 

@@ -48,7 +48,7 @@ impl Job {
         let half = match counted {
             Counted::InItsJobsHalf => {
                 let half = self.half.load(Ordering::Relaxed);
-                self.running.join(half);
+                self.running.begin_in(half);
                 half
             }
             Counted::InThePresentHalf => self.running.begin(),

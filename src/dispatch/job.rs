@@ -112,7 +112,7 @@ impl<F: Fire> Job<F> {
         inside(|| {
             // Ordering: Relaxed. Published by O1, acquired by O2.
             let half = Half(self.half.load(Ordering::Relaxed));
-            self.fire.join(half); // J1
+            self.fire.begin_in(half); // J1
             self.take_all(spawn);
             self.fire.end(half); // J3
         });

@@ -57,7 +57,7 @@ pub(crate) trait Fire: Send + Sync + 'static {
     fn begin(&self) -> Half;
 
     /// A further thread begins with a job, which is counted in this half.
-    fn join(&self, half: Half);
+    fn begin_in(&self, half: Half);
 
     /// Claims at most [`LEAF`] entries; adds their payloads, and gives `run` the runs of periodic timers.
     fn claim(&self, entries: &[Entry], add: impl FnMut(Self::Payload), run: impl FnMut(Self::Run));

@@ -172,7 +172,7 @@ mod tests {
             Half(0)
         }
 
-        fn join(&self, _: Half) {}
+        fn begin_in(&self, _: Half) {}
 
         fn claim(&self, entries: &[Entry], add: impl FnMut(P), _: impl FnMut(())) {
             entries.iter().map(|entry| entry.cell().into()).for_each(add);

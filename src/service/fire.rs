@@ -190,8 +190,8 @@ impl<T: Send + 'static> Fire for ShardHouse<T> {
         self.inner.running.begin() // F1
     }
 
-    fn join(&self, half: Half) {
-        self.inner.running.join(half); // F1
+    fn begin_in(&self, half: Half) {
+        self.inner.running.begin_in(half); // F1
     }
 
     fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {

@@ -27,12 +27,12 @@ impl Running {
     pub(crate) fn begin(&self) -> Half {
         // Ordering: Relaxed. Either half will do.
         let half = Half(self.turn.load(Ordering::Relaxed) % 2);
-        self.join(half);
+        self.begin_in(half);
         half
     }
 
     /// F1 of a further thread of a job.
-    pub(crate) fn join(&self, half: Half) {
+    pub(crate) fn begin_in(&self, half: Half) {
         if !broken(Fault::JobNotCounted) {
             // Ordering: AcqRel (F1). Before the claims of F2, whose Release carries it to X4 and W1; see there. And after the F3 of those who took the rest:
             // who joins too late finds nothing left.
