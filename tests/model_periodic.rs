@@ -127,7 +127,7 @@ struct Timer {
 
 impl Timer {
     /// After a run: when the next one is meant to be.
-    fn next_ns(&mut self, now_ns: u64) -> Option<u64> {
+    fn next_ns(&mut self, now_ns: u64, tick_ns: u64) -> Option<u64> {
         self.runs_left -= 1;
         if self.runs_left == 0 {
             return None;
@@ -135,8 +135,8 @@ impl Timer {
         match &mut self.rhythm {
             Rhythm::Once => None,
             Rhythm::Rate(period_ns, missed) => {
-                // The run that was missed last, counted from this one.
-                let last = (now_ns - self.at_ns) / *period_ns;
+                // The run that was missed last, counted from this one: its tick has come.
+                let last = (now_ns / tick_ns * tick_ns).saturating_sub(self.at_ns) / *period_ns;
                 let next = match *missed {
                     Missed::Delay if last > 0 => return Some(now_ns.saturating_add(*period_ns)),
                     Missed::Burst(limit) => last.saturating_sub(u64::from(limit)) + 1,
@@ -232,7 +232,7 @@ impl Model {
             }
             Kind::Every(span, missed) => {
                 let period = span.at(now_ns, tick_ns);
-                (service.every(period).missed(missed), Rhythm::Rate(held_ns(period).max(1), missed), period)
+                (service.every(period).missed(missed), Rhythm::Rate(held_ns(period).max(tick_ns), missed), period)
             }
             Kind::WithDelay(span) => {
                 let delay = span.at(now_ns, tick_ns);
@@ -337,7 +337,7 @@ impl Model {
             if matches!(timer.rhythm, Rhythm::By(_)) && timer.runs_left > 1 {
                 self.expected.push((run_ns, number, Some(timer.at_ns)));
             }
-            if let Some(next_ns) = timer.next_ns(run_ns) {
+            if let Some(next_ns) = timer.next_ns(run_ns, self.tick_ns) {
                 timer.at_ns = next_ns.min(NANOS_MAX);
                 timer.filed_ns = self.tick_for(timer.at_ns, run_ns);
                 timer.deadline_ns = timer.filed_ns;

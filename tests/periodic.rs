@@ -101,6 +101,55 @@ fn missed_runs_are_skipped_delayed_or_made_up_for() {
     assert_eq!(held_up(Missed::Burst(9)), [10, 46, 47, 48, 50, 60, 70]);
 }
 
+/// When the first runs of a fixed rate begin that is started at this time, each of them so late.
+/// In nanoseconds; a tick is a millisecond.
+fn late_runs(start_ns: u64, period_ns: u64, late_ns: u64, missed: Missed) -> Vec<u64> {
+    let (clock, log) = (ManualClock::new(), Arc::default());
+    let (jobs, waiting) = mpsc::channel();
+    let dispatch = Dispatch::executor(move |job| jobs.send(job).unwrap());
+    let service = TimerService::builder().clock(clock.clone()).dispatch(dispatch).start().unwrap();
+    clock.advance(Duration::from_nanos(start_ns));
+    service.every(Duration::from_nanos(period_ns)).missed(missed).start(note(&clock, &log)).unwrap();
+    while log.lock().unwrap().len() < 40 {
+        clock.advance_to_next();
+        clock.advance(Duration::from_nanos(late_ns));
+        waiting.try_iter().for_each(|job| job());
+    }
+    let log = log.lock().unwrap();
+    log.iter().map(|time| time.as_nanos() as u64).collect()
+}
+
+/// A run is not missed whose tick is still to come when the one before it ends, whatever the phase.
+#[test]
+fn a_run_that_is_late_by_less_than_a_period_costs_no_other() {
+    const TICK_NS: u64 = 1_000_000;
+    for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
+        for start_ns in [0, 1, 100_000, 499_999, 500_000, 500_001, 900_000, 999_999] {
+            for period_ns in [TICK_NS, TICK_NS + 1, 1_333_333, 1_500_000, 2 * TICK_NS, 2_500_000, 7 * TICK_NS] {
+                // Up to the next run's tick.
+                for late_ns in [0, 1, 300_000, 999_998, 999_999, period_ns / TICK_NS * TICK_NS - 1] {
+                    let due = |run: u64| (start_ns + run * period_ns).next_multiple_of(TICK_NS) + late_ns;
+                    let runs = late_runs(start_ns, period_ns, late_ns, missed);
+                    assert!(
+                        runs.iter().copied().eq((1..=40).map(due)),
+                        "every {period_ns} ns from {start_ns}, {late_ns} ns late, {missed:?}: {runs:?}"
+                    );
+                }
+            }
+            // As good as a tick.
+            for (period_ns, late_ns) in
+                [1, 300_000, 500_000, 999_999].into_iter().flat_map(|period_ns| [(period_ns, 0), (period_ns, 900_000)])
+            {
+                let runs = late_runs(start_ns, period_ns, late_ns, missed);
+                assert!(
+                    runs.windows(2).all(|two| two[1] - two[0] == TICK_NS),
+                    "every {period_ns} ns, {late_ns} ns late, {missed:?}: {runs:?}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_fixed_delay_counts_from_the_end_of_a_run() {
     let clock = ManualClock::new();

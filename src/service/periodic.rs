@@ -189,7 +189,7 @@ impl<T: Send + 'static> Inner<T> {
         }
         let now_ns = self.clock.now_ns();
         let again = match due {
-            Due::Run => self.or_panicked(false, || repeat.advance(now_ns)),
+            Due::Run => self.or_panicked(false, || repeat.advance(now_ns, self.tick)),
             Due::Wait => true,
             Due::End => false,
         };

@@ -1,10 +1,15 @@
 //! Repeat: what a periodic timer runs, and when it runs next.
 
-use super::tick::NANOS_MAX;
+use super::tick::{NANOS_MAX, TickLength};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 /// What happens to the runs of a fixed-rate timer whose time passed while an earlier run took too long, or the workers were busy.
+///
+/// A run's time is the tick to which it is rounded up. It is missed if that tick has come when the
+/// run before it ends. So a run that ends less than a period after it was meant to begin costs no
+/// other one. With a period of a tick, nor does a run that ends before the next tick, wherever in a
+/// tick the timer was started.
 ///
 /// # Example
 /// ```
@@ -70,9 +75,9 @@ impl fmt::Debug for Repeat {
 }
 
 impl Repeat {
-    /// First at `at_ns`, then every `period_ns` (at least 1).
+    /// First at `at_ns`, then every `period_ns`; every tick, if that is longer.
     pub(crate) fn every(period_ns: u64, missed: Missed, at_ns: u64, runs: u64, run: Box<dyn FnMut() + Send>) -> Self {
-        Self { run, rhythm: Rhythm::Rate { period_ns: period_ns.max(1), missed }, at_ns, deadline: 0, runs_left: runs }
+        Self { run, rhythm: Rhythm::Rate { period_ns, missed }, at_ns, deadline: 0, runs_left: runs }
     }
 
     /// First at `at_ns`, then `period_ns` after the end of each run.
@@ -138,13 +143,17 @@ impl Repeat {
     }
 
     /// After a run: whether there is another one, which is then at `at_ns`. A rhythm of the user's may panic.
-    pub(crate) fn advance(&mut self, now_ns: u64) -> bool {
+    pub(crate) fn advance(&mut self, now_ns: u64, tick: TickLength) -> bool {
         self.runs_left = self.runs_left.saturating_sub(1);
         if self.runs_left == 0 {
             return false;
         }
         self.at_ns = match &mut self.rhythm {
-            Rhythm::Rate { period_ns, missed } => next_at_rate(self.at_ns, *period_ns, *missed, now_ns),
+            Rhythm::Rate { period_ns, missed } => {
+                let tick_ns = tick.start(tick.whole(now_ns));
+                // Each run has a tick of its own.
+                next_at_rate(self.at_ns, (*period_ns).max(tick.nanos()), *missed, now_ns, tick_ns)
+            }
             Rhythm::Delay { period_ns } => now_ns.saturating_add(*period_ns),
             Rhythm::By(next) => match next(self.at_ns) {
                 Some(at_ns) => at_ns,
@@ -158,13 +167,15 @@ impl Repeat {
     }
 }
 
-fn next_at_rate(at_ns: u64, period_ns: u64, missed: Missed, now_ns: u64) -> u64 {
+/// `tick_ns` is when the present tick began. What is meant for later is rounded up to a tick that
+/// is still to come: it is not missed.
+fn next_at_rate(at_ns: u64, period_ns: u64, missed: Missed, now_ns: u64, tick_ns: u64) -> u64 {
     let next_ns = at_ns.saturating_add(period_ns);
-    if next_ns > now_ns {
+    if next_ns > tick_ns {
         return next_ns;
     }
     // So many multiples have passed, `next_ns` the first of them.
-    let passed = (now_ns - next_ns) / period_ns + 1;
+    let passed = (tick_ns - next_ns) / period_ns + 1;
     match missed {
         Missed::Skip => next_ns.saturating_add(passed.saturating_mul(period_ns)),
         Missed::Delay => now_ns.saturating_add(period_ns),
@@ -178,7 +189,7 @@ mod tests {
 
     #[test]
     fn missed_runs_are_skipped_delayed_or_made_up_for() {
-        let next = |missed, now_ns| next_at_rate(1_000, 100, missed, now_ns);
+        let next = |missed, now_ns| next_at_rate(1_000, 100, missed, now_ns, now_ns);
         for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
             assert_eq!(next(missed, 1_000), 1_100, "in time");
             assert_eq!(next(missed, 1_099), 1_100, "just in time");
@@ -190,6 +201,18 @@ mod tests {
         assert_eq!(next(Missed::Burst(4), 1_450), 1_100);
         assert_eq!(next(Missed::Burst(9), 1_450), 1_100);
         assert_eq!(next(Missed::Burst(0), 1_450), next(Missed::Skip, 1_450));
-        assert_eq!(next_at_rate(NANOS_MAX, u64::MAX, Missed::Skip, 0), u64::MAX);
+        assert_eq!(next_at_rate(NANOS_MAX, u64::MAX, Missed::Skip, 0, 0), u64::MAX);
+    }
+
+    #[test]
+    fn a_run_is_missed_if_its_tick_has_passed() {
+        let next = |missed, now_ns| next_at_rate(1_030, 100, missed, now_ns, now_ns / 100 * 100);
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
+            // Meant for 1,130, at the tick of 1,200.
+            assert_eq!([next(missed, 1_100), next(missed, 1_130), next(missed, 1_199)], [1_130; 3], "{missed:?}");
+        }
+        assert_eq!([next(Missed::Skip, 1_200), next(Missed::Skip, 1_299), next(Missed::Skip, 1_300)], [1_230, 1_230, 1_330]);
+        assert_eq!([next(Missed::Delay, 1_200), next(Missed::Delay, 1_299)], [1_300, 1_399]);
+        assert_eq!([next(Missed::Burst(1), 1_299), next(Missed::Burst(1), 1_399)], [1_130, 1_230]);
     }
 }
