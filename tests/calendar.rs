@@ -206,6 +206,51 @@ fn a_clock_that_is_set_is_followed_within_a_minute() {
     assert_eq!(log.lock().unwrap()[1..], [time("2026-06-02T09:00[Europe/Berlin]")]);
 }
 
+/// By how much the clock is set back counts, to the second; not how long ago the last run was.
+#[test]
+fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
+    // It ran at nine. From ten o'clock, three hours back are a correction.
+    for (back, runs) in [(HOUR * 3, 1), (HOUR * 3 + SECOND, 2), (HOUR * 4, 2), (HOUR * 24 * 700, 2)] {
+        // Wherever between two looks it is set.
+        for off in [0, 1, 29, 59] {
+            let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
+            follow(&service, &clock, &log, in_berlin("0 9 * * *"));
+            clock.advance(HOUR * 2 + SECOND * off);
+            assert_eq!(*log.lock().unwrap(), [time("2026-06-01T09:00[Europe/Berlin]")]);
+            clock.set_system_time(clock.system_time() - back);
+            clock.advance(HOUR * 24);
+            let second = log.lock().unwrap().get(1).copied();
+            assert_eq!(log.lock().unwrap().len(), runs, "{back:?} back, {off} s after a look: {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_twice_by_a_little_repeats_nothing() {
+    let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
+    follow(&service, &clock, &log, in_berlin("0 9 * * *"));
+    clock.advance(HOUR * 2);
+    for _ in 0..2 {
+        clock.set_system_time(clock.system_time() - HOUR * 2);
+        clock.advance(SECOND * 90);
+    }
+    clock.advance(HOUR * 27);
+    let days = [1, 2].map(|day| time(&format!("2026-06-0{day}T09:00[Europe/Berlin]")));
+    assert_eq!(*log.lock().unwrap(), days);
+}
+
+/// While the clock was wrong there was no run, so that the last one is from before.
+#[test]
+fn a_clock_that_was_wrong_leaves_no_gap() {
+    let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
+    follow(&service, &clock, &log, in_berlin("0 9 * * *").misfire(Misfire::Skip(HOUR)));
+    clock.set_system_time(time("2027-06-01T12:00[Europe/Berlin]"));
+    clock.advance(SECOND * 60);
+    clock.set_system_time(time("2026-06-01T08:30[Europe/Berlin]"));
+    clock.advance(HOUR);
+    assert_eq!(*log.lock().unwrap(), [time("2026-06-01T09:00[Europe/Berlin]")]);
+}
+
 #[test]
 fn runs_that_take_too_long_are_missed() {
     let (clock, service, log) = service("2026-06-01T08:00:30[Europe/Berlin]");

@@ -10,23 +10,31 @@ const CORRECTION: Duration = Duration::from_secs(3 * 3_600);
 
 struct Agenda {
     calendar: Calendar,
-    /// When the last run was made; or the beginning.
-    last: SystemTime,
+    /// The last look: what the wall clock showed then, and the clock that is never set.
+    seen: (SystemTime, u64),
     next: Option<SystemTime>,
     /// Runs in a row that were made up for.
     made_up: u32,
 }
 
 impl Agenda {
-    fn new(calendar: Calendar, now: SystemTime) -> Self {
+    fn new(calendar: Calendar, now: SystemTime, now_ns: u64) -> Self {
         let next = calendar.next(now);
-        Self { calendar, last: now, next, made_up: 0 }
+        Self { calendar, seen: (now, now_ns), next, made_up: 0 }
+    }
+
+    /// How far the wall clock was set back since the last look.
+    fn set_back(&mut self, now: SystemTime, now_ns: u64) -> Duration {
+        let (seen, seen_ns) = std::mem::replace(&mut self.seen, (now, now_ns));
+        // What it would show, had it not been set.
+        let passed = Duration::from_nanos(now_ns.saturating_sub(seen_ns));
+        seen.checked_add(passed).unwrap_or(seen).duration_since(now).unwrap_or_default()
     }
 
     /// How long it is until the next run; zero if that is now, and then it is as good as made. `None` if there is none any more.
-    fn look(&mut self, now: SystemTime) -> Option<Duration> {
-        if self.last.duration_since(now).is_ok_and(|back| back > CORRECTION) {
-            (self.last, self.next) = (now, self.calendar.next(now));
+    fn look(&mut self, now: SystemTime, now_ns: u64) -> Option<Duration> {
+        if self.set_back(now, now_ns) > CORRECTION {
+            (self.next, self.made_up) = (self.calendar.next(now), 0);
         }
         if let Misfire::Skip(grace) = self.calendar.misfire {
             self.skip(now, grace);
@@ -55,7 +63,6 @@ impl Agenda {
         self.made_up = if is_behind { self.made_up.saturating_add(1) } else { 0 };
         let makes_up = matches!(self.calendar.misfire, Misfire::Each(limit) if self.made_up < limit);
         self.next = if is_behind && !makes_up { self.calendar.next(now) } else { after };
-        self.last = now;
     }
 }
 
@@ -74,10 +81,10 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// # Example
     /// See the [module](super)'s.
     pub fn on_calendar(&self, calendar: Calendar, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
-        let now = self.system_time();
-        let mut agenda = Agenda::new(calendar, now);
+        let (now, now_ns) = self.wall_clock();
+        let mut agenda = Agenda::new(calendar, now, now_ns);
         let first = agenda.next.and_then(|next| next.duration_since(now).ok()).unwrap_or_default();
-        self.by_wall_clock(first, Box::new(move |now| agenda.look(now)), u64::MAX, run)
+        self.by_wall_clock(first, Box::new(move |now, now_ns| agenda.look(now, now_ns)), u64::MAX, run)
     }
 }
 
@@ -95,13 +102,13 @@ mod tests {
 
     /// Runs at nine each day; it is eight of day 100.
     fn agenda(misfire: Misfire) -> Agenda {
-        Agenda::new(Calendar::daily(9, 0).unwrap().zone("UTC").unwrap().misfire(misfire), at(100, 8))
+        Agenda::new(Calendar::daily(9, 0).unwrap().zone("UTC").unwrap().misfire(misfire), at(100, 8), 0)
     }
 
-    /// How many runs are made now, and when the next one is.
+    /// How many runs are made now, and when the next one is. Time passes by the wall clock alone.
     fn runs(agenda: &mut Agenda, now: SystemTime) -> (u32, Option<SystemTime>) {
         let mut runs = 0;
-        while agenda.look(now) == Some(Duration::ZERO) {
+        while agenda.look(now, 0) == Some(Duration::ZERO) {
             runs += 1;
         }
         (runs, agenda.next)
@@ -110,9 +117,9 @@ mod tests {
     #[test]
     fn one_run_a_day_however_often_one_looks() {
         let mut agenda = agenda(Misfire::Once);
-        assert_eq!(agenda.look(at(100, 8)), Some(HOUR));
+        assert_eq!(agenda.look(at(100, 8), 0), Some(HOUR));
         assert_eq!(runs(&mut agenda, at(100, 9)), (1, Some(at(101, 9))));
-        assert_eq!(agenda.look(at(100, 10)), Some(HOUR * 23));
+        assert_eq!(agenda.look(at(100, 10), 0), Some(HOUR * 23));
         assert_eq!(runs(&mut agenda, at(101, 9) + Duration::from_millis(3)), (1, Some(at(102, 9))));
     }
 
@@ -154,10 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn time_that_passes_between_two_looks_counts() {
+        // Set back by three hours, half a minute after the last look: it shows half a minute more.
+        for (back, next) in [(CORRECTION, at(101, 9)), (CORRECTION + Duration::from_nanos(1), at(100, 9))] {
+            let mut agenda = agenda(Misfire::Once);
+            assert_eq!(runs(&mut agenda, at(100, 9)).0, 1);
+            let half = Duration::from_secs(30);
+            assert!(agenda.look(at(100, 9) + half - back, half.as_nanos() as u64).is_some());
+            assert_eq!(agenda.next, Some(next));
+        }
+    }
+
+    #[test]
     fn a_calendar_that_is_over_ends() {
         let calendar = Calendar::cron("0 0 9 1 1 * 1971").unwrap().zone("UTC").unwrap();
-        let mut agenda = Agenda::new(calendar, at(100, 8));
-        assert_eq!(agenda.look(at(365, 9)), Some(Duration::ZERO));
-        assert_eq!(agenda.look(at(365, 9)), None);
+        let mut agenda = Agenda::new(calendar, at(100, 8), 0);
+        assert_eq!(agenda.look(at(365, 9), 0), Some(Duration::ZERO));
+        assert_eq!(agenda.look(at(365, 9), 0), None);
     }
 }

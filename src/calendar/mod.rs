@@ -5,7 +5,11 @@
 //! Twice a year the clock on the wall leaves an hour out, or shows it twice: [`Gap`] and [`Overlap`] say what that means.
 //!
 //! The timer looks at the system's clock at least once a minute, so it notices within that time when it is set, or when the machine was asleep; [`Misfire`] says what is done about
-//! runs whose time has passed meanwhile. If the clock is set back by no more than three hours then no run comes a second time; if it is set back further, the calendar begins anew.
+//! runs whose time has passed meanwhile.
+//!
+//! If the clock is set back by no more than three hours then no run comes a second time. If it is set
+//! back further, the calendar begins anew, from what the clock shows then. Each look at the clock
+//! tells how far it was set back since the look before.
 //!
 //! # Example
 //! ```

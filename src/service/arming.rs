@@ -81,12 +81,13 @@ impl<T: Send + 'static> TimerHandle<T> {
             }
         };
         let until = move |now| at.duration_since(now).unwrap_or_default();
-        self.by_wall_clock(until(self.system_time()), Box::new(move |now| Some(until(now))), 1, run)
+        self.by_wall_clock(until(self.wall_clock().0), Box::new(move |now, _| Some(until(now))), 1, run)
     }
 
-    /// What the wall clock shows: a manual clock's, if the service has one.
-    pub(crate) fn system_time(&self) -> SystemTime {
-        self.inner.clock.system_time()
+    /// What the wall clock shows (a manual clock's, if the service has one), and the time since the
+    /// clock's origin, in nanoseconds.
+    pub(crate) fn wall_clock(&self) -> (SystemTime, u64) {
+        (self.inner.clock.system_time(), self.inner.clock.now_ns())
     }
 
     /// Arms a timer that runs a closure so many times when a look at the wall clock says so, for the first time after this delay.

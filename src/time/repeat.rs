@@ -33,8 +33,9 @@ pub enum Missed {
 /// A timer that goes by the wall clock looks at it so often: when that is set, it notices within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Says how long it is until the next run, now that the wall clock shows this. Zero is now, and that run is then as good as begun; after `None` there is none.
-pub(crate) type Look = Box<dyn FnMut(SystemTime) -> Option<Duration> + Send>;
+/// Says how long it is until the next run, now that the wall clock shows this, so many nanoseconds
+/// after the clock's origin. Zero is now: that run is then as good as begun. After `None` there is none.
+pub(crate) type Look = Box<dyn FnMut(SystemTime, u64) -> Option<Duration> + Send>;
 
 /// What a timer that was claimed has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl Repeat {
         if std::mem::take(is_moved) {
             return Due::Run;
         }
-        let Some(delay) = look(wall()) else { return Due::End };
+        let Some(delay) = look(wall(), now_ns) else { return Due::End };
         self.at_ns = now_ns.saturating_add(super::nanos(Self::wall_delay(delay))).min(NANOS_MAX);
         if delay.is_zero() { Due::Run } else { Due::Wait }
     }
