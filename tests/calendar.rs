@@ -251,6 +251,27 @@ fn a_clock_that_was_wrong_leaves_no_gap() {
     assert_eq!(*log.lock().unwrap(), [time("2026-06-01T09:00[Europe/Berlin]")]);
 }
 
+/// Whatever the clock shows, before the calendar's years and after them.
+#[test]
+fn a_clock_beyond_all_calendars_panics_nowhere() {
+    for far in [SECOND * 9, HOUR * 24 * 365 * 2_100, HOUR * 24 * 365 * 20_000, Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 61)]
+    {
+        for now in [SystemTime::UNIX_EPOCH.checked_sub(far), SystemTime::UNIX_EPOCH.checked_add(far)].into_iter().flatten() {
+            let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
+            let calendars = ["* * * * *", "0 9 * * *", "30 2 29 2 *", "0 0 0 1 1 * 4000"].map(in_berlin);
+            calendars.iter().for_each(|calendar| assert!(calendar.after(now).take(3).is_sorted()));
+            let arm = || calendars.iter().for_each(|calendar| _ = follow(&service, &clock, &log, calendar.clone()));
+            arm();
+            clock.set_system_time(now);
+            arm();
+            clock.advance(SECOND * 150);
+            clock.set_system_time(time("2026-06-01T08:58:30[Europe/Berlin]"));
+            clock.advance(SECOND * 150);
+            assert_eq!(service.stats().panics, 0, "{now:?}");
+        }
+    }
+}
+
 #[test]
 fn runs_that_take_too_long_are_missed() {
     let (clock, service, log) = service("2026-06-01T08:00:30[Europe/Berlin]");

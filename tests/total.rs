@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, StartError, TimerId, TimerService};
 
 /// Two hundred and ninety-two years: the longest time there is.
@@ -98,6 +98,53 @@ fn a_delay_beyond_the_end_of_time_is_the_end_of_time() {
     service.schedule(HOUR, "after the end".to_string()).unwrap();
     clock.advance(Duration::ZERO);
     assert_eq!(fired.try_iter().count(), 1);
+}
+
+/// The last time that the system counts.
+fn last_time() -> SystemTime {
+    let longer = |time: SystemTime, by| time.checked_add(by).unwrap_or(time);
+    let last_second = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit)).fold(UNIX_EPOCH, longer);
+    (0..30).rev().map(|bit| Duration::from_nanos(1 << bit)).fold(last_second, longer)
+}
+
+#[test]
+fn the_wall_clock_stands_still_at_the_end_of_time() {
+    let (clock, service, _) = manual();
+    let last = last_time();
+    clock.set_system_time(last - HOUR);
+    clock.advance(HOUR - MS);
+    assert_eq!(clock.system_time(), last - MS);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let at = |time: SystemTime| {
+        let runs = runs.clone();
+        service.schedule_at_time(time, move || _ = runs.fetch_add(1, Ordering::Relaxed)).unwrap()
+    };
+    let ids = [UNIX_EPOCH, last - HOUR, last - MS, last].map(at);
+    clock.advance(MS);
+    assert_eq!((clock.system_time(), runs.load(Ordering::Relaxed)), (last, 4));
+    for by in [Duration::from_nanos(1), HOUR, END] {
+        clock.advance(by);
+        assert_eq!(clock.system_time(), last, "after {by:?}");
+    }
+    assert!(!ids.iter().any(|&id| service.is_pending(id)));
+    at(last);
+    // Set back, it goes on.
+    clock.set_system_time(UNIX_EPOCH);
+    assert_eq!((clock.elapsed(), clock.system_time()), (END, UNIX_EPOCH), "the other clock has ended");
+}
+
+#[test]
+fn a_time_of_day_far_from_the_clock_is_as_good_as_another() {
+    let last = last_time();
+    for now in [UNIX_EPOCH - END, UNIX_EPOCH, last - END, last] {
+        for at in [UNIX_EPOCH - END, UNIX_EPOCH, last] {
+            let (clock, service, _) = manual();
+            clock.set_system_time(now);
+            let id = service.schedule_at_time(at, || ()).unwrap();
+            clock.advance(MS);
+            assert_eq!(service.is_pending(id), at > now + MS.min(last.duration_since(now).unwrap()), "{at:?}, now {now:?}");
+        }
+    }
 }
 
 #[test]

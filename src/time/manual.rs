@@ -59,6 +59,14 @@ struct Shared {
     wall: Mutex<(SystemTime, u64)>,
 }
 
+/// So many nanoseconds after a time; the last time that there is, if that is sooner.
+fn later_or_last(time: SystemTime, nanos: u64) -> SystemTime {
+    let later = |time: SystemTime, nanos| time.checked_add(Duration::from_nanos(nanos));
+    // What can be added is less than that: it is found bit by bit, the highest one first.
+    let last = || (0..u64::BITS).rev().fold(time, |time, bit| later(time, 1 << bit).unwrap_or(time));
+    later(time, nanos).unwrap_or_else(last)
+}
+
 impl Default for ManualClock {
     fn default() -> Self {
         Self::new()
@@ -115,14 +123,15 @@ impl ManualClock {
         self.0.origin.checked_add(self.elapsed()).unwrap_or(self.0.origin)
     }
 
-    /// The clock's wall clock: the Unix epoch at first, moved with the clock.
+    /// The clock's wall clock: the Unix epoch at first, moved with the clock. At the last time that
+    /// a `SystemTime` can show it stands still.
     ///
     /// # Example
     /// See [`set_system_time`](Self::set_system_time).
     #[must_use]
     pub fn system_time(&self) -> SystemTime {
         let (set_to, at_ns) = *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
-        set_to + Duration::from_nanos(self.now_ns() - at_ns)
+        later_or_last(set_to, self.now_ns() - at_ns)
     }
 
     /// Sets the clock's wall clock, as somebody sets the system's: no time passes.
