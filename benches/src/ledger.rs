@@ -35,6 +35,7 @@ pub(crate) struct Ledger {
     cancelled: AtomicU64,
     handed_back: AtomicU64,
     early: AtomicU64,
+    refused: AtomicU64,
 }
 
 /// When the timers are due, and how late they fired.
@@ -60,6 +61,8 @@ pub(crate) struct Balance {
     pub(crate) early: u64,
     pub(crate) lost: u64,
     pub(crate) doubled: u64,
+    /// Calls that found no timer, though it was not due.
+    pub(crate) refused: u64,
 }
 
 impl Ledger {
@@ -78,17 +81,48 @@ impl Ledger {
     fn new(lines: usize, times: Times) -> Self {
         let fired = (0..64).map(|_| Striped::default()).collect();
         let zero = || AtomicU64::new(0);
-        Self { origin: Instant::now(), lines: touched(lines), times, fired, cancelled: zero(), handed_back: zero(), early: zero() }
+        let (cancelled, handed_back, early, refused) = (zero(), zero(), zero(), zero());
+        Self { origin: Instant::now(), lines: touched(lines), times, fired, cancelled, handed_back, early, refused }
     }
 
     /// Opens a line, before its timer is armed.
     pub(crate) fn open(&self, line: u32, due: Instant) {
+        self.set_due(line, self.nanos(due));
+        self.lines[line as usize].open.store(true, Relaxed);
+    }
+
+    /// Notes that a timer has been moved to this time or later.
+    pub(crate) fn moved(&self, line: u32, due: Instant) {
+        self.set_due(line, self.nanos(due));
+    }
+
+    /// Moves a timer to this time or later; `moves` returns whether it could be. It may fire
+    /// meanwhile: until it is moved the earlier one of both times counts.
+    pub(crate) fn move_to(&self, line: u32, due: Instant, moves: impl FnOnce() -> bool) {
+        self.set_due(line, self.due_ns(line).min(self.nanos(due)));
+        if moves() {
+            self.moved(line, due);
+        } else {
+            self.gone([line], 1);
+        }
+    }
+
+    /// So many of these timers were found gone. Those that are due have fired, or are about to: a
+    /// program may be stopped for longer than it left itself time. The rest were refused.
+    pub(crate) fn gone(&self, lines: impl IntoIterator<Item = u32>, count: u64) {
+        if count > 0 {
+            let now_ns = self.nanos(Instant::now());
+            let due = lines.into_iter().filter(|&line| self.due_ns(line) <= now_ns).count() as u64;
+            self.refused.fetch_add(count.saturating_sub(due), Relaxed);
+        }
+    }
+
+    fn set_due(&self, line: u32, ns: u64) {
         match &self.times {
-            Times::Each { due_ns: all, .. } => all[line as usize].store(self.nanos(due), Relaxed),
-            Times::Same { due_ns, .. } if line == 0 => due_ns.store(self.nanos(due), Relaxed),
+            Times::Each { due_ns, .. } => due_ns[line as usize].store(ns, Relaxed),
+            Times::Same { due_ns, .. } if line == 0 => due_ns.store(ns, Relaxed),
             Times::Same { .. } => {}
         }
-        self.lines[line as usize].open.store(true, Relaxed);
     }
 
     /// Begins to note timers that fire together. Costs a reading of the clock at the end, for as many as come.
@@ -162,6 +196,7 @@ impl Ledger {
             cancelled: self.cancelled.load(Relaxed),
             handed_back: self.handed_back.load(Relaxed),
             early: self.early.load(Relaxed),
+            refused: self.refused.load(Relaxed),
             ..Balance::default()
         };
         let mut closed = 0;
@@ -244,6 +279,7 @@ impl Balance {
             (self.early > 0, format!("{} fired early", self.early)),
             (self.lost > 0, format!("{} lost", self.lost)),
             (self.doubled > 0, format!("{} doubled", self.doubled)),
+            (self.refused > 0, format!("{} gone before they were due", self.refused)),
         ];
         checks.into_iter().filter_map(|(broken, what)| broken.then_some(what)).collect()
     }
@@ -256,6 +292,7 @@ impl Balance {
         self.early += other.early;
         self.lost += other.lost;
         self.doubled += other.doubled;
+        self.refused += other.refused;
     }
 }
 
@@ -279,9 +316,38 @@ mod tests {
         ledger.firing(Instant::now()).fired(5); // never opened
         let balance = ledger.balance();
         assert_eq!((balance.armed, balance.fired, balance.cancelled, balance.handed_back), (5, 4, 1, 1));
-        assert_eq!((balance.early, balance.lost, balance.doubled), (1, 1, 2));
+        assert_eq!((balance.early, balance.lost, balance.doubled, balance.refused), (1, 1, 2, 0));
         assert_eq!(balance.broken().len(), 4);
         assert_eq!(ledger.fired_so_far(), 4);
         assert_eq!(Balance::default().broken(), [""; 0]);
+    }
+
+    #[test]
+    fn a_timer_that_is_gone_was_due_or_refused() {
+        let (ledger, now) = (Ledger::each(4), Instant::now());
+        let minute = Duration::from_secs(60);
+        [now, now, now + minute, now + minute].into_iter().zip(0..).for_each(|(due, line)| ledger.open(line, due));
+        ledger.gone([0], 1);
+        ledger.gone(0..4, 2);
+        assert_eq!(ledger.balance().refused, 0, "two are due");
+        ledger.gone(0..4, 3);
+        ledger.gone([2], 1);
+        assert_eq!(ledger.balance().refused, 2);
+        // A timer that is due cannot be moved; one that is moved is due later.
+        ledger.move_to(0, now + minute, || false);
+        ledger.move_to(1, now + minute, || true);
+        ledger.gone([0, 1], 2);
+        assert_eq!(ledger.balance().refused, 3);
+        // While it is moved it may fire at either time, whichever is earlier.
+        ledger.move_to(2, now, || {
+            ledger.firing(Instant::now()).fired(2);
+            true
+        });
+        ledger.move_to(1, now + 2 * minute, || {
+            ledger.firing(Instant::now()).fired(1);
+            true
+        });
+        assert_eq!((ledger.balance().early, ledger.balance().refused), (1, 3), "line 1 was not due for a minute");
+        assert_eq!(ledger.balance().broken().last().map(String::as_str), Some("3 gone before they were due"));
     }
 }

@@ -9,11 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{TimerId, TimerService};
 
-/// A payload that means nothing: timers of the pair phase never fire.
-const NO_LINE: u32 = u32::MAX;
+/// The payload of the pair phase's timers, which are in no book. They fire only if the program is
+/// stopped for longer than their delay.
+pub(crate) const NO_LINE: u32 = u32::MAX;
 
 /// The delay of the pair phase: a request timeout.
-const PAIR_DELAY: Duration = Duration::from_secs(30);
+pub(crate) const PAIR_DELAY: Duration = Duration::from_secs(30);
 
 /// The shortest delay of so many armed timers: time to arm, churn, move and cancel them before they are due, on a slow machine too.
 pub(crate) fn lead(timers: usize) -> Duration {
@@ -46,6 +47,14 @@ impl Cost {
     }
 }
 
+/// Timers of the pair phase that could not be cancelled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gone {
+    pub(crate) timers: u64,
+    /// Those that were not due.
+    pub(crate) refused: u64,
+}
+
 /// A producer thread's part of the armed timers.
 #[derive(Default)]
 pub(crate) struct Own {
@@ -55,6 +64,7 @@ pub(crate) struct Own {
 pub(crate) struct Phases<'a> {
     pub(crate) service: &'a TimerService<u32>,
     pub(crate) seed: u64,
+    pub(crate) pair_delay: Duration,
     /// Delays of armed timers are uniform from `lead` to `lead + spread`.
     pub(crate) lead: Duration,
     pub(crate) spread: Duration,
@@ -116,18 +126,25 @@ impl Phases<'_> {
     }
 
     /// Arm and cancel at once. Threads take blocks of pairs as they come along: one that shares its core with a shard takes fewer.
-    pub(crate) fn pairs(&self, threads: usize, pairs: usize) -> Cost {
+    pub(crate) fn pairs(&self, threads: usize, pairs: usize) -> (Cost, Gone) {
         let blocks = pairs.div_ceil(STRIDE);
         let next = AtomicUsize::new(0);
-        self.on_threads("pairs", &mut vec![(); threads], blocks * STRIDE, |_, (), done| {
+        let mut gone = vec![Gone::default(); threads];
+        let cost = self.on_threads("pairs", &mut gone, blocks * STRIDE, |_, gone, done| {
             while next.fetch_add(1, Relaxed) < blocks {
+                let begun = Instant::now();
                 for _ in 0..STRIDE {
-                    let id = self.service.schedule(PAIR_DELAY, NO_LINE).expect("the service runs");
-                    assert!(self.service.cancel(id), "a timer of 30 s fired at once");
+                    let id = self.service.schedule(self.pair_delay, NO_LINE).expect("the service runs");
+                    if !self.service.cancel(id) {
+                        gone.timers += 1;
+                        gone.refused += u64::from(begun.elapsed() < self.pair_delay);
+                    }
                 }
                 done.fetch_add(STRIDE as u64, Relaxed);
             }
-        })
+        });
+        let sum = |sum: Gone, gone: Gone| Gone { timers: sum.timers + gone.timers, refused: sum.refused + gone.refused };
+        (cost, gone.into_iter().fold(Gone::default(), sum))
     }
 
     /// Arms `timers` with uniform delays. Returns each thread's part.
@@ -164,6 +181,8 @@ impl Phases<'_> {
         let cancelled = self.service.cancel(id);
         if cancelled {
             ledger.close(line, Outcome::Cancelled);
+        } else {
+            ledger.gone([line], 1);
         }
         u64::from(cancelled)
     }
@@ -192,20 +211,25 @@ impl Phases<'_> {
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(4001));
         let order: Vec<(TimerId, u32)> = (0..steps).map(|_| timers[rng.usize(..timers.len())]).collect();
         let delay = self.lead + self.spread;
-        let one_by_one = self.on_threads("heartbeats", &mut [()], steps, |_, (), done| {
-            for (step, &(id, _)) in order.iter().enumerate() {
-                assert!(self.service.reschedule(id, delay), "a timer that waits can be moved");
+        let due = Instant::now() + delay;
+        let mut gone = Vec::new();
+        let one_by_one = self.on_threads("heartbeats", std::slice::from_mut(&mut gone), steps, |_, gone, done| {
+            for (step, &(id, line)) in order.iter().enumerate() {
+                if !self.service.reschedule(id, delay) {
+                    ledger.gone([line], 1);
+                    gone.push(line);
+                }
                 tell(done, step);
             }
         });
         let together = self.on_threads("heartbeats, batch", &mut [()], steps, |_, (), done| {
             let moved = self.service.reschedule_many(order.iter().map(|&(id, _)| id), delay);
-            assert_eq!(moved, steps, "timers that wait can be moved");
+            ledger.gone(order.iter().map(|&(_, line)| line), (steps - moved) as u64);
             done.store(steps as u64, Relaxed);
         });
-        // Not before this, and the next phase moves each of them once more.
-        let due = Instant::now();
-        order.iter().for_each(|&(_, line)| ledger.open(line, due));
+        // Not before this, and the next phase moves each of them once more. What was gone is due as it was.
+        gone.sort_unstable();
+        order.iter().filter(|(_, line)| gone.binary_search(line).is_err()).for_each(|&(_, line)| ledger.moved(line, due));
         [one_by_one, together]
     }
 
@@ -216,8 +240,7 @@ impl Phases<'_> {
             let mut rng = Rng::with_seed(self.seed.wrapping_mul(5003).wrapping_add(thread as u64));
             for (step, &(id, line)) in own.timers.iter().enumerate() {
                 let delay = self.delay(&mut rng);
-                ledger.open(line, Instant::now() + delay);
-                assert!(self.service.reschedule(id, delay), "a timer that waits can be moved");
+                ledger.move_to(line, Instant::now() + delay, || self.service.reschedule(id, delay));
                 tell(done, step);
             }
         })
@@ -273,5 +296,76 @@ impl Phases<'_> {
 fn tell(done: &AtomicU64, step: usize) {
     if step.is_multiple_of(STRIDE) {
         done.store(step as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Balance;
+    use std::sync::Arc;
+    use wheelwork::Dispatch;
+
+    const TIMERS: usize = 1_000;
+
+    /// Runs `phases` with delays of zero. What came of it, and how many timers of pairs have fired.
+    fn at_once(phases: impl FnOnce(&Phases<'_>, &Ledger)) -> (Balance, u64) {
+        let (ledger, pairs) = (Arc::new(Ledger::each(2 * TIMERS)), Arc::new(AtomicU64::new(0)));
+        let (book, fired_pairs) = (ledger.clone(), pairs.clone());
+        let builder = TimerService::builder().tick(Duration::from_micros(1)).dispatch(Dispatch::Inline);
+        let service = builder.on_expire(move |batch: &mut wheelwork::Batch<'_, u32>| {
+            let mut firing = book.firing(Instant::now());
+            batch.for_each(|line| if line == NO_LINE { _ = fired_pairs.fetch_add(1, Relaxed) } else { firing.fired(line) });
+        });
+        let service = service.start().expect("it starts");
+        let zero = Duration::ZERO;
+        phases(&Phases { service: &service, seed: 1, pair_delay: zero, lead: zero, spread: zero }, &ledger);
+        for unfired in service.stop() {
+            ledger.close(unfired.payload, Outcome::HandedBack);
+            ledger.count(Outcome::HandedBack, 1);
+        }
+        (ledger.balance(), pairs.load(Relaxed))
+    }
+
+    /// As if the program had been stopped after each phase for as long as its timers wait.
+    #[test]
+    fn timers_that_have_fired_meanwhile_are_accounted_for() {
+        let (balance, _) = at_once(|phases, ledger| {
+            let (mut owns, _) = phases.arm(ledger, 2, TIMERS);
+            let all_fire = || {
+                while ledger.balance().lost > 0 {
+                    thread::yield_now();
+                }
+            };
+            all_fire();
+            phases.churn(ledger, &mut owns, TIMERS, TIMERS);
+            all_fire();
+            phases.heartbeats(ledger, &mut owns, TIMERS);
+            phases.moves(ledger, &mut owns);
+            phases.cancel(ledger, &mut owns, 100);
+        });
+        assert_eq!(balance.broken(), [""; 0], "{balance:?}");
+        assert_eq!((balance.armed, balance.handed_back), (2 * TIMERS as u64, 0));
+    }
+
+    /// The same, but they fire when they like.
+    #[test]
+    fn timers_that_fire_while_they_are_moved_are_accounted_for() {
+        let (balance, _) = at_once(|phases, ledger| {
+            let (mut owns, _) = phases.arm(ledger, 2, TIMERS);
+            phases.heartbeats(ledger, &mut owns, TIMERS);
+            phases.moves(ledger, &mut owns);
+            phases.churn(ledger, &mut owns, TIMERS, TIMERS);
+            phases.cancel(ledger, &mut owns, 100);
+        });
+        assert_eq!(balance.broken(), [""; 0], "{balance:?}");
+        assert_eq!(balance.armed, 2 * TIMERS as u64);
+    }
+
+    #[test]
+    fn pairs_that_fire_are_counted() {
+        let mut gone = Gone::default();
+        let (_, fired) = at_once(|phases, _| gone = phases.pairs(2, 200_000).1);
+        assert_eq!((gone.timers, gone.refused), (fired, 0));
     }
 }

@@ -69,7 +69,7 @@ impl Report {
     }
 
     pub(crate) fn balance(&mut self, balance: &Balance) {
-        let Balance { armed, fired, cancelled, handed_back, early, lost, doubled } = *balance;
+        let Balance { armed, fired, cancelled, handed_back, early, lost, doubled, refused: _ } = *balance;
         progress::say(format_args!("  armed {armed} = fired {fired} + cancelled {cancelled} + handed back {handed_back}"));
         progress::say(format_args!("  early {early}, lost {lost}, doubled {doubled}"));
         let counts = [

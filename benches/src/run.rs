@@ -2,11 +2,11 @@
 
 use crate::args::Args;
 use crate::ledger::{Ledger, Outcome};
-use crate::phases::{Phases, lead};
+use crate::phases::{NO_LINE, PAIR_DELAY, Phases, lead};
 use crate::report::{Report, Value};
 use crate::{progress, system};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use wheelwork::{Batch, Builder, Dispatch, StartError, TimerService};
 
@@ -19,6 +19,8 @@ const CHURN_MAX: usize = 1_000_000;
 struct Books {
     spread: Ledger,
     burst: Ledger,
+    /// Timers of the pair phase that have fired.
+    pairs: AtomicU64,
     handled: AtomicU32,
     panic_every: u32,
 }
@@ -31,6 +33,10 @@ impl Books {
         let start = Instant::now();
         let (mut spread, mut burst) = (self.spread.firing(start), self.burst.firing(start));
         let mut fired = |payload: u32| {
+            if payload == NO_LINE {
+                self.pairs.fetch_add(1, Relaxed);
+                return;
+            }
             let firing = if payload & BURST == 0 { &mut spread } else { &mut burst };
             firing.fired(payload & !BURST);
         };
@@ -87,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     let books = Arc::new(Books {
         spread: Ledger::each(timers + steps),
         burst: Ledger::same(timers),
+        pairs: AtomicU64::new(0),
         handled: AtomicU32::new(0),
         panic_every: args.panic_every,
     });
@@ -107,9 +114,9 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     ));
     let _shown = progress::show(service.handle());
 
-    let phases = Phases { service: &service, seed: args.seed, lead: lead(timers), spread: args.spread };
-    let pair_1 = phases.pairs(1, PAIRS);
-    let pair_t = phases.pairs(threads, PAIRS);
+    let phases = Phases { service: &service, seed: args.seed, pair_delay: PAIR_DELAY, lead: lead(timers), spread: args.spread };
+    let (pair_1, gone_1) = phases.pairs(1, PAIRS);
+    let (pair_t, gone_t) = phases.pairs(threads, PAIRS);
     // The burst comes first: its timers find the memory cold, so that their bytes can be told, and in order.
     let before_arm_bytes = system::resident_bytes();
     let arm_burst = phases.arm_burst(&books.burst, threads, timers, BURST);
@@ -137,6 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
 
     let mut balance = books.spread.balance();
     balance.add(&books.burst.balance());
+    balance.refused += gone_1.refused + gone_t.refused;
     let (lateness, burst) = (books.spread.lateness(), books.burst.lateness());
     let mut report = Report::new();
     report.section("cost, until settled");
@@ -170,6 +178,10 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     let panics = u64::from(books.handled.load(Relaxed).checked_div(args.panic_every).unwrap_or(0));
     if stats.panics != panics {
         broken.push(format!("{panics} handlers panicked, {} were counted", stats.panics));
+    }
+    let (gone, fired) = (gone_1.timers + gone_t.timers, books.pairs.load(Relaxed));
+    if gone != fired {
+        broken.push(format!("{gone} timers of the pairs could not be cancelled, {fired} fired"));
     }
     report.balance(&balance);
     report.verdict(&broken);
