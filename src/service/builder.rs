@@ -191,6 +191,9 @@ impl<T: Send + 'static> Builder<T> {
     /// with a margin of 100 us timers fire within a microsecond of their tick, for the time of one core during the margin; while each is nearer than the margin
     /// to the one before, for all of that core. With [`Duration::MAX`] a shard never sleeps, and is never rung: for a core that it has to itself. None unless set.
     ///
+    /// While a shard waits for workers that are behind ([`held`](crate::ShardStats::held)) it naps,
+    /// whatever its margin.
+    ///
     /// # Example
     /// ```
     /// use std::time::Duration;
