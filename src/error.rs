@@ -22,7 +22,8 @@ use std::fmt;
 pub enum ScheduleError<T> {
     /// The service was stopped.
     Stopped(T),
-    /// As many timers are pending as the builder's [`max_pending`](crate::Builder::max_pending) allows; or 2^30, which is all that there are cells for.
+    /// As many timers are pending as the builder's [`max_pending`](crate::Builder::max_pending) allows; or as there are cells for.
+    /// That is 2^30; if a payload takes more than a kilobyte, half a tebibyte of them at least.
     Full(T),
 }
 

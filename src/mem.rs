@@ -24,6 +24,10 @@ unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {
     }
 }
 
+#[cfg(not(loom))]
+// SAFETY: an integer.
+unsafe impl Zeroable for u64 {}
+
 /// A boxed slice of zeroed `T` in pages of its own.
 pub(crate) struct Zeroed<T> {
     #[cfg(not(loom))]
@@ -123,9 +127,6 @@ pub(crate) fn prefetch_all_to_write<T>(value: &T) {
 #[cfg(all(test, not(loom), target_os = "linux"))]
 mod tests {
     use super::*;
-
-    // SAFETY: an integer.
-    unsafe impl Zeroable for u64 {}
 
     /// How many of these pages of the system are there. The words begin with one.
     fn pages_there(words: &[u64]) -> usize {

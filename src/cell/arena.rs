@@ -4,7 +4,8 @@
 
 use super::claim::Claimed;
 use super::magazine::{CELLS, Depot, Full, Magazine, Magazines, Runs};
-use super::state::{Cell, Side, Slot};
+use super::page::{Page, Start};
+use super::state::{Cell, Slot};
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Fault, Guard, Ordering, Queue, UnsafeCell, broken, ordering, retire,
@@ -12,30 +13,21 @@ use crate::sync::{
 use std::ptr;
 use std::sync::Arc;
 
-/// Cells in a page: with 8-byte payloads it is 96 KiB.
-#[cfg(not(loom))]
-const PAGE_CELLS: u32 = 4096;
-#[cfg(loom)]
-const PAGE_CELLS: u32 = 2;
-
 /// The cells of a page that takes no more than this get their memory at once. Larger payloads come one by one.
 const POPULATED_BYTES: usize = 256 << 10;
 
-/// Pages at the most: 2^30 timers.
+/// Pages at the most: 2^30 timers; if they take more than a kilobyte, half a tebibyte of them at least.
 #[cfg(not(loom))]
 const PAGES_MAX: u32 = 1 << 18;
 #[cfg(loom)]
 const PAGES_MAX: u32 = 4;
 
-/// Entries of the directory: one for every index that there could be, so that a look needs no check. It is untouched memory until it is used.
+/// Entries of the directory: one for every index that there could be, so that a look needs no check;
+/// in pages of less than 4,096 cells it does. It is untouched memory until it is used.
 #[cfg(not(loom))]
-const DIRECTORY: usize = 1 << (u32::BITS - PAGE_CELLS.trailing_zeros());
+const DIRECTORY: usize = 1 << 20;
 #[cfg(loom)]
 const DIRECTORY: usize = PAGES_MAX as usize;
-
-/// Fresh cells are handed out by the magazine.
-const RUN: u32 = CELLS as u32;
-const _: () = assert!(PAGE_CELLS.is_multiple_of(RUN));
 
 /// Between two looks at the depot, when nothing is being gathered.
 const LOOK_EVERY_NS: u64 = 250_000_000;
@@ -43,39 +35,21 @@ const LOOK_EVERY_NS: u64 = 250_000_000;
 /// After a gathering that freed little the next look is later, twice as late each time: but no later than that.
 const LOOK_EVERY_NS_MAX: u64 = 4_000_000_000;
 
-/// Magazines gathered in one step: about 10 us of work.
-const STEP_MAGAZINES: usize = 64;
-
-/// Fewer free cells than this are not worth gathering.
+/// Pages whose cells must be free to be worth gathering.
 #[cfg(not(loom))]
-const SURPLUS_MIN_CELLS: usize = 4 * PAGE_CELLS as usize;
+const SURPLUS_MIN_PAGES: usize = 4;
 #[cfg(loom)]
-const SURPLUS_MIN_CELLS: usize = PAGE_CELLS as usize;
-
-/// Cells, and the sides of those that need one: memory that is not touched costs nothing.
-#[repr(C)]
-struct Page<T> {
-    cells: [Cell<T>; PAGE_CELLS as usize],
-    sides: [Side; PAGE_CELLS as usize],
-}
+const SURPLUS_MIN_PAGES: usize = 1;
 
 /// A directory entry. Zero: no page.
 #[repr(transparent)]
-struct PagePtr<T>(AtomicPtr<Page<T>>);
+struct PagePtr<T>(AtomicPtr<Start<T>>);
 
 /// What is needed of a page only when it is made and retired.
 struct Record<T> {
-    page: AtomicPtr<Zeroed<Page<T>>>,
+    page: AtomicPtr<Page<T>>,
     /// The first count that no timer of this page number has had.
     count: AtomicU64,
-}
-
-// SAFETY: cells and sides are.
-unsafe impl<T> Zeroable for Page<T> {
-    #[cfg(loom)]
-    fn zeroed() -> Self {
-        Self { cells: std::array::from_fn(|_| Cell::zeroed()), sides: std::array::from_fn(|_| Side::zeroed()) }
-    }
 }
 
 // SAFETY: a null pointer.
@@ -151,11 +125,20 @@ pub(crate) enum Maintenance {
 }
 
 impl<T: Send + 'static> Arena<T> {
+    /// Cells in a page.
+    const PAGE_CELLS: u32 = Page::<T>::CELLS;
+
+    /// Fresh cells are handed out by the magazine, and by the page where that has fewer.
+    const RUN: u32 = if Self::PAGE_CELLS < CELLS as u32 { Self::PAGE_CELLS } else { CELLS as u32 };
+
+    /// Magazines gathered in one step, about as many as have the cells of a page: some 10 us of work.
+    const STEP_MAGAZINES: usize = if cfg!(loom) { 64 } else { (Self::PAGE_CELLS / Self::RUN) as usize };
+
     pub(crate) fn new(depot: Arc<Depot>, collector: Collector) -> Self {
         Self {
             directory: Zeroed::new(1),
             records: Zeroed::new(PAGES_MAX as usize),
-            fresh: AtomicU64::new(u64::from(PAGE_CELLS)),
+            fresh: AtomicU64::new(u64::from(Self::PAGE_CELLS)),
             numbers: AtomicU32::new(0),
             free_numbers: Queue::new(),
             pages: AtomicU32::new(0),
@@ -169,23 +152,20 @@ impl<T: Send + 'static> Arena<T> {
     /// The cell of an index, or `None` if there is no such page (any more).
     #[inline]
     pub(crate) fn get<'a>(&'a self, cell: u32, _pinned: &'a Guard) -> Option<Slot<'a, T>> {
-        let page = self.directory.first().get((cell / PAGE_CELLS) as usize)?;
+        let page = self.directory.first().get((cell / Self::PAGE_CELLS) as usize)?;
         // Ordering: Acquire. Pairs with the Release in `make_page`; publishes the page's cells.
         let page = page.0.load(Ordering::Acquire);
+        if page.is_null() {
+            return None;
+        }
         // SAFETY: the page was in the directory after we pinned, so T3 frees it after we unpin.
-        Some(Self::slot(unsafe { page.as_ref() }?, cell))
-    }
-
-    #[inline]
-    fn slot(page: &Page<T>, cell: u32) -> Slot<'_, T> {
-        let position = (cell % PAGE_CELLS) as usize;
-        Slot { index: cell, cell: &page.cells[position], side: &page.sides[position] }
+        Some(unsafe { Page::slot(page, cell) })
     }
 
     /// Whether two cells lie in the same page.
     #[inline]
     pub(crate) fn same_page(one: u32, other: u32) -> bool {
-        one / PAGE_CELLS == other / PAGE_CELLS
+        one / Self::PAGE_CELLS == other / Self::PAGE_CELLS
     }
 
     /// The cell of an index that the caller holds.
@@ -195,19 +175,18 @@ impl<T: Send + 'static> Arena<T> {
     #[inline]
     pub(crate) unsafe fn held(&self, cell: u32) -> Slot<'_, T> {
         // Ordering: Acquire. As in `get`.
-        let page = self.directory.first()[(cell / PAGE_CELLS) as usize].0.load(Ordering::Acquire);
+        let page = self.directory.first()[(cell / Self::PAGE_CELLS) as usize].0.load(Ordering::Acquire);
         debug_assert!(!page.is_null());
         // SAFETY: the page of an index that is held cannot be complete in anybody's hands (T1), so it is not retired.
-        Self::slot(unsafe { &*page }, cell)
+        unsafe { Page::slot(page, cell) }
     }
 
     /// Asks for the cell's cache lines, to write: one, or two where it straddles them.
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
-        if let Some(page) = self.directory.first().get((cell / PAGE_CELLS) as usize) {
+        if let Some(page) = self.directory.first().get((cell / Self::PAGE_CELLS) as usize) {
             // Ordering: Relaxed. Only an address to prefetch: nothing is read.
-            let cells = page.0.load(Ordering::Relaxed).cast::<Cell<T>>();
-            let cell = cells.wrapping_add((cell % PAGE_CELLS) as usize);
+            let cell = Page::address(page.0.load(Ordering::Relaxed), cell);
             prefetch_to_write(cell);
             prefetch_to_write(cell.wrapping_add(1).wrapping_byte_sub(1));
         }
@@ -227,47 +206,47 @@ impl<T: Send + 'static> Arena<T> {
         if !magazines.refill(&self.depot) {
             let first = self.take_run()?;
             // The lowest index is taken first, so that memory is used in order.
-            magazines.fill(Runs::one(first));
+            magazines.fill(first, Self::RUN);
         }
         magazines.take()
     }
 
-    /// The first of RUN fresh cells.
+    /// The first of Self::RUN fresh cells.
     fn take_run(&self) -> Option<u32> {
         loop {
             // Ordering: Acquire. Pairs with the Release in `make_page`'s publication below; the page is in the directory.
             let fresh = self.fresh.load(ordering(Ordering::Acquire, Fault::FreshRelaxed));
             let (number, used) = ((fresh >> 32) as u32, fresh as u32);
-            if used + RUN <= PAGE_CELLS {
+            if used + Self::RUN <= Self::PAGE_CELLS {
                 // Ordering: Acquire on success, as above (the page may be another's). A page with fresh cells is never retired, so its
                 // number does not come back while this may succeed.
-                let next = fresh + u64::from(RUN);
+                let next = fresh + u64::from(Self::RUN);
                 if broken(Fault::FreshNotAtomic) {
                     // Ordering: Release. The broken variant: two threads may both get here.
                     self.fresh.store(next, Ordering::Release);
-                    return Some(number * PAGE_CELLS + used);
+                    return Some(number * Self::PAGE_CELLS + used);
                 }
                 let won = ordering(Ordering::AcqRel, Fault::FreshRelaxed);
                 if self.fresh.compare_exchange_weak(fresh, next, won, Ordering::Relaxed).is_ok() {
-                    return Some(number * PAGE_CELLS + used);
+                    return Some(number * Self::PAGE_CELLS + used);
                 }
                 continue;
             }
             let number = self.make_page()?;
-            let next = u64::from(number) << 32 | u64::from(RUN);
+            let next = u64::from(number) << 32 | u64::from(Self::RUN);
             // Ordering: Release. Pairs with the Acquire above; publishes the page.
             match self.fresh.compare_exchange(fresh, next, ordering(Ordering::AcqRel, Fault::FreshRelaxed), Ordering::Relaxed) {
                 Ok(_) => {}
                 // Another thread made a page at the same time.
                 Err(_) => self.give_rest(number),
             }
-            return Some(number * PAGE_CELLS);
+            return Some(number * Self::PAGE_CELLS);
         }
     }
 
     /// All of a fresh page but its first run goes to the depot, so that nothing is lost.
     fn give_rest(&self, number: u32) {
-        for first in (RUN..PAGE_CELLS).step_by(RUN as usize).map(|used| number * PAGE_CELLS + used) {
+        for first in (Self::RUN..Self::PAGE_CELLS).step_by(Self::RUN as usize).map(|used| number * Self::PAGE_CELLS + used) {
             self.depot.push_full(Full::Runs(Runs::one(first)), 0);
         }
     }
@@ -278,19 +257,18 @@ impl<T: Send + 'static> Arena<T> {
             // Ordering: Relaxed. Only the number is taken from it.
             self.numbers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| (number < PAGES_MAX).then_some(number + 1)).ok()
         })?;
-        let page = Zeroed::<Page<T>>::new(1);
-        let cells_bytes = size_of::<[Cell<T>; PAGE_CELLS as usize]>();
+        let page = Page::<T>::new();
         // The first one may have a few timers only.
-        if number > 0 && cells_bytes <= POPULATED_BYTES {
-            page.populate(cells_bytes);
+        if number > 0 && Page::<T>::CELLS_BYTES <= POPULATED_BYTES {
+            page.populate();
         }
         let record = &self.records[number as usize];
         // Ordering: Relaxed. Written before the number was put on the queue of free numbers, which orders it.
         let count = record.count.load(Ordering::Relaxed);
         if count > 0 {
-            page[0].cells.iter().for_each(|cell| cell.start_at(count));
+            page.cells().for_each(|cell| cell.start_at(count));
         }
-        let cells = page.as_ptr().cast_mut();
+        let cells = page.start();
         // Ordering: Relaxed. Read by whoever retires the page, who got all its indices through the depot.
         record.page.store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
         // Ordering: Release. Pairs with the Acquire in `get` and `held`; publishes the cells.
@@ -304,7 +282,7 @@ impl<T: Send + 'static> Arena<T> {
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + use<T> {
         // Ordering: Acquire. Pairs with nothing by itself: the fence of `stop` makes every page visible whose cells may be armed.
         let numbers = self.numbers.load(Ordering::Acquire);
-        (0..numbers).flat_map(|number| number * PAGE_CELLS..number * PAGE_CELLS + PAGE_CELLS)
+        (0..numbers).flat_map(|number| number * Self::PAGE_CELLS..number * Self::PAGE_CELLS + Self::PAGE_CELLS)
     }
 
     /// Claims every armed cell and gives it to `f`: for `stop`.
@@ -342,12 +320,12 @@ impl<T: Send + 'static> Arena<T> {
         }
         gather.look_at_ns = now_ns + LOOK_EVERY_NS;
         // Ordering: Relaxed. A counter.
-        let cells = self.pages.load(Ordering::Relaxed) as usize * PAGE_CELLS as usize;
+        let cells = self.pages.load(Ordering::Relaxed) as usize * Self::PAGE_CELLS as usize;
         let full = self.depot.full_len();
-        let surplus = if full * CELLS >= SURPLUS_MIN_CELLS && full * CELLS > cells / 2 { full } else { 0 };
+        let surplus = if full * CELLS >= SURPLUS_MIN_PAGES * Self::PAGE_CELLS as usize && full * CELLS > cells / 2 { full } else { 0 };
         let unused = surplus.min(std::mem::replace(&mut gather.surplus, surplus));
         (gather.magazines_left, gather.seen) = (unused, full);
-        (gather.retired, gather.wanted) = (0, unused * CELLS / PAGE_CELLS as usize);
+        (gather.retired, gather.wanted) = (0, unused * CELLS / Self::PAGE_CELLS as usize);
         match (unused, surplus) {
             (0, 0) => Maintenance::Done,
             (0, _) => Maintenance::At(gather.look_at_ns),
@@ -357,7 +335,7 @@ impl<T: Send + 'static> Arena<T> {
 
     fn gather_step(&self, gather: &mut Gather, now_ns: u64) -> Maintenance {
         let epoch = self.collector.register();
-        for _ in 0..STEP_MAGAZINES.min(gather.magazines_left) {
+        for _ in 0..Self::STEP_MAGAZINES.min(gather.magazines_left) {
             gather.magazines_left -= 1;
             let Some(full) = self.depot.pop_full(0) else {
                 gather.magazines_left = 0;
@@ -365,13 +343,13 @@ impl<T: Send + 'static> Arena<T> {
             };
             self.depot.drop_empty();
             full.for_each(|cell| {
-                let number = cell / PAGE_CELLS;
+                let number = cell / Self::PAGE_CELLS;
                 if gather.by_page.len() <= number as usize {
                     gather.by_page.resize_with(number as usize + 1, Vec::new);
                 }
                 let cells = &mut gather.by_page[number as usize];
                 cells.push(cell);
-                if cells.len() == PAGE_CELLS as usize {
+                if cells.len() == Self::PAGE_CELLS as usize {
                     *cells = Vec::new();
                     gather.retired += 1;
                     self.retire_page(number, &epoch.pin());
@@ -395,7 +373,7 @@ impl<T: Send + 'static> Arena<T> {
 
     /// Gives some of the cells of incomplete pages back to the depot. Whether there are more.
     fn put_back(&self, by_page: &mut Vec<Vec<u32>>) -> bool {
-        for _ in 0..STEP_MAGAZINES {
+        for _ in 0..Self::STEP_MAGAZINES {
             let mut magazine = Magazine::empty();
             while let Some(cells) = by_page.last_mut()
                 && !magazine.is_full()
@@ -419,7 +397,7 @@ impl<T: Send + 'static> Arena<T> {
         // Ordering: Relaxed. Published with the page; the indices came through the depot after that.
         let page = record.page.swap(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: made by `make_page`, taken out once, here; not freed before the collector runs the closure below.
-        let count = unsafe { &*page }[0].cells.iter().map(Cell::count).max();
+        let count = unsafe { &*page }.cells().map(Cell::count).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
         record.count.store(count.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
         // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.

@@ -237,9 +237,12 @@ impl Magazines {
         true
     }
 
-    /// Fills the pair, found empty, with fresh cells: the depot had none.
-    pub(super) fn fill(&mut self, fresh: Runs) {
-        self.loaded.fill(fresh);
+    /// Fills the pair, found empty, with so many fresh cells, a magazine's at most: the depot had none.
+    pub(super) fn fill(&mut self, first: u32, cells: u32) {
+        if cells == CELLS as u32 {
+            return self.loaded.fill(Runs::one(first));
+        }
+        (first..first + cells).rev().for_each(|cell| self.loaded.push(cell).expect("no more than a magazine has"));
     }
 
     /// Puts a cell back that the caller holds.

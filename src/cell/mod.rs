@@ -3,6 +3,7 @@
 mod arena;
 mod claim;
 mod magazine;
+mod page;
 mod rearm;
 mod state;
 mod word;

@@ -188,7 +188,7 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// A shard that sleeps past the deadline is woken, at the cost of a system call.
     ///
     /// # Errors
-    /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, [`Full`](ScheduleError::Full) with 2^30 timers pending; the payload comes back.
+    /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, [`Full`](ScheduleError::Full) with as many timers pending as there can be; the payload comes back.
     ///
     /// # Example
     /// ```

@@ -1,17 +1,27 @@
 use super::super::state::{Payload, Place};
 use super::*;
 
+const PAGE_CELLS: u32 = Arena::<u64>::PAGE_CELLS;
+const RUN: u32 = Arena::<u64>::RUN;
+const STEP_MAGAZINES: usize = Arena::<u64>::STEP_MAGAZINES;
+
 /// Magazines that the cells of a page fill.
 const MAGAZINES: usize = PAGE_CELLS as usize / CELLS;
 
 /// An arena with one thread's magazines.
-struct Fixture {
-    arena: Arena<u64>,
+struct Fixture<T = u64> {
+    arena: Arena<T>,
     magazines: Magazines,
 }
 
 impl Fixture {
     fn new() -> Self {
+        Self::of()
+    }
+}
+
+impl<T: Send + 'static> Fixture<T> {
+    fn of() -> Self {
         let depot = Arc::new(Depot::new());
         let magazines = Magazines::new(&depot);
         Self { arena: Arena::new(depot, Collector::new()), magazines }
@@ -273,4 +283,62 @@ fn a_page_number_that_comes_again_goes_on_counting() {
     let pin = local.pin();
     assert_eq!(fixture.arena.get(PAGE_CELLS, &pin).map(|slot| slot.cell.count()), Some(3), "the page's other cells start there, too");
     assert_eq!(fixture.arena.get(0, &pin).map(|slot| slot.cell.count()), Some(0));
+}
+
+/// The memory of a page has a limit, whatever the payload's size.
+#[test]
+fn a_page_of_large_payloads_has_fewer_cells() {
+    fn page<T: Send + 'static>() -> (u32, u32, usize) {
+        (Arena::<T>::PAGE_CELLS, Arena::<T>::RUN, Arena::<T>::STEP_MAGAZINES)
+    }
+    const MIB: usize = 1 << 20;
+    assert_eq!(page::<u64>(), (4_096, 64, 64));
+    assert_eq!(page::<[u64; 126]>(), (4_096, 64, 64), "1,024 bytes with the cell's own");
+    assert_eq!(page::<[u64; 127]>(), (2_048, 64, 32));
+    assert_eq!(page::<[u8; 64 << 10]>(), (32, 32, 1));
+    assert_eq!(page::<[u8; (64 << 10) - 16]>(), (64, 64, 1), "a magazine's");
+    assert_eq!(page::<[u8; 2 * MIB]>(), (1, 1, 1));
+    assert_eq!(page::<[u8; 16 * MIB]>(), (1, 1, 1));
+    assert_eq!(page::<[u8; MIB]>(), (2, 2, 1));
+    assert_eq!((Page::<()>::CELLS_BYTES, Page::<[u8; MIB]>::CELLS_BYTES), (24 * 4_096, 2 * (MIB + 16)));
+}
+
+/// As for small payloads: cells come each once, and pages go back.
+fn goes_round<T: Send + 'static>(pages: u32) {
+    let mut fixture = Fixture::<T>::of();
+    let page_cells = Arena::<T>::PAGE_CELLS;
+    let cells = fixture.take((pages * page_cells) as usize);
+    assert!(cells.iter().copied().eq(0..pages * page_cells), "in order");
+    assert_eq!(fixture.pages(), pages);
+    assert!(cells.windows(2).all(|two| Arena::<T>::same_page(two[0], two[1]) == (two[0] / page_cells == two[1] / page_cells)));
+    // Each is memory of its own.
+    let local = fixture.arena.collector.register();
+    let address = |cell: u32| {
+        let pin = local.pin();
+        let slot = fixture.arena.get(cell, &pin).expect("the page is there");
+        ((&raw const *slot.cell).addr(), (&raw const *slot.side).addr())
+    };
+    let mut addresses: Vec<_> = cells.iter().flat_map(|&cell| [(address(cell).0, size_of::<Cell<T>>()), (address(cell).1, 16)]).collect();
+    addresses.sort_unstable();
+    assert!(addresses.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "cells and sides overlap");
+    assert!(fixture.arena.get(pages * page_cells, &local.pin()).is_none() && fixture.arena.get(u32::MAX, &local.pin()).is_none());
+    // As many as fill magazines go back; what is left of a magazine stays.
+    let whole = (pages * page_cells) as usize / CELLS * CELLS;
+    fixture.put(cells[..whole].iter().copied());
+    fixture.gather(0);
+    assert_eq!(fixture.pages(), pages - whole as u32 / page_cells);
+    let mut again = fixture.take(whole);
+    again.extend(&cells[whole..]);
+    again.sort_unstable();
+    assert_eq!(again, cells, "the numbers come again");
+}
+
+#[test]
+fn cells_of_any_size_go_round() {
+    goes_round::<()>(4);
+    goes_round::<[u64; 127]>(5);
+    goes_round::<[u64; 1_000]>(5);
+    goes_round::<[u8; 64 << 10]>(9);
+    goes_round::<[u8; 1 << 20]>(130);
+    goes_round::<[u8; 16 << 20]>(200);
 }
