@@ -10,6 +10,8 @@ use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
 use crate::service::{cells, core, local, running};
+#[cfg(feature = "async")]
+use crate::sync::{AtomicU64, Ordering};
 use crate::{ScheduleError, TimerHandle, TimerId, cell, lane, time};
 #[cfg(feature = "async")]
 use std::cell::RefCell;
@@ -273,25 +275,33 @@ impl Shard {
     }
 }
 
+/// A clock of ticks, which a model moves.
+#[cfg(feature = "async")]
+#[derive(Clone)]
+pub struct Clock(Arc<AtomicU64>);
+
 /// A sleep, by its wait alone.
 #[cfg(feature = "async")]
 pub struct Sleep {
     wait: Wait,
     deadline: u64,
+    clock: Clock,
 }
 
-/// A service as the sleep of a thread sees it, whose deadline does not pass while it is asked.
+/// A service as the sleep of a thread sees it.
 #[cfg(feature = "async")]
 struct Alarm<'a> {
     cells: &'a Cells<Waker>,
     local: RefCell<&'a mut Local>,
     deadline: u64,
+    clock: &'a Clock,
 }
 
 #[cfg(feature = "async")]
 impl wait::Alarm for Alarm<'_> {
     fn is_over(&self) -> bool {
-        false
+        // Ordering: Relaxed. A clock publishes nothing.
+        self.clock.0.load(Ordering::Relaxed) >= self.deadline
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
@@ -308,16 +318,31 @@ impl wait::Alarm for Alarm<'_> {
 }
 
 #[cfg(feature = "async")]
+impl Clock {
+    /// One at tick 0.
+    pub fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(0)))
+    }
+
+    /// Moves it.
+    pub fn set(&self, tick: u64) {
+        // Ordering: Relaxed. A clock publishes nothing.
+        self.0.store(tick, Ordering::Relaxed);
+    }
+}
+
+#[cfg(feature = "async")]
 impl Sleep {
     /// One that waits until a tick.
     #[must_use]
-    pub fn new(deadline: u64) -> Self {
-        Self { wait: Wait::Idle, deadline }
+    pub fn new(deadline: u64, clock: Clock) -> Self {
+        Self { wait: Wait::Idle, deadline, clock }
     }
 
     /// Polls it.
     pub fn poll(&mut self, cells: &Cells<Waker>, local: &mut Local, waker: &Waker) -> Poll<()> {
-        self.wait.poll(&Alarm { cells, local: RefCell::new(local), deadline: self.deadline }, waker)
+        let Self { wait, deadline, clock } = self;
+        wait.poll(&Alarm { cells, local: RefCell::new(local), deadline: *deadline, clock }, waker)
     }
 
     /// Drops it. Whether its timer was pending.

@@ -504,6 +504,9 @@ pub enum Fault {
     /// A sleep that is polled with another waker keeps the first one.
     #[cfg(feature = "async")]
     SleepKeepsWaker,
+    /// P4: a sleep whose timer is gone takes its time for come.
+    #[cfg(feature = "async")]
+    SleepTakesGoneForOver,
 }
 
 /// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.

@@ -3,6 +3,7 @@
 use futures_lite::StreamExt;
 use futures_lite::future::block_on;
 use std::future::{Future, pending, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -257,6 +258,127 @@ fn values_come_when_their_time_has_come() {
         }
     }
     assert_eq!(came, 1_000);
+}
+
+/// Whoever has the handle can end a future's timer, or let it go off too soon.
+const ENDS: [fn(&Timers, &ManualClock); 3] = [
+    |timers, _| assert_eq!(timers.handle().cancel_all(), 1),
+    |timers, _| {
+        let (id, _) = timers.handle().pending(0).next().unwrap();
+        assert!(timers.handle().take(id).is_some());
+    },
+    |timers, clock| {
+        let (id, _) = timers.handle().pending(0).next().unwrap();
+        assert!(timers.handle().reschedule(id, MS));
+        clock.advance(MS);
+        assert!(timers.handle().is_empty());
+    },
+];
+
+#[test]
+fn a_sleep_whose_timer_somebody_ended_waits_on() {
+    for end in ENDS {
+        for other_waker in [false, true] {
+            let (timers, clock) = manual();
+            let (first, second) = (Task::new(), Task::new());
+            let last = if other_waker { &second } else { &first };
+            let start = clock.now();
+            let mut sleep = timers.sleep(3_600_000 * MS);
+            assert!(first.poll(&mut sleep).is_pending());
+            end(&timers, &clock);
+            assert!(!sleep.is_elapsed(), "an hour early");
+            for _ in 0..3 {
+                assert_eq!((last.poll(&mut sleep), timers.handle().len()), (Poll::Pending, 1), "an hour early");
+            }
+            let woken = last.woken();
+            clock.advance(3_599_999 * MS - (clock.now() - start));
+            assert_eq!((last.woken(), sleep.is_elapsed()), (woken, false));
+            clock.advance(MS);
+            assert_eq!((last.woken(), last.poll(&mut sleep)), (woken + 1, Poll::Ready(())));
+        }
+    }
+}
+
+#[test]
+fn nor_are_timeouts_intervals_and_queues_early() {
+    for end in ENDS {
+        let task = Task::new();
+        let (timers, clock) = manual();
+        let mut timeout = Box::pin(timers.timeout(60_000 * MS, pending::<()>()));
+        assert!(task.poll(&mut timeout).is_pending());
+        end(&timers, &clock);
+        assert!(task.poll(&mut timeout).is_pending());
+        clock.advance(60_000 * MS);
+        assert!(task.poll(&mut timeout).is_ready());
+
+        let (timers, clock) = manual();
+        let mut interval = timers.interval(60_000 * MS);
+        let mut tick = || interval.poll_tick(&mut Context::from_waker(&task.waker));
+        assert!(tick().is_ready() && tick().is_pending());
+        end(&timers, &clock);
+        assert!(tick().is_pending());
+        clock.advance(60_000 * MS);
+        assert!(tick().is_ready());
+
+        let (timers, clock) = manual();
+        let mut queue = timers.delay_queue();
+        queue.insert(7, 60_000 * MS);
+        let mut expired = || queue.poll_expired(&mut Context::from_waker(&task.waker));
+        assert!(expired().is_pending());
+        end(&timers, &clock);
+        assert_eq!((expired(), timers.handle().len()), (Poll::Pending, 1), "and it comes back");
+        let woken = task.woken();
+        clock.advance(60_000 * MS);
+        assert_eq!((task.woken(), expired()), (woken + 1, Poll::Ready(Some(7))));
+    }
+}
+
+#[test]
+fn time_ends_for_sleeps_too() {
+    for tick in [Duration::from_micros(1), 7 * MS] {
+        let clock = ManualClock::new();
+        let timers = Timers::start(TimerService::builder().shards(1).clock(clock.clone()).tick(tick)).unwrap();
+        let task = Task::new();
+        let mut longest = timers.sleep(Duration::MAX);
+        assert!(task.poll(&mut longest).is_pending());
+        clock.advance(Duration::MAX);
+        assert_eq!((task.woken(), timers.handle().len()), (1, 0));
+        assert!(longest.is_elapsed() && task.poll(&mut longest).is_ready());
+        assert!(task.poll(&mut timers.sleep(MS)).is_ready(), "there is no later tick");
+    }
+}
+
+/// A waker whose last reference panics as it goes.
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a waker that panics when it is dropped");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_when_it_goes_makes_no_sleep_early() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    let mut sleep = timers.sleep(10 * MS);
+    let bomb = Waker::from(Arc::new(Bomb));
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&bomb)).is_pending());
+    // The sleep has the last reference.
+    drop(bomb);
+    assert!(catch_unwind(AssertUnwindSafe(|| task.poll(&mut sleep))).is_err(), "the old waker goes");
+    assert!(!sleep.is_elapsed());
+    // The new one is armed all the same.
+    clock.advance(9 * MS);
+    assert_eq!((task.woken(), timers.handle().len()), (0, 1));
+    clock.advance(MS);
+    assert_eq!((task.woken(), task.poll(&mut sleep)), (1, Poll::Ready(())));
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Sleep: a poll, a second one with another waker, and a drop, against the alarm. The task's part is the model's own thread.
+//! Sleep: a poll, a second one with another waker, and a drop, against the alarm, and against somebody who ends its timer.
+//! The task's part is the model's own thread.
 
 use loom::sync::Notify;
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
-use wheelwork::loom_door::{Cells, Entry, Fault, Shard, Sleep};
+use wheelwork::loom_door::{Cells, Clock, Entry, Fault, Shard, Sleep};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 const DUE: u64 = 1;
@@ -35,8 +36,9 @@ impl Wake for Task {
     }
 }
 
-/// Takes in what has been sent, and lets off what is due.
-fn alarm(cells: &Cells<Waker>, shard: &mut Shard) {
+/// Time passes. The shard takes in what has been sent, and lets off what is due.
+fn alarm(cells: &Cells<Waker>, shard: &mut Shard, clock: &Clock) {
+    clock.set(DUE);
     let mut local = Held::new(cells.local());
     let mut due: Vec<Entry> = Vec::new();
     shard.drain(|entry| due.push(entry));
@@ -52,20 +54,20 @@ fn polls(second: bool) {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
     let tasks = [Task::new(), Task::new()];
-    let mut local = Held::new(cells.local());
-    let mut sleep = Sleep::new(DUE);
+    let (mut local, clock) = (Held::new(cells.local()), Clock::new());
+    let mut sleep = Sleep::new(DUE, clock.clone());
     let waker = |task: usize| Waker::from(tasks[task].clone());
     assert!(sleep.poll(&cells, &mut local, &waker(0)).is_pending());
-    let shard_cells = cells.clone();
+    let (shard_cells, shard_clock) = (cells.clone(), clock.clone());
     let shard = thread::spawn(move || {
-        alarm(&shard_cells, &mut lanes);
+        alarm(&shard_cells, &mut lanes, &shard_clock);
         lanes
     });
     let last = usize::from(second);
     let seen = sleep.poll(&cells, &mut local, &waker(last));
     let mut lanes = shard.join().unwrap();
     // What was armed anew.
-    alarm(&cells, &mut lanes);
+    alarm(&cells, &mut lanes, &clock);
     if seen.is_pending() {
         tasks[last].woken.wait();
         assert_eq!(tasks[last].wakes(), 1);
@@ -81,18 +83,57 @@ fn drops() {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
     let task = Task::new();
-    let mut local = Held::new(cells.local());
-    let mut sleep = Sleep::new(DUE);
+    let (mut local, clock) = (Held::new(cells.local()), Clock::new());
+    let mut sleep = Sleep::new(DUE, clock.clone());
     assert!(sleep.poll(&cells, &mut local, &Waker::from(task.clone())).is_pending());
     let shard_cells = cells.clone();
     let shard = thread::spawn(move || {
-        alarm(&shard_cells, &mut lanes);
+        alarm(&shard_cells, &mut lanes, &clock);
         lanes
     });
     let was_pending = sleep.cancel(&cells, &mut local);
     let _lanes = shard.join().unwrap();
     assert_eq!(task.wakes(), usize::from(!was_pending), "cancelled, or woken");
     assert_eq!(Arc::strong_count(&task), 1, "a waker is left behind");
+}
+
+/// Polls, with the same waker or another one, while somebody ends its timer. Then the time comes, or meanwhile.
+fn ended(second: bool, meanwhile: bool) {
+    let (cells, lanes) = Cells::new();
+    let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
+    let tasks = [Task::new(), Task::new()];
+    let (mut local, clock) = (Held::new(cells.local()), Clock::new());
+    let mut sleep = Sleep::new(DUE, clock.clone());
+    let waker = |task: usize| Waker::from(tasks[task].clone());
+    assert!(sleep.poll(&cells, &mut local, &waker(0)).is_pending());
+    let ender_cells = cells.clone();
+    let ender = thread::spawn(move || {
+        let mut local = Held::new(ender_cells.local());
+        ender_cells.claim_all(&mut local, |_, waker| drop(waker));
+    });
+    let (shard_cells, shard_clock) = (cells.clone(), clock.clone());
+    let shard = thread::spawn(move || {
+        if meanwhile {
+            alarm(&shard_cells, &mut lanes, &shard_clock);
+        }
+        lanes
+    });
+    let last = usize::from(second);
+    let seen = sleep.poll(&cells, &mut local, &waker(last));
+    assert!(meanwhile || seen.is_pending(), "ready early");
+    ender.join().unwrap();
+    let mut lanes = shard.join().unwrap();
+    // If its timer was ended after the poll nobody wakes it: it is polled for another reason.
+    let seen = sleep.poll(&cells, &mut local, &waker(last));
+    assert!(meanwhile || seen.is_pending(), "ready early");
+    alarm(&cells, &mut lanes, &clock);
+    if seen.is_pending() {
+        tasks[last].woken.wait();
+    }
+    assert_eq!(sleep.poll(&cells, &mut local, &waker(last)), Poll::Ready(()));
+    assert!(tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1, "woken twice");
+    assert!(!sleep.cancel(&cells, &mut local));
+    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "a waker is left behind");
 }
 
 #[test]
@@ -108,6 +149,23 @@ fn the_last_waker_is_woken() {
 #[test]
 fn a_drop_cancels_or_was_woken() {
     explore(None, drops);
+}
+
+#[test]
+fn a_sleep_whose_timer_is_ended_arms_anew() {
+    explore(None, || ended(false, false));
+    explore(Some(3), || ended(true, false));
+}
+
+#[test]
+fn nor_does_it_miss_the_alarm_meanwhile() {
+    explore(Some(3), || ended(false, true));
+    explore(Some(2), || ended(true, true));
+}
+
+#[test]
+fn broken_timer_that_is_gone() {
+    must_fail(Fault::SleepTakesGoneForOver, "ready early", None, || ended(false, false));
 }
 
 #[test]

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// at the timer; with another one it arms the timer anew. It is ready at the first tick at or after its deadline, never before, and stays so. It allocates nothing, may be moved
 /// (it is `Unpin`), and may be polled by any thread, under any runtime.
 ///
+/// It is never ready before its deadline. Its timer is one of those that [`Timers::handle`](super::Timers::handle) sees:
+/// if somebody cancels it there, or moves it to an earlier time, the next poll arms a new one.
+///
 /// As long as a service of your own has as many timers as it may, its sleeps ask to be polled again at once.
 ///
 /// # Example
@@ -40,18 +43,26 @@ pub struct Sleep {
 /// When, and by whose clock.
 struct Due {
     home: Home,
+    /// As it was asked for.
     deadline: Instant,
+    /// The same by the service's clock, which decides.
+    at_ns: u64,
+}
+
+impl Due {
+    fn move_to(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.at_ns = self.home.handle().instant_ns(deadline);
+    }
 }
 
 impl Alarm for Due {
     fn is_over(&self) -> bool {
-        // Most of the time the cheaper reading shows that it has not.
-        let handle = self.home.handle();
-        handle.soon() >= self.deadline && handle.now() >= self.deadline
+        self.home.handle().is_over(self.at_ns)
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
-        self.home.handle().schedule_at(self.deadline, waker).map_err(ScheduleError::into_payload)
+        self.home.handle().schedule_at_ns(self.at_ns, waker).map_err(ScheduleError::into_payload)
     }
 
     fn is_pending(&self, id: TimerId) -> bool {
@@ -65,7 +76,8 @@ impl Alarm for Due {
 
 impl Sleep {
     pub(super) fn new(home: Home, deadline: Instant) -> Self {
-        Self { due: Due { home, deadline }, wait: Wait::Idle }
+        let at_ns = home.handle().instant_ns(deadline);
+        Self { due: Due { home, deadline, at_ns }, wait: Wait::Idle }
     }
 
     /// Its deadline, as it was asked for.
@@ -88,8 +100,8 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.wait {
-            Wait::Idle => self.due.is_over(),
-            Wait::Armed(id, _) => !self.due.is_pending(id),
+            Wait::Armed(id, _) if self.due.is_pending(id) => false,
+            Wait::Idle | Wait::Armed(..) => self.due.is_over(),
             Wait::Over => true,
         }
     }
@@ -117,9 +129,9 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.due.deadline = deadline;
+        self.due.move_to(deadline);
         match self.wait {
-            Wait::Armed(id, _) if self.due.home.handle().reschedule_at(id, deadline) => {}
+            Wait::Armed(id, _) if self.due.home.handle().reschedule_at_ns(id, self.due.at_ns) => {}
             _ => self.wait = Wait::Idle,
         }
     }

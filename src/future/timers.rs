@@ -73,6 +73,9 @@ impl Timers {
 
     /// The calls of the service: its time, its counters, and timers for wakers of your own.
     ///
+    /// They see the timers of futures too. One that is cancelled here does not wake its task; when the future is polled
+    /// again it arms a new one, so it is not ready before its time.
+    ///
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]

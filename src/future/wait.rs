@@ -3,8 +3,12 @@
 //! Ground rules: one thread at a time polls (the sleep is borrowed mutably); the alarm goes off on another one.
 //!
 //! A sleep is armed with the waker of the poll that found it idle (P1). When it is polled again with this waker it looks whether its timer is pending (P2): if it is, the alarm, which goes off after the claim
-//! that ends that, wakes a task that has been polled since. If it is not, the time has come. Polled with another waker it takes the timer away (P3), and arms it anew; if there was
-//! none to take, the time has come. So the waker that is woken is that of the last poll, or that poll has seen the time come.
+//! that ends that, wakes a task that has been polled since. Polled with another waker it takes the timer away (P3).
+//!
+//! If there is no timer any more, the alarm has gone off, or somebody else has ended or moved the timer. The clock tells
+//! which (P4): an alarm goes off after its time, so whoever sees that it has reads no earlier time. Before the deadline
+//! the sleep arms a new timer (P1). So the waker that is woken is that of the last poll, or that poll has seen the time
+//! come; and no poll is ready before its time.
 
 use crate::service::TimerId;
 use crate::sync::{Fault, broken};
@@ -48,26 +52,32 @@ impl WakerName {
 
 impl Wait {
     pub(crate) fn poll(&mut self, alarm: &impl Alarm, waker: &Waker) -> Poll<()> {
+        let mut old_waker = None;
         if let Self::Armed(id, armed_with) = *self {
-            let is_same = armed_with == WakerName::of(waker) || broken(Fault::SleepKeepsWaker);
-            let is_pending = if is_same { alarm.is_pending(id) } else { alarm.take(id).is_some() }; // P2, P3
-            if is_same && is_pending {
-                return Poll::Pending;
+            if armed_with != WakerName::of(waker) && !broken(Fault::SleepKeepsWaker) {
+                old_waker = alarm.take(id); // P3
+            } else if alarm.is_pending(id) {
+                return Poll::Pending; // P2
             }
-            *self = if is_pending { Self::Idle } else { Self::Over };
+            let is_over = old_waker.is_none() && broken(Fault::SleepTakesGoneForOver);
+            *self = if is_over { Self::Over } else { Self::Idle };
         }
-        if matches!(self, Self::Idle) {
-            if alarm.is_over() {
-                *self = Self::Over;
-            } else {
-                match alarm.arm(waker.clone()) {
-                    Ok(id) => *self = Self::Armed(id, WakerName::of(waker)), // P1
-                    // Perhaps there is room the next time.
-                    Err(waker) => waker.wake(),
-                }
-                return Poll::Pending;
-            }
+        let outcome = self.poll_without_timer(alarm, waker);
+        // Its drop is the user's code and may panic: so it comes last.
+        drop(old_waker);
+        outcome
+    }
+
+    fn poll_without_timer(&mut self, alarm: &impl Alarm, waker: &Waker) -> Poll<()> {
+        if matches!(self, Self::Over) || alarm.is_over() {
+            *self = Self::Over; // P4
+            return Poll::Ready(());
         }
-        Poll::Ready(())
+        match alarm.arm(waker.clone()) {
+            Ok(id) => *self = Self::Armed(id, WakerName::of(waker)), // P1
+            // Perhaps there is room the next time.
+            Err(waker) => waker.wake(),
+        }
+        Poll::Pending
     }
 }

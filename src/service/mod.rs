@@ -15,6 +15,8 @@ mod inner;
 mod lateness;
 pub(crate) mod local;
 mod look;
+#[cfg(feature = "async")]
+mod nanos;
 mod periodic;
 mod reading;
 pub(crate) mod running;
