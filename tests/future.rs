@@ -222,6 +222,18 @@ fn an_interval_keeps_its_rate() {
 }
 
 #[test]
+fn the_first_tick_comes_at_once() {
+    let timers = Timers::start(TimerService::builder().shards(1)).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut late = 0;
+    for _ in 0..1_000 {
+        late += u32::from(timers.interval(10 * MS).poll_tick(&mut context).is_pending());
+        late += u32::from(timers.interval(10 * MS).first(Duration::ZERO).poll_tick(&mut context).is_pending());
+    }
+    assert_eq!((late, armed(&timers)), (0, 0));
+}
+
+#[test]
 fn values_come_when_their_time_has_come() {
     let (timers, clock) = manual();
     let task = Task::new();

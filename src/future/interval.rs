@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// Ticks at a fixed rate, the first time at once; [`interval`](super::interval()) makes one. A stream, too, that does not end.
+/// Ticks at a fixed rate, the first time at the first poll; [`interval`](super::interval()) makes one. A stream, too, that does not end.
 ///
 /// A tick gives the time at which it was meant to be: nothing drifts, however late it is taken. What happens to ticks that nobody took in time is up to [`missed`](Self::missed):
 /// unless set, they are skipped.
@@ -38,7 +38,8 @@ pub struct Interval {
 
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
-        let sleep = home.clone().sleep(Duration::ZERO);
+        // Not by the cheaper reading, which may be up to 1 us ahead: so the first tick comes at once.
+        let sleep = home.clone().sleep_until(home.handle().now());
         Self { sleep, home, period: period.max(Duration::from_nanos(1)), missed: Missed::Skip }
     }
 
@@ -55,7 +56,8 @@ impl Interval {
     /// # });
     /// ```
     pub fn first(mut self, delay: Duration) -> Self {
-        self.sleep.reset(delay);
+        // As in `new`.
+        self.sleep.reset_at(later(self.home.handle().now(), delay));
         self
     }
 
