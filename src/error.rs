@@ -25,6 +25,8 @@ pub enum ScheduleError<T> {
     /// As many timers are pending as the builder's [`max_pending`](crate::Builder::max_pending) allows; or as there are cells for.
     /// That is 2^30; if a payload takes more than a kilobyte, half a tebibyte of them at least.
     Full(T),
+    /// A periodic timer was to run no times: [`times(0)`](crate::Periodic::times).
+    NoRuns(T),
 }
 
 impl<T> ScheduleError<T> {
@@ -36,7 +38,7 @@ impl<T> ScheduleError<T> {
     /// ```
     pub fn into_payload(self) -> T {
         match self {
-            Self::Stopped(payload) | Self::Full(payload) => payload,
+            Self::Stopped(payload) | Self::Full(payload) | Self::NoRuns(payload) => payload,
         }
     }
 }
@@ -47,6 +49,7 @@ impl<T> ScheduleError<T> {
         match self {
             Self::Stopped(payload) => ScheduleError::Stopped(f(payload)),
             Self::Full(payload) => ScheduleError::Full(f(payload)),
+            Self::NoRuns(payload) => ScheduleError::NoRuns(f(payload)),
         }
     }
 }
@@ -57,6 +60,7 @@ impl<T> fmt::Debug for ScheduleError<T> {
         f.write_str(match self {
             Self::Stopped(_) => "Stopped(..)",
             Self::Full(_) => "Full(..)",
+            Self::NoRuns(_) => "NoRuns(..)",
         })
     }
 }
@@ -66,6 +70,7 @@ impl<T> fmt::Display for ScheduleError<T> {
         f.write_str(match self {
             Self::Stopped(_) => "the timer service is stopped",
             Self::Full(_) => "the timer service is full: as many timers are pending as it allows",
+            Self::NoRuns(_) => "a timer of no runs",
         })
     }
 }

@@ -233,6 +233,76 @@ fn the_first_tick_comes_at_once() {
     assert_eq!((late, armed(&timers)), (0, 0));
 }
 
+/// How many ticks are given one after the other, at most, in so many polls; each is followed by so much time.
+fn in_a_row(interval: &mut wheelwork::future::Interval, clock: &ManualClock, polls: usize, step: Duration) -> (usize, usize) {
+    let task = Task::new();
+    let (mut row, mut longest, mut ticks) = (0, 0, 0);
+    for _ in 0..polls {
+        let woken = task.woken();
+        if interval.poll_tick(&mut Context::from_waker(&task.waker)).is_ready() {
+            (row, ticks) = (row + 1, ticks + 1);
+            longest = longest.max(row);
+            clock.advance(step);
+        } else {
+            row = 0;
+            if task.woken() == woken {
+                // Not in order to yield.
+                clock.advance(MS);
+            }
+        }
+    }
+    (longest, ticks)
+}
+
+#[test]
+fn a_loop_over_ticks_yields() {
+    for period in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
+        let (timers, clock) = manual();
+        let mut interval = timers.interval(period);
+        assert_eq!(interval.period(), MS, "as good as a tick");
+        // The first one, then one a tick, whatever the phase.
+        assert_eq!(in_a_row(&mut interval, &clock, 1, Duration::ZERO), (1, 1));
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(u32::MAX)] {
+            let mut interval = timers.interval(period).missed(missed);
+            let start = clock.now();
+            let (longest, ticks) = in_a_row(&mut interval, &clock, 1_000, Duration::ZERO);
+            assert_eq!((longest, ticks, clock.now() - start), (1, 500, 500 * MS));
+        }
+        // A body that takes longer than the period.
+        let mut interval = timers.interval(period);
+        assert!(in_a_row(&mut interval, &clock, 1_000, 10 * MS).0 <= 4);
+        // A million ticks to make up for.
+        let mut interval = timers.interval(period).missed(Missed::Burst(u32::MAX));
+        assert_eq!(in_a_row(&mut interval, &clock, 1, 1_000_000 * MS), (1, 1));
+        let (longest, ticks) = in_a_row(&mut interval, &clock, 1_500_000, Duration::ZERO);
+        assert!(longest <= 4 && ticks >= 1_000_000, "{ticks}, {longest} in a row");
+    }
+}
+
+#[test]
+fn a_tick_that_is_late_by_a_rounding_is_not_missed() {
+    for phase_us in [0, 1, 500, 999] {
+        let (timers, clock) = manual();
+        clock.advance(Duration::from_micros(phase_us));
+        let start = clock.now();
+        let mut interval = timers.interval(MS);
+        let mut tick = || interval.poll_tick(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(tick(), Poll::Ready(start));
+        // The task gets to each 300 us after the service's tick.
+        clock.advance(Duration::from_micros(1_300 - phase_us));
+        let mut number = 0;
+        for _ in 0..400 {
+            if let Poll::Ready(at) = tick() {
+                number += 1;
+                assert_eq!(at, start + number * MS, "{phase_us} us: some were skipped");
+                assert_eq!(tick(), Poll::Pending, "{phase_us} us: two in one tick");
+            }
+            clock.advance(MS);
+        }
+        assert!(number >= 399, "{phase_us} us: {number} of 400");
+    }
+}
+
 #[test]
 fn values_come_when_their_time_has_come() {
     let (timers, clock) = manual();

@@ -58,7 +58,7 @@ fn call() -> impl Strategy<Value = Call> {
         3 => prop::collection::vec((span(), prop::bool::weighted(0.2)), 0..8).prop_map(Kind::By),
     ];
     let first = || prop::option::of(span());
-    let times = || prop::option::of(prop_oneof![0u64..4, 0u64..40]);
+    let times = || prop::option::of(prop_oneof![1u64..4, 1u64..40]);
     prop_oneof![
         6 => (kind, first(), times()).prop_map(|(kind, first, times)| Call::Start { kind, first, times }),
         2 => any::<usize>().prop_map(Call::Cancel),
@@ -253,7 +253,7 @@ impl Model {
         let periodic = if let Some(first) = first { periodic.first(first) } else { periodic };
         let periodic = if let Some(times) = times { periodic.times(times) } else { periodic };
         let id = periodic.start(run).unwrap();
-        self.started(id, rhythm, first.unwrap_or(delay), times.map_or(u64::MAX, |times| times.max(1)));
+        self.started(id, rhythm, first.unwrap_or(delay), times.unwrap_or(u64::MAX));
     }
 
     fn started(&mut self, id: TimerId, rhythm: Rhythm, first: Duration, runs_left: u64) {

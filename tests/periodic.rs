@@ -53,9 +53,37 @@ fn the_first_run_and_the_number_of_runs_are_as_asked_for() {
     assert_eq!(*log.lock().unwrap(), [3, 13, 23, 33].map(Duration::from_millis));
     assert!(!service.is_pending(id) && !service.cancel(id), "it has ended");
     // Now, and once.
-    service.with_delay(MS).first(Duration::ZERO).times(0).start(note(&clock, &log)).unwrap();
+    service.with_delay(MS).first(Duration::ZERO).times(1).start(note(&clock, &log)).unwrap();
     clock.advance(MS * 10);
     assert_eq!(log.lock().unwrap()[4..], [MS * 101]);
+}
+
+#[test]
+fn no_runs_are_rejected() {
+    let (clock, service, log) = service();
+    for periodic in [service.every(MS), service.with_delay(MS), service.every_by(|last| Some(last + MS))] {
+        let refused = periodic.first(Duration::ZERO).times(0).start(note(&clock, &log)).unwrap_err();
+        assert!(matches!(refused, ScheduleError::NoRuns(())));
+        assert_eq!((refused.to_string().as_str(), format!("{refused:?}").as_str()), ("a timer of no runs", "NoRuns(..)"));
+    }
+    assert_eq!((Arc::strong_count(&log), service.len()), (1, 0), "the closure is dropped");
+    clock.advance(MS * 100);
+    assert!(log.lock().unwrap().is_empty());
+    service.stop();
+    assert!(matches!(service.every(MS).times(0).start(|| ()), Err(ScheduleError::NoRuns(()))));
+}
+
+#[test]
+fn a_period_of_nothing_is_as_good_as_a_tick() {
+    for period in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(u32::MAX)] {
+            let (clock, service, log) = service();
+            let id = service.every(period).missed(missed).start(note(&clock, &log)).unwrap();
+            clock.advance(MS * 100);
+            assert_eq!(*log.lock().unwrap(), (1..=100).map(|tick| MS * tick).collect::<Vec<_>>(), "{period:?}, {missed:?}");
+            assert!(service.cancel(id));
+        }
+    }
 }
 
 /// When a timer of a period of 10 ms runs whose first run takes 35 ms, up to 75 ms.

@@ -307,7 +307,7 @@ impl World {
             }
             Step::Many(log, time) => self.schedule_many(log, self.at_ns(time)),
             Step::Chain(times, time, again) => self.schedule_chain(times, self.at_ns(time), self.at_ns(again)),
-            Step::Periodic(rhythm, runs, first, again) => self.schedule_periodic(rhythm, runs, self.at_ns(first), self.at_ns(again)),
+            Step::Periodic(rhythm, runs, first, again) => self.schedule_periodic(rhythm, runs.max(1), self.at_ns(first), self.at_ns(again)),
             Step::Cancel(ago) => {
                 if let Some(number) = self.pick(ago) {
                     assert_eq!(self.service.cancel(self.ids[number]), self.ledger.end(number), "cancel of {number}");

@@ -1,18 +1,24 @@
 //! Interval: a stream of ticks at a fixed rate.
 
-use super::Sleep;
 use super::timers::Home;
-use crate::time::{Missed, later};
+use super::waiting::Waiting;
+use crate::service::TimerHandle;
+use crate::time::{Missed, nanos};
 use futures_core::Stream;
-use std::future::{Future, poll_fn};
+use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 /// Ticks at a fixed rate, the first time at the first poll; [`interval`](super::interval()) makes one. A stream, too, that does not end.
 ///
 /// A tick gives the time at which it was meant to be: nothing drifts, however late it is taken. What happens to ticks that nobody took in time is up to [`missed`](Self::missed):
-/// unless set, they are skipped.
+/// unless set, they are skipped. One that is late by less than a tick of the service was not missed.
+///
+/// A period is at least a tick of the service: a shorter one, or zero, is as good as that. So a loop over
+/// [`tick`](Self::tick) waits each time, but for ticks that it has missed and makes up for, or whose time passed while
+/// it did something else. Of these it gets four at most, then other tasks get their turn.
 ///
 /// # Example
 /// ```
@@ -26,21 +32,25 @@ use std::time::{Duration, Instant};
 /// assert!(interval.tick().await >= first + Duration::from_millis(2));
 /// # });
 /// ```
-#[derive(Debug)]
 #[must_use = "an interval does nothing until it is polled"]
 pub struct Interval {
-    /// Until the next tick.
-    sleep: Sleep,
-    home: Home,
+    /// When the next tick is meant to be, by the service's clock.
+    at_ns: u64,
+    /// Until it may be given.
+    waiting: Waiting,
     period: Duration,
     missed: Missed,
+    /// Ticks that were given since the task last yielded.
+    in_a_row: u32,
 }
+
+/// So many ticks are given before the task yields, however many are late. It takes less time than the shortest tick.
+const IN_A_ROW_MAX: u32 = 4;
 
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
-        // Not by the cheaper reading, which may be up to 1 us ahead: so the first tick comes at once.
-        let sleep = home.clone().sleep_until(home.handle().now());
-        Self { sleep, home, period: period.max(Duration::from_nanos(1)), missed: Missed::Skip }
+        let (at_ns, tick) = (home.handle().now_ns(), home.handle().tick());
+        Self { at_ns, waiting: Waiting::new(home, at_ns), period: period.max(tick), missed: Missed::Skip, in_a_row: 0 }
     }
 
     /// The same, with the first tick so much later.
@@ -56,8 +66,7 @@ impl Interval {
     /// # });
     /// ```
     pub fn first(mut self, delay: Duration) -> Self {
-        // As in `new`.
-        self.sleep.reset_at(later(self.home.handle().now(), delay));
+        self.set_out(delay);
         self
     }
 
@@ -96,7 +105,18 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset(&mut self) {
-        self.sleep.reset(self.period);
+        self.set_out(self.period);
+    }
+
+    /// The next tick is so much later.
+    fn set_out(&mut self, delay: Duration) {
+        // Not by the cheaper reading, which may be up to 1 us ahead: what comes at once is ready at the first poll.
+        self.at_ns = self.handle().now_ns().saturating_add(nanos(delay));
+        self.waiting.move_to(self.at_ns);
+    }
+
+    fn handle(&self) -> &TimerHandle<Waker> {
+        self.waiting.home().handle()
     }
 
     /// The next tick: when it was meant to be. Nothing is lost if this is dropped before it is ready.
@@ -120,26 +140,49 @@ impl Interval {
     /// assert_eq!(interval.poll_tick(&mut context), Poll::Pending);
     /// ```
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Instant> {
-        ready!(Pin::new(&mut self.sleep).poll(context));
-        let (at, now) = (self.sleep.deadline(), self.home.handle().now());
-        self.sleep.reset_at(next(at, now, self.period, self.missed));
-        Poll::Ready(at)
+        let is_over = self.waiting.poll(context).is_ready();
+        if is_over && self.in_a_row < IN_A_ROW_MAX {
+            self.in_a_row += 1;
+            return Poll::Ready(self.give());
+        }
+        if is_over {
+            // Other tasks get their turn first.
+            context.waker().wake_by_ref();
+        }
+        self.in_a_row = 0;
+        Poll::Pending
+    }
+
+    /// The tick whose time has come. Waits for the next one from now on.
+    fn give(&mut self) -> Instant {
+        let (handle, at_ns) = (self.handle(), self.at_ns);
+        let (given, now_ns) = (handle.instant(at_ns), handle.now_ns());
+        let begun_ns = handle.tick_before(now_ns);
+        let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
+        // A tick that was due when the service's present one began is given at once. All others come as timers do.
+        let until_ns = if next_ns <= begun_ns { next_ns } else { handle.tick_after(next_ns.max(now_ns + 1)) };
+        self.at_ns = next_ns;
+        self.waiting.move_to(until_ns);
+        given
     }
 }
 
-/// The tick after the one that was meant to be at `at` and was taken at `now`.
-fn next(at: Instant, now: Instant, period: Duration, missed: Missed) -> Instant {
-    // Ticks that have passed since: those that would be late.
-    let late = now.saturating_duration_since(at).as_nanos() / period.as_nanos();
-    let after = |from: Instant, periods: u128| {
-        let nanos = u64::try_from(period.as_nanos().saturating_mul(periods)).unwrap_or(u64::MAX);
-        later(from, Duration::from_nanos(nanos))
-    };
+/// The tick after the one that was meant to be at `at_ns` and was given at `now_ns`, in a tick of the service that began at `begun_ns`.
+fn next(at_ns: u64, begun_ns: u64, now_ns: u64, period_ns: u64, missed: Missed) -> u64 {
+    // Ticks that have passed since. One whose time came after `begun_ns` is due at the service's next tick, so it is not late.
+    let late = begun_ns.saturating_sub(at_ns) / period_ns;
+    let after = |periods: u64| at_ns.saturating_add(period_ns.saturating_mul(periods));
     match missed {
-        _ if late == 0 => after(at, 1),
-        Missed::Skip => after(at, late + 1),
-        Missed::Delay => after(now, 1),
-        Missed::Burst(most) => after(at, 1 + late.saturating_sub(most.into())),
+        _ if late == 0 => after(1),
+        Missed::Skip => after(late + 1),
+        Missed::Delay => now_ns.saturating_add(period_ns),
+        Missed::Burst(most) => after(1 + late.saturating_sub(most.into())),
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval").field("period", &self.period).field("missed", &self.missed).finish_non_exhaustive()
     }
 }
 
@@ -161,21 +204,21 @@ mod tests {
 
     #[test]
     fn missed_ticks_go_by_the_policy() {
-        let (at, period) = (Instant::now(), Duration::from_millis(10));
-        let ms = Duration::from_millis;
+        let (at, period) = (7, 10);
         for (late, missed, expected) in [
             (0, Missed::Skip, 10),
             (9, Missed::Delay, 10),
             (10, Missed::Skip, 20),
             (35, Missed::Skip, 40),
-            (35, Missed::Delay, 45),
+            (35, Missed::Delay, 46),
             (35, Missed::Burst(5), 10),
             (35, Missed::Burst(3), 10),
             (35, Missed::Burst(2), 20),
             (35, Missed::Burst(0), 40),
         ] {
-            assert_eq!(next(at, at + ms(late), period, missed), at + ms(expected), "{late} ms late, {missed:?}");
+            assert_eq!(next(at, at + late, at + late + 1, period, missed), at + expected, "{late} late, {missed:?}");
         }
-        assert!(next(at, at, Duration::MAX, Missed::Skip) > at + ms(1 << 40));
+        assert_eq!(next(at, at, at, nanos(Duration::MAX), Missed::Skip), at + nanos(Duration::MAX));
+        assert_eq!(next(at, at - 3, at, period, Missed::Delay), at + period, "it came at once");
     }
 }

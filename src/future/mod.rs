@@ -26,6 +26,7 @@ mod sleep;
 mod timeout;
 mod timers;
 pub(crate) mod wait;
+mod waiting;
 
 pub use interval::Interval;
 pub use queue::DelayQueue;

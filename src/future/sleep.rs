@@ -1,13 +1,11 @@
 //! Sleep: a future that waits for its timer.
 
 use super::timers::Home;
-use super::wait::{Alarm, Wait};
-use crate::error::ScheduleError;
-use crate::service::TimerId;
+use super::waiting::Waiting;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Waits until its deadline; [`sleep`](super::sleep()) makes one.
@@ -36,48 +34,15 @@ use std::time::{Duration, Instant};
 /// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Sleep {
-    due: Due,
-    wait: Wait,
-}
-
-/// When, and by whose clock.
-struct Due {
-    home: Home,
     /// As it was asked for.
     deadline: Instant,
-    /// The same by the service's clock, which decides.
-    at_ns: u64,
-}
-
-impl Due {
-    fn move_to(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        self.at_ns = self.home.handle().instant_ns(deadline);
-    }
-}
-
-impl Alarm for Due {
-    fn is_over(&self) -> bool {
-        self.home.handle().is_over(self.at_ns)
-    }
-
-    fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
-        self.home.handle().schedule_at_ns(self.at_ns, waker).map_err(ScheduleError::into_payload)
-    }
-
-    fn is_pending(&self, id: TimerId) -> bool {
-        self.home.handle().is_pending(id)
-    }
-
-    fn take(&self, id: TimerId) -> Option<Waker> {
-        self.home.handle().take(id)
-    }
+    waiting: Waiting,
 }
 
 impl Sleep {
     pub(super) fn new(home: Home, deadline: Instant) -> Self {
         let at_ns = home.handle().instant_ns(deadline);
-        Self { due: Due { home, deadline, at_ns }, wait: Wait::Idle }
+        Self { deadline, waiting: Waiting::new(home, at_ns) }
     }
 
     /// Its deadline, as it was asked for.
@@ -90,7 +55,7 @@ impl Sleep {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.due.deadline
+        self.deadline
     }
 
     /// Whether its time has come.
@@ -99,11 +64,7 @@ impl Sleep {
     /// See the [type](Self)'s.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        match self.wait {
-            Wait::Armed(id, _) if self.due.is_pending(id) => false,
-            Wait::Idle | Wait::Armed(..) => self.due.is_over(),
-            Wait::Over => true,
-        }
+        self.waiting.is_over()
     }
 
     /// Waits for so long from now on; one whose time had come waits again. The task that was waiting is woken at the new deadline. Costs a
@@ -112,7 +73,7 @@ impl Sleep {
     /// # Example
     /// See the [type](Self)'s.
     pub fn reset(&mut self, delay: Duration) {
-        let deadline = self.due.home.deadline(delay);
+        let deadline = self.waiting.home().deadline(delay);
         self.reset_at(deadline);
     }
 
@@ -129,11 +90,8 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.due.move_to(deadline);
-        match self.wait {
-            Wait::Armed(id, _) if self.due.home.handle().reschedule_at_ns(id, self.due.at_ns) => {}
-            _ => self.wait = Wait::Idle,
-        }
+        self.deadline = deadline;
+        self.waiting.move_to(self.waiting.home().handle().instant_ns(deadline));
     }
 }
 
@@ -141,21 +99,12 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { due, wait } = self.get_mut();
-        wait.poll(due, context.waker())
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        if let Wait::Armed(id, _) = self.wait {
-            self.due.home.handle().cancel(id);
-        }
+        self.get_mut().waiting.poll(context)
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.due.deadline).field("is_elapsed", &self.is_elapsed()).finish_non_exhaustive()
+        f.debug_struct("Sleep").field("deadline", &self.deadline).field("is_elapsed", &self.is_elapsed()).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use super::TimerHandle;
 use super::id::TimerId;
 use super::task::IntoPayload;
 use crate::error::ScheduleError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl<T: Send + 'static> TimerHandle<T> {
     /// What time it is. Rounds down.
@@ -21,16 +21,31 @@ impl<T: Send + 'static> TimerHandle<T> {
         inner.cells.with_local(|local| inner.clock.arming_now_ns(&mut local.anchor))
     }
 
-    /// Whether it is this time or later.
-    pub(crate) fn is_over(&self, at_ns: u64) -> bool {
-        // Most of the time the cheaper reading shows that it is not.
-        self.soon_ns() >= at_ns && self.now_ns() >= at_ns
+    /// The time of an `Instant`.
+    pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
+        self.inner.clock.instant_ns(instant)
     }
 
-    /// The time of an `Instant`; that of the last tick, should the instant come after it.
-    pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
-        let (at_ns, tick) = (self.inner.clock.instant_ns(instant), self.inner.tick);
-        at_ns.min(tick.start(tick.deadline(at_ns)))
+    /// The `Instant` of a time.
+    pub(crate) fn instant(&self, at_ns: u64) -> Instant {
+        self.inner.clock.instant(at_ns)
+    }
+
+    /// The length of a tick.
+    pub(crate) fn tick(&self) -> Duration {
+        Duration::from_nanos(self.inner.tick.nanos())
+    }
+
+    /// When the tick began that contains a time.
+    pub(crate) fn tick_before(&self, at_ns: u64) -> u64 {
+        let tick = self.inner.tick;
+        tick.start(tick.whole(at_ns))
+    }
+
+    /// When a timer for this time fires: the first tick at or after it. The last tick there is, if it comes later.
+    pub(crate) fn tick_after(&self, at_ns: u64) -> u64 {
+        let tick = self.inner.tick;
+        tick.start(tick.deadline(at_ns))
     }
 
     /// [`schedule_at`](Self::schedule_at) for such a time.

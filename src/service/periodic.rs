@@ -49,7 +49,7 @@ impl<T: Send + 'static> fmt::Debug for Periodic<'_, T> {
 impl<T: Send + 'static> TimerHandle<T> {
     /// A timer that runs a closure at a fixed rate: first after a period, then every period after that, to the nanosecond and without drift, each rounded up
     /// to a tick. Runs that come too late are skipped, unless [`missed`](Periodic::missed) says otherwise. A run is never in progress twice.
-    /// A period shorter than a tick is as good as a tick.
+    /// A period shorter than a tick, or zero, is as good as a tick.
     ///
     /// # Example
     /// ```
@@ -110,7 +110,7 @@ impl<T: Send + 'static> Periodic<'_, T> {
         self
     }
 
-    /// The number of runs; without end unless set. None at all is one.
+    /// The number of runs; without end unless set. 0 is rejected by [`start`](Self::start).
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -144,12 +144,16 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// Costs two allocations; each run costs some hundred nanoseconds more than that of a timer that runs once.
     ///
     /// # Errors
-    /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for [`schedule`](TimerHandle::schedule). The closure is dropped.
+    /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for [`schedule`](TimerHandle::schedule);
+    /// [`NoRuns`](ScheduleError::NoRuns) for a timer of no runs. The closure is dropped.
     ///
     /// # Example
     /// See the [type](Self)'s.
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
         let Self { handle, rhythm, first, times } = self;
+        if times == 0 {
+            return Err(ScheduleError::NoRuns(()));
+        }
         let inner = &handle.inner;
         let (run, first_ns) = (Box::new(run), time::nanos(first).max(1));
         let clock = inner.clock.clone();

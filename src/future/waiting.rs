@@ -1,0 +1,87 @@
+//! Waiting: what sleeps, intervals and queues have in common: a time by the service's clock, and a timer that wakes.
+
+use super::timers::Home;
+use super::wait::{Alarm, Wait};
+use crate::error::ScheduleError;
+use crate::service::TimerId;
+use std::task::{Context, Poll, Waker};
+
+/// Waits until a time. Cancels its timer when it is dropped.
+pub(super) struct Waiting {
+    due: Due,
+    wait: Wait,
+}
+
+/// When, and by whose clock.
+struct Due {
+    home: Home,
+    /// Not after the last tick.
+    at_ns: u64,
+}
+
+impl Due {
+    fn set(&mut self, at_ns: u64) {
+        self.at_ns = at_ns.min(self.home.handle().tick_after(at_ns));
+    }
+}
+
+impl Alarm for Due {
+    fn is_over(&self) -> bool {
+        // Most of the time the cheaper reading shows that it is not.
+        let handle = self.home.handle();
+        handle.soon_ns() >= self.at_ns && handle.now_ns() >= self.at_ns
+    }
+
+    fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
+        self.home.handle().schedule_at_ns(self.at_ns, waker).map_err(ScheduleError::into_payload)
+    }
+
+    fn is_pending(&self, id: TimerId) -> bool {
+        self.home.handle().is_pending(id)
+    }
+
+    fn take(&self, id: TimerId) -> Option<Waker> {
+        self.home.handle().take(id)
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(home: Home, at_ns: u64) -> Self {
+        let mut due = Due { home, at_ns };
+        due.set(at_ns);
+        Self { due, wait: Wait::Idle }
+    }
+
+    pub(super) fn home(&self) -> &Home {
+        &self.due.home
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        match self.wait {
+            Wait::Armed(id, _) if self.due.is_pending(id) => false,
+            Wait::Idle | Wait::Armed(..) => self.due.is_over(),
+            Wait::Over => true,
+        }
+    }
+
+    /// Waits until another time. The task that waits is woken then.
+    pub(super) fn move_to(&mut self, at_ns: u64) {
+        self.due.set(at_ns);
+        match self.wait {
+            Wait::Armed(id, _) if self.due.home.handle().reschedule_at_ns(id, self.due.at_ns) => {}
+            _ => self.wait = Wait::Idle,
+        }
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.wait.poll(&self.due, context.waker())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Wait::Armed(id, _) = self.wait {
+            self.due.home.handle().cancel(id);
+        }
+    }
+}
