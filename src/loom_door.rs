@@ -312,6 +312,10 @@ impl wait::Alarm for Alarm<'_> {
         self.cells.0.is_pending(&mut self.local.borrow_mut().0, id)
     }
 
+    fn rearm(&self, id: TimerId) -> bool {
+        self.cells.rearm(&mut self.local.borrow_mut(), id, self.deadline)
+    }
+
     fn take(&self, id: TimerId) -> Option<Waker> {
         self.cells.take(&mut self.local.borrow_mut(), id)
     }
@@ -343,6 +347,13 @@ impl Sleep {
     pub fn poll(&mut self, cells: &Cells<Waker>, local: &mut Local, waker: &Waker) -> Poll<()> {
         let Self { wait, deadline, clock } = self;
         wait.poll(&Alarm { cells, local: RefCell::new(local), deadline: *deadline, clock }, waker)
+    }
+
+    /// Moves it to another tick.
+    pub fn move_to(&mut self, cells: &Cells<Waker>, local: &mut Local, deadline: u64) {
+        self.deadline = deadline;
+        let Self { wait, deadline, clock } = self;
+        wait.follow(&Alarm { cells, local: RefCell::new(local), deadline: *deadline, clock }, true);
     }
 
     /// Drops it. Whether its timer was pending.

@@ -507,6 +507,9 @@ pub enum Fault {
     /// P4: a sleep whose timer is gone takes its time for come.
     #[cfg(feature = "async")]
     SleepTakesGoneForOver,
+    /// P5: a sleep that is moved into the past wakes nobody.
+    #[cfg(feature = "async")]
+    SleepMovedInSilence,
 }
 
 /// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.

@@ -154,6 +154,56 @@ fn a_sleep_is_moved_and_used_again() {
 }
 
 #[test]
+fn a_sleep_that_is_moved_to_the_past_is_over_at_once() {
+    let (timers, clock) = manual();
+    // Between two ticks, and before any time that the clock knows.
+    clock.advance(Duration::from_micros(5_500));
+    let now = clock.now();
+    for at in [now, now - Duration::from_micros(100), now - 5 * MS, now - Duration::from_secs(3_600)] {
+        let task = Task::new();
+        let mut sleep = timers.sleep(10 * MS);
+        sleep.reset_at(at);
+        assert_eq!((sleep.is_elapsed(), task.poll(&mut sleep)), (true, Poll::Ready(())), "not polled before");
+        let mut sleep = timers.sleep(10 * MS);
+        assert!(task.poll(&mut sleep).is_pending());
+        sleep.reset_at(at);
+        assert_eq!((task.woken(), sleep.is_elapsed(), task.poll(&mut sleep)), (1, true, Poll::Ready(())), "polled before");
+        // Again, and not into the past.
+        sleep.reset(10 * MS);
+        assert!(task.poll(&mut sleep).is_pending());
+        sleep.reset_at(at);
+        sleep.reset(10 * MS);
+        assert_eq!((task.woken(), sleep.is_elapsed(), task.poll(&mut sleep)), (2, false, Poll::Pending));
+        sleep.reset(Duration::ZERO);
+        assert_eq!((task.woken(), sleep.is_elapsed(), task.poll(&mut sleep)), (3, true, Poll::Ready(())));
+        drop(sleep);
+        assert_eq!((timers.handle().len(), Arc::strong_count(&task.count)), (0, 2));
+    }
+}
+
+#[test]
+fn a_queue_s_values_of_the_past_come_at_once() {
+    let (timers, clock) = manual();
+    clock.advance(Duration::from_micros(5_500));
+    let now = clock.now();
+    for at in [now, now - Duration::from_micros(100), now - 5 * MS, now - Duration::from_secs(3_600)] {
+        let task = Task::new();
+        let mut queue = timers.delay_queue();
+        let expired = |queue: &mut DelayQueue<u32>| queue.poll_expired(&mut Context::from_waker(&task.waker));
+        queue.insert_at(1, at);
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(1)), "nobody has waited");
+        let later = queue.insert(2, 10 * MS);
+        assert_eq!(expired(&mut queue), Poll::Pending);
+        queue.insert_at(3, at);
+        assert_eq!((task.woken(), expired(&mut queue)), (1, Poll::Ready(Some(3))), "somebody waits");
+        assert_eq!(expired(&mut queue), Poll::Pending);
+        assert!(queue.reset_at(later, at));
+        assert_eq!((task.woken(), expired(&mut queue)), (2, Poll::Ready(Some(2))));
+        assert_eq!(expired(&mut queue), Poll::Ready(None));
+    }
+}
+
+#[test]
 fn a_full_service_is_asked_again() {
     let clock = ManualClock::new();
     let timers = Timers::start(TimerService::builder().shards(1).clock(clock.clone()).max_pending(1)).unwrap();

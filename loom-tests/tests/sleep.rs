@@ -10,6 +10,7 @@ use wheelwork::loom_door::{Cells, Clock, Entry, Fault, Shard, Sleep};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 const DUE: u64 = 1;
+const LATER: u64 = 2;
 
 /// A task that waits until it is woken.
 struct Task {
@@ -38,7 +39,11 @@ impl Wake for Task {
 
 /// Time passes. The shard takes in what has been sent, and lets off what is due.
 fn alarm(cells: &Cells<Waker>, shard: &mut Shard, clock: &Clock) {
-    clock.set(DUE);
+    alarm_at(DUE, cells, shard, clock);
+}
+
+fn alarm_at(tick: u64, cells: &Cells<Waker>, shard: &mut Shard, clock: &Clock) {
+    clock.set(tick);
     let mut local = Held::new(cells.local());
     let mut due: Vec<Entry> = Vec::new();
     shard.drain(|entry| due.push(entry));
@@ -76,6 +81,41 @@ fn polls(second: bool) {
     assert!(tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1, "woken twice");
     assert!(!sleep.cancel(&cells, &mut local));
     assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "a waker is left behind");
+}
+
+/// Moves it while the alarm may go off: to a tick that has passed, or to a later one.
+fn moves(later: bool) {
+    let (cells, lanes) = Cells::new();
+    let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
+    let task = Task::new();
+    let waker = Waker::from(task.clone());
+    let (mut local, clock) = (Held::new(cells.local()), Clock::new());
+    let mut sleep = Sleep::new(DUE, clock.clone());
+    assert!(sleep.poll(&cells, &mut local, &waker).is_pending());
+    let (shard_cells, shard_clock) = (cells.clone(), clock.clone());
+    let shard = thread::spawn(move || {
+        alarm(&shard_cells, &mut lanes, &shard_clock);
+        lanes
+    });
+    sleep.move_to(&cells, &mut local, if later { LATER } else { 0 });
+    if !later {
+        task.woken.wait();
+    }
+    let mut lanes = shard.join().unwrap();
+    if later {
+        // It was woken by the alarm that the move came too late for, or is by the next one.
+        let seen = sleep.poll(&cells, &mut local, &waker);
+        assert!(seen.is_pending(), "ready early");
+        alarm_at(LATER, &cells, &mut lanes, &clock);
+        task.woken.wait();
+    } else {
+        alarm(&cells, &mut lanes, &clock);
+        assert_eq!(task.wakes(), 1);
+    }
+    assert_eq!(sleep.poll(&cells, &mut local, &waker), Poll::Ready(()));
+    assert!(!sleep.cancel(&cells, &mut local));
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 1, "a waker is left behind");
 }
 
 /// Drops it while the alarm may go off.
@@ -144,6 +184,21 @@ fn a_poll_sees_the_alarm_or_is_woken() {
 #[test]
 fn the_last_waker_is_woken() {
     explore(Some(3), || polls(true));
+}
+
+#[test]
+fn a_sleep_that_is_moved_to_the_past_wakes_its_task_once() {
+    explore(None, || moves(false));
+}
+
+#[test]
+fn one_that_is_moved_later_is_woken_then() {
+    explore(Some(3), || moves(true));
+}
+
+#[test]
+fn broken_move_to_the_past() {
+    must_fail(Fault::SleepMovedInSilence, "deadlock", None, || moves(false));
 }
 
 #[test]

@@ -68,16 +68,21 @@ impl Sleep {
     }
 
     /// Waits for so long from now on; one whose time had come waits again. The task that was waiting is woken at the new deadline. Costs a
-    /// [`reschedule`](crate::TimerHandle::reschedule).
+    /// [`reschedule`](crate::TimerHandle::reschedule). Without a delay it is like [`reset_at`](Self::reset_at) now.
     ///
     /// # Example
     /// See the [type](Self)'s.
     pub fn reset(&mut self, delay: Duration) {
-        let deadline = self.waiting.home().deadline(delay);
-        self.reset_at(deadline);
+        let home = self.waiting.home();
+        if delay.is_zero() {
+            return self.reset_at(home.handle().now());
+        }
+        self.deadline = home.deadline(delay);
+        self.waiting.move_ahead(home.handle().instant_ns(self.deadline));
     }
 
-    /// Waits until this deadline. Otherwise like [`reset`](Self::reset).
+    /// Waits until this deadline. If that has passed, the task that was waiting is woken at once, and the next poll is
+    /// ready. Otherwise like [`reset`](Self::reset).
     ///
     /// # Example
     /// ```

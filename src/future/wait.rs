@@ -9,6 +9,9 @@
 //! which (P4): an alarm goes off after its time, so whoever sees that it has reads no earlier time. Before the deadline
 //! the sleep arms a new timer (P1). So the waker that is woken is that of the last poll, or that poll has seen the time
 //! come; and no poll is ready before its time.
+//!
+//! A sleep that is moved takes its timer along. If the new deadline has passed, it takes the timer away and wakes the task
+//! itself (P5). If there is none to take, the alarm wakes the task, or it was ended.
 
 use crate::service::TimerId;
 use crate::sync::{Fault, broken};
@@ -22,10 +25,13 @@ pub(crate) trait Alarm {
     /// Arms a timer with a waker; which comes back if there is no room.
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker>;
 
-    /// Whether a timer has not gone off.
+    /// Whether a timer has neither gone off nor been ended.
     fn is_pending(&self, id: TimerId) -> bool;
 
-    /// Cancels a timer, and gives its waker back; `None`: it has gone off.
+    /// Moves a timer to the deadline. `false`: it is gone.
+    fn rearm(&self, id: TimerId) -> bool;
+
+    /// Cancels a timer, and gives its waker back; `None`: it is gone.
     fn take(&self, id: TimerId) -> Option<Waker>;
 }
 
@@ -66,6 +72,23 @@ impl Wait {
         // Its drop is the user's code and may panic: so it comes last.
         drop(old_waker);
         outcome
+    }
+
+    /// The deadline was moved, perhaps into the past. The task that waits is woken then; at once, if it has passed.
+    pub(crate) fn follow(&mut self, alarm: &impl Alarm, perhaps_past: bool) {
+        let Self::Armed(id, _) = *self else {
+            *self = Self::Idle;
+            return;
+        };
+        if perhaps_past && alarm.is_over() {
+            let waker = alarm.take(id); // P5
+            *self = Self::Over;
+            if let Some(waker) = waker.filter(|_| !broken(Fault::SleepMovedInSilence)) {
+                waker.wake();
+            }
+        } else if !alarm.rearm(id) {
+            *self = Self::Idle;
+        }
     }
 
     fn poll_without_timer(&mut self, alarm: &impl Alarm, waker: &Waker) -> Poll<()> {

@@ -40,6 +40,10 @@ impl Alarm for Due {
         self.home.handle().is_pending(id)
     }
 
+    fn rearm(&self, id: TimerId) -> bool {
+        self.home.handle().reschedule_at_ns(id, self.at_ns)
+    }
+
     fn take(&self, id: TimerId) -> Option<Waker> {
         self.home.handle().take(id)
     }
@@ -64,13 +68,16 @@ impl Waiting {
         }
     }
 
-    /// Waits until another time. The task that waits is woken then.
+    /// Waits until another time. The task that waits is woken then; at once, if that has passed.
     pub(super) fn move_to(&mut self, at_ns: u64) {
         self.due.set(at_ns);
-        match self.wait {
-            Wait::Armed(id, _) if self.due.home.handle().reschedule_at_ns(id, self.due.at_ns) => {}
-            _ => self.wait = Wait::Idle,
-        }
+        self.wait.follow(&self.due, true);
+    }
+
+    /// The same for a time that is known to be still to come: costs a reading of the clock less.
+    pub(super) fn move_ahead(&mut self, at_ns: u64) {
+        self.due.set(at_ns);
+        self.wait.follow(&self.due, false);
     }
 
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
