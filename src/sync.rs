@@ -381,6 +381,10 @@ pub(crate) use imp::*;
 /// For statics, which loom's atomics cannot be made in.
 pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
 
+/// As above.
+#[cfg(feature = "async")]
+pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
+
 /// For counters, which decide nothing: they are no part of a model.
 pub(crate) use std::sync::atomic::AtomicU64 as CountU64;
 

@@ -392,6 +392,76 @@ fn values_come_when_their_time_has_come() {
     assert_eq!(came, 1_000);
 }
 
+#[test]
+fn removing_the_last_value_wakes_the_task_and_cancels_the_timer() {
+    let (timers, clock) = manual();
+    for delay in [50 * MS, Duration::MAX] {
+        let task = Task::new();
+        let mut queue = timers.delay_queue();
+        let expired = |queue: &mut DelayQueue<u32>| queue.poll_expired(&mut Context::from_waker(&task.waker));
+        let keys = [1, 2].map(|value| queue.insert(value, delay));
+        assert_eq!((expired(&mut queue), timers.handle().len()), (Poll::Pending, 1));
+        assert_eq!((queue.remove(keys[0]), task.woken()), (Some(1), 0), "there is another one");
+        assert_eq!((queue.remove(keys[1]), task.woken(), timers.handle().len()), (Some(2), 1, 0));
+        assert_eq!((expired(&mut queue), task.woken()), (Poll::Ready(None), 1));
+        // Nobody waits.
+        let key = queue.insert(3, delay);
+        assert_eq!((queue.remove(key), queue.remove(key), task.woken()), (Some(3), None, 1));
+        // It goes on.
+        queue.insert(4, 10 * MS);
+        assert_eq!((expired(&mut queue), timers.handle().len()), (Poll::Pending, 1));
+        clock.advance(10 * MS);
+        assert_eq!((task.woken(), expired(&mut queue), expired(&mut queue)), (2, Poll::Ready(Some(4)), Poll::Ready(None)));
+        assert_eq!((timers.handle().len(), Arc::strong_count(&task.count)), (0, 2));
+    }
+}
+
+#[test]
+fn a_value_comes_when_a_sleep_would() {
+    for tick in [Duration::from_micros(100), MS, 7 * MS] {
+        let clock = ManualClock::new();
+        let timers = Timers::start(TimerService::builder().shards(1).clock(clock.clone()).tick(tick)).unwrap();
+        // Made between two ticks.
+        clock.advance(tick * 2 + tick / 3);
+        let mut queue = timers.delay_queue();
+        let (for_sleep, for_queue) = (Task::new(), Task::new());
+        for step in 0..200 {
+            let deadline = clock.now() + tick * step / 60;
+            let mut sleep = timers.sleep_until(deadline);
+            queue.insert_at(step, deadline);
+            loop {
+                let ready = for_sleep.poll(&mut sleep).is_ready();
+                let expired = queue.poll_expired(&mut Context::from_waker(&for_queue.waker));
+                assert_eq!(
+                    expired.is_ready(),
+                    ready,
+                    "tick {tick:?}, {:?} after {deadline:?}",
+                    clock.now().checked_duration_since(deadline)
+                );
+                assert_eq!((for_sleep.woken(), ready && clock.now() < deadline), (for_queue.woken(), false));
+                if ready {
+                    break;
+                }
+                clock.advance(tick / 10);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_queue_knows_its_own_keys() {
+    let (timers, _clock) = manual();
+    let (mut queue, mut other) = (timers.delay_queue(), timers.delay_queue());
+    let key = queue.insert("mine", 10 * MS);
+    other.insert("another's", 10 * MS);
+    assert_eq!((other.get(key).copied(), other.remove(key)), (None, None));
+    assert!(!other.reset(key, 20 * MS) && !other.reset_at(key, Instant::now()));
+    assert_eq!((other.len(), queue.get(key).copied(), queue.remove(key)), (1, Some("mine"), Some("mine")));
+    drop(queue);
+    let mut third = timers.delay_queue();
+    assert_ne!(third.insert("one more", MS), key);
+}
+
 /// Whoever has the handle can end a future's timer, or let it go off too soon.
 const ENDS: [fn(&Timers, &ManualClock); 3] = [
     |timers, _| assert_eq!(timers.handle().cancel_all(), 1),
@@ -471,11 +541,14 @@ fn time_ends_for_sleeps_too() {
         let clock = ManualClock::new();
         let timers = Timers::start(TimerService::builder().shards(1).clock(clock.clone()).tick(tick)).unwrap();
         let task = Task::new();
-        let mut longest = timers.sleep(Duration::MAX);
+        let (mut longest, mut queue) = (timers.sleep(Duration::MAX), timers.delay_queue());
+        queue.insert(1, Duration::MAX);
         assert!(task.poll(&mut longest).is_pending());
+        assert!(queue.poll_expired(&mut Context::from_waker(&task.waker)).is_pending());
         clock.advance(Duration::MAX);
-        assert_eq!((task.woken(), timers.handle().len()), (1, 0));
+        assert_eq!((task.woken(), timers.handle().len()), (2, 0));
         assert!(longest.is_elapsed() && task.poll(&mut longest).is_ready());
+        assert_eq!(queue.poll_expired(&mut Context::from_waker(&task.waker)), Poll::Ready(Some(1)));
         assert!(task.poll(&mut timers.sleep(MS)).is_ready(), "there is no later tick");
     }
 }

@@ -5,7 +5,6 @@ use super::waiting::Waiting;
 use crate::service::TimerHandle;
 use crate::time::{Missed, nanos};
 use futures_core::Stream;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -32,6 +31,7 @@ use std::time::{Duration, Instant};
 /// assert!(interval.tick().await >= first + Duration::from_millis(2));
 /// # });
 /// ```
+#[derive(Debug)]
 #[must_use = "an interval does nothing until it is polled"]
 pub struct Interval {
     /// When the next tick is meant to be, by the service's clock.
@@ -49,8 +49,9 @@ const IN_A_ROW_MAX: u32 = 4;
 
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
-        let (at_ns, tick) = (home.handle().now_ns(), home.handle().tick());
-        Self { at_ns, waiting: Waiting::new(home, at_ns), period: period.max(tick), missed: Missed::Skip, in_a_row: 0 }
+        let (at_ns, tick_ns) = (home.handle().now_ns(), home.handle().ticks().nanos());
+        let period = period.max(Duration::from_nanos(tick_ns));
+        Self { at_ns, waiting: Waiting::new(home, at_ns), period, missed: Missed::Skip, in_a_row: 0 }
     }
 
     /// The same, with the first tick so much later.
@@ -156,11 +157,11 @@ impl Interval {
     /// The tick whose time has come. Waits for the next one from now on.
     fn give(&mut self) -> Instant {
         let (handle, at_ns) = (self.handle(), self.at_ns);
-        let (given, now_ns) = (handle.instant(at_ns), handle.now_ns());
-        let begun_ns = handle.tick_before(now_ns);
+        let (given, now_ns, ticks) = (handle.instant(at_ns), handle.now_ns(), handle.ticks());
+        let begun_ns = ticks.start(ticks.whole(now_ns));
         let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
         // A tick that was due when the service's present one began is given at once. All others come as timers do.
-        let until_ns = if next_ns <= begun_ns { next_ns } else { handle.tick_after(next_ns.max(now_ns + 1)) };
+        let until_ns = if next_ns <= begun_ns { next_ns } else { ticks.start(ticks.deadline(next_ns.max(now_ns + 1))) };
         self.at_ns = next_ns;
         self.waiting.move_to(until_ns);
         given
@@ -177,12 +178,6 @@ fn next(at_ns: u64, begun_ns: u64, now_ns: u64, period_ns: u64, missed: Missed) 
         Missed::Skip => after(late + 1),
         Missed::Delay => now_ns.saturating_add(period_ns),
         Missed::Burst(most) => after(1 + late.saturating_sub(most.into())),
-    }
-}
-
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interval").field("period", &self.period).field("missed", &self.missed).finish_non_exhaustive()
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) mod wait;
 mod waiting;
 
 pub use interval::Interval;
-pub use queue::DelayQueue;
+pub use queue::{DelayQueue, Key};
 pub use sleep::Sleep;
 pub use timeout::{Elapsed, Timeout};
 pub use timers::Timers;

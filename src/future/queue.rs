@@ -1,22 +1,60 @@
 //! Delay queue: values that come when their time has come.
 
-use super::Sleep;
 use super::timers::{Home, Timers};
-use crate::time::later;
+use super::waiting::Waiting;
+use crate::sync::{Ordering, StaticU64};
+use crate::time::nanos;
 use crate::wheel::{Handle, Wheel};
 use futures_core::Stream;
-use std::future::{Future, poll_fn};
+use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// The queue's own tick.
-const TICK: Duration = Duration::from_millis(1);
+/// Names one value of one [`DelayQueue`].
+///
+/// Plain `Copy` data of 16 bytes, safe to keep for ever: once its value is gone, and in any other queue, every call
+/// answers that there is none.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::future::DelayQueue;
+///
+/// let (mut queue, mut other) = (DelayQueue::new(), DelayQueue::new());
+/// let key = queue.insert("mine", Duration::from_secs(60));
+/// other.insert("another's", Duration::from_secs(60));
+/// assert_eq!(other.remove(key), None);
+/// assert_eq!(queue.remove(key), Some("mine"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    queue: u64,
+    handle: Handle,
+}
+
+const _: () = assert!(size_of::<Option<Key>>() == 16);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({}:{:?})", self.queue, self.handle)
+    }
+}
+
+/// A number for each queue.
+fn next_number() -> u64 {
+    static NEXT: StaticU64 = StaticU64::new(0);
+    // Ordering: Relaxed. Numbers only have to differ.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A queue whose values come when their time has come: for one task with many deadlines, such as a cache, or sessions that expire. A stream of the values.
 ///
-/// It has a [`Wheel`] of its own, and one timer for the value that comes first; so an insert or a removal costs no message, and no other thread anything. Values come at
-/// the first millisecond at or after their deadline. While it is empty the stream gives `None`; it goes on when something is inserted.
+/// It has a [`Wheel`] of its own, and one timer for the value that comes first; so an insert or a removal costs no message, and no other thread anything. A value comes when a
+/// [`Sleep`](super::Sleep) of its deadline would be ready: at the service's first tick at or after it; at once, if it has
+/// passed. While it is empty the stream gives `None`; it goes on when something is inserted. Whoever removes the last value
+/// wakes the task that waits, which gets that `None`.
 ///
 /// # Example
 /// ```
@@ -36,12 +74,13 @@ const TICK: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Debug)]
 pub struct DelayQueue<T> {
+    /// Which one it is.
+    number: u64,
     home: Home,
-    /// By milliseconds since `origin`.
+    /// By the service's ticks.
     wheel: Wheel<T>,
-    origin: Instant,
-    /// Until the wheel has something to do; there once it was waited for.
-    sleep: Option<Sleep>,
+    /// Until the wheel has something to do; there while somebody waits for it.
+    waiting: Option<Waiting>,
 }
 
 impl<T> Default for DelayQueue<T> {
@@ -64,36 +103,40 @@ impl<T> DelayQueue<T> {
     }
 
     pub(super) fn at(home: Home) -> Self {
-        let origin = home.handle().now();
-        Self { home, wheel: Wheel::new(0), origin, sleep: None }
+        let now = home.handle().ticks().whole(home.handle().now_ns());
+        Self { number: next_number(), home, wheel: Wheel::new(now), waiting: None }
     }
 
-    /// The tick of a deadline: rounds up.
-    fn deadline(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.origin);
-        u64::try_from(since.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX)
+    /// The tick of a time: the present one, or an earlier one, if it has passed; else it rounds up.
+    fn tick_of(&self, at_ns: u64) -> u64 {
+        let ticks = self.home.handle().ticks();
+        if self.home.is_over(at_ns) { ticks.whole(at_ns) } else { ticks.deadline(at_ns) }
     }
 
-    /// The tick that it is: rounds down.
-    fn now(&self) -> u64 {
-        let since = self.home.handle().now().saturating_duration_since(self.origin);
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    /// The tick so long from now.
+    fn tick_after(&self, delay: Duration) -> u64 {
+        let at_ns = self.home.handle().soon_ns().saturating_add(nanos(delay));
+        if delay.is_zero() { self.tick_of(at_ns) } else { self.home.handle().ticks().deadline(at_ns) }
     }
 
-    fn instant(&self, tick: u64) -> Instant {
-        later(self.origin, Duration::from_millis(tick))
+    fn tick_at(&self, deadline: Instant) -> u64 {
+        self.tick_of(self.home.handle().instant_ns(deadline))
+    }
+
+    /// What a key of this queue names.
+    fn handle(&self, key: Key) -> Option<Handle> {
+        (key.queue == self.number).then_some(key.handle)
     }
 
     /// Puts a value in, to come after so long. Amortized O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.
-    pub fn insert(&mut self, value: T, delay: Duration) -> Handle {
-        let at = self.home.deadline(delay);
-        self.insert_at(value, at)
+    pub fn insert(&mut self, value: T, delay: Duration) -> Key {
+        self.put(value, self.tick_after(delay))
     }
 
-    /// Puts a value in, to come at a point in time.
+    /// Puts a value in, to come at a point in time. If that has passed it comes at once.
     ///
     /// # Example
     /// ```
@@ -104,43 +147,57 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.next().await, Some("now"));
     /// # });
     /// ```
-    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Handle {
-        let handle = self.wheel.insert(self.deadline(deadline), value);
-        self.hurry();
-        handle
+    pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
+        self.put(value, self.tick_at(deadline))
     }
 
-    /// Takes a value out; `None` if it has come, or was removed. Amortized O(1).
+    fn put(&mut self, value: T, tick: u64) -> Key {
+        let handle = self.wheel.insert(tick, value);
+        self.hurry();
+        Key { queue: self.number, handle }
+    }
+
+    /// Takes a value out; `None` if it has come, was removed, or is in another queue. Amortized O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.
-    pub fn remove(&mut self, handle: Handle) -> Option<T> {
-        self.wheel.cancel(handle)
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        let value = self.wheel.cancel(self.handle(key)?)?;
+        if self.wheel.is_empty()
+            && let Some(waiting) = &mut self.waiting
+        {
+            // Nothing is left to wait for.
+            waiting.move_to(0);
+        }
+        Some(value)
     }
 
     /// Lets a value come so long from now. `false` if it is gone. Amortized O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.
-    pub fn reset(&mut self, handle: Handle, delay: Duration) -> bool {
-        let at = self.home.deadline(delay);
-        self.reset_at(handle, at)
+    pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
+        self.move_to(key, self.tick_after(delay))
     }
 
-    /// Lets a value come at a point in time. `false` if it is gone.
+    /// Lets a value come at a point in time; at once, if that has passed. `false` if it is gone.
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, Instant};
     /// # futures_lite::future::block_on(async {
     /// let mut queue = wheelwork::future::DelayQueue::new();
-    /// let handle = queue.insert("soon", Duration::from_secs(60));
-    /// assert!(queue.reset_at(handle, Instant::now()));
+    /// let key = queue.insert("soon", Duration::from_secs(60));
+    /// assert!(queue.reset_at(key, Instant::now()));
     /// assert_eq!(queue.next().await, Some("soon"));
     /// # });
     /// ```
-    pub fn reset_at(&mut self, handle: Handle, deadline: Instant) -> bool {
-        let is_there = self.wheel.reschedule(handle, self.deadline(deadline));
+    pub fn reset_at(&mut self, key: Key, deadline: Instant) -> bool {
+        self.move_to(key, self.tick_at(deadline))
+    }
+
+    fn move_to(&mut self, key: Key, tick: u64) -> bool {
+        let is_there = self.handle(key).is_some_and(|handle| self.wheel.reschedule(handle, tick));
         self.hurry();
         is_there
     }
@@ -167,17 +224,17 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// The value of a handle, as long as it is in the queue.
+    /// The value of a key, as long as it is in the queue.
     ///
     /// # Example
     /// ```
     /// let mut queue = wheelwork::future::DelayQueue::new();
-    /// let handle = queue.insert('a', std::time::Duration::MAX);
-    /// assert_eq!(queue.get(handle), Some(&'a'));
+    /// let key = queue.insert('a', std::time::Duration::MAX);
+    /// assert_eq!(queue.get(key), Some(&'a'));
     /// ```
     #[must_use]
-    pub fn get(&self, handle: Handle) -> Option<&T> {
-        self.wheel.get(handle)
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.wheel.get(self.handle(key)?)
     }
 
     /// The next value, when its time has come; `None` if nothing is in the queue. Nothing is lost if this is dropped before it is ready.
@@ -201,30 +258,30 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.poll_expired(&mut context), Poll::Pending);
     /// ```
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
         loop {
-            if let Some((_, value)) = self.wheel.pop_due(self.now()) {
+            if let Some((_, value)) = self.wheel.pop_due(ticks.whole(handle.now_ns())) {
                 return Poll::Ready(Some(value));
             }
-            let Some(next) = self.wheel.next_deadline() else { return Poll::Ready(None) };
-            let at = self.instant(next);
-            let sleep = match &mut self.sleep {
-                Some(sleep) if sleep.deadline() == at => sleep,
-                Some(sleep) => {
-                    sleep.reset_at(at);
-                    sleep
-                }
-                none => none.insert(self.home.clone().sleep_until(at)),
+            let Some(next) = self.wheel.next_deadline() else {
+                self.waiting = None;
+                return Poll::Ready(None);
             };
-            ready!(Pin::new(sleep).poll(context));
+            let at_ns = ticks.start(next);
+            let waiting = self.waiting.get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
+            if waiting.at_ns() != at_ns {
+                waiting.move_to(at_ns);
+            }
+            ready!(waiting.poll(context));
         }
     }
 
     /// What was put in, or moved, may come before what is waited for.
     fn hurry(&mut self) {
         let Some(next) = self.wheel.next_deadline() else { return };
-        let at = self.instant(next);
-        if let Some(sleep) = self.sleep.as_mut().filter(|sleep| at < sleep.deadline()) {
-            sleep.reset_at(at);
+        let at_ns = self.home.handle().ticks().start(next);
+        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| at_ns < waiting.at_ns()) {
+            waiting.move_to(at_ns);
         }
     }
 }

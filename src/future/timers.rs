@@ -148,7 +148,13 @@ impl Home {
     }
 
     pub(super) fn deadline(&self, delay: Duration) -> Instant {
-        later(self.handle().soon(), delay)
+        later(self.handle().instant(self.handle().soon_ns()), delay)
+    }
+
+    /// Whether it is this time or later.
+    pub(super) fn is_over(&self, at_ns: u64) -> bool {
+        // Most of the time the cheaper reading shows that it is not.
+        self.handle().soon_ns() >= at_ns && self.handle().now_ns() >= at_ns
     }
 
     pub(super) fn sleep(self, delay: Duration) -> Sleep {

@@ -4,6 +4,7 @@ use super::timers::Home;
 use super::wait::{Alarm, Wait};
 use crate::error::ScheduleError;
 use crate::service::TimerId;
+use std::fmt;
 use std::task::{Context, Poll, Waker};
 
 /// Waits until a time. Cancels its timer when it is dropped.
@@ -21,15 +22,14 @@ struct Due {
 
 impl Due {
     fn set(&mut self, at_ns: u64) {
-        self.at_ns = at_ns.min(self.home.handle().tick_after(at_ns));
+        let ticks = self.home.handle().ticks();
+        self.at_ns = at_ns.min(ticks.start(ticks.deadline(at_ns)));
     }
 }
 
 impl Alarm for Due {
     fn is_over(&self) -> bool {
-        // Most of the time the cheaper reading shows that it is not.
-        let handle = self.home.handle();
-        handle.soon_ns() >= self.at_ns && handle.now_ns() >= self.at_ns
+        self.home.is_over(self.at_ns)
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
@@ -58,6 +58,11 @@ impl Waiting {
 
     pub(super) fn home(&self) -> &Home {
         &self.due.home
+    }
+
+    /// Until when.
+    pub(super) fn at_ns(&self) -> u64 {
+        self.due.at_ns
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -90,5 +95,11 @@ impl Drop for Waiting {
         if let Wait::Armed(id, _) = self.wait {
             self.due.home.handle().cancel(id);
         }
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("is_over", &self.is_over()).finish_non_exhaustive()
     }
 }

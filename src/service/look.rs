@@ -25,14 +25,6 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.inner.clock.instant(self.inner.clock.now_ns())
     }
 
-    /// Now, or up to 1 us later: to compute a deadline from. Half the cost of [`now`](Self::now).
-    #[cfg(feature = "async")]
-    #[inline]
-    pub(crate) fn soon(&self) -> Instant {
-        let inner = &self.inner;
-        inner.clock.instant(inner.cells.with_local(|local| inner.clock.arming_now_ns(&mut local.anchor)))
-    }
-
     /// Whether a timer still waits: it has not fired, and was not cancelled or handed back; or it is a periodic timer that runs. By the time you look at the
     /// answer it may have.
     ///

@@ -6,7 +6,8 @@ use super::TimerHandle;
 use super::id::TimerId;
 use super::task::IntoPayload;
 use crate::error::ScheduleError;
-use std::time::{Duration, Instant};
+use crate::time::TickLength;
+use std::time::Instant;
 
 impl<T: Send + 'static> TimerHandle<T> {
     /// What time it is. Rounds down.
@@ -31,21 +32,9 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.inner.clock.instant(at_ns)
     }
 
-    /// The length of a tick.
-    pub(crate) fn tick(&self) -> Duration {
-        Duration::from_nanos(self.inner.tick.nanos())
-    }
-
-    /// When the tick began that contains a time.
-    pub(crate) fn tick_before(&self, at_ns: u64) -> u64 {
-        let tick = self.inner.tick;
-        tick.start(tick.whole(at_ns))
-    }
-
-    /// When a timer for this time fires: the first tick at or after it. The last tick there is, if it comes later.
-    pub(crate) fn tick_after(&self, at_ns: u64) -> u64 {
-        let tick = self.inner.tick;
-        tick.start(tick.deadline(at_ns))
+    /// The service's ticks: a timer fires at the first one at or after its time.
+    pub(crate) fn ticks(&self) -> TickLength {
+        self.inner.tick
     }
 
     /// [`schedule_at`](Self::schedule_at) for such a time.
