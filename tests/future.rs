@@ -462,6 +462,26 @@ fn a_queue_knows_its_own_keys() {
     assert_ne!(third.insert("one more", MS), key);
 }
 
+#[test]
+fn cancelling_all_wakes_those_who_wait() {
+    let (timers, clock) = manual();
+    let tasks: Vec<Task> = (0..100).map(|_| Task::new()).collect();
+    let mut sleeps: Vec<Sleep> = tasks.iter().map(|_| timers.sleep(10 * MS)).collect();
+    tasks.iter().zip(&mut sleeps).for_each(|(task, sleep)| assert!(task.poll(sleep).is_pending()));
+    assert_eq!(timers.handle().cancel_all(), 100);
+    for (task, sleep) in tasks.iter().zip(&mut sleeps) {
+        assert_eq!((task.woken(), task.poll(sleep)), (1, Poll::Pending));
+    }
+    assert_eq!((timers.handle().len(), armed(&timers)), (100, 200));
+    clock.advance(10 * MS);
+    assert!(tasks.iter().zip(&mut sleeps).all(|(task, sleep)| task.woken() == 2 && task.poll(sleep).is_ready()));
+    // What is dropped is not woken.
+    let mut sleep = timers.sleep(10 * MS);
+    assert!(tasks[0].poll(&mut sleep).is_pending());
+    drop(sleep);
+    assert_eq!((tasks[0].woken(), timers.handle().cancel_all(), Arc::strong_count(&tasks[0].count)), (2, 0, 2));
+}
+
 /// Whoever has the handle can end a future's timer, or let it go off too soon.
 const ENDS: [fn(&Timers, &ManualClock); 3] = [
     |timers, _| assert_eq!(timers.handle().cancel_all(), 1),

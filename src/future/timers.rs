@@ -43,7 +43,8 @@ impl Timers {
     /// See the [type](Self)'s.
     pub fn start(builder: Builder) -> Result<Self, StartError> {
         let wake = |wakers: &mut Batch<'_, Waker>| wakers.for_each(Waker::wake);
-        Ok(Self(Arc::new(builder.dispatch_unless_set(Dispatch::Inline).on_expire(wake).start()?)))
+        let builder = builder.dispatch_unless_set(Dispatch::Inline).on_expire(wake).let_go(Waker::wake);
+        Ok(Self(Arc::new(builder.start()?)))
     }
 
     /// The service that the functions of this module use; started if it was not. It never ends.
@@ -73,8 +74,10 @@ impl Timers {
 
     /// The calls of the service: its time, its counters, and timers for wakers of your own.
     ///
-    /// They see the timers of futures too. One that is cancelled here does not wake its task; when the future is polled
-    /// again it arms a new one, so it is not ready before its time.
+    /// They see the timers of futures too. A future whose timer is cancelled here is not ready before its time: it arms a
+    /// new one when it is polled again. [`cancel_all`](TimerHandle::cancel_all) wakes the tasks so that they do, and wakes
+    /// your own wakers. Whoever cancels a future's timer by its id ([`pending`](TimerHandle::pending) tells it) drops its
+    /// waker: a task that nothing else wakes then waits for ever. To [`take`](TimerHandle::take) it gives the waker.
     ///
     /// # Example
     /// See the [type](Self)'s.

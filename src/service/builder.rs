@@ -50,6 +50,7 @@ pub struct Builder<T = Task> {
     pub(super) cascade_budget: bool,
     pub(super) hooks: Hooks,
     pub(super) outlet: Outlet<T>,
+    pub(super) let_go: fn(T),
 }
 
 /// Where payloads go.
@@ -91,6 +92,7 @@ impl Builder<Task> {
             cascade_budget: true,
             hooks: Hooks::default(),
             outlet: Outlet::Handler(Box::new(|tasks| tasks.for_each(Task::run))),
+            let_go: drop,
         }
     }
 }
@@ -168,6 +170,13 @@ impl<T: Send + 'static> Builder<T> {
     /// See [`Dispatch`].
     pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
         self.dispatch = Some(dispatch);
+        self
+    }
+
+    /// What `cancel_all` does with payloads, in place of dropping them.
+    #[cfg(feature = "async")]
+    pub(crate) fn let_go(mut self, let_go: fn(T)) -> Self {
+        self.let_go = let_go;
         self
     }
 
@@ -322,8 +331,38 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     fn outlet<U>(self, outlet: Outlet<U>) -> Builder<U> {
-        let Self { tick, shards, cores, pin, name, dispatch, clock, spin, boottime, max_pending, cascade_budget, hooks, outlet: _ } = self;
-        Builder { tick, shards, cores, pin, name, dispatch, clock, spin, boottime, max_pending, cascade_budget, hooks, outlet }
+        let Self {
+            tick,
+            shards,
+            cores,
+            pin,
+            name,
+            dispatch,
+            clock,
+            spin,
+            boottime,
+            max_pending,
+            cascade_budget,
+            hooks,
+            outlet: _,
+            let_go: _,
+        } = self;
+        Builder {
+            tick,
+            shards,
+            cores,
+            pin,
+            name,
+            dispatch,
+            clock,
+            spin,
+            boottime,
+            max_pending,
+            cascade_budget,
+            hooks,
+            outlet,
+            let_go: drop,
+        }
     }
 
     /// Sets a hook that is called with each panic of a handler or task, after it was caught, on the thread where it was. Without one a panic is

@@ -3,6 +3,7 @@
 use super::TimerHandle;
 use super::hooks::discard;
 use super::id::TimerId;
+use crate::cell::Content;
 use crate::dispatch::job::inside_job;
 use crate::error::InsideTask;
 use std::any::Any;
@@ -167,9 +168,12 @@ impl<T: Send + 'static> TimerHandle<T> {
     pub fn cancel_all(&self) -> usize {
         let inner = &*self.inner;
         let mut cancelled = 0;
-        // One by one: each payload is dropped before the next is claimed.
+        // One by one: each payload is let go before the next is claimed.
         let claimed = inner.cells.indices().filter_map(|cell| inner.cells.with_local(|local| inner.cells.cancel_at(local, cell)));
-        Drops::all(claimed.inspect(|_| cancelled += 1));
+        Drops::all(claimed.inspect(|_| cancelled += 1).map(|content| match content {
+            Some(Content::Payload(payload)) => (inner.let_go)(payload),
+            periodic => drop(periodic),
+        }));
         cancelled
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Inner<T> {
     pub(super) handler: Box<Handler<T>>,
     /// Where payloads go in place of the handler, if the builder was asked for a channel.
     pub(super) outbox: Option<Outbox<T>>,
+    /// What `cancel_all` does with a payload: it drops it, or wakes a task.
+    pub(super) let_go: fn(T),
     pub(super) hooks: Hooks,
     pub(super) counters: Box<[Arc<Counters>]>,
     /// Each shard's stalls, written by the watchdog.

@@ -84,6 +84,7 @@ impl<T: Send + 'static> Builder<T> {
             spin_ns: spin_ns(self.spin),
             handler,
             outbox,
+            let_go: self.let_go,
             hooks: Hooks {
                 #[cfg(feature = "tracing")]
                 events: Events::of(&self.name),
