@@ -283,7 +283,8 @@ fn the_first_tick_comes_at_once() {
     assert_eq!((late, armed(&timers)), (0, 0));
 }
 
-/// How many ticks are given one after the other, at most, in so many polls; each is followed by so much time.
+/// How many ticks are given one after the other, at most, in so many polls; each is followed by so
+/// much time.
 fn in_a_row(interval: &mut wheelwork::future::Interval, clock: &ManualClock, polls: usize, step: Duration) -> (usize, usize) {
     let task = Task::new();
     let (mut row, mut longest, mut ticks) = (0, 0, 0);

@@ -1,5 +1,5 @@
-//! Sleep: a poll, a second one with another waker, and a drop, against the alarm, and against somebody who ends its timer.
-//! The task's part is the model's own thread.
+//! Sleep: a poll, a second one with another waker, and a drop, against the alarm, and against
+//! somebody who ends its timer. The task's part is the model's own thread.
 
 use loom::sync::Notify;
 use loom::thread;
@@ -137,8 +137,8 @@ fn drops() {
     assert_eq!(Arc::strong_count(&task), 1, "a waker is left behind");
 }
 
-/// Polls, with the same waker or another one, while somebody ends its timer: drops its waker, or wakes it as `cancel_all`
-/// does. Then the time comes, or meanwhile.
+/// Polls, with the same waker or another one, while somebody ends its timer: drops its waker, or
+/// wakes it as `cancel_all` does. Then the time comes, or meanwhile.
 fn ended(second: bool, meanwhile: bool, wakes: bool) {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
@@ -164,7 +164,8 @@ fn ended(second: bool, meanwhile: bool, wakes: bool) {
     assert!(meanwhile || seen.is_pending(), "ready early");
     ender.join().unwrap();
     let mut lanes = shard.join().unwrap();
-    // If its timer was ended after the poll, and nobody was woken for it, then it is polled for another reason.
+    // If its timer was ended after the poll, and nobody was woken for it, then it is polled for
+    // another reason.
     let seen = if wakes { seen } else { sleep.poll(&cells, &mut local, &waker(last)) };
     assert!(meanwhile || seen.is_pending(), "ready early");
     alarm(&cells, &mut lanes, &clock);

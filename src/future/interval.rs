@@ -10,14 +10,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Ticks at a fixed rate, the first time at the first poll; [`interval`](super::interval()) makes one. A stream, too, that does not end.
+/// Ticks at a fixed rate, the first time at the first poll; [`interval`](super::interval()) makes
+/// one. A stream, too, that does not end.
 ///
 /// A tick gives the time at which it was meant to be: nothing drifts, however late it is taken. What happens to ticks that nobody took in time is up to [`missed`](Self::missed):
-/// unless set, they are skipped. One that is late by less than a tick of the service was not missed.
+/// unless set, they are skipped. One that is late by less than a tick of the service was not
+/// missed.
 ///
-/// A period is at least a tick of the service: a shorter one, or zero, is as good as that. So a loop over
-/// [`tick`](Self::tick) waits each time, but for ticks that it has missed and makes up for, or whose time passed while
-/// it did something else. Of these it gets four at most, then other tasks get their turn.
+/// A period is at least a tick of the service: a shorter one, or zero, is as good as that. So a
+/// loop over [`tick`](Self::tick) waits each time, but for ticks that it has missed and makes up
+/// for, or whose time passed while it did something else. Of these it gets four at most, then other
+/// tasks get their turn.
 ///
 /// # Example
 /// ```
@@ -44,7 +47,8 @@ pub struct Interval {
     in_a_row: u32,
 }
 
-/// So many ticks are given before the task yields, however many are late. It takes less time than the shortest tick.
+/// So many ticks are given before the task yields, however many are late. It takes less time than
+/// the shortest tick.
 const IN_A_ROW_MAX: u32 = 4;
 
 impl Interval {
@@ -111,7 +115,8 @@ impl Interval {
 
     /// The next tick is so much later.
     fn set_out(&mut self, delay: Duration) {
-        // Not by the cheaper reading, which may be up to 1 us ahead: what comes at once is ready at the first poll.
+        // Not by the cheaper reading, which may be up to 1 us ahead: what comes at once is ready at
+        // the first poll.
         self.at_ns = self.handle().now_ns().saturating_add(nanos(delay));
         self.waiting.move_to(self.at_ns);
     }
@@ -160,7 +165,8 @@ impl Interval {
         let (given, now_ns, ticks) = (handle.instant(at_ns), handle.now_ns(), handle.ticks());
         let begun_ns = ticks.start(ticks.whole(now_ns));
         let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
-        // A tick that was due when the service's present one began is given at once. All others come as timers do.
+        // A tick that was due when the service's present one began is given at once. All others
+        // come as timers do.
         let until_ns = if next_ns <= begun_ns { next_ns } else { ticks.start(ticks.deadline(next_ns.max(now_ns + 1))) };
         self.at_ns = next_ns;
         self.waiting.move_to(until_ns);
@@ -168,9 +174,11 @@ impl Interval {
     }
 }
 
-/// The tick after the one that was meant to be at `at_ns` and was given at `now_ns`, in a tick of the service that began at `begun_ns`.
+/// The tick after the one that was meant to be at `at_ns` and was given at `now_ns`, in a tick of
+/// the service that began at `begun_ns`.
 fn next(at_ns: u64, begun_ns: u64, now_ns: u64, period_ns: u64, missed: Missed) -> u64 {
-    // Ticks that have passed since. One whose time came after `begun_ns` is due at the service's next tick, so it is not late.
+    // Ticks that have passed since. One whose time came after `begun_ns` is due at the service's
+    // next tick, so it is not late.
     let late = begun_ns.saturating_sub(at_ns) / period_ns;
     let after = |periods: u64| at_ns.saturating_add(period_ns.saturating_mul(periods));
     match missed {

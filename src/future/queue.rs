@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Names one value of one [`DelayQueue`].
 ///
-/// Plain `Copy` data of 16 bytes, safe to keep for ever: once its value is gone, and in any other queue, every call
-/// answers that there is none.
+/// Plain `Copy` data of 16 bytes, safe to keep for ever: once its value is gone, and in any other
+/// queue, every call answers that there is none.
 ///
 /// # Example
 /// ```
@@ -51,10 +51,12 @@ fn next_number() -> u64 {
 
 /// A queue whose values come when their time has come: for one task with many deadlines, such as a cache, or sessions that expire. A stream of the values.
 ///
-/// It has a [`Wheel`] of its own, and one timer for the value that comes first; so an insert or a removal costs no message, and no other thread anything. A value comes when a
-/// [`Sleep`](super::Sleep) of its deadline would be ready: at the service's first tick at or after it; at once, if it has
-/// passed. While it is empty the stream gives `None`; it goes on when something is inserted. Whoever removes the last value
-/// wakes the task that waits, which gets that `None`.
+/// It has a [`Wheel`] of its own, and one timer for the value that comes first; so an insert or a
+/// removal costs no message, and no other thread anything. A value comes when a
+/// [`Sleep`](super::Sleep) of its deadline would be ready: at the service's first tick at or after
+/// it; at once, if it has passed. While it is empty the stream gives `None`; it goes on when
+/// something is inserted. Whoever removes the last value wakes the task that waits, which gets that
+/// `None`.
 ///
 /// # Example
 /// ```
@@ -157,7 +159,8 @@ impl<T> DelayQueue<T> {
         Key { queue: self.number, handle }
     }
 
-    /// Takes a value out; `None` if it has come, was removed, or is in another queue. Amortized O(1).
+    /// Takes a value out; `None` if it has come, was removed, or is in another queue. Amortized
+    /// O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.

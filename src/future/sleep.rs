@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 /// at the timer; with another one it arms the timer anew. It is ready at the first tick at or after its deadline, never before, and stays so. It allocates nothing, may be moved
 /// (it is `Unpin`), and may be polled by any thread, under any runtime.
 ///
-/// It is never ready before its deadline. Its timer is one of those that [`Timers::handle`](super::Timers::handle) sees:
-/// if somebody cancels it there, or moves it to an earlier time, the next poll arms a new one.
+/// It is never ready before its deadline. Its timer is one of those that
+/// [`Timers::handle`](super::Timers::handle) sees: if somebody cancels it there, or moves it to an
+/// earlier time, the next poll arms a new one.
 ///
 /// As long as a service of your own has as many timers as it may, its sleeps ask to be polled again at once.
 ///
@@ -68,7 +69,8 @@ impl Sleep {
     }
 
     /// Waits for so long from now on; one whose time had come waits again. The task that was waiting is woken at the new deadline. Costs a
-    /// [`reschedule`](crate::TimerHandle::reschedule). Without a delay it is like [`reset_at`](Self::reset_at) now.
+    /// [`reschedule`](crate::TimerHandle::reschedule). Without a delay it is like
+    /// [`reset_at`](Self::reset_at) now.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -81,8 +83,8 @@ impl Sleep {
         self.waiting.move_ahead(home.handle().instant_ns(self.deadline));
     }
 
-    /// Waits until this deadline. If that has passed, the task that was waiting is woken at once, and the next poll is
-    /// ready. Otherwise like [`reset`](Self::reset).
+    /// Waits until this deadline. If that has passed, the task that was waiting is woken at once,
+    /// and the next poll is ready. Otherwise like [`reset`](Self::reset).
     ///
     /// # Example
     /// ```

@@ -74,10 +74,12 @@ impl Timers {
 
     /// The calls of the service: its time, its counters, and timers for wakers of your own.
     ///
-    /// They see the timers of futures too. A future whose timer is cancelled here is not ready before its time: it arms a
-    /// new one when it is polled again. [`cancel_all`](TimerHandle::cancel_all) wakes the tasks so that they do, and wakes
-    /// your own wakers. Whoever cancels a future's timer by its id ([`pending`](TimerHandle::pending) tells it) drops its
-    /// waker: a task that nothing else wakes then waits for ever. To [`take`](TimerHandle::take) it gives the waker.
+    /// They see the timers of futures too. A future whose timer is cancelled here is not ready
+    /// before its time: it arms a new one when it is polled again.
+    /// [`cancel_all`](TimerHandle::cancel_all) wakes the tasks so that they do, and wakes your own
+    /// wakers. Whoever cancels a future's timer by its id ([`pending`](TimerHandle::pending) tells
+    /// it) drops its waker: a task that nothing else wakes then waits for ever. To
+    /// [`take`](TimerHandle::take) it gives the waker.
     ///
     /// # Example
     /// See the [type](Self)'s.

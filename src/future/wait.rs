@@ -3,15 +3,21 @@
 //! Ground rules: one thread at a time polls (the sleep is borrowed mutably); the alarm goes off on another one.
 //!
 //! A sleep is armed with the waker of the poll that found it idle (P1). When it is polled again with this waker it looks whether its timer is pending (P2): if it is, the alarm, which goes off after the claim
-//! that ends that, wakes a task that has been polled since. Polled with another waker it takes the timer away (P3).
+//! that ends that, wakes a task that has been polled since. Polled with another waker it takes the
+//! timer away (P3).
 //!
-//! If there is no timer any more, the alarm has gone off, or somebody else has ended or moved the timer. The clock tells
-//! which (P4): an alarm goes off after its time, so whoever sees that it has reads no earlier time. Before the deadline
-//! the sleep arms a new timer (P1). So the waker that is woken is that of the last poll, or that poll has seen the time
-//! come; and no poll is ready before its time.
+//! If there is no timer any more, the alarm has gone off, or somebody else has ended or moved the
+//! timer. The clock tells which (P4): an alarm goes off after its time, so whoever sees that it has
+//! reads no earlier time. Before the deadline the sleep arms a new timer (P1). So the waker that is
+//! woken is that of the last poll, or that poll has seen the time come; and no poll is ready before
+//! its time.
 //!
-//! A sleep that is moved takes its timer along. If the new deadline has passed, it takes the timer away and wakes the task
-//! itself (P5). If there is none to take, the alarm wakes the task, or it was ended.
+//! Who ends the timers of all wakes their tasks after that, as an alarm does. Who ends one by its id
+//! wakes nobody: such a sleep arms anew when its task is polled for another reason.
+//!
+//! A sleep that is moved takes its timer along. If the new deadline has passed, it takes the timer
+//! away and wakes the task itself (P5). If there is none to take, the alarm wakes the task, or it
+//! was ended.
 
 use crate::service::TimerId;
 use crate::sync::{Fault, broken};
@@ -74,7 +80,8 @@ impl Wait {
         outcome
     }
 
-    /// The deadline was moved, perhaps into the past. The task that waits is woken then; at once, if it has passed.
+    /// The deadline was moved, perhaps into the past. The task that waits is woken then; at once,
+    /// if it has passed.
     pub(crate) fn follow(&mut self, alarm: &impl Alarm, perhaps_past: bool) {
         let Self::Armed(id, _) = *self else {
             *self = Self::Idle;

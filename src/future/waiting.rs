@@ -1,4 +1,5 @@
-//! Waiting: what sleeps, intervals and queues have in common: a time by the service's clock, and a timer that wakes.
+//! Waiting: what sleeps, intervals and queues have in common: a time by the service's clock, and a
+//! timer that wakes.
 
 use super::timers::Home;
 use super::wait::{Alarm, Wait};

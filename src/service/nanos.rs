@@ -1,6 +1,8 @@
-//! Nanos: times in nanoseconds since the origin of the service's clock, for what is built on a service.
+//! Nanos: times in nanoseconds since the origin of the service's clock, for what is built on a
+//! service.
 //!
-//! An `Instant` cannot stand for them: a clock that runs on while the machine is suspended moves against it.
+//! An `Instant` cannot stand for them: a clock that runs on while the machine is suspended moves
+//! against it.
 
 use super::TimerHandle;
 use super::id::TimerId;
@@ -15,7 +17,8 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.inner.clock.now_ns()
     }
 
-    /// Now, or up to 1 us later: to compute a deadline from. Half the cost of [`now_ns`](Self::now_ns).
+    /// Now, or up to 1 us later: to compute a deadline from. Half the cost of
+    /// [`now_ns`](Self::now_ns).
     #[inline]
     pub(crate) fn soon_ns(&self) -> u64 {
         let inner = &self.inner;

@@ -144,8 +144,9 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// Costs two allocations; each run costs some hundred nanoseconds more than that of a timer that runs once.
     ///
     /// # Errors
-    /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for [`schedule`](TimerHandle::schedule);
-    /// [`NoRuns`](ScheduleError::NoRuns) for a timer of no runs. The closure is dropped.
+    /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for
+    /// [`schedule`](TimerHandle::schedule); [`NoRuns`](ScheduleError::NoRuns) for a timer of no
+    /// runs. The closure is dropped.
     ///
     /// # Example
     /// See the [type](Self)'s.
