@@ -355,6 +355,20 @@ fn a_tick_that_is_late_by_a_rounding_is_not_missed() {
 }
 
 #[test]
+fn an_interval_keeps_its_rate_on_a_clock_that_runs_on_in_suspension() {
+    let period = Duration::from_micros(150);
+    let Ok(timers) = Timers::start(TimerService::builder().shards(1).tick(period).boottime(true)) else { return };
+    block_on(async {
+        let mut interval = timers.interval(period);
+        let first = interval.tick().await;
+        for _ in 0..200 {
+            let since = interval.tick().await - first;
+            assert_eq!(since.as_nanos() % period.as_nanos(), 0, "{since:?}");
+        }
+    });
+}
+
+#[test]
 fn values_come_when_their_time_has_come() {
     let (timers, clock) = manual();
     let task = Task::new();

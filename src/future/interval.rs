@@ -3,7 +3,7 @@
 use super::timers::Home;
 use super::waiting::Waiting;
 use crate::service::TimerHandle;
-use crate::time::{Missed, nanos};
+use crate::time::{Missed, later, nanos};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -37,7 +37,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 #[must_use = "an interval does nothing until it is polled"]
 pub struct Interval {
-    /// When the next tick is meant to be, by the service's clock.
+    /// When the next tick is meant to be.
+    at: Instant,
+    /// The same by the service's clock, which decides.
     at_ns: u64,
     /// Until it may be given.
     waiting: Waiting,
@@ -51,11 +53,14 @@ pub struct Interval {
 /// the shortest tick.
 const IN_A_ROW_MAX: u32 = 4;
 
+/// What counts as a suspension of the machine.
+const SUSPENSION_MIN: Duration = Duration::from_secs(1);
+
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
         let (at_ns, tick_ns) = (home.handle().now_ns(), home.handle().ticks().nanos());
-        let period = period.max(Duration::from_nanos(tick_ns));
-        Self { at_ns, waiting: Waiting::new(home, at_ns), period, missed: Missed::Skip, in_a_row: 0 }
+        let (at, period) = (home.handle().instant(at_ns), period.max(Duration::from_nanos(tick_ns)));
+        Self { at, at_ns, waiting: Waiting::new(home, at_ns), period, missed: Missed::Skip, in_a_row: 0 }
     }
 
     /// The same, with the first tick so much later.
@@ -118,6 +123,7 @@ impl Interval {
         // Not by the cheaper reading, which may be up to 1 us ahead: what comes at once is ready at
         // the first poll.
         self.at_ns = self.handle().now_ns().saturating_add(nanos(delay));
+        self.at = self.handle().instant(self.at_ns);
         self.waiting.move_to(self.at_ns);
     }
 
@@ -161,16 +167,20 @@ impl Interval {
 
     /// The tick whose time has come. Waits for the next one from now on.
     fn give(&mut self) -> Instant {
-        let (handle, at_ns) = (self.handle(), self.at_ns);
-        let (given, now_ns, ticks) = (handle.instant(at_ns), handle.now_ns(), handle.ticks());
+        let (handle, at_ns, at) = (self.handle(), self.at_ns, self.at);
+        let (now_ns, ticks) = (handle.now_ns(), handle.ticks());
         let begun_ns = ticks.start(ticks.whole(now_ns));
         let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
         // A tick that was due when the service's present one began is given at once. All others
         // come as timers do.
         let until_ns = if next_ns <= begun_ns { next_ns } else { ticks.start(ticks.deadline(next_ns.max(now_ns + 1))) };
+        // Counted, so that ticks keep their distance: a clock that runs on while the machine is
+        // suspended knows an instant only roughly. Read anew if it was suspended.
+        let (counted, read) = (later(at, Duration::from_nanos(next_ns.saturating_sub(at_ns))), handle.instant(next_ns));
+        self.at = if counted.max(read) - counted.min(read) < SUSPENSION_MIN { counted } else { read };
         self.at_ns = next_ns;
         self.waiting.move_to(until_ns);
-        given
+        at
     }
 }
 
