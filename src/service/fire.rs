@@ -131,6 +131,7 @@ impl<T: Send + 'static> Inner<T> {
                 break;
             }
             match catch_unwind(AssertUnwindSafe(|| (self.handler)(&mut Batch { leaf }))) {
+                Ok(()) if leaf.left() == 0 => {}
                 // What the handler did not take.
                 Ok(()) => self.discard(shard, std::iter::from_fn(|| leaf.take())),
                 Err(panic) => {
@@ -144,7 +145,10 @@ impl<T: Send + 'static> Inner<T> {
         }
     }
 
-    /// Drops payloads of timers that fired, each though another one's drop may panic; counts and tells that.
+    /// Drops payloads of timers that fired, each though another one's drop may panic; counts and tells that. (Apart, so that large payloads have no place on the
+    /// stack of those that need it not.)
+    #[cold]
+    #[inline(never)]
     fn discard(&self, shard: usize, payloads: impl Iterator<Item = T>) {
         let mut dropped = 0;
         for payload in payloads {
