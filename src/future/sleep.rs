@@ -41,8 +41,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    pub(super) fn new(home: Home, deadline: Instant) -> Self {
-        let at_ns = home.handle().instant_ns(deadline);
+    pub(super) fn new(home: Home, deadline: Instant, at_ns: u64) -> Self {
         Self { deadline, waiting: Waiting::new(home, at_ns) }
     }
 
@@ -79,8 +78,9 @@ impl Sleep {
         if delay.is_zero() {
             return self.reset_at(home.handle().now());
         }
-        self.deadline = home.deadline(delay);
-        self.waiting.move_ahead(home.handle().instant_ns(self.deadline));
+        let (deadline, at_ns) = home.after(delay);
+        self.deadline = deadline;
+        self.waiting.move_ahead(at_ns);
     }
 
     /// Waits until this deadline. If that has passed, the task that was waiting is woken at once,

@@ -4,7 +4,7 @@ use super::{DelayQueue, Interval, Sleep, Timeout};
 use crate::dispatch::Dispatch;
 use crate::error::StartError;
 use crate::service::{Batch, Builder, TimerHandle, TimerService};
-use crate::time::later;
+use crate::time::{later, nanos};
 use std::future::IntoFuture;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -152,8 +152,11 @@ impl Home {
         }
     }
 
-    pub(super) fn deadline(&self, delay: Duration) -> Instant {
-        later(self.handle().instant(self.handle().soon_ns()), delay)
+    /// So long from now: as an instant, and by the service's clock. The instant is not what the
+    /// other is computed from: a clock that counts suspended time knows it only roughly.
+    pub(super) fn after(&self, delay: Duration) -> (Instant, u64) {
+        let now_ns = self.handle().soon_ns();
+        (later(self.handle().instant(now_ns), delay), now_ns.saturating_add(nanos(delay)))
     }
 
     /// Whether it is this time or later.
@@ -163,12 +166,13 @@ impl Home {
     }
 
     pub(super) fn sleep(self, delay: Duration) -> Sleep {
-        let deadline = self.deadline(delay);
-        self.sleep_until(deadline)
+        let (deadline, at_ns) = self.after(delay);
+        Sleep::new(self, deadline, at_ns)
     }
 
     pub(super) fn sleep_until(self, deadline: Instant) -> Sleep {
-        Sleep::new(self, deadline)
+        let at_ns = self.handle().instant_ns(deadline);
+        Sleep::new(self, deadline, at_ns)
     }
 
     pub(super) fn timeout<F: IntoFuture>(self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
