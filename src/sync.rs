@@ -95,8 +95,11 @@ mod imp {
 
     /// The rare side of the pair: a system call of some microseconds.
     pub(crate) fn heavy_fence() {
+        // Before the fence: one that finds ABSENT, since another thread has waited, comes after what
+        // that one has waited for.
+        let state = membarrier::state();
         full_fence();
-        let is_done = match membarrier::state() {
+        let is_done = match state {
             membarrier::ABSENT => true,
             membarrier::PRESENT => membarrier::run(),
             _ => false,
