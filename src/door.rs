@@ -48,10 +48,10 @@ impl<M: Copy> Drain<M> {
         self.0.drain(|| (), |message, told| f(message, told == lane::Told::Recalled)).messages
     }
 
-    /// Gives `f` what is published and not recalled, and what its producer says of it if it is in doubt.
-    pub fn drain_doubts(&mut self, mut f: impl FnMut(M, Option<u64>)) {
+    /// As `drain`, and gives `f` what its producer says of a message that is in doubt.
+    pub fn drain_doubts(&mut self, mut f: impl FnMut(M, bool, Option<u64>)) {
         let word = |told| if let lane::Told::InDoubt(word) = told { Some(word) } else { None };
-        self.0.drain(|| (), |message, told| f(message, word(told)));
+        self.0.drain(|| (), |message, told| f(message, told == lane::Told::Recalled, word(told)));
     }
 
     /// Whether a drain would find something.
@@ -81,9 +81,9 @@ impl<M: Copy> Sender<M> {
         self.0.settle_doubts(vouched);
     }
 
-    /// Sends a message that is in doubt, and a word with it.
-    pub fn push_in_doubt(&mut self, message: M, word: u64) {
-        self.0.push_in_doubt(message, word);
+    /// Sends a message that is in doubt, and a word with it. Returns where it lies.
+    pub fn push_in_doubt(&mut self, message: M, word: u64) -> u32 {
+        self.0.push_in_doubt(message, word).position
     }
 
     /// Takes a message back that lies here. Whether the shard will not get it.

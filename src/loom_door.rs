@@ -12,16 +12,17 @@ use crate::future::wait::{self, Wait};
 use crate::service::{cells, core, local, running};
 #[cfg(feature = "async")]
 use crate::sync::{AtomicU64, Ordering};
-use crate::{ScheduleError, TimerHandle, TimerId, cell, lane, time};
+use crate::{ManualClock, ScheduleError, TimerHandle, TimerId, TimerService, cell, lane, sync, time};
 #[cfg(feature = "async")]
 use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 #[cfg(feature = "async")]
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 pub use crate::door::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};
-pub use crate::sync::{Fault, set_fault};
+pub use crate::sync::{Fault, forbid_membarrier, interrupt, set_epochs, set_fault, set_kernel, switch_out};
 
 /// One timer's shared state, by itself.
 pub struct Cell<T> {
@@ -360,6 +361,85 @@ impl Sleep {
     pub fn cancel(self, cells: &Cells<Waker>, local: &mut Local) -> bool {
         matches!(self.wait, Wait::Armed(id, _) if cells.take(local, id).is_some())
     }
+}
+
+/// The frequent side of the pair of fences.
+pub fn light_fence() {
+    sync::light_fence();
+}
+
+/// The rare side.
+pub fn heavy_fence() {
+    sync::heavy_fence();
+}
+
+/// Time passes for all who read this clock, and nobody takes a turn for it.
+pub fn pass_time(clock: &ManualClock, by: Duration) {
+    clock.pass(time::nanos(by));
+}
+
+/// The calling thread's part of a service.
+pub fn local_of<T: Send + 'static>(handle: &TimerHandle<T>) -> Local {
+    Local(local::Local::attach(&handle.inner.cells.core))
+}
+
+/// Arms a timer as `schedule` does, by this local: its reading of the clock may be shared (G1 to
+/// G4).
+///
+/// # Errors
+/// As `schedule`.
+pub fn schedule_by<T: Send + 'static>(
+    handle: &TimerHandle<T>,
+    local: &mut Local,
+    delay: Duration,
+    payload: T,
+) -> Result<TimerId, ScheduleError<T>> {
+    handle.inner.arm_by(&mut local.0, payload, None, |now_ns| now_ns + time::nanos(delay))
+}
+
+/// A step of upkeep of the arena, as a shard's thread takes it.
+pub fn look_after<T: Send + 'static>(handle: &TimerHandle<T>, now_ns: u64) {
+    handle.inner.cells.maintain(now_ns);
+}
+
+/// Takes a timer's payload away by this local, as `take` does.
+pub fn take_by<T: Send + 'static>(handle: &TimerHandle<T>, local: &mut Local, id: TimerId) -> Option<T> {
+    let cells = &handle.inner.cells;
+    cells.take_first(&mut local.0, id).or_else(|| cells.take(&mut local.0, id))
+}
+
+/// Moves a timer by this local, to a delay from now on, as `reschedule` does.
+pub fn move_by<T: Send + 'static>(handle: &TimerHandle<T>, local: &mut Local, id: TimerId, delay: Duration) -> bool {
+    handle.inner.rearm_by(&mut local.0, id, |now_ns| now_ns + time::nanos(delay))
+}
+
+/// One turn of each shard of a service on a manual clock.
+pub fn take_turn<T: Send + 'static>(service: &TimerService<T>) -> bool {
+    service.turn()
+}
+
+/// How many messages the first shard has drained.
+pub fn drained<T: Send + 'static>(service: &TimerService<T>) -> u64 {
+    service.drained()
+}
+
+/// Names the calling thread as that of a service's first shard.
+///
+/// # Safety
+/// As in the doorbell's room: once, before the first `sleep_until`.
+pub unsafe fn attach_to<T: Send + 'static>(handle: &TimerHandle<T>) {
+    // SAFETY: the caller's promise.
+    unsafe { handle.inner.cells.core.bell(0).attach() };
+}
+
+/// Sleeps until rung, as a shard does that has nothing to do before this tick, unless there is
+/// something in its lanes.
+///
+/// # Safety
+/// As in the doorbell's room: only the thread that attached.
+pub unsafe fn sleep_until<T: Send + 'static>(service: &TimerService<T>, wake_at: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { service.wait(wake_at) };
 }
 
 /// Fires an entry as inline dispatch does (F1 to F3).

@@ -79,76 +79,51 @@ mod imp {
         unsafe { guard.defer_unchecked(drop_it) };
     }
 
-    /// The frequent side of a pair of fences: with [`heavy_fence`] on the other side, one of the two sees what the other stored before its own.
-    ///
-    /// Where the kernel offers `membarrier` this is a mere compiler fence: the heavy side lets every running thread of the process execute a full
-    /// barrier, so at whatever point of this side's order that falls, it is as if the barrier had stood there. Otherwise it is a full fence.
-    #[inline(always)]
-    pub(crate) fn light_fence() {
-        if membarrier::state() == membarrier::PRESENT {
-            // Ordering: SeqCst, for the compiler alone. Pairs with `heavy_fence`.
-            std::sync::atomic::compiler_fence(Ordering::SeqCst);
-        } else {
-            full_fence();
-        }
-    }
-
-    /// The rare side of the pair: a system call of some microseconds.
-    pub(crate) fn heavy_fence() {
-        // Before the fence: one that finds ABSENT, since another thread has waited, comes after what
-        // that one has waited for.
-        let state = membarrier::state();
-        full_fence();
-        let is_done = match state {
-            membarrier::ABSENT => true,
-            membarrier::PRESENT => membarrier::run(),
-            _ => false,
-        };
-        if !is_done {
-            // The kernel has changed its mind (a new seccomp filter, say). From now on both sides are full fences; and whoever has just passed a light one
-            // that was none: long enough for it to go on to its look, or to be switched out, which is a full fence too. Every heavy side waits until one has waited.
-            membarrier::set(membarrier::LEAVING);
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            membarrier::set(membarrier::ABSENT);
-            full_fence();
-        }
-    }
-
     /// Chooses the fences. Called before the first service starts; the choice stays.
     pub(crate) fn prepare_fences() {
         membarrier::register();
     }
 
+    /// A light fence where there is a `membarrier`.
     #[inline(always)]
-    fn full_fence() {
+    pub(super) fn compiler_fence() {
+        // Ordering: SeqCst, for the compiler alone. Pairs with `heavy_fence`.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Long enough for whoever has just passed a light fence to go on to its look, or to be
+    /// switched out, which is a full fence.
+    pub(super) fn wait_out() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+
+    #[inline(always)]
+    pub(super) fn full_fence() {
         // Ordering: SeqCst. Both sides of the pair where there is no `membarrier`.
         std::sync::atomic::fence(Ordering::SeqCst);
     }
 
     /// `membarrier(2)`: a barrier in every running thread of this process.
     #[cfg(all(target_os = "linux", not(miri)))]
-    mod membarrier {
+    pub(super) mod membarrier {
         use super::Ordering;
         use std::sync::Once;
         use std::sync::atomic::AtomicU8;
 
+        use super::super::{ABSENT, PRESENT};
+
         const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
         const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
-        pub(super) const ABSENT: u8 = 0;
-        pub(super) const PRESENT: u8 = 1;
-        /// The kernel does not offer it any more, and not everybody knows.
-        pub(super) const LEAVING: u8 = 2;
 
         static STATE: AtomicU8 = AtomicU8::new(ABSENT);
 
         #[inline(always)]
-        pub(super) fn state() -> u8 {
+        pub(in super::super) fn state() -> u8 {
             // Ordering: Relaxed. Set before the first service exists, which orders it; constant after that, but for what `heavy_fence` does.
             STATE.load(Ordering::Relaxed)
         }
 
-        pub(super) fn set(state: u8) {
+        pub(in super::super) fn set(state: u8) {
             // Ordering: Relaxed. Whoever does not see it yet is given time: see `heavy_fence`.
             STATE.store(state, Ordering::Relaxed);
         }
@@ -160,7 +135,7 @@ mod imp {
         }
 
         /// Whether it worked.
-        pub(super) fn run() -> bool {
+        pub(in super::super) fn run() -> bool {
             call(PRIVATE_EXPEDITED)
         }
 
@@ -171,20 +146,16 @@ mod imp {
     }
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    mod membarrier {
-        pub(super) const ABSENT: u8 = 0;
-        pub(super) const PRESENT: u8 = 1;
-        pub(super) const LEAVING: u8 = 2;
-
-        pub(super) const fn state() -> u8 {
-            ABSENT
+    pub(super) mod membarrier {
+        pub(in super::super) const fn state() -> u8 {
+            super::super::ABSENT
         }
 
-        pub(super) fn set(_: u8) {}
+        pub(in super::super) fn set(_: u8) {}
 
         pub(super) fn register() {}
 
-        pub(super) fn run() -> bool {
+        pub(in super::super) fn run() -> bool {
             true
         }
     }
@@ -258,6 +229,13 @@ mod imp {
     seen!(AtomicU64, u64);
     seen!(AtomicUsize, usize);
 
+    impl AtomicU64 {
+        /// Sets it as its owner does. Whoever looks at it without an order is noticed.
+        pub(crate) fn set(&mut self, value: u64) {
+            self.atomic.with_mut(|word| *word = value);
+        }
+    }
+
     /// Stand-in for a weak reference, which keeps what it names: loom does not see that the last owner goes, and would leave the orders out in which it
     /// has not gone.
     #[derive(Debug)]
@@ -275,23 +253,33 @@ mod imp {
 
     /// Stand-in for `crossbeam_queue::SegQueue`: linearizable, every pop synchronizes with its push.
     #[derive(Debug)]
-    pub(crate) struct Queue<T>(Mutex<VecDeque<T>>);
+    pub(crate) struct Queue<T> {
+        values: Mutex<VecDeque<T>>,
+        /// What the broken variant has: loom does not see this lock.
+        unordered: std::sync::Mutex<VecDeque<T>>,
+    }
 
     impl<T> Queue<T> {
         pub(crate) fn new() -> Self {
-            Self(Mutex::new(VecDeque::new()))
+            Self { values: Mutex::new(VecDeque::new()), unordered: std::sync::Mutex::new(VecDeque::new()) }
         }
 
         pub(crate) fn push(&self, value: T) {
-            self.0.lock().unwrap().push_back(value);
+            if broken(super::Fault::QueueRelaxed) {
+                return self.unordered.lock().unwrap().push_back(value);
+            }
+            self.values.lock().unwrap().push_back(value);
         }
 
         pub(crate) fn pop(&self) -> Option<T> {
-            self.0.lock().unwrap().pop_front()
+            if broken(super::Fault::QueueRelaxed) {
+                return self.unordered.lock().unwrap().pop_front();
+            }
+            self.values.lock().unwrap().pop_front()
         }
 
         pub(crate) fn len(&self) -> usize {
-            self.0.lock().unwrap().len()
+            self.values.lock().unwrap().len()
         }
 
         pub(crate) fn is_empty(&self) -> bool {
@@ -299,34 +287,78 @@ mod imp {
         }
     }
 
-    /// Stand-in for `crossbeam_epoch::Collector`: nothing is ever freed while a model runs.
-    #[derive(Clone, Debug, Default)]
-    pub(crate) struct Collector;
+    /// Stand-in for `crossbeam_epoch::Collector`: as soon as nobody is pinned that was when
+    /// something was retired, it is freed. Each pin is a step of the model, so that is only so in
+    /// the models that ask for it (`set_epochs`); in others nothing is pinned, and nothing is
+    /// freed.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Collector(Option<std::sync::Arc<Mutex<Pins>>>);
 
     #[derive(Debug)]
-    pub(crate) struct LocalHandle;
+    pub(crate) struct LocalHandle(Collector);
 
     #[derive(Debug)]
-    pub(crate) struct Guard;
+    pub(crate) struct Guard {
+        collector: Collector,
+        number: usize,
+    }
+
+    /// The guards that there are, and what waits for which of them.
+    #[derive(Default)]
+    pub(crate) struct Pins {
+        guards: usize,
+        pinned: Vec<usize>,
+        retired: Vec<(Vec<usize>, Box<dyn FnOnce() + Send>)>,
+    }
+
+    impl std::fmt::Debug for Pins {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Pins").field("pinned", &self.pinned).finish_non_exhaustive()
+        }
+    }
 
     impl Collector {
         pub(crate) fn new() -> Self {
-            Self
+            Self(EPOCHS.get().then(Default::default))
         }
 
         pub(crate) fn register(&self) -> LocalHandle {
-            LocalHandle
+            LocalHandle(self.clone())
+        }
+
+        fn with_pins<R: Default>(&self, f: impl FnOnce(&mut Pins) -> R) -> R {
+            self.0.as_ref().map_or_else(R::default, |pins| f(&mut pins.lock().unwrap()))
         }
     }
 
     impl LocalHandle {
         pub(crate) fn pin(&self) -> Guard {
-            Guard
+            let number = self.0.with_pins(|pins| {
+                pins.guards += 1;
+                pins.pinned.push(pins.guards);
+                pins.guards
+            });
+            Guard { collector: self.0.clone(), number }
         }
     }
 
     impl Guard {
         pub(crate) fn flush(&self) {}
+    }
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            // A model that has failed is gone, and its locks with it.
+            if std::thread::panicking() {
+                return;
+            }
+            let freed = self.collector.with_pins(|pins| {
+                pins.pinned.retain(|&number| number != self.number);
+                pins.retired.iter_mut().for_each(|(waits_for, _)| waits_for.retain(|&number| number != self.number));
+                pins.retired.extract_if(.., |(waits_for, _)| waits_for.is_empty()).map(|(_, free)| free).collect::<Vec<_>>()
+            });
+            freed.into_iter().for_each(|free| free());
+        }
     }
 
     /// Always until unparked: a timeout would hide a lost wake-up.
@@ -344,22 +376,116 @@ mod imp {
         loom::thread::yield_now();
     }
 
-    /// Never runs `drop_it`: a model that breaks the rule of look-ups shall fail, not read freed memory.
+    /// Runs `drop_it` once no guard that is pinned now is left: never, in models without epochs.
     ///
     /// # Safety
     /// As in the real one.
-    pub(crate) unsafe fn retire(_: &Guard, drop_it: impl FnOnce() + Send + 'static) {
-        std::mem::forget(drop_it);
+    pub(crate) unsafe fn retire(guard: &Guard, drop_it: impl FnOnce() + Send + 'static) {
+        let Collector(Some(pins)) = &guard.collector else { return std::mem::forget(drop_it) };
+        let mut pins = pins.lock().unwrap();
+        let pinned = pins.pinned.clone();
+        pins.retired.push((pinned, Box::new(drop_it)));
     }
 
-    pub(crate) fn light_fence() {
+    pub(super) fn full_fence() {
         // Ordering: SeqCst. What the pair of fences amounts to.
         loom::sync::atomic::fence(Ordering::SeqCst);
     }
 
-    pub(crate) fn heavy_fence() {
-        // Ordering: SeqCst. As above.
-        loom::sync::atomic::fence(Ordering::SeqCst);
+    /// A light fence where there is a `membarrier`: nothing, but an interrupt may come there.
+    pub(super) fn compiler_fence() {
+        interrupt();
+    }
+
+    /// What the time is for that the real one waits.
+    pub(super) fn wait_out() {
+        KERNEL.ask();
+    }
+
+    /// Stand-in for the kernel, in the models that ask for one (`set_kernel`); in others it offers
+    /// nothing. There is one thread that it interrupts.
+    struct Kernel {
+        state: AtomicU32,
+        /// Interrupts, and how many of them the thread has had.
+        asked: AtomicUsize,
+        had: Mutex<usize>,
+        changed: loom::sync::Condvar,
+    }
+
+    loom::lazy_static! {
+        static ref KERNEL: Kernel = Kernel {
+            state: AtomicU32::new(super::PRESENT.into()),
+            asked: AtomicUsize::new(0),
+            had: Mutex::new(0),
+            changed: loom::sync::Condvar::new(),
+        };
+    }
+
+    loom::thread_local! {
+        static FORBIDDEN: Cell<bool> = Cell::new(false);
+    }
+
+    impl Kernel {
+        /// Interrupts the other thread, and waits until it has passed a fence, or gone.
+        fn ask(&self) {
+            // Ordering: AcqRel. An interrupt comes after what led to it.
+            let number = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+            let mut had = self.had.lock().unwrap();
+            while *had < number {
+                had = self.changed.wait(had).unwrap();
+            }
+        }
+
+        /// The thread has passed a fence, or ends behind one.
+        fn pass(&self, number: usize) {
+            full_fence();
+            *self.had.lock().unwrap() = number;
+            self.changed.notify_all();
+        }
+    }
+
+    /// A point at which the thread may be interrupted that others want to pass a fence.
+    pub fn interrupt() {
+        // Ordering: Acquire. Pairs with the Release in `ask`.
+        let asked = KERNEL.asked.load(Ordering::Acquire);
+        if asked > 0 {
+            KERNEL.pass(asked);
+        }
+    }
+
+    /// The thread that may be interrupted ends: it need not be, any more.
+    pub fn switch_out() {
+        KERNEL.pass(usize::MAX);
+    }
+
+    /// From now on the kernel refuses the calling thread's `membarrier`.
+    pub fn forbid_membarrier() {
+        FORBIDDEN.with(|forbidden| forbidden.set(true));
+    }
+
+    pub(super) mod membarrier {
+        use super::{FORBIDDEN, KERNEL, KERNELS, Ordering, broken};
+        use crate::sync::{ABSENT, Fault};
+
+        pub(in super::super) fn state() -> u8 {
+            // Ordering: Relaxed. As in the real one.
+            if KERNELS.get() { KERNEL.state.load(Ordering::Relaxed) as u8 } else { ABSENT }
+        }
+
+        pub(in super::super) fn set(state: u8) {
+            // Ordering: Relaxed. As in the real one.
+            KERNEL.state.store(state.into(), Ordering::Relaxed);
+        }
+
+        pub(in super::super) fn run() -> bool {
+            if FORBIDDEN.with(|forbidden| forbidden.get()) {
+                return false;
+            }
+            if !broken(Fault::BarrierSkipped) {
+                KERNEL.ask();
+            }
+            true
+        }
     }
 
     pub(crate) fn prepare_fences() {}
@@ -367,6 +493,22 @@ mod imp {
     std::thread_local! {
         /// The step that the running model breaks. loom runs all threads of a model on one OS thread.
         static FAULT: Cell<Option<super::Fault>> = const { Cell::new(None) };
+
+        /// Whether there is a kernel with a `membarrier`.
+        static KERNELS: Cell<bool> = const { Cell::new(false) };
+
+        /// Whether collectors that are made now collect.
+        static EPOCHS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Gives this thread's models a kernel with a `membarrier`, or none.
+    pub fn set_kernel(on: bool) {
+        KERNELS.set(on);
+    }
+
+    /// Lets the collectors that this thread's models make from now on free what is retired, or not.
+    pub fn set_epochs(on: bool) {
+        EPOCHS.set(on);
     }
 
     /// Breaks one step of a protocol in the models that this thread runs from now on.
@@ -380,6 +522,57 @@ mod imp {
 }
 
 pub(crate) use imp::*;
+
+/// States of `membarrier`: the kernel does not offer it.
+const ABSENT: u8 = 0;
+
+/// The kernel offers it.
+const PRESENT: u8 = 1;
+
+/// The kernel does not offer it any more, and not everybody knows.
+const LEAVING: u8 = 2;
+
+/// The frequent side of a pair of fences: with [`heavy_fence`] on the other side, one of the two
+/// sees what the other stored before its own.
+///
+/// Where the kernel offers `membarrier` this is a mere compiler fence: the heavy side lets every
+/// running thread of the process execute a full barrier, so at whatever point of this side's order
+/// that falls, it is as if the barrier had stood there. Otherwise it is a full fence.
+#[inline(always)]
+pub(crate) fn light_fence() {
+    if imp::membarrier::state() == PRESENT {
+        imp::compiler_fence();
+    } else {
+        imp::full_fence();
+    }
+}
+
+/// The rare side of the pair: a system call of some microseconds.
+pub(crate) fn heavy_fence() {
+    // Before the fence: one that finds ABSENT, since another thread has waited, comes after what
+    // that one has waited for.
+    let mut state = imp::membarrier::state();
+    imp::full_fence();
+    if broken(Fault::AbsentAskedLate) {
+        state = imp::membarrier::state();
+    }
+    let is_done = match state {
+        ABSENT => true,
+        PRESENT => imp::membarrier::run(),
+        _ => false,
+    };
+    if !is_done {
+        // The kernel has changed its mind (a new seccomp filter, say). From now on both sides are
+        // full fences; and whoever has just passed a light one that was none is given time. Every
+        // heavy side waits until one has waited.
+        imp::membarrier::set(if broken(Fault::LeavingSkipped) { ABSENT } else { LEAVING });
+        if !broken(Fault::NotWaitedOut) {
+            imp::wait_out();
+        }
+        imp::membarrier::set(ABSENT);
+        imp::full_fence();
+    }
+}
 
 /// For statics, which loom's atomics cannot be made in.
 pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
@@ -395,7 +588,7 @@ pub(crate) use std::sync::atomic::AtomicU64 as CountU64;
 pub(crate) use std::sync::atomic::AtomicBool as CountLock;
 
 #[cfg(loom)]
-pub use imp::set_fault;
+pub use imp::{forbid_membarrier, interrupt, set_epochs, set_fault, set_kernel, switch_out};
 
 /// A step of a protocol that loom-tests can break, to show that its models notice.
 ///
@@ -418,6 +611,24 @@ pub enum Fault {
     LaneClaimIgnored,
     /// `trim` frees segments in which the producer may look.
     LaneTrimTooEarly,
+    /// R2: a segment is reused though a recall in it was left to the shard, which has not seen to
+    /// it.
+    LaneReuseUnsettled,
+    /// V3: what was sent in doubt and not vouched for is vouched for with what is sent in doubt
+    /// later.
+    LaneDoubtsLeftOpen,
+    /// A queue hands over without an order: what the last owner of a lane did is not seen by the
+    /// next one.
+    #[cfg(loom)]
+    QueueRelaxed,
+    /// G2: until when timers that share a reading are right is told of the last one.
+    ReadingForgetsOthers,
+    /// G3: a timer in doubt wakes no shard that sleeps until before it is due.
+    DoubtWaits,
+    /// G4: a reading vouches for timers that were armed too late for their date.
+    ReadingVouchesBlindly,
+    /// G5: the shard reads the clock before it claims what is in doubt.
+    DoubtReadTooEarly,
     /// V1: a message's word is replaced by that of a later one.
     LaneDoubtNotLeast,
     /// V2: a message is published before it is in doubt.
@@ -470,6 +681,25 @@ pub enum Fault {
     FreshNotAtomic,
     /// A page is retired without noting its generation.
     RetireForgetsGeneration,
+    /// `membarrier` has no effect.
+    #[cfg(loom)]
+    BarrierSkipped,
+    /// Where the kernel refuses `membarrier` nobody waits for those that have passed a light fence.
+    NotWaitedOut,
+    /// Where the kernel refuses `membarrier` it is taken for absent at once: other heavy sides wait
+    /// for nobody.
+    LeavingSkipped,
+    /// A heavy side asks whether somebody has waited for those that have passed a light fence when
+    /// it has passed its own.
+    AbsentAskedLate,
+    /// T1: a page is retired though one of its cells is not in hand.
+    RetireIncomplete,
+    /// Two gather pages at the same time.
+    GatherTogether,
+    /// T3: a page is freed at once.
+    RetireAtOnce,
+    /// T2 after T3: a page can be found when its memory is given to the collector.
+    UnlinkedLate,
     /// A cell is looked up without a pin though no cell of its page is at hand.
     LookUpUnguarded,
     /// `schedule` does not look at `closed` again after it armed the cell.

@@ -4,7 +4,8 @@
 use loom::thread;
 use std::collections::HashSet;
 use std::sync::Arc;
-use wheelwork::loom_door::{Arena, Cells, Fault, Magazines};
+use wheelwork::TimerId;
+use wheelwork::loom_door::{Arena, Cells, Entry, Fault, Local, Magazines, set_epochs};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 /// All cells that there can be.
@@ -156,6 +157,127 @@ fn look_up() {
     let taken = cells.take(&mut own, armed).is_some();
     assert_eq!(cells.take(&mut own, stale[0]), None, "it is stale");
     assert_ne!(other.join().unwrap(), taken, "one of the two takes it");
+}
+
+/// One thread looks at a page with a pin, by an id, by a due entry, or as `stop` does, while
+/// another retires it, and makes it anew for a timer. Freed memory is noted.
+fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, TimerId)) {
+    const LOOK_NS: u64 = 250_000_000;
+    set_epochs(true);
+    let (cells, shard) = Cells::new();
+    set_epochs(false);
+    let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(shard));
+    let mut first = Held::new(cells.local());
+    // All cells of the page end in the depot; two looks see it.
+    let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1).expect("it runs"));
+    stale.iter().for_each(|&id| assert_eq!(cells.take(&mut first, id), Some(1)));
+    drop(first);
+    (0..2).for_each(|look| cells.maintain(look * LOOK_NS));
+    let others = cells.clone();
+    let other = thread::spawn(move || {
+        others.maintain(2 * LOOK_NS);
+        let mut local = Held::new(others.local());
+        let id = others.schedule(&mut local, 9, 2);
+        (local, id)
+    });
+    let mut local = Held::new(cells.local());
+    look(&cells, &mut local, stale[0]);
+    let (mut other_local, id) = other.join().unwrap();
+    // `None`: it was refused, or handed back, if that was a stop.
+    let taken = id.ok().and_then(|id| cells.take(&mut other_local, id));
+    assert!(taken == Some(2) || cells.schedule(&mut local, 9, 3).is_err(), "the new timer is there");
+}
+
+fn look_by_a_stale_id() {
+    look_at_a_page_that_is_retired(|cells, local, id| assert_eq!(cells.take(local, id), None, "it is stale"));
+}
+
+fn look_by_a_dead_entry() {
+    look_at_a_page_that_is_retired(|cells, local, id| assert_eq!(cells.claim_due(local, Entry::of(id, 9)), None, "it is dead"));
+}
+
+fn look_by_a_re_arm() {
+    look_at_a_page_that_is_retired(|cells, local, id| assert!(!cells.rearm(local, id, 8), "it is stale"));
+}
+
+/// What is there is claimed, which may be the new timer.
+fn look_by_stop() {
+    look_at_a_page_that_is_retired(|cells, local, _| {
+        assert!(cells.stop());
+        cells.claim_all(local, |_, payload| assert_eq!(payload, 2, "claimed twice"));
+    });
+}
+
+/// Two shards look after the arena at the same time: one of them gathers.
+fn two_gather() {
+    const LOOK_NS: u64 = 250_000_000;
+    let arena = Held::new(Arc::new(Arena::new()));
+    let holders = Holders::new();
+    let mut magazines = Held::new(arena.magazines());
+    let cells = [0; CELLS].map(|_| take(&arena, &mut magazines, &holders));
+    cells.into_iter().for_each(|cell| put(&arena, &mut magazines, &holders, cell));
+    arena.give_back(magazines.into_inner());
+    (0..2).for_each(|look| arena.maintain(look * LOOK_NS));
+    let other_arena = arena.clone();
+    let other = thread::spawn(move || other_arena.maintain(2 * LOOK_NS));
+    arena.maintain(2 * LOOK_NS);
+    other.join().unwrap();
+    all_there(&arena, &holders);
+}
+
+#[test]
+fn one_shard_gathers_at_a_time() {
+    explore(None, two_gather);
+}
+
+#[test]
+fn broken_gathering() {
+    must_fail(Fault::GatherTogether, "Causality violation", None, two_gather);
+}
+
+#[test]
+fn nor_for_a_re_arm() {
+    explore(Some(3), look_by_a_re_arm);
+}
+
+#[test]
+fn nor_for_a_stop() {
+    explore(Some(3), look_by_stop);
+}
+
+#[test]
+fn broken_retire_at_once_for_a_re_arm() {
+    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_a_re_arm);
+}
+
+#[test]
+fn broken_retire_at_once_for_a_stop() {
+    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_stop);
+}
+
+#[test]
+fn a_page_is_freed_when_nobody_looks_at_it() {
+    explore(Some(3), look_by_a_stale_id);
+}
+
+#[test]
+fn nor_for_a_dead_entry() {
+    explore(Some(3), look_by_a_dead_entry);
+}
+
+#[test]
+fn broken_retire_at_once() {
+    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_a_stale_id);
+}
+
+#[test]
+fn broken_retire_at_once_for_a_dead_entry() {
+    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_a_dead_entry);
+}
+
+#[test]
+fn broken_order_of_unlinking() {
+    must_fail(Fault::UnlinkedLate, "unsync mut", Some(3), look_by_a_stale_id);
 }
 
 #[test]

@@ -242,6 +242,36 @@ fn rearm_and_cancel_and_schedule() {
     drop((other_local, local, shard));
 }
 
+/// The service stops while a timer is moved: it is handed back, once.
+fn rearm_against_stop() {
+    let (cells, shard) = Cells::new();
+    let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
+    let won = Arc::new(Ledger::<1>::new());
+    let mut local = Held::new(cells.local());
+    let id = cells.schedule(&mut local, DUE, 0usize).expect("not stopped");
+    let other_cells = cells.clone();
+    let other = thread::spawn(move || {
+        let mut local = Held::new(other_cells.local());
+        other_cells.rearm(&mut local, id, SOONER);
+        local
+    });
+    assert!(cells.stop());
+    cells.claim_all(&mut local, |_, payload| _ = won.add(payload));
+    let mut other_local = other.join().unwrap();
+    assert_eq!((won.counts(), cells.take(&mut other_local, id)), ([1], None), "it is handed back");
+    drop((other_local, local, shard));
+}
+
+#[test]
+fn a_timer_that_is_moved_is_handed_back_by_stop() {
+    explore(Some(4), rearm_against_stop);
+}
+
+#[test]
+fn broken_move_while_the_service_stops() {
+    must_fail(Fault::ClaimNotAtomic, "", Some(4), rearm_against_stop);
+}
+
 #[test]
 fn a_timer_that_was_moved_later_fires_then() {
     explore(None, later_against_worker);

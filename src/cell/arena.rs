@@ -300,7 +300,8 @@ impl<T: Send + 'static> Arena<T> {
     /// needed in between. When it has freed pages it looks again; when it has not, and nothing came to the depot meanwhile, there is nothing to do until somebody frees cells again. Costs some 10 us a step.
     pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
         // Ordering: Acquire. Pairs with the Release below: one gathers after the other. If somebody does, that is enough.
-        if self.gathering.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        let is_ours = self.gathering.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !is_ours && !broken(Fault::GatherTogether) {
             return Maintenance::At(now_ns + LOOK_EVERY_NS);
         }
         let next = self.gather.with_mut(|gather| {
@@ -349,7 +350,7 @@ impl<T: Send + 'static> Arena<T> {
                 }
                 let cells = &mut gather.by_page[number as usize];
                 cells.push(cell);
-                if cells.len() == Self::PAGE_CELLS as usize {
+                if cells.len() == Self::PAGE_CELLS as usize - usize::from(broken(Fault::RetireIncomplete)) {
                     *cells = Vec::new();
                     gather.retired += 1;
                     self.retire_page(number, &epoch.pin());
@@ -396,16 +397,32 @@ impl<T: Send + 'static> Arena<T> {
         let record = &self.records[number as usize];
         // Ordering: Relaxed. Published with the page; the indices came through the depot after that.
         let page = record.page.swap(ptr::null_mut(), Ordering::Relaxed);
+        if broken(Fault::RetireIncomplete) && page.is_null() {
+            return;
+        }
         // SAFETY: made by `make_page`, taken out once, here; not freed before the collector runs the closure below.
         let count = unsafe { &*page }.cells().map(Cell::count).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
         record.count.store(count.filter(|_| !broken(Fault::RetireForgetsGeneration)).unwrap_or(0), Ordering::Relaxed);
-        // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.
-        self.directory.first()[number as usize].0.store(ptr::null_mut(), Ordering::Release);
+        let unlink = || {
+            // Ordering: Release (T2). A later look-up finds no page; one that found it is pinned.
+            self.directory.first()[number as usize].0.store(ptr::null_mut(), Ordering::Release);
+        };
+        if !broken(Fault::UnlinkedLate) {
+            unlink();
+        }
         // SAFETY: `make_page` boxed it.
         let page = unsafe { Box::from_raw(page) };
-        // SAFETY: T3. Unreachable since T2: no directory entry, and no index of it in anybody's hands but ours.
-        unsafe { retire(pinned, move || drop(page)) };
+        if broken(Fault::RetireAtOnce) {
+            page.free();
+        } else {
+            // SAFETY: T3. Unreachable since T2: no directory entry, and no index of it in anybody's
+            // hands but ours.
+            unsafe { retire(pinned, move || page.free()) };
+        }
+        if broken(Fault::UnlinkedLate) {
+            unlink();
+        }
         // Ordering: Relaxed. A counter.
         self.pages.fetch_sub(1, Ordering::Relaxed);
         self.free_numbers.push(number);

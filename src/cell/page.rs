@@ -118,6 +118,18 @@ impl<T> Page<T> {
         }
     }
 
+    /// T3. Nobody looks at this page any more.
+    #[cfg(not(loom))]
+    pub(super) fn free(self) {}
+
+    /// The same for a model, which notices whoever looks at it still. The memory stays.
+    #[cfg(loom)]
+    pub(super) fn free(mut self) {
+        let Start(cells, _) = &mut self.memory[0];
+        cells.iter_mut().for_each(Cell::poison);
+        std::mem::forget(self);
+    }
+
     /// Where the cell of an index is, or would be: an address only.
     #[inline]
     pub(super) fn address(start: *const Start<T>, cell: u32) -> *const Cell<T> {

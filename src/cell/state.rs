@@ -193,6 +193,12 @@ impl<T> Cell<T> {
         Word(self.word.load(Ordering::Acquire)).count()
     }
 
+    /// What is left of a cell whose page is freed: who looks at it makes a model fail.
+    #[cfg(loom)]
+    pub(super) fn poison(&mut self) {
+        self.word.set(u64::MAX);
+    }
+
     /// Lets a cell of a new page start at a count that its predecessors have not used.
     pub(crate) fn start_at(&self, count: u64) {
         // Ordering: Relaxed. The page is not published yet.
@@ -257,7 +263,9 @@ impl<T> Slot<'_, T> {
     #[inline]
     pub(super) fn load(&self) -> Word {
         // Ordering: Acquire (C1). Pairs with the Release of A2 and of whoever changed the word since; publishes content, place and side.
-        Word(self.cell.word.load(Ordering::Acquire))
+        let word = Word(self.cell.word.load(Ordering::Acquire));
+        debug_assert!(!cfg!(loom) || word.0 != u64::MAX, "a look at a page that is freed");
+        word
     }
 
     #[inline]

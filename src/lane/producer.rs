@@ -126,7 +126,8 @@ impl<M: Copy> Producer<M> {
     /// # Safety
     /// The lane is alive.
     pub(super) unsafe fn settle_doubts(&mut self, vouched: bool) -> bool {
-        let mut from = std::mem::replace(&mut self.doubted, u64::MAX).max(self.recent_begin);
+        let next = if broken(Fault::LaneDoubtsLeftOpen) { self.doubted } else { u64::MAX };
+        let mut from = std::mem::replace(&mut self.doubted, next).max(self.recent_begin);
         while vouched && from < self.count {
             // SAFETY: `recent` has the newest segments, which `trim` does not free. (One that this producer has used again has later messages of these.)
             let segment = unsafe { &*self.recent[from as usize / LEN % RECENT] };
@@ -237,7 +238,7 @@ impl<M: Copy> Producer<M> {
         // SAFETY: the caller's promise.
         let lane = unsafe { &*self.lane };
         // Ordering: Acquire. Pairs with the Release of U3: the shard has looked.
-        let is_unsure = !lane.tail.unsure.load(Ordering::Acquire).is_null();
+        let is_unsure = !lane.tail.unsure.load(Ordering::Acquire).is_null() && !broken(Fault::LaneReuseUnsettled);
         // Ordering: Relaxed. This producer's own.
         let end = if is_unsure { lane.tail.unsure_number.load(Ordering::Relaxed) / LEN as u64 } else { u64::MAX };
         let segment = match lane.take_oldest(1, end) {

@@ -94,7 +94,8 @@ impl<T: Send + 'static> Cells<T> {
         // SAFETY: we have just taken the cell.
         let (birth, sent) = unsafe { self.arm(local, cell, place, content, date) }; // S2, S3
         // What is in doubt does not wait.
-        self.ring(if date == Date::Read { place } else { Place::new(0, place.shard()) }, sent.waiting); // S4
+        let waits = date == Date::Read || broken(Fault::DoubtWaits);
+        self.ring(if waits { place } else { Place::new(0, place.shard()) }, sent.waiting); // S4, G3
         if self.core.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
             return self.take_back::<C>(local, place.shard(), TimerId::new(birth, cell, self.core.tag(), sent.position)); // S5
         }

@@ -412,3 +412,32 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         self.inner.counters.iter().map(|counters| counters.get(Count::Dispatched)).sum()
     }
 }
+
+/// A service on a manual clock, without its driver: for models, whose clock is moved by
+/// `ManualClock::pass`.
+#[cfg(loom)]
+impl<T: Send + 'static> TimerService<T> {
+    fn manual(&self) -> &ManualShards<T> {
+        self.manual.as_deref().expect("it is on a manual clock")
+    }
+
+    /// One turn of each shard.
+    pub(crate) fn turn(&self) -> bool {
+        self.manual().turn()
+    }
+
+    /// How many messages the first shard has drained.
+    pub(crate) fn drained(&self) -> u64 {
+        self.handle.inner.counters[0].get(Count::Drained)
+    }
+
+    /// Sleeps as the first shard's thread does, until this tick, if there is nothing in its lanes.
+    ///
+    /// # Safety
+    /// As the doorbell's `wait`.
+    pub(crate) unsafe fn wait(&self, wake_at: u64) {
+        let shards = self.manual().shards.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's promise.
+        unsafe { self.handle.inner.cells.core.bell(0).wait(wake_at, None, || shards[0].has_messages()) };
+    }
+}

@@ -13,12 +13,13 @@
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::Sender;
+use crate::sync::{Fault, broken};
 
 /// The part of a tick that is the slack.
 pub(super) const SLACK: u64 = 128;
 
 /// Timers that share a reading, beside the one that it was made for.
-const SHARERS: u32 = 16;
+const SHARERS: u32 = if cfg!(loom) { 2 } else { 16 };
 
 /// A reading is shared if timers are armed so quickly that so many fit into the slack.
 const FIT: u64 = SHARERS as u64 + 1;
@@ -43,7 +44,7 @@ impl Reading {
     /// The date for the next timer; `None` if the clock must be read.
     #[inline]
     pub(super) fn date(&self, lane: &Sender<Entry>, bell: &Doorbell) -> Option<u64> {
-        (lane.drained() == self.drained && bell.is_awake()).then_some(self.date_ns)
+        (lane.drained() == self.drained && bell.is_awake()).then_some(self.date_ns) // G1
     }
 
     /// Whether there may be a date: cheaper than to look for it.
@@ -57,7 +58,9 @@ impl Reading {
     pub(super) fn take(&mut self, rounded_ns: u64) -> u64 {
         self.left -= 1;
         self.dated += 1;
-        self.good_ns = self.good_ns.min(self.date_ns + rounded_ns);
+        // G2.
+        let before_ns = if broken(Fault::ReadingForgetsOthers) { u64::MAX } else { self.good_ns };
+        self.good_ns = before_ns.min(self.date_ns + rounded_ns);
         self.good_ns
     }
 
@@ -78,8 +81,8 @@ impl Reading {
     /// Settles what shared the reading before this one; and lets this one be shared, if there is a slack.
     #[inline(never)]
     fn renew(&mut self, slack_ns: Option<u64>, lane: &mut Sender<Entry>) {
-        // They were armed before this reading.
-        let has_messages = lane.settle_doubts(self.at_ns <= self.good_ns);
+        // They were armed before this reading (G4).
+        let has_messages = lane.settle_doubts(self.at_ns <= self.good_ns || broken(Fault::ReadingVouchesBlindly));
         // A drain ends that: there must be something to drain.
         if has_messages && let Some(slack_ns) = slack_ns {
             (self.left, self.date_ns, self.good_ns, self.drained) = (SHARERS, self.at_ns + slack_ns, u64::MAX, lane.drained());

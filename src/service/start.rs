@@ -78,7 +78,7 @@ impl<T: Send + 'static> Builder<T> {
         let (core, drains) = Core::new(next_tag(), shards, self.max_pending);
         let inner = Arc::new(Inner {
             cells: Cells::new(core),
-            shared_slack_ns: if matches!(clock, Clock::Monotonic { .. }) { tick.nanos() / reading::SLACK } else { 0 },
+            shared_slack_ns: if matches!(clock, Clock::Monotonic { .. }) || cfg!(loom) { tick.nanos() / reading::SLACK } else { 0 },
             clock,
             tick,
             spin_ns: spin_ns(self.spin),

@@ -212,6 +212,13 @@ impl ManualClock {
         self.0.now_ns.load(Ordering::Acquire)
     }
 
+    /// Time passes, and nobody drives: for models, in which it orders nothing.
+    #[cfg(loom)]
+    pub(crate) fn pass(&self, by_ns: u64) {
+        // Ordering: Relaxed. Only the time is taken from it.
+        self.0.now_ns.fetch_add(by_ns, Ordering::Relaxed);
+    }
+
     pub(super) fn origin(&self) -> Instant {
         self.0.origin
     }

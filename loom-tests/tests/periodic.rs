@@ -1,0 +1,142 @@
+//! Periodic timers whose runs are a worker's, against the shard's turns, a cancel, a stop, and
+//! whoever waits: src/cell/README.md (U), by the service itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+use wheelwork::loom_door::{Entry, Fault, look_after, pass_time, run_job, set_epochs, take_turn};
+use wheelwork::{ManualClock, TimerId, TimerService};
+use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
+
+const TICK: Duration = Duration::from_micros(1);
+
+/// A service with a periodic timer, and how often that has run.
+struct World {
+    clock: ManualClock,
+    service: Held<Arc<TimerService>>,
+    id: TimerId,
+    runs: Arc<Ledger<1>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let (clock, runs) = (ManualClock::new(), Arc::new(Ledger::new()));
+        let service = TimerService::builder().clock(clock.clone()).tick(TICK).shards(1).start().expect("a manual service starts");
+        let counted = runs.clone();
+        let id = service.every(TICK).start(move || _ = counted.add(0)).expect("not stopped");
+        Self { clock, service: Held::new(Arc::new(service)), id, runs }
+    }
+
+    /// A worker that has its first run to do.
+    fn worker(&self) -> loom::thread::JoinHandle<()> {
+        let (handle, entry) = (self.service.handle(), Entry::of(self.id, 1));
+        spawn(move || run_job(&handle, entry))
+    }
+
+    fn no_panics(&self) {
+        assert_eq!(self.service.stats().panics, 0, "loom complained inside the run");
+    }
+}
+
+/// The worker files the timer again while the shard drains, and while it is cancelled. Then it runs
+/// no more.
+fn run_against_turn_and_cancel() {
+    let world = World::new();
+    let worker = world.worker();
+    take_turn(&world.service);
+    assert!(world.service.cancel(world.id), "it can be cancelled, run or no run");
+    worker.join().unwrap();
+    let runs = world.runs.counts();
+    for _ in 0..3 {
+        pass_time(&world.clock, TICK);
+        take_turn(&world.service);
+    }
+    assert_eq!(world.runs.counts(), runs, "it runs on");
+    world.no_panics();
+}
+
+/// When stop returns the run is over, and none begins.
+fn run_against_stop() {
+    let world = World::new();
+    let worker = world.worker();
+    assert!(world.service.stop().is_empty(), "it is not handed back");
+    // A causality violation, if it may still run.
+    let runs = world.runs.counts();
+    worker.join().unwrap();
+    assert_eq!(world.runs.counts(), runs, "a run after stop");
+    world.no_panics();
+}
+
+/// The same for whoever has cancelled it, and waited.
+fn run_against_cancel_and_wait() {
+    let world = World::new();
+    let worker = world.worker();
+    assert_eq!(world.service.cancel_and_wait(world.id), Ok(true));
+    // As above.
+    let runs = world.runs.counts();
+    worker.join().unwrap();
+    assert_eq!(world.runs.counts(), runs, "a run after the wait");
+    world.no_panics();
+}
+
+/// Pages are gathered while a run has a cell of one of them, which it frees at its end. Freed
+/// memory is noted.
+fn last_run_against_upkeep() {
+    const LOOK_NS: u64 = 250_000_000;
+    set_epochs(true);
+    let service = TimerService::builder().clock(ManualClock::new()).tick(TICK).shards(1).start().expect("a manual service starts");
+    set_epochs(false);
+    let service = Held::new(service);
+    let runs = Arc::new(Ledger::<1>::new());
+    let counted = runs.clone();
+    let id = service.every(TICK).times(1).start(move || _ = counted.add(0)).expect("not stopped");
+    // The other cell of its page, and another page: all in the depot. Two looks see it.
+    let others = [(); 3].map(|()| service.schedule(TICK, || ()).expect("not stopped"));
+    others.iter().for_each(|&id| assert!(service.cancel(id)));
+    (0..2).for_each(|look| look_after(&service, look * LOOK_NS));
+    let handle = service.handle();
+    let worker = spawn(move || run_job(&handle, Entry::of(id, 1)));
+    look_after(&service, 2 * LOOK_NS);
+    worker.join().unwrap();
+    assert_eq!((runs.counts(), service.is_pending(id)), ([1], false), "it has run, and ended");
+    assert_eq!(service.stats().panics, 0, "loom complained inside the run");
+}
+
+#[test]
+fn a_runs_page_stays() {
+    explore(Some(3), || spawn(last_run_against_upkeep).join().unwrap());
+}
+
+#[test]
+fn broken_gathering_of_a_runs_page() {
+    must_fail(Fault::RetireIncomplete, "it has run", Some(3), || spawn(last_run_against_upkeep).join().unwrap());
+}
+
+#[test]
+fn a_run_is_filed_again_while_the_shard_turns() {
+    explore(Some(3), || spawn(run_against_turn_and_cancel).join().unwrap());
+}
+
+#[test]
+fn stop_waits_for_a_run() {
+    explore(Some(3), || spawn(run_against_stop).join().unwrap());
+}
+
+#[test]
+fn cancel_and_wait_waits_for_a_run() {
+    explore(Some(2), || spawn(run_against_cancel_and_wait).join().unwrap());
+}
+
+#[test]
+fn broken_end_of_a_run() {
+    must_fail(Fault::RunFilesBlindly, "it runs on", Some(3), || spawn(run_against_turn_and_cancel).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_a_run_that_is_stopped() {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || spawn(run_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_a_run_that_is_awaited() {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || spawn(run_against_cancel_and_wait).join().unwrap());
+}
