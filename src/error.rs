@@ -70,7 +70,7 @@ impl<T> fmt::Display for ScheduleError<T> {
         f.write_str(match self {
             Self::Stopped(_) => "the timer service is stopped",
             Self::Full(_) => "the timer service is full: as many timers are pending as it allows",
-            Self::NoRuns(_) => "a timer of no runs",
+            Self::NoRuns(_) => "times(0): a periodic timer runs once at least",
         })
     }
 }
@@ -126,11 +126,11 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tick(tick) => write!(f, "a tick of {tick:?} is not between 1us and 24h"),
-            Self::Shards(shards) => write!(f, "{shards} shards are not between 1 and 4096"),
+            Self::Shards(shards) => write!(f, "the number of shards must be 1 to 4096, not {shards}"),
             Self::Name(name) => write!(f, "no thread can be named {name:?}: it has a NUL character in it"),
             Self::Boottime => f.write_str("this system has no clock that counts suspended time"),
             Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
-            Self::Thread(why) => write!(f, "no thread for a shard: {why}"),
+            Self::Thread(why) => write!(f, "no thread for a shard or the watchdog: {why}"),
         }
     }
 }

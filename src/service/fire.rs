@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// What is in it has fired: it can be cancelled no more. The handler should take all. What it leaves is dropped, counted in
 /// [`ShardStats::dropped`](crate::ShardStats::dropped), and told to the hook [`on_dropped`](crate::Builder::on_dropped). Another worker may
-/// take from the same batch at the same time, so [`left`](Self::left) is at most what comes.
+/// take from the same batch at the same time, so fewer may come than [`left`](Self::left) says.
 ///
 /// # Example
 /// ```

@@ -91,7 +91,7 @@ impl LatenessHistogram {
         self.max_ns = self.max_ns.max(histogram.max_ns.get());
     }
 
-    /// Timers that were measured: all that fired.
+    /// Timers that were measured: all that fired at their time, and runs of periodic timers. What [`FireAll`](crate::StopPolicy::FireAll) fires is not.
     ///
     /// # Example
     /// See the [type](Self)'s.

@@ -50,7 +50,7 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A running timer service. Dropping it stops it.
+/// A running timer service. Dropping it stops it: timers that have not fired are dropped, and do not run. Keep it as long as they shall.
 ///
 /// Payloads are of type `T`, handed in batches to the handler of the builder's [`on_expire`](Builder::on_expire); without one they are closures
 /// ([`Task`]) that are run. All calls are those of [`TimerHandle`]. Share a service by reference, in an `Arc`, or by [`handle`](Self::handle).
@@ -75,7 +75,7 @@ pub struct TimerService<T: Send + 'static = Task> {
 }
 
 /// The calls of a service, for as many owners as you like. It does not keep the service running: after the service has stopped, calls give their
-/// documented answers.
+/// documented answers. It can't stop the service either: a task that is to do so has an `Arc` of the [`TimerService`].
 ///
 /// # Example
 /// ```
@@ -230,6 +230,9 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// Cancels a timer. `true`: it will never fire, and its payload has been dropped, here. `false`: it has fired (or is about to), was cancelled,
     /// handed back, or the id is another service's.
     ///
+    /// Of a periodic timer whose run is in progress `true` means that no further run begins: this one goes on, and drops the closure at its end.
+    /// [`cancel_and_wait`](Self::cancel_and_wait) waits for it.
+    ///
     /// Lock-free, from any thread, waits for nobody. Cost: some 20 ns, and a cache miss if the timer is one of a million.
     ///
     /// # Example
@@ -248,7 +251,7 @@ impl<T: Send + 'static> TimerHandle<T> {
         inner.cells.with_local(|local| inner.cells.take_first(local, id)).is_some() || self.cancel_any(id)
     }
 
-    /// Cancels a timer and returns its payload. `None` where [`cancel`](Self::cancel) says `false`.
+    /// Cancels a timer and returns its payload. `None` where [`cancel`](Self::cancel) says `false`, and of a periodic timer, which goes on.
     ///
     /// # Example
     /// ```

@@ -63,7 +63,7 @@ impl<T: Send + 'static> TimerHandle<T> {
         self.periodic(Rhythm::Rate(time::nanos(period), Missed::default()), period)
     }
 
-    /// A timer that runs a closure, and again so long after the end of each run.
+    /// A timer that runs a closure after `delay`, and then again `delay` after the end of each run.
     ///
     /// # Example
     /// ```

@@ -38,7 +38,8 @@ impl<T: Send + 'static> Builder<T> {
     /// Starts the service: its shard threads and its pool.
     ///
     /// # Errors
-    /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads, or a thread that the system did not give.
+    /// A tick or a number of shards out of range, a name that no thread can have, a pool without threads or that can't be made, a thread that the system did not give, or no clock that
+    /// counts suspended time.
     ///
     /// # Example
     /// ```
@@ -184,7 +185,7 @@ fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
         Dispatch::Inline => return Ok(Way::Inline),
         Dispatch::Pool(threads) => return Ok(Way::Pool(Pool::new(threads))),
         Dispatch::Executor(execute) => return Ok(Way::Executor(execute)),
-        Dispatch::RayonThreads(0) => return Err(StartError::Pool("it would have no threads".to_string())),
+        Dispatch::RayonThreads(0) => return Err(StartError::Pool("RayonThreads(0): it has one thread at least".to_string())),
         Dispatch::RayonThreads(threads) => threads,
         Dispatch::Rayon => thread::available_parallelism().map_or(1, usize::from),
     };

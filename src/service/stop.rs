@@ -28,24 +28,25 @@ pub enum StopPolicy {
     #[default]
     HandBack,
     /// No timer is accepted any more; those that are due within this time fire, the rest is handed back. Periodic timers, and those for a time of day, end at once. It ends as soon as nothing else is due in that time. From
-    /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock somebody else has to move time.
+    /// inside a task, which others may have to wait for, it is `HandBack`. On a manual clock another thread has to move the time past the limit: else the call never returns.
     Drain(Duration),
-    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. Periodic timers end. (Or they are sent to the channel, full or
-    /// not.) What is dropped since nobody takes it counts in the first shard's [`dropped`](crate::ShardStats::dropped).
+    /// They fire at once, on the calling thread, whatever their deadlines: nothing is handed back. The payloads of a service with a channel are sent to it, full
+    /// or not. Timers for a time of day run. Periodic timers, those of calendars too, end without a run. What is dropped since nobody takes it counts in the first shard's [`dropped`](crate::ShardStats::dropped).
     FireAll,
 }
 
 impl<T: Send + 'static> TimerService<T> {
     /// Stops the service and hands back every timer that has not fired.
     ///
-    /// When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the service's own pool end soon after); every accepted timer has been fired,
-    /// cancelled, or is in what is returned, once. A timer that is due at the same time may be handed back. Periodic timers end, and are not handed
-    /// back; what their closures captured is dropped. A further call returns nothing, after the same waits.
+    /// **From outside a task** it waits for the handlers that run. When it returns no timer fires any more, no handler runs, and the shards' threads have ended (those of the
+    /// service's own pool end soon after). Every timer that was accepted has fired, was cancelled, or is in what is returned, once. A timer that is due at the same
+    /// time may be handed back. Periodic timers end, and are not handed back; what their closures captured is dropped. A further call waits for the same, and returns nothing.
     ///
-    /// It waits for handlers that run. From inside a task it waits for nobody: neither for other tasks, nor for threads, which would wait for it. Then no further timer is claimed, but what
-    /// was claimed before may still run; a later call from outside, or the drop of the service there, waits for that. Inside a task is also: in a handler, a hook, an executor's function, the drop
-    /// of what a timer holds, and in those of other services. What the handler
-    /// itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
+    /// **From inside a task** it waits for nobody: those that it would wait for may wait for it. No further timer is claimed, but what was claimed before may still
+    /// run. A later call from outside, or the drop of the service there, waits for that. Inside a task is whatever a service calls: handlers, hooks, an executor's
+    /// function, the drop of what fires or is ended by `stop`; of this service or another.
+    ///
+    /// What the handler itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
     ///
     /// # Example
     /// ```
