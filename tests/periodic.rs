@@ -64,7 +64,10 @@ fn no_runs_are_rejected() {
     for periodic in [service.every(MS), service.with_delay(MS), service.every_by(|last| Some(last + MS))] {
         let refused = periodic.first(Duration::ZERO).times(0).start(note(&clock, &log)).unwrap_err();
         assert!(matches!(refused, ScheduleError::NoRuns(())));
-        assert_eq!((refused.to_string().as_str(), format!("{refused:?}").as_str()), ("times(0): a periodic timer runs once at least", "NoRuns(..)"));
+        assert_eq!(
+            (refused.to_string().as_str(), format!("{refused:?}").as_str()),
+            ("times(0): a periodic timer runs once at least", "NoRuns(..)")
+        );
     }
     assert_eq!((Arc::strong_count(&log), service.len()), (1, 0), "the closure is dropped");
     clock.advance(MS * 100);
