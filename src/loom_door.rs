@@ -9,9 +9,11 @@ use crate::dispatch::{Dispatcher, Half, Inline};
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
-use crate::service::{cells, core, local, running};
+use crate::service::{ManualShards, cells, core, local, running};
+use crate::shard::Count;
 #[cfg(feature = "async")]
 use crate::sync::{AtomicU64, Ordering};
+use crate::time::Driven;
 use crate::{ManualClock, ScheduleError, TimerHandle, TimerId, TimerService, cell, lane, sync, time};
 #[cfg(feature = "async")]
 use std::cell::RefCell;
@@ -413,14 +415,19 @@ pub fn move_by<T: Send + 'static>(handle: &TimerHandle<T>, local: &mut Local, id
     handle.inner.rearm_by(&mut local.0, id, |now_ns| now_ns + time::nanos(delay))
 }
 
+/// What a manual clock drives: for models, whose clock is moved by [`pass_time`].
+fn manual<T: Send + 'static>(service: &TimerService<T>) -> &ManualShards<T> {
+    service.manual.as_deref().expect("it is on a manual clock")
+}
+
 /// One turn of each shard of a service on a manual clock.
 pub fn take_turn<T: Send + 'static>(service: &TimerService<T>) -> bool {
-    service.turn()
+    manual(service).turn()
 }
 
 /// How many messages the first shard has drained.
 pub fn drained<T: Send + 'static>(service: &TimerService<T>) -> u64 {
-    service.drained()
+    service.inner.counters[0].get(Count::Drained)
 }
 
 /// Names the calling thread as that of a service's first shard.
@@ -438,8 +445,9 @@ pub unsafe fn attach_to<T: Send + 'static>(handle: &TimerHandle<T>) {
 /// # Safety
 /// As in the doorbell's room: only the thread that attached.
 pub unsafe fn sleep_until<T: Send + 'static>(service: &TimerService<T>, wake_at: u64) {
+    let shards = manual(service).shards.lock().unwrap();
     // SAFETY: the caller's promise.
-    unsafe { service.wait(wake_at) };
+    unsafe { service.inner.cells.core.bell(0).wait(wake_at, None, || shards[0].has_messages()) };
 }
 
 /// Fires an entry as inline dispatch does (F1 to F3).

@@ -51,7 +51,6 @@ pub(super) struct Start<T>([Cell<T>; CELLS_MAX as usize], [Side; CELLS_MAX as us
 // SAFETY: made value by value.
 unsafe impl<T> crate::mem::Zeroable for Start<T> {
     fn zeroed() -> Self {
-        use crate::mem::Zeroable;
         Self(std::array::from_fn(|_| Cell::zeroed()), std::array::from_fn(|_| Side::zeroed()))
     }
 }

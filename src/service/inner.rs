@@ -37,7 +37,7 @@ pub(crate) struct Inner<T> {
     /// What `cancel_all` does with a payload: it drops it, or wakes a task.
     pub(super) let_go: fn(T),
     pub(super) hooks: Hooks,
-    pub(super) counters: Box<[Arc<Counters>]>,
+    pub(crate) counters: Box<[Arc<Counters>]>,
     /// Each shard's stalls, written by the watchdog.
     pub(super) stalls: Box<[Counter]>,
     /// Each shard's batches that wait in the pool.

@@ -71,7 +71,7 @@ pub struct TimerService<T: Send + 'static = Task> {
     handle: TimerHandle<T>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// On a manual clock: what the clock drives, as long as the service lives.
-    manual: Option<Arc<ManualShards<T>>>,
+    pub(crate) manual: Option<Arc<ManualShards<T>>>,
 }
 
 /// The calls of a service, for as many owners as you like. It does not keep the service running: after the service has stopped, calls give their
@@ -376,9 +376,9 @@ impl<T: Send + 'static> TimerHandle<T> {
 }
 
 /// The shards of a service on a manual clock, which takes their turns.
-struct ManualShards<T> {
+pub(crate) struct ManualShards<T> {
     inner: Arc<Inner<T>>,
-    shards: Mutex<Vec<Shard>>,
+    pub(crate) shards: Mutex<Vec<Shard>>,
 }
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
@@ -413,34 +413,5 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
 
     fn dispatched(&self) -> u64 {
         self.inner.counters.iter().map(|counters| counters.get(Count::Dispatched)).sum()
-    }
-}
-
-/// A service on a manual clock, without its driver: for models, whose clock is moved by
-/// `ManualClock::pass`.
-#[cfg(loom)]
-impl<T: Send + 'static> TimerService<T> {
-    fn manual(&self) -> &ManualShards<T> {
-        self.manual.as_deref().expect("it is on a manual clock")
-    }
-
-    /// One turn of each shard.
-    pub(crate) fn turn(&self) -> bool {
-        self.manual().turn()
-    }
-
-    /// How many messages the first shard has drained.
-    pub(crate) fn drained(&self) -> u64 {
-        self.handle.inner.counters[0].get(Count::Drained)
-    }
-
-    /// Sleeps as the first shard's thread does, until this tick, if there is nothing in its lanes.
-    ///
-    /// # Safety
-    /// As the doorbell's `wait`.
-    pub(crate) unsafe fn wait(&self, wake_at: u64) {
-        let shards = self.manual().shards.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the caller's promise.
-        unsafe { self.handle.inner.cells.core.bell(0).wait(wake_at, None, || shards[0].has_messages()) };
     }
 }
