@@ -396,7 +396,8 @@ pub fn schedule_by<T: Send + 'static>(
     delay: Duration,
     payload: T,
 ) -> Result<TimerId, ScheduleError<T>> {
-    handle.inner.arm_by(&mut local.0, payload, None, |now_ns| now_ns + time::nanos(delay))
+    let arm = || handle.inner.arm(payload, None, |now_ns| now_ns + time::nanos(delay));
+    local::lend(&mut local.0, arm)
 }
 
 /// A step of upkeep of the arena, as a shard's thread takes it.
@@ -406,13 +407,12 @@ pub fn look_after<T: Send + 'static>(handle: &TimerHandle<T>, now_ns: u64) {
 
 /// Takes a timer's payload away by this local, as `take` does.
 pub fn take_by<T: Send + 'static>(handle: &TimerHandle<T>, local: &mut Local, id: TimerId) -> Option<T> {
-    let cells = &handle.inner.cells;
-    cells.take_first(&mut local.0, id).or_else(|| cells.take(&mut local.0, id))
+    local::lend(&mut local.0, || handle.take(id))
 }
 
 /// Moves a timer by this local, to a delay from now on, as `reschedule` does.
 pub fn move_by<T: Send + 'static>(handle: &TimerHandle<T>, local: &mut Local, id: TimerId, delay: Duration) -> bool {
-    handle.inner.rearm_by(&mut local.0, id, |now_ns| now_ns + time::nanos(delay))
+    local::lend(&mut local.0, || handle.reschedule(id, delay))
 }
 
 /// What a manual clock drives: for models, whose clock is moved by [`pass_time`].

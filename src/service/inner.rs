@@ -51,30 +51,20 @@ pub(crate) struct Inner<T> {
 impl<T: Send + 'static> Inner<T> {
     /// Arms a timer for the time that `at_ns` makes of the present, both in nanoseconds since the clock's origin; in the thread's own shard, or another.
     #[inline]
-    pub(super) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
-        self.cells.with_local(|local| self.arm_by(local, payload, shard, at_ns))
-    }
-
-    /// The same by a local of the calling thread.
-    #[inline(always)]
-    pub(crate) fn arm_by(
-        &self,
-        local: &mut Local,
-        payload: T,
-        shard: Option<usize>,
-        at_ns: impl FnOnce(u64) -> u64,
-    ) -> Result<TimerId, ScheduleError<T>> {
-        let home = local.home();
-        let shard = shard.unwrap_or(home);
-        if shard == home
-            && let Some(date_ns) = local.shared_date()
-        {
-            let at_ns = at_ns(date_ns);
-            let deadline = self.tick.deadline(at_ns);
-            let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
-            return self.cells.schedule(local, Place::new(deadline, home), Payload(payload), Date::Shared { rounded_ns });
-        }
-        self.arm_by_clock(local, payload, shard, at_ns)
+    pub(crate) fn arm(&self, payload: T, shard: Option<usize>, at_ns: impl FnOnce(u64) -> u64) -> Result<TimerId, ScheduleError<T>> {
+        self.cells.with_local(|local| {
+            let home = local.home();
+            let shard = shard.unwrap_or(home);
+            if shard == home
+                && let Some(date_ns) = local.shared_date()
+            {
+                let at_ns = at_ns(date_ns);
+                let deadline = self.tick.deadline(at_ns);
+                let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
+                return self.cells.schedule(local, Place::new(deadline, home), Payload(payload), Date::Shared { rounded_ns });
+            }
+            self.arm_by_clock(local, payload, shard, at_ns)
+        })
     }
 
     /// The same by a reading of the clock.
@@ -95,17 +85,13 @@ impl<T: Send + 'static> Inner<T> {
 
     /// Moves a timer to the time that `at_ns` makes of the present.
     #[inline]
-    pub(super) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
+    pub(crate) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
         // First of all: so the processor comes to it while it waits for the cell of the call before.
         self.cells.prefetch(&[id]);
-        self.cells.with_local(|local| self.rearm_by(local, id, at_ns))
-    }
-
-    /// The same by a local of the calling thread.
-    #[inline(always)]
-    pub(crate) fn rearm_by(&self, local: &mut Local, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
-        let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-        self.cells.rearm(local, id, self.tick.deadline(at_ns(now_ns)))
+        self.cells.with_local(|local| {
+            let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            self.cells.rearm(local, id, self.tick.deadline(at_ns(now_ns)))
+        })
     }
 
     /// A handler's panic was caught.

@@ -221,8 +221,7 @@ impl Drop for Locals {
 #[inline]
 pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
     if cfg!(loom) {
-        // All threads of a model are one thread to `LAST`.
-        return f(&mut Local::attach(core));
+        return with_lent(core, f);
     }
     let (last, mut local) = LAST.get();
     let mut is_temporary = false;
@@ -238,6 +237,35 @@ pub(super) fn with<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
         give_back(unsafe { Box::from_raw(local) });
     }
     result
+}
+
+#[cfg(loom)]
+crate::sync::per_thread! {
+    /// What the calling thread's calls use, in a model that lends it.
+    static LENT: Cell<*mut Local> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// Has the calls in `f` use this local, in a model.
+#[cfg(loom)]
+pub(crate) fn lend<R>(local: &mut Local, f: impl FnOnce() -> R) -> R {
+    LENT.with(|lent| lent.set(local));
+    let result = f();
+    LENT.with(|lent| lent.set(ptr::null_mut()));
+    result
+}
+
+/// Gives `f` the local that a model lends the thread, or one for this call: all threads of a model are
+/// one thread to `LAST`.
+fn with_lent<R>(core: &Arc<Core>, f: impl FnOnce(&mut Local) -> R) -> R {
+    #[cfg(loom)]
+    if let lent = LENT.with(Cell::get)
+        && !lent.is_null()
+    {
+        // SAFETY: `lend` has it mutably, for this thread and as long as it is set; `f` does not come
+        // here again.
+        return f(unsafe { &mut *lent });
+    }
+    f(&mut Local::attach(core))
 }
 
 /// The thread's local of a service that it did not use last; or, if its thread-locals are gone, one for one call, which is the caller's to free.
