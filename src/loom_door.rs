@@ -244,7 +244,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// X1, X2.
     pub fn stop(&self) -> bool {
-        self.0.core.stop()
+        self.0.core.stop(false)
     }
 
     /// X4.

@@ -538,3 +538,116 @@ fn the_drop_of_a_closure_may_stop_its_service() {
         }
     });
 }
+
+/// Those whose runs have only looked at the wall clock, too: that happens once a minute, on the pool.
+#[test]
+fn fire_all_fires_what_looks_at_the_wall_clock_just_then() {
+    const TIMERS: u64 = 20_000;
+    for inside in [false, true, false, true] {
+        let clock = ManualClock::new();
+        let service = Arc::new(TimerService::builder().clock(clock.clone()).dispatch(Dispatch::RayonThreads(2)).start().unwrap());
+        let ran = Arc::new(AtomicU64::new(0));
+        for _ in 0..TIMERS {
+            let ran = ran.clone();
+            service.schedule_at_time(clock.system_time() + MS * 86_400_000, move || _ = ran.fetch_add(1, Ordering::SeqCst)).unwrap();
+        }
+        if inside {
+            let weak = Arc::downgrade(&service);
+            let stop = move || assert!(weak.upgrade().expect("the test has it").stop_with(StopPolicy::FireAll).is_empty());
+            service.schedule(MS * 60_000, stop).unwrap();
+        }
+        clock.advance(MS * 60_000);
+        assert!(service.stop_with(StopPolicy::FireAll).is_empty());
+        assert_eq!(ran.load(Ordering::SeqCst), TIMERS, "inside a task: {inside}");
+    }
+}
+
+thread_local! {
+    static KEPT: std::cell::RefCell<Option<Stops>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Stops its service when it is dropped.
+struct Stops(Arc<TimerService>);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+#[test]
+fn a_thread_local_of_a_shards_thread_may_stop_its_service() {
+    in_time(|| {
+        let service = Arc::new(TimerService::builder().dispatch(Dispatch::Inline).shards(1).start().unwrap());
+        let (again, (send, kept)) = (service.clone(), mpsc::channel());
+        service
+            .schedule(MS, move || {
+                KEPT.set(Some(Stops(again)));
+                send.send(()).unwrap();
+            })
+            .unwrap();
+        kept.recv().unwrap();
+        service.stop();
+        assert_eq!(Arc::strong_count(&service), 1, "the thread has ended");
+    });
+}
+
+#[test]
+fn an_executor_may_wait_for_what_it_runs_elsewhere() {
+    in_time(|| {
+        let execute = |job: Box<dyn FnOnce() + Send>| thread::spawn(job).join().unwrap();
+        let clock = ManualClock::new();
+        let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::executor(execute)).start().unwrap();
+        let ran = Arc::new(AtomicU64::new(0));
+        for _ in 0..1_000 {
+            let ran = ran.clone();
+            service.schedule(MS, move || _ = ran.fetch_add(1, Ordering::SeqCst)).unwrap();
+        }
+        clock.advance(MS);
+        assert_eq!(ran.load(Ordering::SeqCst), 1_000);
+    });
+}
+
+/// Whatever it is called for: a job, an offer, the offer after that.
+#[test]
+fn an_executors_function_is_inside_a_task() {
+    let (clock, own) = (ManualClock::new(), Arc::new(OnceLock::<wheelwork::TimerHandle>::new()));
+    let (handle, outside, (jobs, run)) = (own.clone(), Arc::new(AtomicU64::new(0)), mpsc::channel());
+    let count = outside.clone();
+    let execute = move |job: Box<dyn FnOnce() + Send>| {
+        if let Some(handle) = handle.get() {
+            let gone = handle.schedule(HANGS, || ()).map(|id| handle.cancel_and_wait(id));
+            count.fetch_add(u64::from(!matches!(gone, Ok(Err(InsideTask)))), Ordering::SeqCst);
+        }
+        jobs.send(job).unwrap();
+    };
+    let service = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::executor(execute)).start().unwrap();
+    own.set(service.handle()).unwrap_or_else(|_| unreachable!("once"));
+    let (began, begin) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    for _ in 0..4 {
+        let (began, released) = (began.clone(), released.clone());
+        service
+            .schedule(MS, move || {
+                began.send(()).unwrap();
+                released.lock().unwrap().recv_timeout(HANGS).unwrap();
+            })
+            .unwrap();
+    }
+    clock.advance(MS);
+    // The job, and two who help: each of them leaves an offer.
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            let worker = thread::spawn({
+                let job = run.recv_timeout(HANGS).unwrap();
+                move || job()
+            });
+            begin.recv_timeout(HANGS).unwrap();
+            worker
+        })
+        .collect();
+    (0..4).for_each(|_| release.send(()).unwrap());
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    assert_eq!(outside.load(Ordering::SeqCst), 0);
+}

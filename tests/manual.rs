@@ -1,6 +1,6 @@
 //! Promise: a manual clock loses no time and fires in `advance`, whoever calls it and from wherever: other threads, and tasks that run in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -164,4 +164,54 @@ fn on_a_pool_tasks_run_too() {
     ran.sort_unstable();
     assert_eq!(ran, (0..1_000).collect::<Vec<_>>());
     assert!(service.stop().is_empty());
+}
+
+/// Asked by another thread, for which a task waits.
+#[test]
+fn advance_to_next_waits_for_no_task() {
+    for _ in 0..200 {
+        let clock = ManualClock::new();
+        let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+        let (over, rounds, barrier) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
+        let seen = rounds.clone();
+        let task = move || {
+            let until = seen.load(Ordering::SeqCst) + 2;
+            // The other thread may be the one that runs it.
+            while thread::current().name() != Some("asks") && seen.load(Ordering::SeqCst) < until {
+                thread::yield_now();
+            }
+        };
+        service.schedule(MS, task).unwrap();
+        let (its_clock, its_over, its_barrier) = (clock.clone(), over.clone(), barrier.clone());
+        let asks = move || {
+            its_barrier.wait();
+            while !its_over.load(Ordering::SeqCst) {
+                its_clock.advance_to_next();
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let asks = thread::Builder::new().name("asks".to_string()).spawn(asks).unwrap();
+        barrier.wait();
+        clock.advance(MS);
+        over.store(true, Ordering::SeqCst);
+        asks.join().unwrap();
+    }
+}
+
+/// One that a task starts on the clock that runs it.
+#[test]
+fn a_service_that_a_task_starts_fires_at_its_time() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+    let (fired, own) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let (log, kept, inner_clock) = (fired.clone(), own.clone(), clock.clone());
+    service
+        .schedule(MS, move || {
+            let started = TimerService::builder().clock(inner_clock.clone()).start().unwrap();
+            started.schedule(MS * 2, move || log.lock().unwrap().push(inner_clock.elapsed())).unwrap();
+            *kept.lock().unwrap() = Some(started);
+        })
+        .unwrap();
+    clock.advance(MS * 10);
+    assert_eq!(*fired.lock().unwrap(), [MS * 3]);
 }

@@ -361,3 +361,94 @@ fn what_nobody_receives_is_dropped_one_payload_after_the_other() {
         assert_eq!(stats.sum(|shard| shard.dropped), 200, "FireAll: {fire_all}");
     }
 }
+
+/// A value that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic_as_expected();
+    }
+}
+
+/// What is captured by a handler, and by hooks, may panic when the service goes: by a task that has the last of it, too.
+#[test]
+fn a_service_whose_handler_and_hooks_panic_when_they_go_is_gone() {
+    everywhere(|builder| {
+        let (handler, hooks) = (Bomb, [Bomb, Bomb, Bomb]);
+        let [late, panic, dropped] = hooks;
+        let builder =
+            builder.on_late(HOUR, move |_, _| _ = &late).on_panic(move |_| _ = &panic).on_dropped(move |_| _ = &dropped).on_expire(
+                move |batch: &mut Batch<'_, Box<dyn FnOnce() + Send>>| {
+                    let _handler = &handler;
+                    batch.for_each(|task| task());
+                },
+            );
+        let service = Arc::new(builder.start().unwrap());
+        let (send, receive) = mpsc::channel();
+        let own = service.clone();
+        let task = move || {
+            drop(own);
+            send.send(()).unwrap();
+        };
+        service.schedule(MS * 5, Box::new(task) as Box<dyn FnOnce() + Send>).unwrap();
+        drop(service);
+        receive.recv_timeout(HANGS).unwrap();
+    });
+}
+
+#[test]
+fn a_service_that_goes_in_a_task_of_a_manual_clock_leaves_the_clock_to_others() {
+    let clock = ManualClock::new();
+    let bomb = Bomb;
+    let handler = move |batch: &mut Batch<'_, Box<dyn FnOnce() + Send>>| {
+        let _bomb = &bomb;
+        batch.for_each(|task| task());
+    };
+    let service = TimerService::builder().clock(clock.clone()).on_expire(handler).start().unwrap();
+    let own = Arc::new(std::sync::Mutex::new(None));
+    let last = own.clone();
+    service.schedule(MS, Box::new(move || drop(last.lock().unwrap().take())) as Box<dyn FnOnce() + Send>).unwrap();
+    *own.lock().unwrap() = Some(service);
+    let other = Fixture {
+        service: TimerService::builder()
+            .clock(clock.clone())
+            .on_expire(|batch: &mut Batch<'_, Payload>| batch.for_each(drop))
+            .start()
+            .unwrap(),
+        clock: clock.clone(),
+        dropped: Arc::default(),
+    };
+    clock.advance(MS);
+    assert!(own.lock().unwrap().is_none());
+    other.is_sound();
+}
+
+#[test]
+fn two_closures_of_a_timer_may_panic_when_they_go() {
+    let service = TimerService::builder().start().unwrap();
+    let arm = || {
+        let (run, next) = (Bomb, Bomb);
+        let by = service.every_by(move |last| {
+            let _next = &next;
+            Some(last + HOUR)
+        });
+        by.first(HOUR).start(move || _ = &run).unwrap()
+    };
+    let (one, two, _three) = (arm(), arm(), arm());
+    assert!(catch_unwind(AssertUnwindSafe(|| service.cancel(one))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| service.cancel_many([two]))).is_err());
+    assert!(service.stop().is_empty());
+    assert_eq!(service.stats().panics, 1, "that of the third");
+}
+
+#[test]
+fn a_guard_that_goes_with_a_panic_cancels() {
+    let fixture = Fixture::new(|batch| batch.for_each(drop));
+    let id = fixture.service.schedule(HOUR, fixture.payload(true)).unwrap();
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = fixture.service.guard(id);
+        panic_as_expected();
+    }));
+    assert!(unwound.is_err() && fixture.dropped() == 1);
+}

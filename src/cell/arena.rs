@@ -286,9 +286,10 @@ impl<T: Send + 'static> Arena<T> {
     }
 
     /// Claims every armed cell and gives it to `f`: for `stop`.
-    pub(crate) fn claim_all(&self, pinned: &Guard, mut f: impl FnMut(Claimed<T>)) {
+    pub(crate) fn claim_all(&self, pinned: &Guard, with_running: bool, mut f: impl FnMut(Claimed<T>)) {
         for cell in self.indices() {
-            if let Some(claimed) = self.get(cell, pinned).and_then(|slot| slot.claim_any()) {
+            let claim = |slot: Slot<'_, T>| if with_running { slot.claim_any() } else { slot.claim_waiting() };
+            if let Some(claimed) = self.get(cell, pinned).and_then(claim) {
                 f(claimed);
             }
         }

@@ -187,6 +187,11 @@ impl<T> Slot<'_, T> {
         self.claim(Word::repeats)
     }
 
+    /// Claims whatever is armed and no run has, for a `stop` that fires all.
+    pub(crate) fn claim_waiting(&self) -> Option<Claimed<T>> {
+        self.claim(|word| word.state() != State::Running)
+    }
+
     /// Claims whatever is armed, for `stop`.
     pub(crate) fn claim_any(&self) -> Option<Claimed<T>> {
         self.claim(|_| true)

@@ -39,6 +39,11 @@ pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The calling thread takes a shard's turns, or is one that `stop` waits for: it is inside until it has ended, with the destructors of its thread-locals.
+pub(crate) fn inside_for_good() {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+}
+
 /// Where jobs are run, and their workers leave their offers. It must not unwind.
 pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has the work done by an idle thread; if there is none, by this one, later.
@@ -54,6 +59,10 @@ pub(crate) trait Spawn: Clone + Send + 'static {
         self.spawn(move || _ = take_up());
     }
 }
+
+/// Offers of a job that are being left at a time. More of them: each is taken up before the call that leaves it has come back, by an executor that waits for what it
+/// runs elsewhere. Then a helper leaves no further one.
+const OFFERS_DEEP: usize = 8;
 
 /// No more memory for payloads than this is kept for another batch.
 const PAYLOAD_BYTES_KEPT: usize = 32 << 10;
@@ -79,6 +88,8 @@ pub(crate) struct Job<F: Fire> {
     next: CachePadded<AtomicUsize>,
     /// Whether there is an offer that nobody has taken.
     offered: AtomicBool,
+    /// Threads that are leaving an offer.
+    offering: AtomicUsize,
     /// Where its threads are counted. Written by the one that begins it.
     half: AtomicUsize,
     /// Where the buffers go when all are done with them.
@@ -89,7 +100,15 @@ impl<F: Fire> Job<F> {
     pub(crate) fn new(fire: Arc<F>, mut buffers: Buffers<F::Payload>, home: Arc<ArrayQueue<Buffers<F::Payload>>>) -> Arc<Self> {
         buffers.leaves.fit(buffers.entries.len());
         let next = CachePadded::new(AtomicUsize::new(0));
-        Arc::new(Self { fire, buffers, next, offered: AtomicBool::new(false), half: AtomicUsize::new(0), home })
+        Arc::new(Self {
+            fire,
+            buffers,
+            next,
+            offered: AtomicBool::new(false),
+            offering: AtomicUsize::new(0),
+            half: AtomicUsize::new(0),
+            home,
+        })
     }
 
     /// Begins the job, and works at it until nothing is left to take.
@@ -101,19 +120,26 @@ impl<F: Fire> Job<F> {
         });
     }
 
-    /// Works at a job that another thread has begun.
+    /// Works at a job that another thread has begun, and leaves the next offer.
     fn help(self: &Arc<Self>, spawn: &impl Spawn) {
+        let work = || {
+            // Ordering: Relaxed. A bound for a chain of calls, each of which comes after the one before.
+            if !broken(Fault::OfferNotRenewed) && self.offering.load(Ordering::Relaxed) < OFFERS_DEEP {
+                self.offer(spawn);
+            }
+            self.take_all(spawn);
+        };
         if broken(Fault::HelperNotCounted) {
-            return self.take_all(spawn);
+            return work();
         }
         if broken(Fault::HelperInPresentHalf) {
-            return during(&*self.fire, |_| self.take_all(spawn));
+            return during(&*self.fire, |_| work());
         }
         inside(|| {
             // Ordering: Relaxed. Published by O1, acquired by O2.
             let half = Half(self.half.load(Ordering::Relaxed));
             self.fire.begin_in(half); // J1
-            self.take_all(spawn);
+            work();
             self.fire.end(half); // J3
         });
     }
@@ -176,7 +202,11 @@ impl<F: Fire> Job<F> {
             // Of a job that is over nothing is kept.
             let (job, further) = (Loose::of(self), spawn.clone());
             OFFERING.with(|offering| offering.set(offering.get() + 1));
+            // Ordering: Relaxed. See `help`.
+            self.offering.fetch_add(1, Ordering::Relaxed);
             spawn.offer(move || job.get().is_some_and(|job| job.take_up(&further)));
+            // Ordering: Relaxed. As above.
+            self.offering.fetch_sub(1, Ordering::Relaxed);
             OFFERING.with(|offering| offering.set(offering.get() - 1));
         }
     }
@@ -188,9 +218,6 @@ impl<F: Fire> Job<F> {
         // A pool that runs it at once has no idle thread: whoever left the offer goes on by itself.
         let helps = self.has_work() && OFFERING.with(Cell::get) == 0;
         if helps {
-            if !broken(Fault::OfferNotRenewed) {
-                self.offer(spawn);
-            }
             self.help(spawn);
         }
         helps

@@ -1,7 +1,7 @@
 //! Builder: what a service is made of.
 
 use super::fire::Batch;
-use super::hooks::Hooks;
+use super::hooks::{Hooks, Users};
 use super::inner::Handler;
 use super::task::Task;
 use super::watchdog::THRESHOLD_MIN;
@@ -298,7 +298,7 @@ impl<T: Send + 'static> Builder<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_stall(mut self, threshold: Duration, hook: impl Fn(usize, Duration) + Send + Sync + 'static) -> Self {
-        self.hooks.on_stall = Some((crate::time::nanos(threshold.max(THRESHOLD_MIN)), Box::new(hook)));
+        self.hooks.on_stall = Some((crate::time::nanos(threshold.max(THRESHOLD_MIN)), Users::new(Box::new(hook))));
         self
     }
 
@@ -389,7 +389,7 @@ impl<T: Send + 'static> Builder<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_panic(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
-        self.hooks.on_panic = Some(Box::new(hook));
+        self.hooks.on_panic = Some(Users::new(Box::new(hook)));
         self
     }
 
@@ -416,7 +416,7 @@ impl<T: Send + 'static> Builder<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_dropped(mut self, hook: impl Fn(u64) + Send + Sync + 'static) -> Self {
-        self.hooks.on_dropped = Some(Box::new(hook));
+        self.hooks.on_dropped = Some(Users::new(Box::new(hook)));
         self
     }
 
@@ -437,7 +437,7 @@ impl<T: Send + 'static> Builder<T> {
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
     pub fn on_late(mut self, threshold: Duration, hook: impl Fn(Duration, u64) + Send + Sync + 'static) -> Self {
-        self.hooks.on_late = Some((crate::time::nanos(threshold), Box::new(hook)));
+        self.hooks.on_late = Some((crate::time::nanos(threshold), Users::new(Box::new(hook))));
         self
     }
 }

@@ -427,7 +427,8 @@ impl<T: Send + 'static> Cells<T> {
     /// X4. Claims everything that is armed; gives `f` deadline and content.
     pub(super) fn claim_all(&self, local: &mut Local, how: Event, mut f: impl FnMut(u64, Content<T>)) {
         let pinned = local.epoch.pin();
-        self.arena.claim_all(&pinned, |claimed| {
+        // What is fired is not taken from under a run: that sees that the service is closed, and does what is to be done.
+        self.arena.claim_all(&pinned, how != Event::Fired, |claimed| {
             let deadline = claimed.place.deadline();
             let how = if matches!(claimed.content, Some(Content::Payload(_))) { how } else { Event::Ended };
             // The shards are gone: no tombstones.

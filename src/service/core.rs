@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// Shards at the most: their number lies beside the deadline.
 pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
 
+const OPEN: u32 = 0;
+const CLOSED: u32 = 1;
+/// And what waits is fired: a run that has only looked at the wall clock, for its timer is due at a time of day, fires it too.
+const FIRES_ALL: u32 = 2;
+
 /// What producers see of a shard.
 struct Door {
     inbox: Arc<Inbox<Entry>>,
@@ -24,8 +29,8 @@ struct Door {
 
 pub(crate) struct Core {
     tag: NonZeroU32,
-    /// No timer is accepted any more.
-    closed: AtomicBool,
+    /// `OPEN`, or no timer is accepted any more: `CLOSED`, `FIRES_ALL`. It only rises.
+    closed: AtomicU32,
     stopped: AtomicBool,
     /// X4 is over.
     claimed: AtomicBool,
@@ -51,7 +56,7 @@ impl Core {
             .unzip();
         let core = Self {
             tag,
-            closed: AtomicBool::new(false),
+            closed: AtomicU32::new(OPEN),
             stopped: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
             doors: doors.into(),
@@ -125,7 +130,13 @@ impl Core {
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: Relaxed. S1 is a hint; S5 is ordered by the fence of S4.
-        self.closed.load(Ordering::Relaxed)
+        self.closed.load(Ordering::Relaxed) != OPEN
+    }
+
+    /// Whether it is closed by a stop that fires all.
+    pub(super) fn fires_all(&self) -> bool {
+        // Ordering: Relaxed. As above.
+        self.closed.load(Ordering::Relaxed) == FIRES_ALL
     }
 
     #[inline]
@@ -136,8 +147,12 @@ impl Core {
 
     /// X1, X2: accepts no timer any more. Those that were accepted before are seen by the caller.
     pub(crate) fn close(&self) {
+        self.close_for(CLOSED);
+    }
+
+    fn close_for(&self, what: u32) {
         // Ordering: Relaxed (X1). Ordered by X2.
-        self.closed.store(true, Ordering::Relaxed);
+        self.closed.fetch_max(what, Ordering::Relaxed);
         if !broken(Fault::StopNoFence) {
             // Ordering: heavy (X2). Pairs with S4, the fence B1 of the doorbell.
             heavy_fence();
@@ -145,10 +160,10 @@ impl Core {
     }
 
     /// X1, X2. Whether this call was the first.
-    pub(crate) fn stop(&self) -> bool {
+    pub(crate) fn stop(&self, fires_all: bool) -> bool {
         // Ordering: Relaxed. The swap decides which stop is the first; the fence of X2 is for those who sleep.
         let first = !self.stopped.swap(true, Ordering::Relaxed);
-        self.close();
+        self.close_for(if first && fires_all { FIRES_ALL } else { CLOSED });
         first
     }
 

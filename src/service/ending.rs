@@ -66,7 +66,8 @@ impl<T: Send + 'static> TimerGuard<T> {
 impl<T: Send + 'static> Drop for TimerGuard<T> {
     fn drop(&mut self) {
         if let Some(handle) = &self.handle {
-            handle.cancel(self.id);
+            // Perhaps the thread is unwinding, and the payload's drop panics too.
+            Drops::all(std::iter::once_with(|| handle.cancel(self.id)));
         }
     }
 }
@@ -103,12 +104,19 @@ impl Drops {
     }
 
     /// Panics as the first of them did, unless the thread does already.
-    pub(super) fn finish(self) {
-        match self.panic {
+    pub(super) fn finish(mut self) {
+        match self.panic.take() {
             Some(panic) if std::thread::panicking() => discard(panic),
             Some(panic) => resume_unwind(panic),
             None => {}
         }
+    }
+}
+
+impl Drop for Drops {
+    /// Of those that are not finished, since the thread is unwinding: what a panic was made with may panic.
+    fn drop(&mut self) {
+        self.panic.take().into_iter().for_each(discard);
     }
 }
 

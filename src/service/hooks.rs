@@ -4,8 +4,10 @@
 
 #[cfg(feature = "tracing")]
 use super::events::Events;
+use crate::dispatch::job::inside;
 use crate::sync::{CountU64, Ordering};
 use std::any::Any;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -14,15 +16,40 @@ pub(super) type OnLate = dyn Fn(Duration, u64) + Send + Sync;
 pub(super) type OnDropped = dyn Fn(u64) + Send + Sync;
 pub(super) type OnStall = dyn Fn(usize, Duration) + Send + Sync;
 
+/// A value of the user's that a service keeps. Whichever thread drops it last is inside a task for that, and a panic goes no further: it may be a worker's,
+/// a shard's, or one that drops other such values.
+pub(super) struct Users<V>(Option<V>);
+
+impl<V> Users<V> {
+    pub(super) fn new(value: V) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<V> Deref for Users<V> {
+    type Target = V;
+
+    #[inline]
+    fn deref(&self) -> &V {
+        self.0.as_ref().expect("it is there until the drop")
+    }
+}
+
+impl<V> Drop for Users<V> {
+    fn drop(&mut self) {
+        inside(|| discard(self.0.take()));
+    }
+}
+
 /// The hooks of a service.
 #[derive(Default)]
 pub(super) struct Hooks {
-    pub(super) on_panic: Option<Box<OnPanic>>,
+    pub(super) on_panic: Option<Users<Box<OnPanic>>>,
     /// With the lateness, in nanoseconds, above which a timer is late.
-    pub(super) on_late: Option<(u64, Box<OnLate>)>,
-    pub(super) on_dropped: Option<Box<OnDropped>>,
+    pub(super) on_late: Option<(u64, Users<Box<OnLate>>)>,
+    pub(super) on_dropped: Option<Users<Box<OnDropped>>>,
     /// With the time, in nanoseconds, by which a shard is overdue that stalls.
-    pub(super) on_stall: Option<(u64, Box<OnStall>)>,
+    pub(super) on_stall: Option<(u64, Users<Box<OnStall>>)>,
     /// What is told without a hook, by `tracing`.
     #[cfg(feature = "tracing")]
     pub(super) events: Events,
@@ -43,7 +70,7 @@ impl Hooks {
 
     /// The lateness above which timers are to be told of, in nanoseconds.
     pub(super) fn late_above_ns(&self) -> u64 {
-        self.on_late.as_ref().map_or(u64::MAX, |&(above_ns, _)| above_ns)
+        self.on_late.as_ref().map_or(u64::MAX, |(above_ns, _)| *above_ns)
     }
 
     /// Tells of timers that fire late: by how much at the most, and how many.

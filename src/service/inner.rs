@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, Date};
 use super::fire::Batch;
-use super::hooks::Hooks;
+use super::hooks::{Hooks, Users};
 use super::id::TimerId;
 use super::lateness::LatenessHistogram;
 use super::local::Local;
@@ -31,7 +31,7 @@ pub(crate) struct Inner<T> {
     pub(super) shared_slack_ns: u64,
     /// The spin margin.
     pub(super) spin_ns: u64,
-    pub(super) handler: Box<Handler<T>>,
+    pub(super) handler: Users<Box<Handler<T>>>,
     /// Where payloads go in place of the handler, if the builder was asked for a channel.
     pub(super) outbox: Option<Outbox<T>>,
     /// What `cancel_all` does with a payload: it drops it, or wakes a task.

@@ -42,12 +42,12 @@ use crate::error::ScheduleError;
 use crate::shard::Count;
 use crate::shard::turn::Shard;
 use crate::sync::{JoinHandle, Mutex};
-use crate::time::{self, Driven};
+use crate::time::{self, Busy, Driven};
 use ending::Drops;
 use inner::Inner;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// A running timer service. Dropping it stops it: timers that have not fired are dropped, and do not run. Keep it as long as they shall.
@@ -397,18 +397,22 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         inside(take_turns)
     }
 
-    fn next_event_ns(&self) -> Option<u64> {
+    fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
         if self.inner.cells.core.is_stopped() {
-            return None;
+            return Ok(None);
         }
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shards = match self.shards.try_lock() {
+            Ok(shards) => shards,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Busy),
+        };
         let events = shards.iter_mut().filter_map(|shard| {
             while shard.settle() {}
             shard.next_event()
         });
         // What is held does not hold up the time.
         let now_ns = self.inner.clock.now_ns();
-        events.map(|tick| self.inner.tick.start(tick)).filter(|&start_ns| start_ns > now_ns).min()
+        Ok(events.map(|tick| self.inner.tick.start(tick)).filter(|&start_ns| start_ns > now_ns).min())
     }
 
     fn dispatched(&self) -> u64 {

@@ -8,7 +8,7 @@ use super::cells::Date;
 use super::cells::Run;
 use super::id::TimerId;
 use super::inner::Inner;
-use crate::cell::Place;
+use crate::cell::{Content, Place};
 use crate::error::ScheduleError;
 use crate::time::{self, Due, Missed, Repeat};
 use std::fmt;
@@ -199,7 +199,8 @@ impl<T: Send + 'static> Inner<T> {
             Due::End => false,
         };
         if !again || self.cells.core.is_closed() {
-            return self.end_periodic(run, repeat);
+            self.cells.with_local(|local| self.cells.end_run(local, run));
+            return if due == Due::Wait { self.end_repeat(repeat) } else { self.drop_repeat(Some(repeat)) };
         }
         let deadline = self.tick.deadline(repeat.at_ns().max(now_ns + 1));
         if deadline <= run.place.deadline() {
@@ -210,6 +211,20 @@ impl<T: Send + 'static> Inner<T> {
         let place = Place::new(deadline, run.place.shard());
         let ended = self.cells.with_local(|local| self.cells.file_again(local, Run { place, ..run }, repeat));
         self.drop_repeat(ended);
+        // As S5: a stop that fires all has left it to us while it ran, or sees that it is armed.
+        if self.cells.core.fires_all()
+            && let Some(Some(Content::Repeat(repeat))) = self.cells.with_local(|local| self.cells.end_periodic_at(local, run.cell))
+        {
+            self.end_repeat(repeat);
+        }
+    }
+
+    /// A periodic timer has ended, for the service is closed. One for a time of day that has not come is fired, if all are.
+    fn end_repeat(&self, mut repeat: Box<Repeat>) {
+        if repeat.is_for_time_of_day() && self.cells.core.fires_all() {
+            self.run_here(&mut repeat);
+        }
+        self.drop_repeat(Some(repeat));
     }
 
     /// Ends a periodic timer whose run nobody will do. The caller's thread has begun a job.

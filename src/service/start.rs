@@ -5,7 +5,7 @@ use super::cells::Cells;
 use super::core::{Core, SHARDS_MAX};
 #[cfg(feature = "tracing")]
 use super::events::Events;
-use super::hooks::Hooks;
+use super::hooks::{Hooks, Users};
 use super::inner::{Handler, Inner};
 use super::reading;
 use super::running::Running;
@@ -13,7 +13,7 @@ use super::watchdog;
 use super::{ManualShards, TimerHandle, TimerService};
 use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
-use crate::dispatch::job::inside;
+use crate::dispatch::job::inside_for_good;
 use crate::dispatch::pooled::{Execute, Executor, Pool, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
@@ -83,7 +83,7 @@ impl<T: Send + 'static> Builder<T> {
             clock,
             tick,
             spin_ns: spin_ns(self.spin),
-            handler,
+            handler: Users::new(handler),
             outbox,
             let_go: self.let_go,
             hooks: Hooks {
@@ -131,21 +131,22 @@ impl<T: Send + 'static> Builder<T> {
             let thread = ThreadBuilder::new()
                 .name(format!("{}-shard-{number}", self.name))
                 .spawn(move || {
-                    // With the drop of what is the user's, should this thread be the last to have it.
-                    inside(move || {
-                        if pin && !core.is_some_and(pin_to) {
-                            house.inner.count_unpinned();
-                            #[cfg(feature = "tracing")]
-                            house.inner.hooks.tell(|events| events.unpinned(number));
-                        }
-                        worker::run(shard, &*house);
-                    });
+                    inside_for_good();
+                    if pin && !core.is_some_and(pin_to) {
+                        house.inner.count_unpinned();
+                        #[cfg(feature = "tracing")]
+                        house.inner.hooks.tell(|events| events.unpinned(number));
+                    }
+                    worker::run(shard, &*house);
                 })
                 .map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
         }
-        if let Some(threshold_ns) = inner.hooks.on_stall.as_ref().map(|&(threshold_ns, _)| threshold_ns) {
-            let watch = move || inside(move || watchdog::run(&inner, threshold_ns));
+        if let Some(threshold_ns) = inner.hooks.on_stall.as_ref().map(|(threshold_ns, _)| *threshold_ns) {
+            let watch = move || {
+                inside_for_good();
+                watchdog::run(&inner, threshold_ns);
+            };
             let thread = ThreadBuilder::new().name(format!("{}-watchdog", self.name)).spawn(watch).map_err(StartError::Thread)?;
             service.threads.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).push(thread);
         }
@@ -200,7 +201,7 @@ fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
 
 /// A user's executor, whose panics are caught as those of hooks are.
 fn executor<T: Send + 'static>(inner: &Arc<Inner<T>>, execute: &Arc<Execute>) -> Executor {
-    let (inner, execute) = (inner.clone(), execute.clone());
+    let (inner, execute) = (inner.clone(), Users::new(execute.clone()));
     Executor(Arc::new(move |job| inner.hooks.call(|| execute(job))))
 }
 

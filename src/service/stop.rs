@@ -75,7 +75,7 @@ impl<T: Send + 'static> TimerService<T> {
         {
             self.drain(limit);
         }
-        let first = core.stop(); // X1, X2
+        let first = core.stop(policy == StopPolicy::FireAll); // X1, X2
         self.end_threads(waits); // X3
         let mut unfired = Vec::new();
         if first {

@@ -4,7 +4,7 @@ use crate::count::Counter;
 use crossbeam_utils::CachePadded;
 
 /// What happens to timers. Each is counted by the thread that does it, for the shard that has the timer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Armed,
     Cancelled,

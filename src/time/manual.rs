@@ -1,6 +1,6 @@
 //! Manual clock: time that stands still until a test moves it.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, pause};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,13 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 /// Somebody runs turns.
 const DRIVEN: u64 = 1;
 
+/// Somebody takes a turn of the shards, perhaps for long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy;
+
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
     /// One turn of every shard. Whether anything was drained or fired.
     fn turn(&self) -> bool;
 
-    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin.
-    fn next_event_ns(&self) -> Option<u64>;
+    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin. `Err`: somebody else takes a turn.
+    fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
 
     /// Due entries that its turns have dispatched so far.
     fn dispatched(&self) -> u64;
@@ -192,7 +196,8 @@ impl ManualClock {
         let (start_ns, dispatched) = (self.now_ns(), self.dispatched());
         // A wheel has other events too: it moves a large slot to a lower level ahead of time.
         while self.dispatched() == dispatched {
-            let by = self.next_event_ns()?.saturating_sub(self.now_ns());
+            // Without waiting for one who has begun to drive since: his tasks may wait for us.
+            let by = self.next_event_ns().ok()??.saturating_sub(self.now_ns());
             if self.is_driving() {
                 return None;
             }
@@ -234,8 +239,9 @@ impl ManualClock {
         services.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn next_event_ns(&self) -> Option<u64> {
-        self.services().iter().filter_map(|service| service.next_event_ns()).min()
+    fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
+        let events: Vec<_> = self.services().iter().map(|service| service.next_event_ns()).collect::<Result<_, _>>()?;
+        Ok(events.into_iter().flatten().min())
     }
 
     fn dispatched(&self) -> u64 {
@@ -261,14 +267,27 @@ impl ManualClock {
         }
     }
 
-    fn drive_to_target(&self) {
-        let services = self.services();
+    /// A service's next event. Whoever drives waits for those who look at it, which is short: nobody else takes turns.
+    fn wait_for_event(&self, service: &dyn Driven) -> Option<u64> {
         loop {
-            while services.iter().filter(|service| service.turn()).count() > 0 {}
+            match service.next_event_ns() {
+                Ok(event) => return event,
+                Err(Busy) => pause(),
+            }
+        }
+    }
+
+    fn drive_to_target(&self) {
+        loop {
+            let mut services = self.services();
+            while services.iter().filter(|service| service.turn()).count() > 0 {
+                // Anew each time: a task may have started a service.
+                services = self.services();
+            }
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
             let target = self.0.target_ns.load(Ordering::Relaxed);
-            let next = services.iter().filter_map(|service| service.next_event_ns()).min();
+            let next = services.iter().filter_map(|service| self.wait_for_event(&**service)).min();
             let next = next.unwrap_or(u64::MAX).min(target);
             if next <= now {
                 break;

@@ -9,8 +9,8 @@ mod repeat;
 mod tick;
 
 pub(crate) use clock::{Anchor, Clock};
-pub(crate) use manual::Driven;
 pub use manual::ManualClock;
+pub(crate) use manual::{Busy, Driven};
 pub use repeat::Missed;
 pub(crate) use repeat::{Due, Look, Repeat};
 pub(crate) use tick::TickLength;

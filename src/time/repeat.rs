@@ -2,6 +2,7 @@
 
 use super::tick::{NANOS_MAX, TickLength};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, SystemTime};
 
 /// What happens to the runs of a fixed-rate timer whose time passed while an earlier run took too long, or the workers were busy.
@@ -67,6 +68,21 @@ pub(crate) struct Repeat {
     deadline: u64,
     /// Runs that are left, the present one included.
     runs_left: u64,
+}
+
+impl Drop for Repeat {
+    /// Two closures of the user's: of two drops that panic, in one struct, the second would abort the process.
+    fn drop(&mut self) {
+        let rhythm = std::mem::replace(&mut self.rhythm, Rhythm::Delay { period_ns: 0 });
+        let run = std::mem::replace(&mut self.run, Box::new(|| ()));
+        let panics = [catch_unwind(AssertUnwindSafe(|| drop(rhythm))), catch_unwind(AssertUnwindSafe(|| drop(run)))];
+        let mut panics = panics.into_iter().filter_map(Result::err);
+        if let Some(first) = panics.next() {
+            // What a panic was made with may panic too.
+            panics.for_each(std::mem::forget);
+            resume_unwind(first);
+        }
+    }
 }
 
 impl fmt::Debug for Repeat {
