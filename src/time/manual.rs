@@ -59,6 +59,7 @@ struct Shared {
     /// Twice the calls of `drive` so far, and [`DRIVEN`]: so whoever drives cannot end without seeing those that left it to him.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
+    registered: AtomicU64,
     /// The wall clock at a time since the origin.
     wall: Mutex<(SystemTime, u64)>,
 }
@@ -96,6 +97,7 @@ impl ManualClock {
             target_ns: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             services: Mutex::new(Vec::new()),
+            registered: AtomicU64::new(0),
             wall: Mutex::new((SystemTime::UNIX_EPOCH, 0)),
         }))
     }
@@ -232,6 +234,8 @@ impl ManualClock {
         let mut services = self.0.services.lock().unwrap_or_else(PoisonError::into_inner);
         services.retain(|service| service.strong_count() > 0);
         services.push(service);
+        // Ordering: Relaxed. See `registered`.
+        self.0.registered.fetch_add(1, Ordering::Relaxed);
     }
 
     fn services(&self) -> Vec<Arc<dyn Driven>> {
@@ -277,12 +281,20 @@ impl ManualClock {
         }
     }
 
+    /// Services that there have been.
+    fn registered(&self) -> u64 {
+        // Ordering: Relaxed. A task's own thread sees its store. (Of a service that another thread starts meanwhile nobody knows when.)
+        self.0.registered.load(Ordering::Relaxed)
+    }
+
     fn drive_to_target(&self) {
+        let (mut registered, mut services) = (self.registered(), self.services());
         loop {
-            let mut services = self.services();
             while services.iter().filter(|service| service.turn()).count() > 0 {
-                // Anew each time: a task may have started a service.
-                services = self.services();
+                // A task may have started a service.
+                if self.registered() != registered {
+                    (registered, services) = (self.registered(), self.services());
+                }
             }
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
