@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::future::{DelayQueue, Sleep, Timers, interval, sleep, sleep_until, timeout, timeout_at};
@@ -619,6 +619,23 @@ fn a_waker_that_panics_when_it_goes_makes_no_sleep_early() {
     assert_eq!((task.woken(), timers.handle().len()), (0, 1));
     clock.advance(MS);
     assert_eq!((task.woken(), task.poll(&mut sleep)), (1, Poll::Ready(())));
+}
+
+/// The old one's drop would panic, too, and two at a time abort the process.
+#[test]
+fn a_waker_whose_clone_panics_leaves_the_sleep_as_it_was() {
+    static TABLE: RawWakerVTable = RawWakerVTable::new(|_| panic!("deliberate"), |_| (), |_| (), |_| ());
+    let (timers, clock) = manual();
+    let mut sleep = timers.sleep(10 * MS);
+    let bomb = Arc::new(Bomb);
+    assert!(Pin::new(&mut sleep).poll(&mut Context::from_waker(&Waker::from(bomb.clone()))).is_pending());
+    // SAFETY: its functions touch nothing.
+    let new = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &TABLE)) };
+    assert!(catch_unwind(AssertUnwindSafe(|| Pin::new(&mut sleep).poll(&mut Context::from_waker(&new)))).is_err());
+    assert_eq!((Arc::strong_count(&bomb), timers.handle().len()), (2, 1), "armed with the old one");
+    clock.advance(10 * MS);
+    assert!(sleep.is_elapsed());
+    std::mem::forget(bomb);
 }
 
 #[test]

@@ -79,7 +79,8 @@ impl Timers {
     /// [`cancel_all`](TimerHandle::cancel_all) wakes the tasks so that they do, and wakes your own
     /// wakers. Whoever cancels a future's timer by its id ([`pending`](TimerHandle::pending) tells
     /// it) drops its waker: a task that nothing else wakes then waits for ever. To
-    /// [`take`](TimerHandle::take) it gives the waker.
+    /// [`take`](TimerHandle::take) it gives the waker. A future whose timer is moved to later by its
+    /// id may wait that long.
     ///
     /// # Example
     /// See the [type](Self)'s.

@@ -64,9 +64,11 @@ impl WakerName {
 
 impl Wait {
     pub(crate) fn poll(&mut self, alarm: &impl Alarm, waker: &Waker) -> Poll<()> {
-        let mut old_waker = None;
+        let (mut new_waker, mut old_waker) = (None, None);
         if let Self::Armed(id, armed_with) = *self {
             if armed_with != WakerName::of(waker) && !broken(Fault::SleepKeepsWaker) {
+                // Before the old one is taken: if it panics nothing has happened.
+                new_waker = Some(waker.clone());
                 old_waker = alarm.take(id); // P3
             } else if alarm.is_pending(id) {
                 return Poll::Pending; // P2
@@ -74,7 +76,7 @@ impl Wait {
             let is_over = old_waker.is_none() && broken(Fault::SleepTakesGoneForOver);
             *self = if is_over { Self::Over } else { Self::Idle };
         }
-        let outcome = self.poll_without_timer(alarm, waker);
+        let outcome = self.poll_without_timer(alarm, waker, new_waker);
         // Its drop is the user's code and may panic: so it comes last.
         drop(old_waker);
         outcome
@@ -98,12 +100,12 @@ impl Wait {
         }
     }
 
-    fn poll_without_timer(&mut self, alarm: &impl Alarm, waker: &Waker) -> Poll<()> {
+    fn poll_without_timer(&mut self, alarm: &impl Alarm, waker: &Waker, new_waker: Option<Waker>) -> Poll<()> {
         if matches!(self, Self::Over) || alarm.is_over() {
             *self = Self::Over; // P4
             return Poll::Ready(());
         }
-        match alarm.arm(waker.clone()) {
+        match alarm.arm(new_waker.unwrap_or_else(|| waker.clone())) {
             Ok(id) => *self = Self::Armed(id, WakerName::of(waker)), // P1
             // Perhaps there is room the next time.
             Err(waker) => waker.wake(),

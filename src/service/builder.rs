@@ -239,7 +239,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// The number of timers that may be pending at a time, exactly: one more is refused with [`ScheduleError::Full`](crate::ScheduleError::Full), and
-    /// there is room again as soon as one has fired or was cancelled. Unless set nobody counts, which is cheaper: the count is one that all threads share.
+    /// there is room again as soon as one has fired or was cancelled (of a periodic timer that runs, as soon as that run has ended). Unless set nobody counts, which is cheaper: the count is one that all threads share.
     ///
     /// # Example
     /// ```

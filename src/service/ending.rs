@@ -132,7 +132,8 @@ impl<T: Send + 'static> TimerHandle<T> {
     /// Cancels a timer, and waits: when it returns the timer's task does not run, and will not. `Ok(true)` where [`cancel`](Self::cancel) says `true`.
     ///
     /// A timer that has not fired is cancelled without waiting. Else it waits for the handlers that are in progress: for those of all timers that fire at
-    /// the time, up to 1,024 with each, not for later ones. It takes a lock that others who wait share.
+    /// the time, up to 1,024 with each, not for later ones. It takes a lock that others who wait share. If another thread cancels the timer at the same time,
+    /// it does not wait until that one has dropped the payload.
     ///
     /// # Errors
     /// [`InsideTask`] if it is called from a task, a handler, a hook or an executor's function, of this service or another: that might wait for itself.

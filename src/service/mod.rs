@@ -275,7 +275,8 @@ impl<T: Send + 'static> TimerHandle<T> {
     }
 
     /// Moves a timer's deadline to now + `delay`. `true`: it will not fire at the old one; the id stays valid. `false`: it has fired (or is about to), was
-    /// cancelled or handed back, the id is another service's, or a periodic timer's run is in progress.
+    /// cancelled or handed back, the id is another service's, or a periodic timer's run is in progress or waits for a worker. (So may the look of a timer for a time of
+    /// day at the wall clock, once a minute: such a call changes nothing.)
     ///
     /// Lock-free, from any thread. A later deadline costs no message: one compare-and-swap, and the shard finds out when the old one comes. An earlier
     /// one, or one that is more than 65,535 ticks after the one at which the timer is filed, costs two messages. Of two calls at the same time one takes effect after the other.

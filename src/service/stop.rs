@@ -44,7 +44,8 @@ impl<T: Send + 'static> TimerService<T> {
     ///
     /// **From inside a task** it waits for nobody: those that it would wait for may wait for it. No further timer is claimed, but what was claimed before may still
     /// run. A later call from outside, or the drop of the service there, waits for that. Inside a task is whatever a service calls: handlers, hooks, an executor's
-    /// function, the drop of what fires or is ended by `stop`; of this service or another.
+    /// function, the drop of what fires or is ended by `stop`; of this service or another. It goes by threads: a task that has a stop called on another thread
+    /// and waits for that (by `rayon::join`, say) waits for itself, for ever.
     ///
     /// What the handler itself has captured is dropped with the last handle or job, soon after. Cost: some nanoseconds for each cell that was ever in use.
     ///
