@@ -304,7 +304,8 @@ impl Calendar {
         self
     }
 
-    /// Its runs after a point in time, one after the other. Ends in the year 5000, or earlier if the pattern says so. Costs some microseconds for each.
+    /// Its runs after a point in time, one after the other. Ends in the year 5000, or earlier if the pattern says so. (A timer that has once seen
+    /// a wall clock beyond that has ended.) Costs some microseconds for each.
     ///
     /// # Example
     /// See the [type](Self)'s.

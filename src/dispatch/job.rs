@@ -60,8 +60,9 @@ pub(crate) trait Spawn: Clone + Send + 'static {
     }
 }
 
-/// Offers of a job that are being left at a time. More of them: each is taken up before the call that leaves it has come back, by an executor that waits for what it
-/// runs elsewhere. Then a helper leaves no further one.
+/// The most offers of a job that are being left at a time. An executor that waits for what it runs
+/// elsewhere takes each offer up before the call that leaves it has come back. From this number on a
+/// helper leaves no further offer, so that such a chain ends.
 const OFFERS_DEEP: usize = 8;
 
 /// No more memory for payloads than this is kept for another batch.

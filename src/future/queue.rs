@@ -162,6 +162,8 @@ impl<T> DelayQueue<T> {
     /// Takes a value out; `None` if it has come, was removed, or is in another queue. Amortized
     /// O(1).
     ///
+    /// The last value's removal wakes the task that waits. If that waker panics, the value is dropped.
+    ///
     /// # Example
     /// See the [type](Self)'s.
     pub fn remove(&mut self, key: Key) -> Option<T> {
@@ -249,6 +251,9 @@ impl<T> DelayQueue<T> {
     }
 
     /// The next value, if its time has come.
+    ///
+    /// It does not yield by itself: a loop over a million values that are due polls them all in one
+    /// go.
     ///
     /// # Example
     /// ```

@@ -59,6 +59,7 @@ struct Shared {
     /// Twice the calls of `drive` so far, and [`DRIVEN`]: so whoever drives cannot end without seeing those that left it to him.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
+    /// How many services there have been.
     registered: AtomicU64,
     /// The wall clock at a time since the origin.
     wall: Mutex<(SystemTime, u64)>,
