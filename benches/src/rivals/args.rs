@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<Choice>,
 
-    /// Sizes, 1,000 to 100,000,000 timers; k and M are understood [default: 1M; w6 with 10M too]
+    /// Sizes, 100 to 100,000,000 timers (of w9 and w10: in a second); k and M are understood [default: 1M; w6 with 10M too; w9 100 to 100k, w10 1k to 1M]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = timers)]
     timers: Vec<usize>,
 
@@ -88,6 +88,10 @@ impl ValueEnum for Choice {
             Self::One(W6),
             Self::One(W7),
             Self::One(W8),
+            Self::One(W9),
+            Self::One(W10),
+            Self::One(W10Fast),
+            Self::One(W10Slow),
             Self::Growth,
         ]
     }
@@ -153,7 +157,11 @@ impl Args {
     fn groups_of(&self, workload: Workload) -> Vec<Group> {
         let mut sizes = self.timers.clone();
         if sizes.is_empty() {
-            sizes.push(if self.common.quick { TIMERS_QUICK } else { TIMERS });
+            if let Some(rates) = workload.rates() {
+                sizes.extend(rates);
+            } else {
+                sizes.push(if self.common.quick { TIMERS_QUICK } else { TIMERS });
+            }
             if workload == Workload::W6 && !self.common.quick {
                 sizes.push(TIMERS_MANY);
             }
@@ -170,7 +178,7 @@ impl Args {
 }
 
 fn timers(text: &str) -> Result<usize, String> {
-    quantity::count(text, 1_000..=100_000_000)
+    quantity::count(text, 100..=100_000_000)
 }
 
 #[cfg(test)]
@@ -202,7 +210,7 @@ mod tests {
         for wrong in [
             "--subjects nobody",
             "--workloads w99",
-            "--timers 1",
+            "--timers 99",
             "--threads 0",
             "--threads 257",
             "--reps 0",

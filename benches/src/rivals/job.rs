@@ -3,7 +3,7 @@
 use crate::line::Figures;
 use crate::subjects::Subject;
 use crate::workload::Workload;
-use crate::{fires, rest, throughput};
+use crate::{fires, paced, rest, throughput};
 use clap::Args;
 
 #[derive(Args, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,6 +34,10 @@ impl Job {
             Workload::W6 => Ok(rest::memory::<S>(self)),
             Workload::W7 => Ok(rest::idle::<S>(self)),
             Workload::W8 => Ok(throughput::rearm::<S>(self)),
+            Workload::W9 => Ok(paced::fires::<S>(self)),
+            Workload::W10 => Ok(paced::server::<S>(self, 50)),
+            Workload::W10Fast => Ok(paced::server::<S>(self, 5)),
+            Workload::W10Slow => Ok(paced::server::<S>(self, 500)),
         }
     }
 

@@ -15,6 +15,7 @@ mod job;
 mod line;
 mod machine;
 mod memory;
+mod paced;
 mod quantity;
 mod record;
 mod rest;

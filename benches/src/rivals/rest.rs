@@ -56,7 +56,7 @@ pub(crate) fn idle<S: Subject>(job: &Job) -> Figures {
 }
 
 /// Voluntary context switches of all threads but the main one, which is who asks: each is a sleep that ends with a wake-up.
-fn other_threads_wakeups() -> u64 {
+pub(crate) fn other_threads_wakeups() -> u64 {
     let main = std::process::id().to_string();
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads.filter(|thread| *thread.file_name() != *main).filter_map(|thread| switches(&thread.path().join("status"))).sum()

@@ -26,6 +26,14 @@ pub(crate) enum Workload {
     W7,
     /// N standing; random re-arm to now + 30 s
     W8,
+    /// N timers fire in a second, at random instants: CPU beyond that of the loop that arms them
+    W9,
+    /// N requests in a second, each with a time-out of 30 s, answered after 50 ms; one in a hundred is not, and fires
+    W10,
+    /// The same, answered after 5 ms
+    W10Fast,
+    /// The same, answered after 500 ms
+    W10Slow,
 }
 
 /// A figure of a workload, as it is shown.
@@ -62,6 +70,15 @@ impl Workload {
         !matches!(self, Self::W6 | Self::W7)
     }
 
+    /// What is measured at some rates, in timers a second.
+    pub(crate) fn rates(self) -> Option<&'static [usize]> {
+        match self {
+            Self::W9 => Some(&[100, 1_000, 10_000, 100_000]),
+            Self::W10 | Self::W10Fast | Self::W10Slow => Some(&[1_000, 10_000, 100_000, 1_000_000]),
+            _ => None,
+        }
+    }
+
     pub(crate) fn about(self) -> String {
         let value = self.to_possible_value();
         value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
@@ -81,12 +98,32 @@ impl Workload {
         const W5B: &[Column] = &[MOPS, column("first_ms", "first ms", 2), column("last_ms", "last ms", 1), CPU_ALL];
         const W6: &[Column] = &[column("bytes_per_timer", "B/timer", 1), EMPTY];
         const W7: &[Column] = &[column("wakeups", "wake-ups", 0), column("wakeups_per_s", "a second", 1), CPU_ALL];
+        const W9: &[Column] = &[
+            column("cpu_us_per_fire", "us a fire", 2),
+            column("cpu_percent", "CPU %", 2),
+            column("wakeups_per_s", "wake-ups/s", 0),
+            column("late_ms_p50", "p50 ms", 3),
+            column("late_ms_p99", "p99 ms", 3),
+            column("late_ms_max", "max ms", 3),
+            column("early", "early", 0),
+        ];
+        const W10: &[Column] = &[
+            column("cpu_percent", "CPU %", 2),
+            column("cpu_us_per_request", "us each", 3),
+            column("wakeups_per_s", "wake-ups/s", 0),
+            column("late_ms_p50", "p50 ms", 3),
+            column("late_ms_p99", "p99 ms", 3),
+            column("late_ms_max", "max ms", 3),
+            column("early", "early", 0),
+        ];
         match self {
             Self::W4 => W4,
             Self::W5 => W5,
             Self::W5b => W5B,
             Self::W6 => W6,
             Self::W7 => W7,
+            Self::W9 => W9,
+            Self::W10 | Self::W10Fast | Self::W10Slow => W10,
             _ => &[MOPS, NS, CPU, SETTLE],
         }
     }

@@ -111,10 +111,11 @@ impl Name {
 
     /// Why it is not measured in a workload, if it is not.
     fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
-        use Workload::{W1, W1Cold, W4, W5, W5b, W8};
+        use Workload::{W1, W1Cold, W4, W5, W5b, W8, W9};
         match self {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
+            Self::WheelworkInline if workload == W9 => None,
             Self::WheelworkInline | Self::WheelworkCores if matches!(workload, W5 | W5b) => None,
             Self::WheelworkInline | Self::WheelworkCores => Some("as wheelwork: nothing fires"),
             Self::WheelworkFine | Self::WheelworkSpin if workload == W5 => None,
