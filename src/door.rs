@@ -2,6 +2,7 @@
 //!
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
+use crate::doorbell::Look;
 use crate::wheel::EntryWheel;
 use crate::{TimerId, cell, doorbell, entry, lane};
 use std::sync::Arc;
@@ -119,13 +120,13 @@ impl Doorbell {
         unsafe { self.0.attach() };
     }
 
-    /// Sleeps until rung, unless `work_waits`.
+    /// Sleeps until rung, unless `work_waits`, which may take messages in.
     ///
     /// # Safety
     /// As in the room: only the thread that attached.
     pub unsafe fn wait(&self, wake_at: u64, work_waits: impl FnOnce() -> bool) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.wait(wake_at, None, work_waits) };
+        unsafe { self.0.wait(wake_at, || Look::work_or_park(work_waits())) };
     }
 
     /// How many times a ringer unparked the shard.

@@ -15,6 +15,7 @@ use crate::shard::Count;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Driven;
 use crate::{ManualClock, ScheduleError, TimerHandle, TimerId, TimerService, cell, lane, sync, time};
+use crate::doorbell::Look;
 #[cfg(feature = "async")]
 use std::cell::RefCell;
 use std::num::NonZeroU32;
@@ -274,7 +275,7 @@ impl Shard {
     /// As in the doorbell's room: only the thread that attached.
     pub unsafe fn wait(&self, wake_at: u64) {
         // SAFETY: the caller's promise.
-        unsafe { self.core.bell(0).wait(wake_at, None, || self.lanes.has_messages() || self.core.is_stopped()) };
+        unsafe { self.core.bell(0).wait(wake_at, || Look::work_or_park(self.lanes.has_messages() || self.core.is_stopped())) };
     }
 }
 
@@ -447,7 +448,7 @@ pub unsafe fn attach_to<T: Send + 'static>(handle: &TimerHandle<T>) {
 pub unsafe fn sleep_until<T: Send + 'static>(service: &TimerService<T>, wake_at: u64) {
     let shards = manual(service).shards.lock().unwrap();
     // SAFETY: the caller's promise.
-    unsafe { service.inner.cells.core.bell(0).wait(wake_at, None, || shards[0].has_messages()) };
+    unsafe { service.inner.cells.core.bell(0).wait(wake_at, || Look::work_or_park(shards[0].has_messages())) };
 }
 
 /// Fires an entry as inline dispatch does (F1 to F3).

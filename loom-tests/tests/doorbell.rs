@@ -62,6 +62,41 @@ fn two_ringers() {
     ring_against_wait(2, 1);
 }
 
+/// The tick until which the shard of the next model sleeps.
+const WAKE_AT: u64 = 10;
+
+/// A shard whose look takes messages in: one that is due after its sleep, which nobody rings for, and one before it.
+/// It sleeps as long as nothing is due before that; here that is for ever.
+fn ring_against_look() {
+    let (inbox, drain) = Inbox::new();
+    let (inbox, mut drain) = (Held::new(inbox), Held::new(drain));
+    let bell = Held::new(Arc::new(Doorbell::new()));
+    let shard_bell = bell.clone();
+    let shard = thread::spawn(move || {
+        // SAFETY: once, before the waits below; no other thread waits.
+        unsafe { shard_bell.attach() };
+        let mut is_due = false;
+        while !is_due {
+            // SAFETY: this thread has attached.
+            unsafe {
+                shard_bell.wait(WAKE_AT, || {
+                    drain.drain(|deadline, _| is_due |= deadline < WAKE_AT);
+                    is_due
+                });
+            }
+            drain.drain(|deadline, _| is_due |= deadline < WAKE_AT);
+        }
+        drain
+    });
+    let mut sender = Held::new(inbox.attach());
+    for deadline in [WAKE_AT + 1, WAKE_AT - 1] {
+        sender.push(deadline);
+        bell.ring(deadline);
+    }
+    let drain = shard.join().unwrap();
+    drop((sender, drain));
+}
+
 /// The stop of a service: no message, a mark that the shard looks at instead.
 fn ring_without_message() {
     let bell = Held::new(Arc::new(Doorbell::new()));
@@ -99,6 +134,11 @@ fn no_wake_up_of_two_is_lost() {
 }
 
 #[test]
+fn no_wake_up_of_a_shard_that_takes_in_is_lost() {
+    explore(Some(4), ring_against_look);
+}
+
+#[test]
 fn a_mark_wakes_as_a_message_does() {
     explore(None, ring_without_message);
 }
@@ -116,6 +156,16 @@ fn broken_wait_fence() {
 #[test]
 fn broken_second_look() {
     must_fail(Fault::DoorbellNoSecondLook, "deadlock", None, one_ring);
+}
+
+#[test]
+fn broken_look_that_takes_in() {
+    must_fail(Fault::DoorbellNoSecondLook, "deadlock", None, ring_against_look);
+}
+
+#[test]
+fn broken_fence_before_a_look_that_takes_in() {
+    must_fail(Fault::DoorbellNoWaitFence, "deadlock", None, ring_against_look);
 }
 
 #[test]

@@ -10,6 +10,23 @@ const AWAKE: u64 = 0;
 /// Sleeps for ever, unless rung.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
+/// What the look before a sleep says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// There is work: no sleep.
+    Work,
+    /// The sleep may last so long; `None`: until rung.
+    Park(Option<Duration>),
+}
+
+impl Look {
+    /// For a sleep without a time limit.
+    #[cfg(any(loom, feature = "__door"))]
+    pub(crate) fn work_or_park(work_waits: bool) -> Self {
+        if work_waits { Self::Work } else { Self::Park(None) }
+    }
+}
+
 /// The sleep of one shard.
 pub(crate) struct Doorbell {
     /// The tick until which the shard has announced to sleep. Read by every producer at every push, written rarely.
@@ -75,25 +92,25 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until the tick `wake_at`, which begins after `timeout`; or until rung; or not at all if `work_waits` says so.
+    /// Announces a sleep until the tick `wake_at`; then sleeps for as long as `look` says, or until rung. `look` may take messages in: it runs no user code.
     /// May return early without a reason. Whether it slept.
     ///
     /// # Safety
     /// Only the thread that attached waits.
-    pub(crate) unsafe fn wait(&self, wake_at: u64, timeout: Option<Duration>, work_waits: impl FnOnce() -> bool) -> bool {
+    pub(crate) unsafe fn wait(&self, wake_at: u64, look: impl FnOnce() -> Look) -> bool {
         // Ordering: Release (W1). Pairs with the Acquire of B3; publishes `sleeper`. `AWAKE` is no announcement.
         self.wake_at.store(wake_at.max(AWAKE + 1), ordering(Ordering::Release, Fault::DoorbellAnnounceRelaxed));
         if !broken(Fault::DoorbellNoWaitFence) {
             // Ordering: full (W2). Pairs with B1 in `ring`.
             heavy_fence();
         }
-        let sleeps = broken(Fault::DoorbellNoSecondLook) || !work_waits(); // W3
-        if sleeps {
+        let look = if broken(Fault::DoorbellNoSecondLook) { Look::Park(None) } else { look() }; // W3
+        if let Look::Park(timeout) = look {
             park(timeout); // W4
         }
         // Ordering: Relaxed (W5). A ringer that still sees `W` unparks once too often.
         self.wake_at.store(AWAKE, Ordering::Relaxed);
-        sleeps
+        look != Look::Work
     }
 
     /// Whether the shard is awake, or naps.
@@ -121,12 +138,12 @@ mod tests {
     use super::*;
 
     /// A bell whose shard has announced to sleep to this tick and takes its second look, in which `look` happens. Whether it slept then.
-    fn announced(wake_at: u64, look: impl FnOnce(&Doorbell) -> bool) -> bool {
+    fn announced(wake_at: u64, look: impl FnOnce(&Doorbell) -> Look) -> bool {
         let bell = Doorbell::new();
         // SAFETY: called once, before the wait, by the only thread there is.
         unsafe { bell.attach() };
         // SAFETY: this thread attached.
-        unsafe { bell.wait(wake_at, Some(Duration::ZERO), || look(&bell)) }
+        unsafe { bell.wait(wake_at, || look(&bell)) }
     }
 
     #[test]
@@ -138,7 +155,7 @@ mod tests {
             assert_eq!((bell.rings(), bell.sleeps_until()), (1, None));
             bell.ring(8);
             assert_eq!(bell.rings(), 1, "the first ringer pays");
-            true
+            Look::Work
         });
     }
 
@@ -151,14 +168,14 @@ mod tests {
             assert_eq!(bell.sleeps_until(), Some(1), "a sleep to tick 0 is announced, too");
             bell.ring(0);
             assert_eq!(bell.rings(), 1);
-            true
+            Look::Work
         });
     }
 
     #[test]
     fn sleeps_unless_work_waits() {
-        assert!(announced(10, |_| false));
-        assert!(!announced(10, |_| true));
+        assert!(announced(10, |_| Look::Park(Some(Duration::ZERO))));
+        assert!(!announced(10, |_| Look::Work));
     }
 
     #[test]
@@ -168,10 +185,10 @@ mod tests {
         unsafe { bell.attach() };
         let look = || {
             bell.ring(0);
-            false
+            Look::Park(None)
         };
         // SAFETY: this thread attached. Without a time limit: only the ring ends it.
-        assert!(unsafe { bell.wait(FOREVER, None, look) });
+        assert!(unsafe { bell.wait(FOREVER, look) });
         assert_eq!((bell.rings(), bell.sleeps_until()), (1, None));
     }
 }

@@ -13,7 +13,7 @@ use crate::time::Repeat;
 use std::sync::Arc;
 
 /// So many messages in a lane wake a sleeping shard, whatever their deadlines: memory that waits is bounded.
-const BACKLOG_MAX: u64 = 2048;
+const BACKLOG_MAX: u64 = 16_384;
 
 /// A cell comes from memory in the time of about so many claims.
 const AHEAD: usize = 32;

@@ -94,12 +94,12 @@ impl Reading {
 mod tests {
     use super::*;
     use crate::cell::{Payload, Place};
+    use crate::doorbell::Look;
     use crate::lane::{Drain, Inbox, Told};
     use crate::service::cells::{Cells, Date};
     use crate::service::core::Core;
     use crate::service::local::Local;
     use std::num::NonZeroU32;
-    use std::time::Duration;
 
     const SLACK_NS: u64 = 17_000;
 
@@ -242,10 +242,10 @@ mod tests {
         let Fixture { reading, lane, bell, .. } = &fixture;
         let look = || {
             assert_eq!(reading.date(lane, bell), None);
-            true
+            Look::Work
         };
         // SAFETY: this thread attached.
-        unsafe { bell.wait(10, Some(Duration::ZERO), look) };
+        unsafe { bell.wait(10, look) };
         assert!(reading.date(lane, bell).is_some());
     }
 
@@ -269,10 +269,10 @@ mod tests {
             assert_eq!(bell.rings(), 0);
             cells.schedule(&mut local, place, Payload(0), Date::Shared { rounded_ns: 0 }).unwrap();
             assert_eq!(bell.rings(), 1);
-            true
+            Look::Work
         };
         // SAFETY: this thread attached.
-        unsafe { bell.wait(10, Some(Duration::ZERO), look) };
+        unsafe { bell.wait(10, look) };
     }
 
     #[test]

@@ -114,8 +114,8 @@ impl Shard {
         }
     }
 
-    /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages.
-    fn drain(&mut self, now_ns: impl Fn() -> u64) -> u64 {
+    /// Moves what waits in the lanes into the wheel, but for inserts whose tombstones wait there too. Returns how many messages. Runs no user code.
+    pub(crate) fn drain(&mut self, now_ns: impl Fn() -> u64) -> u64 {
         let (tick, claimed_ns) = (self.tick, Cell::new(0));
         let (wheel, nursery, line) = (&mut self.wheel, &mut self.nursery, &mut self.line);
         let ahead = wheel.prefetches();

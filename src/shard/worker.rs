@@ -1,7 +1,9 @@
 //! Worker: the thread of a shard. Takes turns, and sleeps as long as it may.
 //!
-//! Three sleeps:
-//! - a **nap** to the next tick edge, when something is due there: not announced, nobody rings (see the doorbell);
+//! Four sleeps, each of which ends when something is due:
+//! - a **nap** to the next tick edge, when something is due there or messages come by the thousand: not announced, nobody rings (see the doorbell);
+//! - a **long nap** while messages come and nobody has to ring: a 32nd of the time since the last ring, up to 16 ms, announced. So a stream of timeouts of 30 s
+//!   costs some 60 wake-ups a second, not one for each tick, and a stream of timers of 5 ms some rings a second;
 //! - **linger**: while nothing comes, naps as long as the quiet has lasted, announced. So a server that arms and cancels a timeout of 30 s for each request
 //!   on an otherwise empty wheel does not ring for each request;
 //! - **deep sleep** to the next deadline, or for ever.
@@ -12,13 +14,25 @@ use super::turn::Shard;
 use super::upkeep::Upkeep;
 use super::{Count, Counters};
 use crate::cell::Maintenance;
-use crate::doorbell::{Doorbell, FOREVER};
+use crate::doorbell::{Doorbell, FOREVER, Look};
 use crate::sync::{park, spin};
 use crate::time::{Clock, TickLength};
 use std::time::Duration;
 
 /// The shortest nap of a linger, unless the tick is longer.
 const LINGER_NAP_NS: u64 = 1_000_000;
+
+/// A long nap's part of the time since the shard was last rung for.
+const NAP_SHARE: u64 = 32;
+
+/// The longest long nap.
+const NAP_MAX_NS: u64 = 16_000_000;
+
+/// Messages that a long nap may gather: a lane rings at twice as many.
+const NAP_MESSAGES: u64 = 8_192;
+
+/// With so many messages in a millisecond naps are short: while a shard sleeps announced, no timers share a reading of the clock.
+const BUSY_PER_MS: u64 = 4_096;
 
 /// A shard lingers for so long after the last message.
 const LINGER_NS: u64 = 2_000_000_000;
@@ -49,15 +63,15 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     unsafe { house.doorbell().attach() };
     let tick = house.tick();
     let mut upkeep = Upkeep::new();
-    let mut last_message_ns = 0;
+    let mut arrivals = Arrivals::new(house.clock().now_ns());
+    let mut drained_asleep = 0;
     let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
         let turn = shard.turn(|| house.clock().now_ns());
         let now_ns = turn.now_ns;
-        if turn.drained > 0 {
-            last_message_ns = now_ns;
-        }
-        upkeep.note(turn.drained > 0 || turn.dispatched > 0);
+        let drained = turn.drained + std::mem::take(&mut drained_asleep);
+        arrivals.note(now_ns, drained, house.doorbell().rings());
+        upkeep.note(drained > 0 || turn.dispatched > 0);
         if turn.held {
             held_nap = if turn.dispatched > 0 { HELD_NAP } else { HELD_NAP_MAX.min(2 * held_nap) };
             park(Some(held_nap));
@@ -68,20 +82,64 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
             continue;
         }
         let upkeep_ns = upkeep.run(now_ns, |now_ns| house.maintain(now_ns));
-        let quiet_ns = now_ns - last_message_ns;
-        let nap_until_ns = if quiet_ns < LINGER_NS.max(tick.nanos()) {
-            now_ns + quiet_ns.max(LINGER_NAP_NS).max(tick.nanos())
+        let nap_until_ns = if let Some(nap_ns) = arrivals.nap_ns(now_ns, tick.nanos()) {
+            now_ns + nap_ns
         } else if shard.settle() || shard.tidy() {
             continue;
         } else {
             u64::MAX
         };
-        sleep(&shard, house, tick.floor(now_ns), nap_until_ns.min(upkeep_ns));
+        drained_asleep = sleep(&mut shard, house, tick.floor(now_ns), nap_until_ns.min(upkeep_ns));
     }
 }
 
-/// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first.
-fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
+/// What came lately, and so how long a shard naps that has nothing due.
+struct Arrivals {
+    last_turn_ns: u64,
+    last_message_ns: u64,
+    last_ring_ns: u64,
+    /// The doorbell's count.
+    rings: u64,
+    /// Messages in the time before the last turn, and that time.
+    messages: u64,
+    elapsed_ns: u64,
+}
+
+impl Arrivals {
+    const fn new(now_ns: u64) -> Self {
+        Self { last_turn_ns: now_ns, last_message_ns: 0, last_ring_ns: now_ns, rings: 0, messages: 0, elapsed_ns: 1 }
+    }
+
+    /// So many messages were taken in, in the turn of this time and in the sleep before it.
+    fn note(&mut self, now_ns: u64, messages: u64, rings: u64) {
+        if messages > 0 {
+            self.last_message_ns = now_ns;
+        }
+        if rings != self.rings {
+            (self.rings, self.last_ring_ns) = (rings, now_ns);
+        }
+        (self.messages, self.elapsed_ns) = (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
+        self.last_turn_ns = now_ns;
+    }
+
+    /// How long a nap may be, if nothing is due. `None`: it is quiet, so there is no end to it.
+    fn nap_ns(&self, now_ns: u64, tick_ns: u64) -> Option<u64> {
+        let quiet_ns = now_ns - self.last_message_ns;
+        if quiet_ns >= LINGER_NS.max(tick_ns) {
+            return None;
+        }
+        // Multiplied in 128 bits: a turn may come after hours.
+        let per = |messages: u64| {
+            u64::try_from(u128::from(messages) * u128::from(self.elapsed_ns) / u128::from(self.messages.max(1))).unwrap_or(u64::MAX)
+        };
+        let is_busy = per(BUSY_PER_MS) < LINGER_NAP_NS;
+        let unrung_ns = if is_busy { 0 } else { ((now_ns - self.last_ring_ns) / NAP_SHARE).min(NAP_MAX_NS).min(per(NAP_MESSAGES)) };
+        Some(quiet_ns.max(unrung_ns).max(LINGER_NAP_NS).max(tick_ns))
+    }
+}
+
+/// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first. Returns how many messages it took in.
+fn sleep(shard: &mut Shard, house: &impl House, now: u64, until_ns: u64) -> u64 {
     let tick = house.tick();
     let until = if until_ns == u64::MAX { FOREVER } else { tick.floor(until_ns) };
     let wake_at = shard.next_event().unwrap_or(FOREVER).min(until).max(now + 1);
@@ -89,15 +147,32 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
         let left_ns = || tick.start(wake_at).saturating_sub(house.clock().now_ns());
         (wake_at != FOREVER).then(|| Duration::from_nanos(left_ns().saturating_sub(house.spin_ns())).min(house.clock().sleep_max()))
     };
-    let work_waits = || shard.has_messages() || house.is_stopped();
     if house.spin_ns() == u64::MAX || timeout(wake_at) == Some(Duration::ZERO) {
         // Within the margin. A sleep of no time takes as long as any other: 23 to 25 us on a virtual machine.
-        return spin_until(wake_at, house, work_waits);
+        spin_until(wake_at, house, || shard.has_messages() || house.is_stopped());
+        return 0;
     }
     // A nap of a long tick is announced too: a backlog may ring.
     let announced = wake_at > now + 1 || tick.nanos() > LINGER_NAP_NS;
+    let mut drained = 0;
+    let look = || {
+        if house.is_stopped() || until == FOREVER && shard.has_messages() {
+            return Look::Work;
+        }
+        // What came before the announcement is taken in, and may be due sooner. What comes after it rings if it is due before that.
+        drained = shard.drain(|| house.clock().now_ns());
+        let wake_at = shard.next_event().map_or(wake_at, |event| event.min(wake_at));
+        match timeout(wake_at) {
+            Some(Duration::ZERO) => Look::Work,
+            timeout => Look::Park(timeout),
+        }
+    };
     // SAFETY: this thread attached to the doorbell in `run`.
-    let slept = announced && unsafe { house.doorbell().wait(wake_at, timeout(wake_at), work_waits) };
+    let slept = announced && unsafe { house.doorbell().wait(wake_at, look) };
+    let work_waits = || shard.has_messages() || house.is_stopped();
+    if announced && !slept {
+        return drained;
+    }
     if !slept {
         // While messages keep coming they are taken once a tick, and once a millisecond at least, not one by one.
         park(timeout(now + 1).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
@@ -107,6 +182,7 @@ fn sleep(shard: &Shard, house: &impl House, now: u64, until_ns: u64) {
         // A nap ends at the next tick, whatever the sleep was meant for.
         spin_until(if slept { wake_at } else { now + 1 }, house, work_waits);
     }
+    drained
 }
 
 /// Spins to the tick `wake_at`, if that is not further off than the margin, or until there is work; a millisecond at most, so that a shard that spins takes turns, and
