@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{Batch, TimerService};
 
-const ROUNDS: u64 = 300;
-const TIMERS: u64 = 40;
+const ROUNDS: u64 = 100;
+const TIMERS: u64 = 200;
 
 fn spin(time: Duration) {
     let start = Instant::now();
@@ -20,7 +20,7 @@ fn spin(time: Duration) {
 fn arm(service: &TimerService<Instant>, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..ROUNDS {
-        let pause_at = random.u64(..TIMERS);
+        let pause_at = random.u64(TIMERS / 2..TIMERS);
         let pause = Duration::from_micros(1 << random.u32(..12));
         for timer in 0..TIMERS {
             if timer == pause_at {

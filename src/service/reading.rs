@@ -24,6 +24,11 @@ const SHARERS: u32 = if cfg!(loom) { 2 } else { 16 };
 /// A reading is shared if timers are armed so quickly that so many fit into the slack.
 const FIT: u64 = SHARERS as u64 + 1;
 
+/// A thread shares readings from so many on that came in quick succession. What comes last before a
+/// pause is in doubt, and so a tick later than need be: in bursts of a few timers that would be most of
+/// them, at full speed it is none.
+const STREAK: u32 = if cfg!(loom) { 1 } else { 64 };
+
 /// A thread's latest reading, shared by timers for its home.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
@@ -32,6 +37,8 @@ pub(super) struct Reading {
     dated: u64,
     /// Timers that may still be.
     left: u32,
+    /// Readings in quick succession, of this thread, up to this one.
+    streak: u32,
     /// What those that share it are dated: the reading, and the slack.
     date_ns: u64,
     /// The deadlines of those are right if they were armed by then.
@@ -71,10 +78,12 @@ impl Reading {
         let took_ns = now_ns.checked_sub(self.at_ns).unwrap_or(u64::MAX);
         let (is_over, is_quick) = (self.dated > 1, took_ns < self.dated * slack_ns / FIT);
         (self.at_ns, self.dated, self.left) = (now_ns, 1, 0);
-        if (is_over || is_quick)
+        self.streak = if is_quick { self.streak.saturating_add(1) } else { 0 };
+        let is_shared = self.streak >= STREAK;
+        if (is_over || is_shared)
             && let Some(lane) = lane()
         {
-            self.renew(is_quick.then_some(slack_ns), lane);
+            self.renew(is_shared.then_some(slack_ns), lane);
         }
     }
 
@@ -109,17 +118,22 @@ mod tests {
         drain: Drain<Entry>,
         bell: Doorbell,
         sent: u32,
+        /// Whether many came in quick succession before.
+        is_quick: bool,
     }
 
     impl Fixture {
         fn new() -> Self {
             let (inbox, drain) = Inbox::new();
-            Self { reading: Reading::default(), lane: inbox.attach(), drain, bell: Doorbell::new(), sent: 0 }
+            Self { reading: Reading::default(), lane: inbox.attach(), drain, bell: Doorbell::new(), sent: 0, is_quick: true }
         }
 
         /// Arms a timer at this time. Its date, and whether the clock was read for it.
         fn arm(&mut self, now_ns: u64, rounded_ns: u64) -> (u64, bool) {
             self.sent += 1;
+            if self.is_quick {
+                self.reading.streak = STREAK;
+            }
             let entry = Entry::new(0, self.sent, 0);
             if self.reading.is_shared()
                 && let Some(date_ns) = self.reading.date(&self.lane, &self.bell)
@@ -162,6 +176,17 @@ mod tests {
         }
         assert_eq!(fixture.arm(at + 2_000, 0), (at + 2_000, true));
         assert_eq!(fixture.arm_many(at + 3_000, 1_700, 100), 100, "one in 17");
+    }
+
+    #[test]
+    fn the_first_of_a_burst_do_not() {
+        let mut fixture = Fixture::new();
+        fixture.is_quick = false;
+        for at in [1_000_000, 2_000_000] {
+            assert_eq!(fixture.arm_many(at, u64::from(STREAK) + 1, 0), STREAK as usize + 1, "each has its own");
+            assert_eq!(fixture.arm_many(at, 16, 0), 0, "those behind do not");
+            assert_eq!(fixture.doubts().len(), SHARERS as usize);
+        }
     }
 
     #[test]
@@ -217,6 +242,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.arm_many(1_000_000, 1, 0);
         fixture.doubts();
+        fixture.reading.streak = STREAK;
         fixture.reading.note(1_000_000, SLACK_NS, || Some(&mut fixture.lane));
         assert!(!fixture.reading.is_shared(), "nothing would end it");
         assert_eq!(fixture.arm_many(999_999, 2, 0), 2, "back in time is not quick");
@@ -256,7 +282,7 @@ mod tests {
         let cells = Cells::<u64>::new(core);
         let mut local = Local::attach(&cells.core);
         let place = Place::new(1_000, 0);
-        for at_ns in [5, 5] {
+        for at_ns in [5; STREAK as usize + 1] {
             cells.schedule(&mut local, place, Payload(0), Date::Read).unwrap();
             local.note_reading(at_ns, SLACK_NS);
         }
@@ -280,7 +306,7 @@ mod tests {
         let mut reading = Reading::default();
         let (inbox, _drain) = Inbox::new();
         let mut lane = inbox.attach();
-        (0..10).for_each(|_| reading.note(5, 0, || Some(&mut lane)));
+        (0..10 * STREAK).for_each(|_| reading.note(5, 0, || Some(&mut lane)));
         assert_eq!(reading.left, 0);
     }
 }
