@@ -2,10 +2,12 @@
 //!
 //! Every function here calls one function of the room that it opens: no step of a protocol is written here.
 
+use crate::dispatch::attendant::{self, Called, Slept};
 use crate::dispatch::job::{Buffers, Job, Spawn};
 use crate::dispatch::leaf;
 use crate::dispatch::pooled::{Executor, Pooled};
 use crate::dispatch::{Dispatcher, Half, Inline};
+use crate::doorbell::Look;
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
@@ -15,7 +17,6 @@ use crate::shard::Count;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Driven;
 use crate::{ManualClock, ScheduleError, TimerHandle, TimerId, TimerService, cell, lane, sync, time};
-use crate::doorbell::Look;
 #[cfg(feature = "async")]
 use std::cell::RefCell;
 use std::num::NonZeroU32;
@@ -477,6 +478,46 @@ where
     }
     let entries = entries.iter().map(|entry| entry.0).collect();
     Job::new(handle.inner.house(0), Buffers::new(entries), Arc::new(crossbeam_queue::ArrayQueue::new(1))).work(&By(spawn));
+}
+
+/// Where an attendant is called.
+pub struct Post(attendant::Post);
+
+/// A thread's time as attendant.
+#[derive(Clone, Copy)]
+pub struct Term(attendant::Term);
+
+impl Post {
+    /// For the calling thread, whose number is 0.
+    #[expect(clippy::new_without_default, reason = "made in models only")]
+    pub fn new() -> Self {
+        Self(attendant::Post::new([sync::current()]))
+    }
+
+    /// A1 to A3. Whether others have to be told.
+    pub fn call(&self) -> bool {
+        self.0.call() == Called::Vacant
+    }
+
+    /// The calling thread attends.
+    pub fn begin(&self) -> Option<Term> {
+        self.0.begin(0).map(Term)
+    }
+
+    /// A8.
+    pub fn is_held(&self, term: Term) -> bool {
+        self.0.is_held(term.0)
+    }
+
+    /// A9, of whoever is awake. Whether it was deposed.
+    pub fn depose(&self) -> bool {
+        self.0.awake().is_some_and(|term| self.0.depose(term))
+    }
+
+    /// A4 to A7. Whether the calling thread still attends.
+    pub fn sleep(&self, term: Term, half_limit: Duration, work_waits: impl FnOnce() -> bool) -> bool {
+        self.0.sleep(term.0, half_limit, work_waits) == Slept::Called
+    }
 }
 
 /// How many threads are at work at jobs.

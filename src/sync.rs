@@ -60,6 +60,11 @@ mod imp {
         }
     }
 
+    /// Runs a job that waits for the calling thread's rayon pool. Whether there was one.
+    pub(crate) fn run_rayon_job() -> bool {
+        rayon::yield_now() == Some(rayon::Yield::Executed)
+    }
+
     /// In a loop that keeps its core.
     pub(crate) fn spin() {
         std::hint::spin_loop();
@@ -98,7 +103,7 @@ mod imp {
     }
 
     #[inline(always)]
-    pub(super) fn full_fence() {
+    pub(crate) fn full_fence() {
         // Ordering: SeqCst. Both sides of the pair where there is no `membarrier`.
         std::sync::atomic::fence(Ordering::SeqCst);
     }
@@ -361,9 +366,16 @@ mod imp {
         }
     }
 
-    /// Always until unparked: a timeout would hide a lost wake-up.
-    pub(crate) fn park(_: Option<std::time::Duration>) {
-        loom::thread::park();
+    /// Always until unparked: a timeout would hide a lost wake-up. But not at all if there is no time.
+    pub(crate) fn park(timeout: Option<std::time::Duration>) {
+        if timeout != Some(std::time::Duration::ZERO) {
+            loom::thread::park();
+        }
+    }
+
+    /// There is no rayon in a model.
+    pub(crate) fn run_rayon_job() -> bool {
+        false
     }
 
     /// As a spin loop has to do it in a model.
@@ -387,7 +399,7 @@ mod imp {
         pins.retired.push((pinned, Box::new(drop_it)));
     }
 
-    pub(super) fn full_fence() {
+    pub(crate) fn full_fence() {
         // Ordering: SeqCst. What the pair of fences amounts to.
         loom::sync::atomic::fence(Ordering::SeqCst);
     }
@@ -714,6 +726,18 @@ pub enum Fault {
     StopNoFence,
     /// A job does not say that it runs.
     JobNotCounted,
+    /// A1: whoever calls the attendant does not fence before it looks whether that sleeps.
+    AttendantCalledWithoutFence,
+    /// A5: the attendant does not fence before its look at the queues.
+    AttendantSleepsWithoutFence,
+    /// A6: the attendant does not look at the queues again.
+    AttendantSleepsBlindly,
+    /// A8: the attendant does not fence before it looks whether it was deposed.
+    AttendantLeavesWithoutFence,
+    /// A9: whoever deposes the attendant does not fence before its look at the queues.
+    DeposedWithoutFence,
+    /// A7: the attendant leaves though it has just been called.
+    AttendantLeavesBlindly,
     /// A leaf's payloads are published with Relaxed.
     LeafFillRelaxed,
     /// Payloads that are shared are taken by a load and a store.

@@ -79,6 +79,8 @@ fn expected(stats: &Stats, service: &str) -> BTreeMap<String, f64> {
     }
     figures.insert(format!("Counter wheelwork_panics_total service={service}"), stats.panics as f64);
     figures.insert(format!("Counter wheelwork_hook_panics_total service={service}"), stats.hook_panics as f64);
+    figures.insert(format!("Counter wheelwork_pool_calls_total service={service}"), stats.pool_calls as f64);
+    figures.insert(format!("Counter wheelwork_pool_announcements_total service={service}"), stats.pool_announcements as f64);
     figures.insert(format!("Gauge wheelwork_unpinned_shards service={service}"), stats.unpinned_shards as f64);
     figures
 }
@@ -245,7 +247,7 @@ fn every_figure_is_described() {
     let snapshotter = recorder.snapshotter();
     with_local_recorder(&recorder, || Reporter::new(&busy(1).0).report());
     let figures = snapshotter.snapshot().into_vec();
-    assert_eq!(figures.len(), 34);
+    assert_eq!(figures.len(), 36);
     for (key, unit, description, _) in figures {
         let (kind, name) = (key.kind(), key.key().name());
         assert!(description.is_some_and(|text| text.ends_with('.')), "{name}");

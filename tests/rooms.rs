@@ -38,7 +38,7 @@ struct Waiting {
 }
 
 /// All of them. ARCHITECTURE.md has the same files.
-const WAITING: [Waiting; 14] = [
+const WAITING: [Waiting; 15] = [
     Waiting { file: "sync.rs", functions: &[], why: "what the others use, and a `Once` that chooses the fences as a service starts" },
     Waiting {
         file: "count.rs",
@@ -47,10 +47,15 @@ const WAITING: [Waiting; 14] = [
     },
     Waiting {
         file: "doorbell/mod.rs",
-        functions: &["ring_slowly", "wait"],
+        functions: &["ring_slowly", "wait", "work_or_park"],
         why: "the shard sleeps with nothing due, and a ringer unparks it without waiting",
     },
     Waiting { file: "shard/worker.rs", functions: &["run", "sleep"], why: "naps of the shard's own thread" },
+    Waiting {
+        file: "dispatch/attendant.rs",
+        functions: &["wake", "sleep"],
+        why: "a worker waits for batches, and a shard unparks it without waiting",
+    },
     Waiting { file: "cell/state.rs", functions: &["look"], why: "a look at a timer that is being moved just then" },
     Waiting { file: "service/running.rs", functions: &["wait_for", "wait_for_present"], why: "`stop` and `cancel_and_wait`" },
     Waiting { file: "service/core.rs", functions: &["wait_for_claims"], why: "a further `stop`, for the first one" },

@@ -44,20 +44,44 @@ pub(crate) fn inside_for_good() {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
 }
 
+/// How a job was taken by those who run it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// An idle thread knows of it, and so will others of what that leaves.
+    Told,
+    /// A thread was woken for it that keeps what it can do alone: it may be held up.
+    Called,
+    /// It is left to such a thread, which is at work.
+    Left,
+}
+
 /// Where jobs are run, and their workers leave their offers. It must not unwind.
 pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has the work done by an idle thread; if there is none, by this one, later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
 
-    /// Has a job begun.
-    fn submit(&self, begin: impl FnOnce() + Send + 'static) {
+    /// Has a job begun. Unless it was told, whoever submits it looks again.
+    fn submit(&self, _is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Taken {
         self.spawn(begin);
+        Taken::Told
     }
 
     /// Has an offer taken, most of the time when no job is left to begin. `take_up` says whether there was something to do.
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
         self.spawn(move || _ = take_up());
     }
+
+    /// The calling thread has been at work for a while: others may be told of what it has left to
+    /// itself.
+    fn pulse(&self) {}
+
+    /// Has others told if a thread is held up that jobs were left to. Whether to look again.
+    fn look(&self) -> bool {
+        false
+    }
+
+    /// Has others told of all that waits.
+    fn tell_others(&self) {}
 }
 
 /// The most offers of a job that are being left at a time. An executor that waits for what it runs
@@ -167,6 +191,7 @@ impl<F: Fire> Job<F> {
         while let Some(leaf) = self.claim_leaf(by_itself) {
             if leaf.left() > 1 || !self.is_claimed() {
                 self.offer(spawn);
+                spawn.pulse();
             }
             self.fire.run(&leaf);
         }

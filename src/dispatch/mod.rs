@@ -14,9 +14,11 @@
 //!
 //! The same holds for a channel that is full. A pool on a manual clock has no such limit: whoever moves the clock may be its only worker.
 
+pub(crate) mod attendant;
 pub(crate) mod channel;
 pub(crate) mod job;
 pub(crate) mod leaf;
+pub(crate) mod pool;
 pub(crate) mod pooled;
 
 use crate::entry::Entry;
@@ -85,6 +87,12 @@ pub(crate) trait Dispatcher: Send {
 
     /// Has the entries fired, and takes them off the batch. Those that it leaves there it had no room for after all: they are submitted again.
     fn submit(&mut self, batch: &mut Batch);
+
+    /// Sees whether what was submitted is held up where others could help. Whether to look again, in
+    /// a millisecond or less.
+    fn look(&mut self) -> bool {
+        false
+    }
 }
 
 /// Where the tasks of expired timers run.

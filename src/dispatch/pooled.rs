@@ -1,20 +1,22 @@
 //! Pooled: batches become jobs of a pool's: rayon's, or whatever the user's executor is.
 
-use super::job::{Buffers, Job, Spawn};
+use super::job::{Buffers, Job, Spawn, Taken};
 use super::{BATCH, Batch, Dispatcher, Fire, WAITING_MAX};
-use crate::sync::{AtomicUsize, Ordering, Queue};
+use crate::sync::{AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
-use rayon::ThreadPool;
 use std::sync::Arc;
 
 /// Buffers kept for the next batches: in a burst the same ones go round, warm.
 const BUFFERS_KEPT: usize = WAITING_MAX;
 
+/// With so many batches that wait for a thread, another one is worth its wake-up.
+const WAITING_FOR_ONE: usize = 2;
+
 /// A user's way to run a job.
 pub(crate) type Execute = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
 
 /// Fires on a pool.
-pub(crate) struct Pooled<F: Fire, S> {
+pub(crate) struct Pooled<F: Fire, S: Spawn> {
     fire: Arc<F>,
     pool: S,
     buffers: Arc<ArrayQueue<Buffers<F::Payload>>>,
@@ -22,12 +24,14 @@ pub(crate) struct Pooled<F: Fire, S> {
     waiting: Arc<AtomicUsize>,
     /// So many of them may.
     waiting_max: usize,
+    /// Whether something was left to a thread that may be held up.
+    watches: bool,
 }
 
 impl<F: Fire, S: Spawn> Pooled<F, S> {
     /// On this pool, in which so many batches may wait. How many do is in `waiting`.
     pub(crate) fn new(fire: Arc<F>, pool: S, waiting: Arc<AtomicUsize>, waiting_max: usize) -> Self {
-        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting, waiting_max }
+        Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting, waiting_max, watches: false }
     }
 }
 
@@ -39,12 +43,32 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
 
     fn submit(&mut self, batch: &mut Batch) {
         let mut buffers = self.buffers.pop().unwrap_or_else(|| Buffers::new(Batch::with_capacity(BATCH)));
+        let entries = batch.len();
         std::mem::swap(batch, &mut buffers.entries);
         let job = Job::new(self.fire.clone(), buffers, self.buffers.clone());
         // Ordering: Relaxed. A count for `room`; the batch itself is handed over by the pool.
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         let (submitted, pool) = (Submitted { job: Some(job), waiting: self.waiting.clone() }, self.pool.clone());
-        self.pool.submit(move || submitted.begin(&pool));
+        self.watches |= match self.pool.submit(waiting >= WAITING_FOR_ONE, move || submitted.begin(&pool)) {
+            Taken::Told => false,
+            // Behind a task that is alone nothing waits.
+            Taken::Called => entries > 1,
+            Taken::Left => true,
+        };
+    }
+
+    fn look(&mut self) -> bool {
+        self.watches = self.watches && self.pool.look();
+        self.watches
+    }
+}
+
+impl<F: Fire, S: Spawn> Drop for Pooled<F, S> {
+    fn drop(&mut self) {
+        // Nobody looks any more.
+        if self.watches {
+            self.pool.tell_others();
+        }
     }
 }
 
@@ -76,72 +100,6 @@ impl<F: Fire> Drop for Submitted<F> {
     }
 }
 
-/// A rayon pool, whose threads begin jobs before they help with others, most of the time. Rayon alone would have a thread that has ended a job share its
-/// neighbour's, and the two would pull the lines of one job from core to core, while others wait.
-#[derive(Clone)]
-pub(crate) struct Pool {
-    threads: Arc<ThreadPool>,
-    queues: Arc<Queues>,
-}
-
-/// One time in so many help comes first, so that what lies behind a slow task does not wait as long as jobs keep coming.
-const HELP_EVERY: usize = 16;
-
-/// Works that wait, each announced to the threads: an announcement is for whatever comes first.
-struct Queues {
-    jobs: Queue<Box<dyn FnOnce() + Send>>,
-    offers: Queue<Box<dyn FnOnce() -> bool + Send>>,
-    /// Announcements so far.
-    heard: AtomicUsize,
-}
-
-impl Queues {
-    /// What an announcement is for.
-    fn work(&self) {
-        // Ordering: Relaxed. Only the number matters.
-        let help_first = self.heard.fetch_add(1, Ordering::Relaxed) % HELP_EVERY == HELP_EVERY - 1;
-        if help_first && self.help() {
-            return;
-        }
-        match self.jobs.pop() {
-            Some(begin) => begin(),
-            None => _ = self.help(),
-        }
-    }
-
-    /// Takes offers, until one of them had something to do. Whether one had.
-    fn help(&self) -> bool {
-        std::iter::from_fn(|| self.offers.pop()).any(|take_up| take_up())
-    }
-}
-
-impl Pool {
-    pub(crate) fn new(threads: Arc<ThreadPool>) -> Self {
-        Self { threads, queues: Arc::new(Queues { jobs: Queue::new(), offers: Queue::new(), heard: AtomicUsize::new(0) }) }
-    }
-
-    fn announce(&self) {
-        let queues = self.queues.clone();
-        self.threads.spawn(move || queues.work());
-    }
-}
-
-impl Spawn for Pool {
-    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        self.threads.spawn(work);
-    }
-
-    fn submit(&self, begin: impl FnOnce() + Send + 'static) {
-        self.queues.jobs.push(Box::new(begin));
-        self.announce();
-    }
-
-    fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
-        self.queues.offers.push(Box::new(take_up));
-        self.announce();
-    }
-}
-
 /// A user's executor, behind a function that does not unwind.
 #[derive(Clone)]
 pub(crate) struct Executor(pub(crate) Arc<Execute>);
@@ -159,7 +117,7 @@ mod tests {
     use crate::dispatch::leaf::Leaf;
     use crate::entry::Entry;
     use std::marker::PhantomData;
-    use std::sync::{Mutex, mpsc};
+    use std::sync::Mutex;
 
     /// Fires by noting the cells. A timer's payload is a `P`.
     struct Note<P>(Mutex<Vec<u32>>, PhantomData<fn() -> P>);
@@ -228,39 +186,5 @@ mod tests {
     fn batches_of_all_sizes_use_the_same_buffers() {
         assert_eq!(bytes_kept::<u32>(), 1_000 * size_of::<u32>());
         assert_eq!(bytes_kept::<Large>(), 3 * size_of::<Large>(), "not those of a thousand");
-    }
-
-    /// What the one thread of a pool does, in order, when so many jobs, offers without use and one offer with some wait for it.
-    fn order(jobs: usize, vain_offers: usize) -> Vec<&'static str> {
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("there is a thread");
-        let pool = Pool::new(Arc::new(threads));
-        let (open, gate) = mpsc::channel::<()>();
-        pool.spawn(move || _ = gate.recv());
-        let (done, all) = mpsc::channel();
-        let tell = |what: &'static str, helps: bool| {
-            let done = done.clone();
-            move || done.send(what).is_ok() && helps
-        };
-        (0..vain_offers).for_each(|_| pool.offer(tell("nothing", false)));
-        pool.offer(tell("help", true));
-        for _ in 0..jobs {
-            let begin = tell("job", true);
-            pool.submit(move || _ = begin());
-        }
-        drop((done, open));
-        all.into_iter().collect()
-    }
-
-    #[test]
-    fn jobs_come_before_help() {
-        assert_eq!(order(5, 2), ["job", "job", "job", "job", "job", "nothing", "nothing", "help"]);
-    }
-
-    #[test]
-    fn help_comes_though_jobs_keep_coming() {
-        let order = order(10 * HELP_EVERY, 100);
-        let help = order.iter().position(|&what| what == "help").expect("it came");
-        assert_eq!(order[..help].iter().filter(|&&what| what == "job").count(), HELP_EVERY - 1);
-        assert_eq!(order.len(), 10 * HELP_EVERY + 101, "nothing is lost");
     }
 }

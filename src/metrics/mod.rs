@@ -4,8 +4,8 @@
 //! does anything: the calls of a service and its shards cost what they cost without this feature.
 //!
 //! Each figure of [`ShardStats`] is a counter (`wheelwork_timers_armed_total`, `..._fired_total`, `wheelwork_wakeups_total`, ...) or a gauge (`wheelwork_timers_pending`,
-//! `wheelwork_lane_depth`, `wheelwork_pool_backlog`, `wheelwork_holes`, `wheelwork_due`) with the label `shard`, and `wheelwork_level_entries` with `level` too. Without these labels: the counters `wheelwork_panics_total` and
-//! `wheelwork_hook_panics_total`, the gauge `wheelwork_unpinned_shards`, and the histogram `wheelwork_lateness_seconds`, in which each timer that fired (but
+//! `wheelwork_lane_depth`, `wheelwork_pool_backlog`, `wheelwork_holes`, `wheelwork_due`) with the label `shard`, and `wheelwork_level_entries` with `level` too. Without these labels: the counters `wheelwork_panics_total`,
+//! `wheelwork_hook_panics_total`, `wheelwork_pool_calls_total` and `wheelwork_pool_announcements_total`, the gauge `wheelwork_unpinned_shards`, and the histogram `wheelwork_lateness_seconds`, in which each timer that fired (but
 //! for those of [`FireAll`](crate::StopPolicy::FireAll)) and each run of a periodic timer is once.
 
 mod names;

@@ -65,9 +65,11 @@ pub(super) const LEVEL: &str = "wheelwork_level_entries";
 pub(super) const LEVEL_HELP: &str = "Entries in a level of the wheel, of living timers and of cancelled ones that are still there.";
 
 /// Counters of the whole service.
-pub(super) const COUNTERS: [Figure<Stats>; 2] = [
+pub(super) const COUNTERS: [Figure<Stats>; 4] = [
     figure("wheelwork_panics_total", "Handlers and tasks that panicked.", |stats| stats.panics),
     figure("wheelwork_hook_panics_total", "Hooks that panicked themselves.", |stats| stats.hook_panics),
+    figure("wheelwork_pool_calls_total", "Times that the pool's attendant was woken.", |stats| stats.pool_calls),
+    figure("wheelwork_pool_announcements_total", "Jobs that rayon was given.", |stats| stats.pool_announcements),
 ];
 
 /// Gauges of the whole service.

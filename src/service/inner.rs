@@ -12,6 +12,7 @@ use super::tally::Event;
 use crate::cell::{Maintenance, Payload, Place};
 use crate::count::Counter;
 use crate::dispatch::channel::Outbox;
+use crate::dispatch::pool::Woken;
 use crate::doorbell::Doorbell;
 use crate::error::ScheduleError;
 use crate::shard::worker::House;
@@ -46,6 +47,8 @@ pub(crate) struct Inner<T> {
     pub(super) running: Running,
     pub(super) panics: AtomicU64,
     pub(super) unpinned: AtomicUsize,
+    /// What it has woken of its pool.
+    pub(super) woken: Arc<Woken>,
 }
 
 impl<T: Send + 'static> Inner<T> {
@@ -117,6 +120,9 @@ impl<T: Send + 'static> Inner<T> {
             hook_panics: self.hooks.panics(),
             // Ordering: Relaxed. A counter.
             unpinned_shards: self.unpinned.load(Ordering::Relaxed),
+            // Ordering: Relaxed. Counters.
+            pool_calls: self.woken.attendant.load(Ordering::Relaxed),
+            pool_announcements: self.woken.told.load(Ordering::Relaxed),
             lateness,
             shards,
         }

@@ -14,7 +14,8 @@ use super::{ManualShards, TimerHandle, TimerService};
 use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
 use crate::dispatch::job::inside_for_good;
-use crate::dispatch::pooled::{Execute, Executor, Pool, Pooled};
+use crate::dispatch::pool::Pool;
+use crate::dispatch::pooled::{Execute, Executor, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
 use crate::shard::turn::{Shard, pace};
@@ -70,7 +71,7 @@ impl<T: Send + 'static> Builder<T> {
         };
         let inline = if manual.is_some() { Dispatch::Inline } else { Dispatch::Rayon };
         let (handler, outbox, way): (Box<Handler<T>>, _, _) = match self.outlet {
-            Outlet::Handler(handler) => (handler, None, way(self.dispatch.unwrap_or(inline), &self.name)?),
+            Outlet::Handler(handler) => (handler, None, way(self.dispatch.unwrap_or(inline), &self.name, manual.is_none())?),
             // No payload comes to this handler.
             Outlet::Channel(outbox) => (Box::new(|_| ()), Some(outbox.clone()), Way::Channel(outbox)),
         };
@@ -97,6 +98,7 @@ impl<T: Send + 'static> Builder<T> {
             running: Running::default(),
             panics: AtomicU64::new(0),
             unpinned: AtomicUsize::new(0),
+            woken: if let Way::Pool(pool) = &way { pool.woken() } else { Arc::default() },
         });
         // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
         let waiting_max = if manual.is_some() { usize::MAX } else { WAITING_MAX };
@@ -181,22 +183,34 @@ enum Way<T> {
     Channel(Outbox<T>),
 }
 
-fn way<T>(dispatch: Dispatch, name: &str) -> Result<Way<T>, StartError> {
+fn way<T>(dispatch: Dispatch, name: &str, attended: bool) -> Result<Way<T>, StartError> {
     let threads = match dispatch {
         Dispatch::Inline => return Ok(Way::Inline),
-        Dispatch::Pool(threads) => return Ok(Way::Pool(Pool::new(threads))),
+        Dispatch::Pool(threads) => return Ok(Way::Pool(Pool::of(threads))),
         Dispatch::Executor(execute) => return Ok(Way::Executor(execute)),
         Dispatch::RayonThreads(0) => return Err(StartError::Pool("RayonThreads(0): it has one thread at least".to_string())),
         Dispatch::RayonThreads(threads) => threads,
         Dispatch::Rayon => thread::available_parallelism().map_or(1, usize::from),
     };
-    let name = name.to_string();
-    ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(move |number| format!("{name}-pool-{number}"))
-        .build()
-        .map(|threads| Way::Pool(Pool::new(Arc::new(threads))))
-        .map_err(|error| StartError::Pool(error.to_string()))
+    own_pool(threads, name, attended).map(Way::Pool)
+}
+
+/// A pool of so many threads. On a manual clock nobody looks again after what was left to a thread
+/// that is held up, so none attends.
+fn own_pool(threads: usize, name: &str, attended: bool) -> Result<Pool, StartError> {
+    let mut started = Vec::new();
+    let spawn = |thread: rayon::ThreadBuilder| {
+        let builder = ThreadBuilder::new().name(format!("{name}-pool-{}", thread.index()));
+        started.push((thread.index(), builder.spawn(|| thread.run())?.thread().clone()));
+        Ok(())
+    };
+    let pool = ThreadPoolBuilder::new().num_threads(threads).spawn_handler(spawn).build();
+    let pool = Arc::new(pool.map_err(|error| StartError::Pool(error.to_string()))?);
+    if !attended {
+        return Ok(Pool::of(pool));
+    }
+    started.sort_unstable_by_key(|&(number, _)| number);
+    Ok(Pool::attended(pool, started.into_iter().map(|(_, thread)| thread)))
 }
 
 /// A user's executor, whose panics are caught as those of hooks are.

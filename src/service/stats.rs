@@ -22,6 +22,13 @@ pub struct Stats {
     pub hook_panics: u64,
     /// Shard threads that could not be pinned to their core (in a container, say) and run unpinned.
     pub unpinned_shards: usize,
+    /// Times that the attendant of the service's own pool was woken: the one worker that waits for
+    /// due timers by itself. Of a pool that services share: by all of them. Zero for other ways to
+    /// dispatch.
+    pub pool_calls: u64,
+    /// Jobs that rayon was given, for which it wakes one or two of the pool's threads if they sleep: a
+    /// worker was held up, or there was more to do than one does in some 50 us.
+    pub pool_announcements: u64,
     /// How late timers fired.
     pub lateness: LatenessHistogram,
     /// Each shard's own.

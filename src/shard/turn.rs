@@ -59,6 +59,8 @@ pub(crate) struct Turn {
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room: the workers have to catch up first.
     pub(crate) held: bool,
+    /// What was dispatched has to be looked after.
+    pub(crate) look: bool,
 }
 
 /// Messages on their way into the wheel: what one needs there is asked for some messages before it is its turn.
@@ -169,6 +171,7 @@ impl Shard {
         if !batch.is_empty() {
             dispatcher.submit(batch);
         }
+        let look = dispatcher.look();
         self.counters.add(Count::Turns, 1);
         if dispatched > 0 {
             self.counters.add(Count::Dispatched, dispatched as u64);
@@ -178,7 +181,7 @@ impl Shard {
         self.counters.add(Count::Held, u64::from(held));
         // One in a turn; when it is quiet turns follow at once. Not while a burst goes on.
         let is_more_to_trim = (!more || dispatched == 0) && self.wheel.trim();
-        Turn { now_ns, drained, dispatched, more: more || held || is_more_to_trim && dispatched == 0, held }
+        Turn { now_ns, drained, dispatched, more: more || held || is_more_to_trim && dispatched == 0, held, look }
     }
 
     fn count_wheel(&self) {

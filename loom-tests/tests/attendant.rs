@@ -1,0 +1,190 @@
+//! The attendant of a pool: src/dispatch/attendant.rs. Its queues are a count here, which orders
+//! nothing: what is in them must be seen by the fences.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use std::sync::Arc;
+use std::time::Duration;
+use wheelwork::loom_door::{Fault, Post};
+use wheelwork_loom_tests::{Held, explore, must_fail};
+
+/// A pool: work in its queues, and work of which others were told.
+struct Pool {
+    post: Post,
+    waiting: AtomicUsize,
+    told: AtomicUsize,
+}
+
+impl Pool {
+    fn new() -> Held<Arc<Self>> {
+        Held::new(Arc::new(Self { post: Post::new(), waiting: AtomicUsize::new(0), told: AtomicUsize::new(0) }))
+    }
+
+    /// What a shard does with a job.
+    fn submit(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if self.post.call() {
+            self.told.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What a shard does that looks after what it has submitted, if it is late.
+    fn look(&self) {
+        if self.post.depose() {
+            self.told.fetch_add(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    fn take_all(&self) -> usize {
+        self.waiting.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// An attendant that sleeps until it has all, while so many threads submit a job each.
+fn call_against_sleep(shards: usize) {
+    let attendant = thread::spawn(move || {
+        let pool = Pool::new();
+        let term = pool.post.begin().expect("nobody attends");
+        let submit = |_| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit())
+        };
+        let others: Vec<_> = (0..shards).map(submit).collect();
+        let mut got = 0;
+        while got < shards && pool.post.sleep(term, Duration::MAX, || pool.waiting.load(Ordering::Relaxed) > 0) {
+            got += pool.take_all();
+        }
+        (pool, others, got)
+    });
+    let (pool, others, got) = attendant.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert!(got + pool.told.load(Ordering::Relaxed) >= shards, "work is forgotten");
+}
+
+fn one_call() {
+    call_against_sleep(1);
+}
+
+fn two_calls() {
+    call_against_sleep(2);
+}
+
+/// Its time is over just when it is called.
+fn call_against_leave() {
+    let attendant = thread::spawn(|| {
+        let pool = Pool::new();
+        let term = pool.post.begin().expect("nobody attends");
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit())
+        };
+        let is_called = pool.post.sleep(term, Duration::ZERO, || pool.waiting.load(Ordering::Relaxed) > 0);
+        let got = if is_called { pool.take_all() } else { 0 };
+        (pool, other, got)
+    });
+    let (pool, other, got) = attendant.join().unwrap();
+    other.join().unwrap();
+    assert!(got + pool.told.load(Ordering::Relaxed) >= 1, "work is forgotten");
+}
+
+/// An attendant that is held up once it has begun, and has left itself something or not, while one
+/// shard submits a job and another one looks.
+fn call_and_depose(leaves: bool, submits: bool) {
+    let attendant = thread::spawn(move || {
+        let pool = Pool::new();
+        let term = pool.post.begin().expect("nobody attends");
+        let shard = |act: fn(&Pool)| {
+            let pool = pool.clone();
+            thread::spawn(move || act(&pool))
+        };
+        let mut others = vec![shard(Pool::look)];
+        if submits {
+            others.push(shard(Pool::submit));
+        }
+        if leaves {
+            pool.waiting.fetch_add(1, Ordering::Relaxed);
+            if !pool.post.is_held(term) {
+                pool.told.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        (pool, others)
+    });
+    let (pool, others) = attendant.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    // Who left something looks again.
+    pool.look();
+    let left = usize::from(leaves) + usize::from(submits);
+    assert!(pool.told.load(Ordering::Relaxed) >= left, "work is left to nobody");
+}
+
+fn leave_against_depose() {
+    call_and_depose(true, false);
+}
+
+fn call_against_depose() {
+    call_and_depose(false, true);
+}
+
+fn leave_and_call_against_depose() {
+    call_and_depose(true, true);
+}
+
+#[test]
+fn no_call_is_lost() {
+    explore(None, one_call);
+}
+
+#[test]
+fn no_call_of_two_is_lost() {
+    explore(Some(3), two_calls);
+}
+
+#[test]
+fn a_call_comes_before_its_end_or_finds_it_gone() {
+    explore(None, call_against_leave);
+}
+
+#[test]
+fn what_it_leaves_to_itself_is_told_when_it_is_deposed() {
+    explore(None, leave_against_depose);
+}
+
+#[test]
+fn and_so_is_what_a_shard_left_to_it() {
+    explore(None, call_against_depose);
+}
+
+#[test]
+fn and_both() {
+    explore(Some(3), leave_and_call_against_depose);
+}
+
+#[test]
+fn broken_fence_of_a_call() {
+    must_fail(Fault::AttendantCalledWithoutFence, "deadlock", None, one_call);
+}
+
+#[test]
+fn broken_fence_before_a_sleep() {
+    must_fail(Fault::AttendantSleepsWithoutFence, "deadlock", None, one_call);
+}
+
+#[test]
+fn broken_look_before_a_sleep() {
+    must_fail(Fault::AttendantSleepsBlindly, "deadlock", None, one_call);
+}
+
+#[test]
+fn broken_end_of_a_term() {
+    must_fail(Fault::AttendantLeavesBlindly, "forgotten", None, call_against_leave);
+}
+
+#[test]
+fn broken_fence_of_what_leaves_to_itself() {
+    must_fail(Fault::AttendantLeavesWithoutFence, "left to nobody", None, leave_against_depose);
+}
+
+#[test]
+fn broken_fence_of_whoever_deposes() {
+    must_fail(Fault::DeposedWithoutFence, "left to nobody", None, call_against_depose);
+}
