@@ -11,6 +11,7 @@ use crate::time::ManualClock;
 use crossbeam_channel::Receiver;
 use std::any::Any;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Settings of a service to be. Made by [`TimerService::builder`](crate::TimerService::builder).
@@ -45,6 +46,7 @@ pub struct Builder<T = Task> {
     pub(super) dispatch: Option<Dispatch>,
     pub(super) clock: Option<ManualClock>,
     pub(super) spin: Duration,
+    pub(super) wakeups: Option<NonZeroU32>,
     pub(super) boottime: bool,
     pub(super) max_pending: usize,
     pub(super) cascade_budget: bool,
@@ -70,6 +72,7 @@ impl<T> fmt::Debug for Builder<T> {
             .field("dispatch", &self.dispatch)
             .field("clock", &self.clock)
             .field("spin", &self.spin)
+            .field("wakeups", &self.wakeups)
             .field("boottime", &self.boottime)
             .field("max_pending", &self.max_pending)
             .finish_non_exhaustive()
@@ -87,6 +90,7 @@ impl Builder<Task> {
             dispatch: None,
             clock: None,
             spin: Duration::ZERO,
+            wakeups: None,
             boottime: false,
             max_pending: usize::MAX,
             cascade_budget: true,
@@ -215,6 +219,29 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// A budget for a tick below a millisecond: each shard wakes up at most so many times a second, on
+    /// average, at the tick of what is due. Beyond that wake-ups are put together: what is due fires at
+    /// the next full millisecond, as with a tick of 1 ms. A shard saves up to 64 wake-ups for a burst.
+    /// No limit unless set; with a tick of a millisecond or more it changes nothing.
+    ///
+    /// A wake-up takes some 25 us of CPU. With a tick of 100 us, and no budget, 10,000 timers a second
+    /// that fire at random times cause 6,000 wake-ups a second; with a budget of 1,000 they cause
+    /// 1,000. Where few timers fire each is 0.1 ms late, in place of 0.6.
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroU32;
+    /// use std::time::Duration;
+    ///
+    /// let builder = wheelwork::TimerService::builder().tick(Duration::from_micros(100));
+    /// let service = builder.wakeups_per_s(NonZeroU32::new(1_000).unwrap()).start()?;
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn wakeups_per_s(mut self, budget: NonZeroU32) -> Self {
+        self.wakeups = Some(budget);
+        self
+    }
+
     /// Counts the time for which the machine is suspended, too (CLOCK_BOOTTIME, Linux only): a timer of an hour fires an hour later by any clock. After the
     /// machine wakes up, what is due fires within a second; for that a shard with timers pending wakes up once a second. An `Instant` does not count such time:
     /// for `schedule_at` it means what is left until then. Of no use with a manual clock.
@@ -340,6 +367,7 @@ impl<T: Send + 'static> Builder<T> {
             dispatch,
             clock,
             spin,
+            wakeups,
             boottime,
             max_pending,
             cascade_budget,
@@ -356,6 +384,7 @@ impl<T: Send + 'static> Builder<T> {
             dispatch,
             clock,
             spin,
+            wakeups,
             boottime,
             max_pending,
             cascade_budget,

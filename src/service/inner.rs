@@ -32,6 +32,8 @@ pub(crate) struct Inner<T> {
     pub(super) shared_slack_ns: u64,
     /// The spin margin.
     pub(super) spin_ns: u64,
+    /// A shard wakes up once in this time, on average.
+    pub(super) wakeup_ns: u64,
     pub(super) handler: Users<Box<Handler<T>>>,
     /// Where payloads go in place of the handler, if the builder was asked for a channel.
     pub(super) outbox: Option<Outbox<T>>,
@@ -202,6 +204,10 @@ impl<T: Send + 'static> House for ShardHouse<T> {
 
     fn spin_ns(&self) -> u64 {
         self.inner.spin_ns
+    }
+
+    fn wakeup_ns(&self) -> u64 {
+        self.inner.wakeup_ns
     }
 
     fn maintain(&self, now_ns: u64) -> Maintenance {

@@ -84,6 +84,7 @@ impl<T: Send + 'static> Builder<T> {
             clock,
             tick,
             spin_ns: spin_ns(self.spin),
+            wakeup_ns: self.wakeups.map_or(0, |per_s| 1_000_000_000 / u64::from(per_s.get())),
             handler: Users::new(handler),
             outbox,
             let_go: self.let_go,

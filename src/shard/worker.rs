@@ -10,6 +10,7 @@
 //!
 //! With a spin margin a sleep ends so much before its time, and the thread spins for the rest; with an endless one it never sleeps.
 
+use super::budget::{Budget, Grid};
 use super::turn::Shard;
 use super::upkeep::Upkeep;
 use super::{Count, Counters};
@@ -56,6 +57,8 @@ pub(crate) trait House {
     fn is_stopped(&self) -> bool;
     /// So much before its time a sleep ends, to spin for the rest.
     fn spin_ns(&self) -> u64;
+    /// A shard may wake up once in this time, on average. Zero: as often as there is something due.
+    fn wakeup_ns(&self) -> u64;
     /// Some upkeep of the arena.
     fn maintain(&self, now_ns: u64) -> Maintenance;
 }
@@ -69,6 +72,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     let mut upkeep = Upkeep::new();
     let mut arrivals = Arrivals::new(house.clock().now_ns());
     let mut drained_asleep = 0;
+    let mut budget = Budget::new(house.wakeup_ns(), tick, house.clock().now_ns());
     let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
         let turn = shard.turn(|| house.clock().now_ns());
@@ -94,7 +98,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
             u64::MAX
         };
         let look_ns = if turn.look { now_ns + tick.nanos().clamp(LOOK_MIN_NS, LOOK_MAX_NS) } else { u64::MAX };
-        drained_asleep = sleep(&mut shard, house, tick.floor(now_ns), nap_until_ns.min(upkeep_ns).min(look_ns));
+        drained_asleep = sleep(&mut shard, house, budget.spend(now_ns), tick.floor(now_ns), nap_until_ns.min(upkeep_ns).min(look_ns));
     }
 }
 
@@ -144,10 +148,12 @@ impl Arrivals {
 }
 
 /// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first. Returns how many messages it took in.
-fn sleep(shard: &mut Shard, house: &impl House, now: u64, until_ns: u64) -> u64 {
+fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: u64) -> u64 {
     let tick = house.tick();
     let until = if until_ns == u64::MAX { FOREVER } else { tick.floor(until_ns) };
-    let wake_at = shard.next_event().unwrap_or(FOREVER).min(until).max(now + 1);
+    let event = |shard: &Shard| shard.next_event().map_or(FOREVER, |event| grid.wake_at(event));
+    let nap_to = grid.wake_at(now + 1);
+    let wake_at = event(shard).min(until).max(nap_to);
     let timeout = |wake_at| {
         let left_ns = || tick.start(wake_at).saturating_sub(house.clock().now_ns());
         (wake_at != FOREVER).then(|| Duration::from_nanos(left_ns().saturating_sub(house.spin_ns())).min(house.clock().sleep_max()))
@@ -158,7 +164,7 @@ fn sleep(shard: &mut Shard, house: &impl House, now: u64, until_ns: u64) -> u64 
         return 0;
     }
     // A nap of a long tick is announced too: a backlog may ring.
-    let announced = wake_at > now + 1 || tick.nanos() > LINGER_NAP_NS;
+    let announced = wake_at > nap_to || tick.nanos() > LINGER_NAP_NS;
     let mut drained = 0;
     let look = || {
         if house.is_stopped() || until == FOREVER && shard.has_messages() {
@@ -166,7 +172,7 @@ fn sleep(shard: &mut Shard, house: &impl House, now: u64, until_ns: u64) -> u64 
         }
         // What came before the announcement is taken in, and may be due sooner. What comes after it rings if it is due before that.
         drained = shard.drain(|| house.clock().now_ns());
-        let wake_at = shard.next_event().map_or(wake_at, |event| event.min(wake_at));
+        let wake_at = event(shard).min(wake_at);
         match timeout(wake_at) {
             Some(Duration::ZERO) => Look::Work,
             timeout => Look::Park(timeout),
@@ -180,12 +186,12 @@ fn sleep(shard: &mut Shard, house: &impl House, now: u64, until_ns: u64) -> u64 
     }
     if !slept {
         // While messages keep coming they are taken once a tick, and once a millisecond at least, not one by one.
-        park(timeout(now + 1).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
+        park(timeout(nap_to).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
     }
     house.counters().add(Count::Wakeups, 1);
     if house.spin_ns() > 0 {
         // A nap ends at the next tick, whatever the sleep was meant for.
-        spin_until(if slept { wake_at } else { now + 1 }, house, work_waits);
+        spin_until(if slept { wake_at } else { nap_to }, house, work_waits);
     }
     drained
 }
