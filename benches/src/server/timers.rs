@@ -1,0 +1,174 @@
+//! The timers, by choice: a time-out for each request, a deadline for each connection.
+
+use clap::ValueEnum;
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use wheelwork::{Batch, TimerId, TimerService};
+
+/// A deadline that moves: a future that is ready when it has passed.
+pub(crate) trait Deadline: Future<Output = ()> + Send + 'static {
+    fn after(time: Duration) -> Self;
+
+    /// Moves it to so long from now. Its task polls it afterwards.
+    fn reset(self: Pin<&mut Self>, time: Duration);
+}
+
+/// All that differs between the servers.
+pub(crate) trait Timers: 'static {
+    type Deadline: Deadline;
+
+    /// What the future gives; or nothing, if that takes longer.
+    fn within<F: Future + Send>(time: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Name {
+    /// No timers: what all else costs
+    None,
+    /// tokio's `timeout`, and `Sleep::reset`
+    Tokio,
+    /// pingora-timeout's `timeout`, and a new `sleep` at each reset
+    Pingora,
+    /// wheelwork's `timeout`, and `Sleep::reset`
+    Wheelwork,
+    /// wheelwork without futures: `TimerService::reschedule` (resets only)
+    WheelworkIds,
+}
+
+impl Name {
+    pub(crate) fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
+    }
+}
+
+/// Nothing is ever over.
+pub(crate) struct NoTimers;
+
+pub(crate) struct Never;
+
+impl Deadline for Never {
+    fn after(_: Duration) -> Self {
+        Self
+    }
+
+    fn reset(self: Pin<&mut Self>, _: Duration) {}
+}
+
+impl Future for Never {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Timers for NoTimers {
+    type Deadline = Never;
+
+    async fn within<F: Future + Send>(_: Duration, future: F) -> Option<F::Output> {
+        Some(future.await)
+    }
+}
+
+pub(crate) struct Tokio;
+
+impl Deadline for tokio::time::Sleep {
+    fn after(time: Duration) -> Self {
+        tokio::time::sleep(time)
+    }
+
+    fn reset(self: Pin<&mut Self>, time: Duration) {
+        self.reset(tokio::time::Instant::now() + time);
+    }
+}
+
+impl Timers for Tokio {
+    type Deadline = tokio::time::Sleep;
+
+    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
+        tokio::time::timeout(time, future).await.ok()
+    }
+}
+
+/// Its timers can't be moved: each reset makes a new one.
+pub(crate) struct Pingora;
+
+/// Boxed: the type of a `sleep` has no name.
+pub(crate) struct PingoraDeadline(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl Deadline for PingoraDeadline {
+    fn after(time: Duration) -> Self {
+        Self(Box::pin(pingora_timeout::sleep(time)))
+    }
+
+    fn reset(mut self: Pin<&mut Self>, time: Duration) {
+        *self = Self::after(time);
+    }
+}
+
+impl Future for PingoraDeadline {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl Timers for Pingora {
+    type Deadline = PingoraDeadline;
+
+    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
+        pingora_timeout::timeout(time, future).await.ok()
+    }
+}
+
+pub(crate) struct Wheelwork;
+
+impl Deadline for wheelwork::future::Sleep {
+    fn after(time: Duration) -> Self {
+        wheelwork::future::sleep(time)
+    }
+
+    fn reset(self: Pin<&mut Self>, time: Duration) {
+        self.get_mut().reset(time);
+    }
+}
+
+impl Timers for Wheelwork {
+    type Deadline = wheelwork::future::Sleep;
+
+    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
+        wheelwork::future::timeout(time, future).await.ok()
+    }
+}
+
+/// A timer with a connection's number. Its handler closes what is over, so nobody polls for that.
+pub(crate) struct WheelworkId(TimerId);
+
+fn service() -> &'static TimerService<u64> {
+    static SERVICE: OnceLock<TimerService<u64>> = OnceLock::new();
+    let close = |batch: &mut Batch<'_, u64>| batch.for_each(|connection| _ = black_box(connection));
+    SERVICE.get_or_init(|| TimerService::builder().on_expire(close).start().expect("a service starts"))
+}
+
+impl Deadline for WheelworkId {
+    fn after(time: Duration) -> Self {
+        Self(service().schedule(time, 0u64).expect("the service runs"))
+    }
+
+    fn reset(self: Pin<&mut Self>, time: Duration) {
+        service().reschedule(self.0, time);
+    }
+}
+
+impl Future for WheelworkId {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
