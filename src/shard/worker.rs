@@ -75,7 +75,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
     let mut budget = Budget::new(house.wakeup_ns(), tick, house.clock().now_ns());
     let mut held_nap = HELD_NAP;
     while !house.is_stopped() {
-        let turn = shard.turn(|| house.clock().now_ns());
+        let turn = shard.turn(now_of(house));
         let now_ns = turn.now_ns;
         let drained = turn.drained + std::mem::take(&mut drained_asleep);
         arrivals.note(now_ns, drained, house.doorbell().rings());
@@ -100,6 +100,11 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
         let look_ns = if turn.look { now_ns + tick.nanos().clamp(LOOK_MIN_NS, LOOK_MAX_NS) } else { u64::MAX };
         drained_asleep = sleep(&mut shard, house, budget.spend(now_ns), tick.floor(now_ns), nap_until_ns.min(upkeep_ns).min(look_ns));
     }
+}
+
+/// The clock, as turns and drains read it: of one type, so that the drain is compiled once.
+fn now_of(house: &impl House) -> impl Fn() -> u64 {
+    || house.clock().now_ns()
 }
 
 /// What came lately, and so how long a shard naps that has nothing due.
@@ -171,7 +176,7 @@ fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: 
             return Look::Work;
         }
         // What came before the announcement is taken in, and may be due sooner. What comes after it rings if it is due before that.
-        drained = shard.drain(|| house.clock().now_ns());
+        drained = shard.drain(&now_of(house));
         let wake_at = event(shard).min(wake_at);
         match timeout(wake_at) {
             Some(Duration::ZERO) => Look::Work,
