@@ -5,7 +5,7 @@ use crate::row::{Figure, Figures, Row};
 use std::fmt::Write;
 
 /// A workload's title, and the figure its bars show.
-const WORKLOADS: [(&str, &str, &str, &str); 12] = [
+const WORKLOADS: [(&str, &str, &str, &str); 17] = [
     ("w1", "W1: arm, warm memory", "mops", "M op/s"),
     ("w1-cold", "W1: arm, cold memory", "mops", "M op/s"),
     ("w2", "W2: arm, cancel at once", "mops", "M op/s"),
@@ -18,6 +18,11 @@ const WORKLOADS: [(&str, &str, &str, &str); 12] = [
     ("w7", "W7: idle", "wakeups_per_s", "wake-ups a second, less is better"),
     ("w8", "W8: re-arm", "mops", "M op/s"),
     ("w8", "W8: re-arm, cost", "cpu_s_per_mop", "CPU seconds a million, less is better"),
+    ("w9", "W9: firing at random instants, each second", "cpu_us_per_fire", "us of CPU a timer, less is better"),
+    ("w9-periodic", "W9: a period of a second", "cpu_us_per_fire", "us of CPU a run, less is better"),
+    ("w10", "W10: time-outs answered after 50 ms, each second", "cpu_percent", "% of a core, less is better"),
+    ("w10-fast", "W10: answered after 5 ms, each second", "cpu_percent", "% of a core, less is better"),
+    ("w10-slow", "W10: answered after 500 ms, each second", "cpu_percent", "% of a core, less is better"),
 ];
 
 /// Whose cost is drawn by the number of timers: two of rivals, all of wheels.

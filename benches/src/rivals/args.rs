@@ -15,11 +15,13 @@ const BYTES_PER_TIMER: u64 = 400;
 const TIMERS: usize = 1_000_000;
 const TIMERS_MANY: usize = 10_000_000;
 const TIMERS_QUICK: usize = 50_000;
+const RATE_QUICK: usize = 10_000;
 
 /// wheelwork against other timers, in the same run: one process for each measurement, subjects in turn, medians.
 ///
-/// Ends with the distance to the goals. Everything takes more than an hour; --quick two minutes, for figures that only show that it works. Exit codes: 0 it ran,
-/// 2 wrong arguments.
+/// Ends with the distance to the goals. Everything takes more than two hours: w9 and w10, with
+/// their rates, some 80 minutes of it, 6 s for each measurement. --quick takes four minutes, for
+/// figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "rivals", version, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -38,7 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<Choice>,
 
-    /// Sizes, 100 to 100,000,000 timers (of w9 and w10: in a second); k and M are understood [default: 1M; w6 with 10M too; w9 100 to 100k, w10 1k to 1M]
+    /// Sizes, 100 to 100,000,000 timers, of w9 and w10 in a second; k and M are understood [default:
+    /// 1M; w6 with 10M too; w9 100 to 100k, w10 1k to 1M, w10-fast and w10-slow 10k and 100k]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = timers)]
     timers: Vec<usize>,
 
@@ -89,6 +92,7 @@ impl ValueEnum for Choice {
             Self::One(W7),
             Self::One(W8),
             Self::One(W9),
+            Self::One(W9Periodic),
             Self::One(W10),
             Self::One(W10Fast),
             Self::One(W10Slow),
@@ -158,7 +162,7 @@ impl Args {
         let mut sizes = self.timers.clone();
         if sizes.is_empty() {
             if let Some(rates) = workload.rates() {
-                sizes.extend(rates);
+                sizes.extend(if self.common.quick { &[RATE_QUICK] } else { rates });
             } else {
                 sizes.push(if self.common.quick { TIMERS_QUICK } else { TIMERS });
             }
@@ -195,6 +199,17 @@ mod tests {
         assert_eq!(args.subjects(), [Name::Heap, Name::Btree]);
         assert_eq!((args.reps(), args.groups().len()), (5, 8));
         assert_eq!(args.groups()[1], Group { workload: Workload::W2, timers: 10_000, threads: 2 });
+    }
+
+    #[test]
+    fn workloads_have_their_own_rates() {
+        let rates = |text| {
+            let groups = parse(text).expect("it is right").groups();
+            groups.iter().map(|group| (group.timers, group.threads)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates("--workloads w10-fast --threads 1,2"), [(10_000, 1), (10_000, 2), (100_000, 1), (100_000, 2)]);
+        assert_eq!(rates("--workloads w9 --timers 100 --threads 1,2"), [(100, 1)], "one thread arms");
+        assert_eq!(rates("--workloads w9-periodic --quick"), [(RATE_QUICK, 1)]);
     }
 
     #[test]

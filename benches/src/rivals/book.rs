@@ -4,14 +4,20 @@ use hdrhistogram::Histogram;
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Later than this is not told apart.
 const LATE_NS_MAX: u64 = 600_000_000_000;
 
+/// With a due time: the timer comes again a period later, and whoever runs it arms it anew.
+pub(crate) const PERIODIC: u64 = 1 << 63;
+
+/// The period of timers that come again.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
 /// In place of a due time: the time of the first of these is kept for each thread that fires, and of every 64th, since a reading of the clock takes as long as
 /// some subjects need for a timer.
-pub(crate) const BURST: u64 = u64::MAX;
+pub(crate) const BURST: u64 = PERIODIC - 1;
 const STAMP_EVERY: u64 = 64;
 
 /// What fired, of the timers whose due time was asked for.
@@ -31,6 +37,11 @@ impl Lateness {
 
     fn late_ns(&mut self) -> &mut Histogram<u64> {
         self.late_ns.get_or_insert_with(|| Histogram::new_with_bounds(1, LATE_NS_MAX, 3).expect("the bounds are right"))
+    }
+
+    /// Timers whose due time was asked for.
+    pub(crate) fn count(&self) -> u64 {
+        self.late_ns.as_ref().map_or(0, Histogram::len)
     }
 
     /// How late that part of the timers is at the most; 0 if there are none.
@@ -93,6 +104,22 @@ pub(crate) fn fired(due_ns: u64) {
     });
 }
 
+/// The same for a timer that perhaps comes again: when it does.
+pub(crate) fn ran(payload: u64) -> Option<u64> {
+    fired(payload & !PERIODIC);
+    (payload & PERIODIC != 0).then(|| next_ns(payload & !PERIODIC))
+}
+
+/// When a timer that comes again is due after it was due then.
+pub(crate) fn next_ns(due_ns: u64) -> u64 {
+    due_ns + PERIOD.as_nanos() as u64
+}
+
+/// How long it is until then.
+pub(crate) fn delay_until(due_ns: u64) -> Duration {
+    Duration::from_nanos(due_ns.saturating_sub(now_ns()))
+}
+
 fn new_stripe() -> Arc<Stripe> {
     let stripe = Arc::new(Stripe { fired: AtomicU64::new(0), lateness: Mutex::new(Lateness::new()) });
     lock(&STRIPES).push(stripe.clone());
@@ -127,7 +154,7 @@ mod tests {
         one.add(&other);
         assert_eq!((one.early, one.first_ns, one.last_ns), (1, 3_000, 4_000));
         one.add(&Lateness::new());
-        assert_eq!((one.late_ns().len(), one.late_ns().max(), one.quantile_ns(1.0)), (2, 2_000, 2_000));
+        assert_eq!((one.count(), one.late_ns().max(), one.quantile_ns(1.0)), (2, 2_000, 2_000));
         assert_eq!(Lateness::new().quantile_ns(0.5), 0);
     }
 }

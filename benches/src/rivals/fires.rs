@@ -9,9 +9,6 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Due times lie on a grid: many enough to be spread, few enough that the wakers of futures, one for each, are found in the cache.
-const GRID_NS: u64 = 10_000;
-
 /// How long after the last one is due all must have fired.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -63,7 +60,7 @@ fn fire<S: Subject>(job: &Job, spread_ns: u64) -> Result<(book::Lateness, Durati
     let mut owns: Vec<_> = (0..job.threads)
         .map(|thread| {
             let mut rng = Rng::with_seed(job.seed.wrapping_mul(6007).wrapping_add(thread as u64));
-            let offsets_ns = (0..share).map(|_| rng.u64(..=spread_ns / GRID_NS) * GRID_NS).collect();
+            let offsets_ns = (0..share).map(|_| rng.u64(..=spread_ns)).collect();
             Own { offsets_ns, slots: (0..share).map(|_| None).collect() }
         })
         .collect();

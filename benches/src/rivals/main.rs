@@ -25,6 +25,7 @@ mod subjects;
 mod system;
 mod table;
 mod throughput;
+mod usage;
 mod workload;
 
 use args::{Args, Child, Group};

@@ -1,13 +1,22 @@
-//! W9 and W10: rates that programs have. A producer does some work each millisecond and sleeps in between; what counts is the CPU time that the timers take,
-//! beyond that of such a loop alone, and how late those are that fire.
+//! W9 and W10: rates that programs have. They measure the CPU time that timers take, and how late
+//! timers fire.
+//!
+//! A producer takes a step each millisecond and sleeps in between. CPU time is that of the steps,
+//! and of all threads but the producers; without what the same steps take when they arm nothing. A
+//! producer's sleeps are left out: their cost changes by half a per cent of a core from run to run,
+//! which is more than some timers take at all.
+//!
+//! Timers that come again need no producer once they have begun, nor do tasks that wait again and
+//! again. There all CPU time of the process counts.
 
 use crate::job::Job;
 use crate::line::Figures;
-use crate::rest::other_threads_wakeups;
 use crate::subjects::{Producer, Subject};
-use crate::{book, crew, system, throughput};
+use crate::usage::{Usage, thread_cpu};
+use crate::{book, crew, throughput};
 use fastrand::Rng;
-use std::sync::Mutex;
+use std::hint::black_box;
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,148 +30,373 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// One request in so many is not answered: its time-out is short, and fires.
 const UNANSWERED: usize = 100;
 
-/// What fires is due after this time, uniformly in the next second. On a grid, for the sake of futures' wakers: see `fires.rs`.
-const LEAD_NS: u64 = 100_000_000;
-const SPREAD_NS: u64 = 1_000_000_000;
-const GRID_NS: u64 = 10_000;
+/// What fires is due after this time, uniformly in the time after it.
+const LEAD_NS: u64 = 50_000_000;
+const SPREAD_NS: u64 = 500_000_000;
+
+/// Steps after which the handle of a timer that fires is dropped: 250 ms after the last of its step
+/// is due. So a subject does not become slower by memory that its handles keep.
+const DROPPED_AFTER: usize = 800;
+
+/// How long to wait for timers that have not fired though they are due.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long before a timer fires.
+pub(crate) fn delay(rng: &mut Rng) -> Duration {
+    Duration::from_nanos(LEAD_NS + rng.u64(..SPREAD_NS))
+}
 
 /// What a producer owns.
 struct Own<H> {
+    number: usize,
     rng: Rng,
     /// Of each step, until its requests are answered.
     requests: Vec<Vec<H>>,
-    /// What nobody cancels: dropping a future would.
-    kept: Vec<H>,
-    number: usize,
+    /// Of each step, those that fire. A future is dropped when it has.
+    due: Vec<Vec<H>>,
+    /// Timers so far, and those of them that fire.
+    armed: u64,
+    armed_due: u64,
+}
+
+impl<H> Own<H> {
+    fn new(job: &Job, number: usize, answer_steps: usize) -> Self {
+        let steps = |number| (0..number).map(|_| Vec::new()).collect();
+        Self {
+            number,
+            rng: Rng::with_seed(job.seed.wrapping_mul(7919).wrapping_add(number as u64)),
+            requests: steps(answer_steps),
+            due: steps(DROPPED_AFTER),
+            armed: 0,
+            armed_due: 0,
+        }
+    }
+}
+
+/// A producer without timers: what the loop takes by itself.
+struct Nothing;
+
+impl Producer for Nothing {
+    type Handle = u64;
+
+    fn arm(&mut self, delay: Duration, due_ns: u64) -> u64 {
+        black_box(delay);
+        black_box(due_ns)
+    }
+
+    fn cancel(&mut self, handle: u64) {
+        black_box(handle);
+    }
+
+    fn rearm(&mut self, _: &mut u64, _: Duration) {}
+}
+
+/// What comes in a step.
+struct Load {
+    per_s: usize,
+    producers: usize,
+    /// Requests are answered after so many steps; 0: all timers fire.
+    answer_steps: usize,
+}
+
+impl Load {
+    /// Timers of a producer in a step.
+    fn in_step(&self, number: usize, step: usize) -> usize {
+        let until = |step: usize| (self.per_s * step + number * STEPS_PER_S) / (STEPS_PER_S * self.producers);
+        until(step + 1) - until(step)
+    }
+
+    fn step<P: Producer>(&self, producer: &mut P, own: &mut Own<P::Handle>, step: usize) {
+        own.due[step % DROPPED_AFTER].clear();
+        if self.answer_steps > 0 {
+            own.requests[step % self.answer_steps].drain(..).for_each(|request| producer.cancel(request));
+        }
+        let timers = self.in_step(own.number, step);
+        for _ in 0..timers {
+            if self.answer_steps > 0 && own.rng.usize(..UNANSWERED) > 0 {
+                own.requests[step % self.answer_steps].push(producer.arm(TIMEOUT, 0));
+                continue;
+            }
+            let delay = delay(&mut own.rng);
+            let due_ns = book::now_ns() + delay.as_nanos() as u64;
+            own.due[step % DROPPED_AFTER].push(producer.arm(delay, due_ns));
+            own.armed_due += 1;
+        }
+        own.armed += timers as u64;
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    elapsed_s: f64,
+    /// Of other threads than producers, and of the producers' steps.
+    cpu_s: f64,
+    /// Of other threads than producers.
+    wakeups: f64,
+    rings: Option<f64>,
+    /// Timers that were armed, or have fired.
+    timers: f64,
+}
+
+impl Measured {
+    fn add_thread(&mut self, used: Usage, in_steps: Duration, timers: u64) {
+        self.cpu_s += in_steps.as_secs_f64() - used.cpu.as_secs_f64();
+        self.wakeups -= used.wakeups as f64;
+        self.timers += timers as f64;
+    }
+
+    fn cpu_per_s(&self) -> f64 {
+        self.cpu_s / self.elapsed_s
+    }
+
+    /// What takes so much of a core besides is not the timers'.
+    fn figures(&self, per_timer: &'static str, besides: f64) -> Figures {
+        let cpu = self.cpu_per_s() - besides;
+        let mut figures = Figures::from([
+            (per_timer, cpu * 1e6 * self.elapsed_s / self.timers.max(1.0)),
+            ("cpu_percent", cpu * 100.0),
+            ("wakeups_per_s", self.wakeups / self.elapsed_s),
+            ("timers_per_s", self.timers / self.elapsed_s),
+        ]);
+        figures.extend(self.rings.map(|rings| ("rings_per_s", rings / self.elapsed_s)));
+        figures
+    }
 }
 
 /// The process at an instant.
-#[derive(Clone, Copy)]
 struct Reading {
     at: Instant,
-    cpu: Duration,
-    wakeups: u64,
+    usage: Usage,
+    rings: Option<u64>,
 }
 
 impl Reading {
-    fn take() -> Self {
-        Self { at: Instant::now(), cpu: system::cpu_time(), wakeups: other_threads_wakeups() }
+    fn take<S: Subject>(subject: &S) -> Self {
+        let rings = subject.rings();
+        Self { at: Instant::now(), usage: Usage::of_process(), rings }
     }
 
-    /// CPU time and wake-ups in a second, from then until now.
-    fn until_now(self) -> (f64, f64) {
-        let now = Self::take();
-        let elapsed_s = (now.at - self.at).as_secs_f64();
-        ((now.cpu - self.cpu).as_secs_f64() / elapsed_s, now.wakeups.saturating_sub(self.wakeups) as f64 / elapsed_s)
+    /// Adds what has been used since then.
+    fn add_to<S: Subject>(&self, subject: &S, measured: &mut Measured) {
+        let used = Usage::of_process() - self.usage;
+        measured.elapsed_s = self.at.elapsed().as_secs_f64();
+        measured.cpu_s += used.cpu.as_secs_f64();
+        measured.wakeups += used.wakeups as f64;
+        measured.rings = subject.rings().zip(self.rings).map(|(rings, before)| (rings - before) as f64);
     }
 }
 
-/// Steps that pass before a measurement, and those that are measured.
+/// A loop's steps: those that pass before a measurement, and those that are measured.
 struct Steps {
     before: usize,
     measured: usize,
+    /// Where all producers meet before and after the measured ones.
+    gate: Barrier,
+    sum: Mutex<Measured>,
 }
 
 impl Steps {
-    fn of(job: &Job, before_ms: usize) -> Self {
-        if job.quick { Self { before: before_ms / 4, measured: 300 } } else { Self { before: before_ms, measured: 4 * STEPS_PER_S } }
+    fn new(job: &Job, before: usize, measured: usize) -> Self {
+        Self { before, measured, gate: Barrier::new(job.threads), sum: Mutex::default() }
     }
 
-    /// Has the calling producer take all steps. The first one notes what the measured ones took, in a second.
-    fn take(&self, number: usize, measured: &Mutex<(f64, f64)>, mut step: impl FnMut(usize)) {
-        let (start, mut from) = (Instant::now(), None);
-        for number_of_step in 0..self.before + self.measured {
-            if number_of_step == self.before && number == 0 {
-                from = Some(Reading::take());
+    /// The calling producer takes all steps. The first one reads what the process has used.
+    fn take<S: Subject, H>(&self, subject: &S, own: &mut Own<H>, mut step: impl FnMut(&mut Own<H>, usize)) {
+        let start = Instant::now();
+        let mut run = |own: &mut Own<H>, steps: std::ops::Range<usize>| {
+            let mut in_steps = Duration::ZERO;
+            for number in steps {
+                let before = thread_cpu();
+                step(own, number);
+                in_steps += thread_cpu() - before;
+                thread::sleep((start + STEP * (number as u32 + 1)).saturating_duration_since(Instant::now()));
             }
-            step(number_of_step);
-            thread::sleep((start + STEP * (number_of_step as u32 + 1)).saturating_duration_since(Instant::now()));
+            in_steps
+        };
+        run(own, 0..self.before);
+        self.gate.wait();
+        let reading = (own.number == 0).then(|| Reading::take(subject));
+        self.gate.wait();
+        let (before, armed) = (Usage::of_thread(), own.armed);
+        let in_steps = run(own, self.before..self.before + self.measured);
+        let used = Usage::of_thread() - before;
+        self.gate.wait();
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reading) = reading {
+            reading.add_to(subject, &mut sum);
         }
-        if let Some(from) = from {
-            *measured.lock().expect("nobody panics with it") = from.until_now();
-        }
+        sum.add_thread(used, in_steps, own.armed - armed);
+    }
+
+    fn measured(self) -> Measured {
+        self.sum.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many of `per_s` come in a step, for one of so many producers.
-fn in_step(per_s: usize, job: &Job, number: usize, step: usize) -> usize {
-    let until = |step: usize| (per_s * step + number * STEPS_PER_S) / (STEPS_PER_S * job.threads);
-    until(step + 1) - until(step)
-}
-
-/// Arms a timer that fires.
-fn arm_due<P: Producer>(producer: &mut P, own: &mut Own<P::Handle>) {
-    let delay_ns = LEAD_NS + own.rng.u64(..SPREAD_NS);
-    let due_ns = (book::now_ns() + delay_ns).next_multiple_of(GRID_NS);
-    let delay = Duration::from_nanos(due_ns.saturating_sub(book::now_ns()));
-    own.kept.push(producer.arm(delay, due_ns));
-}
-
-/// Runs the loop alone, and with its timers.
-fn measure<S: Subject>(
-    job: &Job,
-    answer_steps: usize,
-    steps: &Steps,
-    step: impl Fn(&mut S::Producer, &mut Own<<S::Producer as Producer>::Handle>, usize) + Sync,
-) -> (f64, f64) {
-    let mut owns: Vec<Own<<S::Producer as Producer>::Handle>> = (0..job.threads)
-        .map(|number| Own {
-            rng: Rng::with_seed(job.seed.wrapping_mul(7919).wrapping_add(number as u64)),
-            requests: (0..answer_steps).map(|_| Vec::new()).collect(),
-            kept: Vec::new(),
-            number,
-        })
-        .collect();
-    let (alone, with) = (Mutex::default(), Mutex::default());
-    let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| steps.take(own.number, &alone, |_| ());
-    let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
-        let number = own.number;
-        steps.take(number, &with, |number_of_step| step(producer, own, number_of_step));
-        // What was armed last is due by then.
-        thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS + 100_000_000));
+/// Runs the loop without timers, and with them.
+fn measure<S: Subject>(job: &Job, answer_steps: usize, per_timer: &'static str) -> Figures {
+    let load = Load { per_s: job.timers, producers: job.threads, answer_steps };
+    let (alone, before, measured) = if job.quick { (200, 200, 300) } else { (1_000, 1_000, 3_000) };
+    let (alone, with) = (Steps::new(job, answer_steps + 100, alone), Steps::new(job, answer_steps + before, measured));
+    let subject = throughput::start::<S>();
+    let mut owns: Vec<_> = (0..job.threads).map(|number| Own::new(job, number, answer_steps)).collect();
+    let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| {
+        let mut own = Own::new(job, own.number, answer_steps);
+        alone.take(subject, &mut own, |own, step| load.step(&mut Nothing, own, step));
     };
-    crew::run(throughput::start::<S>(), &mut owns, &[&loop_alone, &loop_with], |_, _| ());
+    let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
+        with.take(subject, own, |own, step| load.step(producer, own, step));
+        // What was armed last is due by then.
+        thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS));
+    };
+    crew::run(subject, &mut owns, &[&loop_alone, &loop_with], |_, _| ());
+    let armed = owns.iter().map(|own| own.armed_due).sum();
+    let lateness = wait_for_fires(armed);
     std::mem::forget(owns);
-    let ((cpu_alone, wakeups_alone), (cpu, wakeups)) = (alone.into_inner().expect("as above"), with.into_inner().expect("as above"));
-    (cpu - cpu_alone, wakeups - wakeups_alone)
+    let mut figures = with.measured().figures(per_timer, alone.measured().cpu_per_s());
+    figures.extend([("lost", armed.saturating_sub(lateness.count()) as f64)]);
+    add_lateness(&mut figures, &lateness);
+    figures
 }
 
-fn lateness_figures(figures: &mut Figures) {
-    let lateness = book::lateness();
+/// The book, when so many timers have fired, or when it has taken too long.
+fn wait_for_fires(timers: u64) -> book::Lateness {
+    let start = Instant::now();
+    loop {
+        let lateness = book::lateness();
+        if lateness.count() >= timers || start.elapsed() > PATIENCE {
+            return lateness;
+        }
+        thread::sleep(PATIENCE / 100);
+    }
+}
+
+fn add_lateness(figures: &mut Figures, lateness: &book::Lateness) {
     let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
     figures.extend([("late_ms_p50", ms(0.5)), ("late_ms_p99", ms(0.99)), ("late_ms_max", ms(1.0)), ("early", lateness.early as f64)]);
 }
 
-/// W9: so many timers fire in a second, at random instants.
-pub(crate) fn fires<S: Subject>(job: &Job) -> Figures {
-    let steps = Steps::of(job, 2 * STEPS_PER_S);
-    let (cpu, wakeups) = measure::<S>(job, 0, &steps, |producer, own, step| {
-        (0..in_step(job.timers, job, own.number, step)).for_each(|_| arm_due(producer, own));
+/// Starts timers that come again, and measures when all have begun to. `begin` starts so many.
+fn again<S: Subject>(
+    job: &Job,
+    first_ns: u64,
+    begin: impl Fn(&mut S::Producer, &mut Rng) -> Result<(), String> + Sync,
+) -> Result<Figures, String> {
+    let subject = throughput::start::<S>();
+    let mut owns = [(Rng::with_seed(job.seed.wrapping_mul(7919)), Ok(()))];
+    let (settled, time) = if job.quick { (first_ns / 4, 500) } else { (first_ns, 3_000) };
+    let mut measured = Measured::default();
+    let begin = |producer: &mut S::Producer, own: &mut (Rng, Result<(), String>)| own.1 = begin(producer, &mut own.0);
+    crew::run(subject, &mut owns, &[&begin], |_, _| {
+        thread::sleep(Duration::from_nanos(settled));
+        let (reading, own, fired) = (Reading::take(subject), Usage::of_thread(), book::fired_so_far());
+        thread::sleep(Duration::from_millis(time));
+        let fired = book::fired_so_far() - fired;
+        reading.add_to(subject, &mut measured);
+        measured.add_thread(Usage::of_thread() - own, Duration::ZERO, fired);
     });
-    let mut figures =
-        Figures::from([("cpu_us_per_fire", cpu * 1e6 / job.timers as f64), ("cpu_percent", cpu * 100.0), ("wakeups_per_s", wakeups)]);
-    lateness_figures(&mut figures);
-    figures
+    let [(_, begun)] = owns;
+    let mut figures = measured.figures("cpu_us_per_fire", 0.0);
+    add_lateness(&mut figures, &book::lateness());
+    begun.map(|()| figures)
+}
+
+/// W9: so many timers fire in a second, at random instants.
+pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
+    if !S::TASKS {
+        return Ok(measure::<S>(job, 0, "cpu_us_per_fire"));
+    }
+    // Each task fires once in the mean delay.
+    let tasks = (job.timers as u64 * (LEAD_NS + SPREAD_NS / 2)).div_ceil(1_000_000_000);
+    again::<S>(job, LEAD_NS + SPREAD_NS, |producer, rng| (0..tasks).try_for_each(|_| producer.wander(rng.fork())))
+}
+
+/// W9, periodic: so many timers come again each second, each at a random instant of it.
+pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
+    let period_ns = book::PERIOD.as_nanos() as u64;
+    // All are armed before the first one is due.
+    let lead_ns = 4 * LEAD_NS;
+    again::<S>(job, lead_ns + period_ns, |producer, rng| {
+        let first_ns = book::now_ns() + lead_ns;
+        (0..job.timers).try_for_each(|_| producer.every(first_ns + rng.u64(..period_ns)))
+    })
 }
 
 /// W10: so many requests in a second have a time-out each, and are answered after a time; one in a hundred is not.
 pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {
-    let steps = Steps::of(job, answer_ms + 2 * STEPS_PER_S);
-    let (cpu, wakeups) = measure::<S>(job, answer_ms, &steps, |producer, own, step| {
-        let place = step % answer_ms;
-        let mut requests = std::mem::take(&mut own.requests[place]);
-        requests.drain(..).for_each(|request| producer.cancel(request));
-        for _ in 0..in_step(job.timers, job, own.number, step) {
-            if own.rng.usize(..UNANSWERED) == 0 {
-                arm_due(producer, own);
-            } else {
-                requests.push(producer.arm(TIMEOUT, 0));
-            }
+    measure::<S>(job, answer_ms, "cpu_us_per_request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+
+    fn load(per_s: usize, producers: usize, answer_steps: usize) -> (Job, Load) {
+        let job = Job { workload: Workload::W10, timers: per_s, threads: producers, seed: 1, quick: true };
+        (job, Load { per_s, producers, answer_steps })
+    }
+
+    #[test]
+    fn producers_share_a_second() {
+        for (per_s, producers) in [(100, 1), (100, 3), (1_000, 2), (1_000_000, 2)] {
+            let (_, load) = load(per_s, producers, 0);
+            let of = |step| (0..producers).map(|number| load.in_step(number, step)).sum::<usize>();
+            assert_eq!((0..2 * STEPS_PER_S).map(of).sum::<usize>(), 2 * per_s);
+            assert!((0..STEPS_PER_S).all(|step| of(step) <= per_s / STEPS_PER_S + producers));
         }
-        own.requests[place] = requests;
-    });
-    let mut figures =
-        Figures::from([("cpu_percent", cpu * 100.0), ("cpu_us_per_request", cpu * 1e6 / job.timers as f64), ("wakeups_per_s", wakeups)]);
-    lateness_figures(&mut figures);
-    figures
+    }
+
+    /// Counts what is armed and cancelled.
+    #[derive(Default)]
+    struct Counts {
+        timeouts: usize,
+        due: usize,
+        cancelled: usize,
+    }
+
+    impl Producer for Counts {
+        type Handle = bool;
+
+        fn arm(&mut self, delay: Duration, due_ns: u64) -> bool {
+            let is_due = due_ns > 0;
+            assert_eq!(is_due, delay < TIMEOUT);
+            *if is_due { &mut self.due } else { &mut self.timeouts } += 1;
+            is_due
+        }
+
+        fn cancel(&mut self, is_due: bool) {
+            assert!(!is_due, "nobody answers it");
+            self.cancelled += 1;
+        }
+
+        fn rearm(&mut self, _: &mut bool, _: Duration) {}
+    }
+
+    #[test]
+    fn requests_are_answered_in_time() {
+        let (job, load) = load(10_000, 1, 5);
+        let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 5));
+        (0..5).for_each(|step| load.step(&mut counts, &mut own, step));
+        assert_eq!((counts.timeouts + counts.due, counts.cancelled), (50, 0));
+        let first = own.requests[0].len();
+        load.step(&mut counts, &mut own, 5);
+        assert_eq!((counts.cancelled, own.armed), (first, 60));
+        (6..1_000).for_each(|step| load.step(&mut counts, &mut own, step));
+        assert!((50..200).contains(&counts.due) && own.armed_due == counts.due as u64, "one in a hundred: {}", counts.due);
+        assert_eq!(own.due.iter().map(Vec::len).sum::<usize>() + own.requests.iter().map(Vec::len).sum::<usize>(), {
+            let dropped = counts.due - own.due.iter().map(Vec::len).sum::<usize>();
+            10_000 - counts.cancelled - dropped
+        });
+    }
+
+    #[test]
+    fn all_timers_of_w9_fire() {
+        let (job, load) = load(10_000, 1, 0);
+        let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 0));
+        (0..2 * DROPPED_AFTER).for_each(|step| load.step(&mut counts, &mut own, step));
+        assert_eq!((counts.due, counts.timeouts), (20 * DROPPED_AFTER, 0));
+        assert_eq!(own.due.iter().map(Vec::len).sum::<usize>(), 10 * DROPPED_AFTER);
+    }
 }

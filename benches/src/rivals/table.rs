@@ -27,7 +27,8 @@ pub(crate) fn group(group: Group, lines: &[Line]) -> String {
     let best = best_rival(lines, first.figure, first.higher_is_better);
     let Group { workload, timers, threads } = group;
     let plural = if threads == 1 { "" } else { "s" };
-    let mut text = format!("\n{} {timers} timers, {threads} thread{plural}\n  {}\n", workload.text(), workload.about());
+    let per_second = if workload.rates().is_some() { " a second" } else { "" };
+    let mut text = format!("\n{} {timers} timers{per_second}, {threads} thread{plural}\n  {}\n", workload.text(), workload.about());
     let _ = write!(text, "  {:<17}", "");
     for column in columns {
         let _ = write!(text, " {:>10}", column.title);

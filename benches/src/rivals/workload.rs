@@ -28,6 +28,8 @@ pub(crate) enum Workload {
     W8,
     /// N timers fire in a second, at random instants: CPU beyond that of the loop that arms them
     W9,
+    /// N timers with a period of a second, each at an instant of its own: CPU of the process
+    W9Periodic,
     /// N requests in a second, each with a time-out of 30 s, answered after 50 ms; one in a hundred is not, and fires
     W10,
     /// The same, answered after 5 ms
@@ -67,14 +69,15 @@ impl Workload {
 
     /// Whether producers are what is measured, or only what comes before it.
     pub(crate) fn has_threads(self) -> bool {
-        !matches!(self, Self::W6 | Self::W7)
+        !matches!(self, Self::W6 | Self::W7 | Self::W9 | Self::W9Periodic)
     }
 
     /// What is measured at some rates, in timers a second.
     pub(crate) fn rates(self) -> Option<&'static [usize]> {
         match self {
-            Self::W9 => Some(&[100, 1_000, 10_000, 100_000]),
-            Self::W10 | Self::W10Fast | Self::W10Slow => Some(&[1_000, 10_000, 100_000, 1_000_000]),
+            Self::W9 | Self::W9Periodic => Some(&[100, 1_000, 10_000, 100_000]),
+            Self::W10 => Some(&[1_000, 10_000, 100_000, 1_000_000]),
+            Self::W10Fast | Self::W10Slow => Some(&[10_000, 100_000]),
             _ => None,
         }
     }
@@ -106,15 +109,18 @@ impl Workload {
             column("late_ms_p99", "p99 ms", 3),
             column("late_ms_max", "max ms", 3),
             column("early", "early", 0),
+            column("lost", "lost", 0),
         ];
         const W10: &[Column] = &[
             column("cpu_percent", "CPU %", 2),
             column("cpu_us_per_request", "us each", 3),
             column("wakeups_per_s", "wake-ups/s", 0),
+            column("rings_per_s", "rings/s", 1),
             column("late_ms_p50", "p50 ms", 3),
             column("late_ms_p99", "p99 ms", 3),
             column("late_ms_max", "max ms", 3),
             column("early", "early", 0),
+            column("lost", "lost", 0),
         ];
         match self {
             Self::W4 => W4,
@@ -122,7 +128,7 @@ impl Workload {
             Self::W5b => W5B,
             Self::W6 => W6,
             Self::W7 => W7,
-            Self::W9 => W9,
+            Self::W9 | Self::W9Periodic => W9,
             Self::W10 | Self::W10Fast | Self::W10Slow => W10,
             _ => &[MOPS, NS, CPU, SETTLE],
         }

@@ -1,6 +1,6 @@
 //! async-io's `Timer`: a tree of exact deadlines behind a queue of operations, and a thread that waits for them in the poller.
 
-use super::wakers::Wakers;
+use super::wakers::waker;
 use super::{Producer, Subject};
 use async_io::Timer;
 use std::pin::Pin;
@@ -14,8 +14,7 @@ const SHORTLY: Duration = Duration::from_micros(100);
 
 pub(crate) struct AsyncIo;
 
-#[derive(Default)]
-pub(crate) struct AsyncIoProducer(Wakers);
+pub(crate) struct AsyncIoProducer;
 
 struct Settled(Sender<()>);
 
@@ -40,7 +39,7 @@ impl Subject for AsyncIo {
     }
 
     fn within(&self, work: impl FnOnce(&mut AsyncIoProducer)) {
-        work(&mut AsyncIoProducer::default());
+        work(&mut AsyncIoProducer);
     }
 
     fn settle(&self) {
@@ -59,7 +58,7 @@ impl Producer for AsyncIoProducer {
     type Handle = Timer;
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Timer {
-        arm(delay, self.0.of(due_ns))
+        arm(delay, &waker(due_ns))
     }
 
     fn cancel(&mut self, handle: Timer) {

@@ -2,7 +2,7 @@
 
 use super::keeper::{Keeper, Pending};
 use super::{Producer, Subject};
-use crate::book;
+use crate::book::{self, PERIODIC};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +32,10 @@ impl Pending for Timers {
 
     fn pop(&mut self) -> Option<u64> {
         self.by_deadline.pop_first().map(|(_, payload)| payload)
+    }
+
+    fn push_periodic(&mut self, due_ns: u64) {
+        self.insert(due_ns, due_ns | PERIODIC);
     }
 }
 
@@ -69,5 +73,10 @@ impl Producer for BtreeProducer {
             let payload = timers.by_deadline.remove(handle).unwrap_or(0);
             timers.insert(due_ns, payload)
         });
+    }
+
+    fn every(&mut self, due_ns: u64) -> Result<(), String> {
+        self.0.change(|timers| timers.push_periodic(due_ns));
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::keeper::{Keeper, Pending};
 use super::{Producer, Subject};
-use crate::book;
+use crate::book::{self, PERIODIC};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -47,6 +47,10 @@ impl Pending for Timers {
         // Ordering: Relaxed. The flag publishes nothing; who cancels too late has cancelled too late.
         (!timer.cancelled.load(Relaxed)).then_some(timer.payload)
     }
+
+    fn push_periodic(&mut self, due_ns: u64) {
+        self.push(Reverse(Timer { due_ns, payload: due_ns | PERIODIC, cancelled: Arc::default() }));
+    }
 }
 
 pub(crate) struct Heap(Arc<Keeper<Timers>>);
@@ -85,5 +89,10 @@ impl Producer for HeapProducer {
         // Ordering: Relaxed. See `pop`.
         handle.store(true, Relaxed);
         *handle = self.arm(delay, 0);
+    }
+
+    fn every(&mut self, due_ns: u64) -> Result<(), String> {
+        self.0.change(|timers| timers.push_periodic(due_ns));
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The thread timer of hierarchical_hash_wheel_timer: producers send messages, its thread keeps the wheel.
 
 use super::{Producer, Subject};
-use crate::book;
+use crate::book::{self, PERIOD};
 use hierarchical_hash_wheel_timer::thread_timer::{TimerRef, TimerWithThread};
 use hierarchical_hash_wheel_timer::{OneshotState, PeriodicState, Timer, TimerReturn};
 use std::sync::mpsc::{self, Sender};
@@ -42,27 +42,31 @@ impl OneshotState for Task {
     }
 }
 
-/// There are no periodic timers here.
+/// One that comes again.
 #[derive(Debug)]
-pub(crate) enum Never {}
+pub(crate) struct Periodic {
+    id: u64,
+    due_ns: u64,
+}
 
-impl PeriodicState for Never {
+impl PeriodicState for Periodic {
     type Id = u64;
 
     fn id(&self) -> &u64 {
-        match *self {}
+        &self.id
     }
 
     fn trigger(self) -> TimerReturn<Self> {
-        match self {}
+        book::fired(self.due_ns);
+        TimerReturn::Reschedule(Self { due_ns: book::next_ns(self.due_ns), ..self })
     }
 }
 
-type Ref = TimerRef<u64, Task, Never>;
+type Ref = TimerRef<u64, Task, Periodic>;
 
 pub(crate) struct Hhwt {
     /// Its thread stops with it.
-    _timer: TimerWithThread<u64, Task, Never>,
+    _timer: TimerWithThread<u64, Task, Periodic>,
     /// For a new producer, with the first of its ids.
     next: Mutex<(Ref, u64)>,
 }
@@ -118,5 +122,11 @@ impl Producer for HhwtProducer {
     fn rearm(&mut self, handle: &mut u64, delay: Duration) {
         self.timer.cancel(handle);
         *handle = self.arm(delay, 0);
+    }
+
+    fn every(&mut self, due_ns: u64) -> Result<(), String> {
+        self.id += 1;
+        self.timer.schedule_periodic(book::delay_until(due_ns), PERIOD, Periodic { id: self.id, due_ns });
+        Ok(())
     }
 }

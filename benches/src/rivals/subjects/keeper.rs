@@ -11,6 +11,9 @@ pub(crate) trait Pending: Default + Send + 'static {
 
     /// Takes the earliest one. Its payload, unless it was cancelled.
     fn pop(&mut self) -> Option<u64>;
+
+    /// Adds one that comes again.
+    fn push_periodic(&mut self, due_ns: u64);
 }
 
 #[derive(Default)]
@@ -46,7 +49,7 @@ impl<P: Pending> Keeper<P> {
 
     fn run(&self) {
         let mut pending = self.lock();
-        let mut due = Vec::new();
+        let (mut due, mut again) = (Vec::new(), Vec::new());
         loop {
             let now_ns = book::now_ns();
             while pending.first_ns().is_some_and(|first_ns| first_ns <= now_ns) {
@@ -55,8 +58,9 @@ impl<P: Pending> Keeper<P> {
             if !due.is_empty() {
                 // Tasks run without the lock.
                 drop(pending);
-                due.drain(..).for_each(book::fired);
+                again.extend(due.drain(..).filter_map(book::ran));
                 pending = self.lock();
+                again.drain(..).for_each(|due_ns| pending.push_periodic(due_ns));
                 continue;
             }
             pending = match pending.first_ns() {

@@ -3,6 +3,7 @@
 mod async_io;
 mod btree;
 mod delay_queue;
+mod futures;
 mod heap;
 mod hhwt;
 mod keeper;
@@ -17,10 +18,14 @@ use crate::job::Job;
 use crate::line::{Figures, Line};
 use crate::workload::Workload;
 use clap::ValueEnum;
+use fastrand::Rng;
 use std::time::Duration;
 
 /// A timer service. It lives as long as the process.
 pub(crate) trait Subject: Sync + Sized + 'static {
+    /// Whether each timer has a task, which waits for it again and again.
+    const TASKS: bool = false;
+
     type Producer: Producer;
 
     fn start() -> Self;
@@ -31,6 +36,11 @@ pub(crate) trait Subject: Sync + Sized + 'static {
     /// Waits until everything that was handed over has been taken in, and what was cancelled is free again. For those that do it all inside the calls:
     /// nothing.
     fn settle(&self) {}
+
+    /// How often a thread that armed or cancelled had to wake the service's, where that is counted.
+    fn rings(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A thread's way to a service.
@@ -63,6 +73,18 @@ pub(crate) trait Producer {
         }
     }
 
+    /// Starts a timer that is due at `due_ns`, and each [`PERIOD`](crate::book::PERIOD) after that.
+    /// It tells the book of each run.
+    fn every(&mut self, _due_ns: u64) -> Result<(), String> {
+        Err("it has no timers that come again".to_string())
+    }
+
+    /// Starts a task that waits for a [random time](crate::paced::delay), tells the book, and begins
+    /// anew.
+    fn wander(&mut self, _rng: Rng) -> Result<(), String> {
+        Err("it has no tasks".to_string())
+    }
+
     /// Fires what is armed until nothing is left, for a service without a thread of its own.
     fn serve(&mut self) {}
 }
@@ -81,8 +103,12 @@ pub(crate) enum Name {
     WheelworkFine,
     /// With a tick of 10 us, and a spin margin of 100 us
     WheelworkSpin,
+    /// Its futures, under tokio
+    WheelworkFuture,
     /// Its `Sleep`
     Tokio,
+    /// Its futures, as those of wheelwork
+    TokioFuture,
     /// tokio-util's, with one owner
     Delayqueue,
     /// tokio-util's in a mutex, with a thread that polls it
@@ -105,21 +131,26 @@ impl Name {
     }
 
     pub(crate) fn is_rival(self) -> bool {
-        use Name::{Wheelwork, WheelworkBatch, WheelworkCores, WheelworkFine, WheelworkInline, WheelworkSpin};
-        !matches!(self, Wheelwork | WheelworkBatch | WheelworkInline | WheelworkCores | WheelworkFine | WheelworkSpin)
+        use Name::{Wheelwork, WheelworkBatch, WheelworkCores, WheelworkFine, WheelworkFuture, WheelworkInline, WheelworkSpin};
+        !matches!(self, Wheelwork | WheelworkBatch | WheelworkInline | WheelworkCores | WheelworkFine | WheelworkSpin | WheelworkFuture)
     }
 
     /// Why it is not measured in a workload, if it is not.
     fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
-        use Workload::{W1, W1Cold, W4, W5, W5b, W8, W9};
+        use Workload::{W1, W1Cold, W4, W5, W5b, W8, W9Periodic};
+        let is_paced = workload.rates().is_some();
         match self {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
-            Self::WheelworkInline if workload == W9 => None,
+            Self::WheelworkInline | Self::WheelworkFuture | Self::TokioFuture if is_paced => None,
+            Self::WheelworkFuture | Self::TokioFuture => Some("its tasks matter where something fires"),
+            Self::WheelworkCores if is_paced => Some("one shard is enough"),
             Self::WheelworkInline | Self::WheelworkCores if matches!(workload, W5 | W5b) => None,
             Self::WheelworkInline | Self::WheelworkCores => Some("as wheelwork: nothing fires"),
             Self::WheelworkFine | Self::WheelworkSpin if workload == W5 => None,
             Self::WheelworkFine | Self::WheelworkSpin => Some("its tick matters for lateness alone"),
+            Self::Delayqueue if is_paced => Some("its owner sleeps, and polls nothing"),
+            Self::Tokio if workload == W9Periodic => Some("its interval needs a task: tokio-future"),
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
             _ => None,
         }
@@ -142,13 +173,16 @@ impl Name {
     fn remark(self, workload: Workload) -> Option<&'static str> {
         match (self, workload) {
             (Self::Heap | Self::Hhwt | Self::Pingora, Workload::W8) => Some("no re-arm: by cancel and arm"),
-            (Self::Heap, Workload::W4) => Some("cancel frees nothing"),
+            (Self::Heap, Workload::W4 | Workload::W10 | Workload::W10Fast | Workload::W10Slow) => Some("cancel frees nothing"),
+            (Self::Pingora | Self::AsyncIo, Workload::W9Periodic) => Some("by sleeps, in tasks of tokio's"),
+            (Self::Pingora, _) if workload.rates().is_some() => Some("on a grid of 10 ms"),
             (Self::Pingora, Workload::W5 | Workload::W5b) => Some("on a grid of 10 ms"),
             _ => None,
         }
     }
 
     pub(crate) fn measure(self, job: &Job) -> Result<Figures, String> {
+        let is_server = matches!(job.workload, Workload::W10 | Workload::W10Fast | Workload::W10Slow);
         match self {
             Self::Wheelwork => job.run::<wheelwork::Pooled>(),
             Self::WheelworkBatch => job.run::<wheelwork::Batched>(),
@@ -156,6 +190,12 @@ impl Name {
             Self::WheelworkCores => job.run::<wheelwork::Cores>(),
             Self::WheelworkFine => job.run::<wheelwork::Fine>(),
             Self::WheelworkSpin => job.run::<wheelwork::Spin>(),
+            Self::WheelworkFuture if is_server => job.run::<futures::Polled<futures::Ours>>(),
+            Self::WheelworkFuture => job.run::<futures::Tasks<futures::Ours>>(),
+            Self::TokioFuture if is_server => job.run::<futures::Polled<futures::Tokios>>(),
+            Self::TokioFuture => job.run::<futures::Tasks<futures::Tokios>>(),
+            Self::Pingora if job.workload == Workload::W9Periodic => job.run::<futures::Tasks<futures::Pingoras>>(),
+            Self::AsyncIo if job.workload == Workload::W9Periodic => job.run::<futures::Tasks<futures::AsyncIos>>(),
             Self::Tokio => job.run::<tokio::Tokio>(),
             Self::Delayqueue => job.run::<delay_queue::Owned>(),
             Self::MutexDelayqueue => job.run::<mutex_delay_queue::Locked>(),

@@ -1,7 +1,7 @@
 //! tokio-util's `DelayQueue` in a mutex, with a thread that polls it.
 
 use super::{Producer, Subject};
-use crate::book;
+use crate::book::{self, PERIODIC};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -18,6 +18,12 @@ struct Queue {
     any_expired: bool,
 }
 
+impl Queue {
+    fn insert_periodic(&mut self, due_ns: u64) {
+        self.timers.insert(due_ns | PERIODIC, book::delay_until(due_ns));
+    }
+}
+
 pub(crate) struct Locked {
     queue: Arc<Mutex<Queue>>,
     runtime: Handle,
@@ -31,15 +37,21 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 /// Fires what has expired, and has the thread woken for the next.
 fn poll(queue: &Mutex<Queue>, context: &mut Context<'_>, due: &mut Vec<u64>) -> Poll<()> {
-    let mut queue = lock(queue);
-    while let Poll::Ready(Some(expired)) = queue.timers.poll_expired(context) {
-        queue.any_expired = true;
-        due.push(expired.into_inner());
+    loop {
+        let mut locked = lock(queue);
+        while let Poll::Ready(Some(expired)) = locked.timers.poll_expired(context) {
+            locked.any_expired = true;
+            due.push(expired.into_inner());
+        }
+        drop(locked);
+        // Tasks run without the lock.
+        due.retain_mut(|payload| book::ran(*payload).map(|due_ns| *payload = due_ns).is_some());
+        if due.is_empty() {
+            return Poll::Pending;
+        }
+        let mut locked = lock(queue);
+        due.drain(..).for_each(|due_ns| locked.insert_periodic(due_ns));
     }
-    drop(queue);
-    // Tasks run without the lock.
-    due.drain(..).for_each(book::fired);
-    Poll::Pending
 }
 
 impl Subject for Locked {
@@ -80,5 +92,10 @@ impl Producer for LockedProducer {
         // `reset` panics if the timer has expired.
         queue.timers.try_remove(handle);
         *handle = queue.timers.insert(0, delay);
+    }
+
+    fn every(&mut self, due_ns: u64) -> Result<(), String> {
+        lock(&self.0).insert_periodic(due_ns);
+        Ok(())
     }
 }

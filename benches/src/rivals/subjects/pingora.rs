@@ -1,6 +1,6 @@
 //! pingora-timeout's sleep: timers on a grid of 10 ms, each thread's in a tree of its own, and a thread that looks at all of them.
 
-use super::wakers::Wakers;
+use super::wakers::waker;
 use super::{Producer, Subject};
 use std::pin::Pin;
 use std::task::Context;
@@ -8,8 +8,7 @@ use std::time::Duration;
 
 pub(crate) struct Pingora;
 
-#[derive(Default)]
-pub(crate) struct PingoraProducer(Wakers);
+pub(crate) struct PingoraProducer;
 
 impl Subject for Pingora {
     type Producer = PingoraProducer;
@@ -19,7 +18,7 @@ impl Subject for Pingora {
     }
 
     fn within(&self, work: impl FnOnce(&mut PingoraProducer)) {
-        work(&mut PingoraProducer::default());
+        work(&mut PingoraProducer);
     }
 }
 
@@ -28,7 +27,7 @@ impl Producer for PingoraProducer {
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Self::Handle {
         let mut timer: Self::Handle = Box::pin(pingora_timeout::sleep(delay));
-        let _ = timer.as_mut().poll(&mut Context::from_waker(self.0.of(due_ns)));
+        let _ = timer.as_mut().poll(&mut Context::from_waker(&waker(due_ns)));
         timer
     }
 

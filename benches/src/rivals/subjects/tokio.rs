@@ -1,6 +1,6 @@
 //! tokio's `Sleep`: polled once to register it, dropped to cancel it. The runtime's time driver has a thread for itself.
 
-use super::wakers::Wakers;
+use super::wakers::waker;
 use super::{Producer, Subject};
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -12,8 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 pub(crate) struct Tokio(Handle);
 
-#[derive(Default)]
-pub(crate) struct TokioProducer(Wakers);
+pub(crate) struct TokioProducer;
 
 /// A runtime whose thread does nothing but drive its timers.
 pub(crate) fn runtime() -> Handle {
@@ -33,7 +32,7 @@ impl Subject for Tokio {
 
     fn within(&self, work: impl FnOnce(&mut TokioProducer)) {
         let _entered = self.0.enter();
-        work(&mut TokioProducer::default());
+        work(&mut TokioProducer);
     }
 }
 
@@ -42,7 +41,7 @@ impl Producer for TokioProducer {
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> Self::Handle {
         let mut timer = Box::pin(sleep(delay));
-        let _ = timer.as_mut().poll(&mut Context::from_waker(self.0.of(due_ns)));
+        let _ = timer.as_mut().poll(&mut Context::from_waker(&waker(due_ns)));
         timer
     }
 

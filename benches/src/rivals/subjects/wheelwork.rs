@@ -1,7 +1,7 @@
 //! wheelwork with a `u64` for each timer: one call for each, batches of calls, and settings in which the handler runs on the shard's thread.
 
 use super::{Producer, Subject};
-use crate::book;
+use crate::book::{self, PERIOD};
 use std::marker::PhantomData;
 use std::thread;
 use std::time::Duration;
@@ -94,6 +94,10 @@ where
     fn settle(&self) {
         settle(&self.service);
     }
+
+    fn rings(&self) -> Option<u64> {
+        Some(self.service.stats().sum(|shard| shard.rings))
+    }
 }
 
 fn handle(batch: &mut Batch<'_, u64>) {
@@ -135,6 +139,15 @@ impl Producer for Single {
 
     fn rearm(&mut self, handle: &mut TimerId, delay: Duration) {
         self.0.reschedule(*handle, delay);
+    }
+
+    fn every(&mut self, mut due_ns: u64) -> Result<(), String> {
+        let run = move || {
+            book::fired(due_ns);
+            due_ns = book::next_ns(due_ns);
+        };
+        let started = self.0.every(PERIOD).first(book::delay_until(due_ns)).start(run);
+        started.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
