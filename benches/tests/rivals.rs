@@ -52,6 +52,41 @@ fn a_small_run_prints_tables_and_writes_lines_that_can_be_plotted() {
 }
 
 #[test]
+fn rates_that_programs_have_are_measured() {
+    let json = file("paced.json");
+    let measure = |subjects, workloads| {
+        let json = json.to_str().expect("a plain path");
+        let small = ["--quick", "--timers", "1000", "--threads", "1", "--json", json];
+        let output = rivals(&[&small[..], &["--subjects", subjects, "--workloads", workloads]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).to_string();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{text}{error}");
+        let lines = std::fs::read_to_string(json).expect("the file was written");
+        let lines = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+        let lines: Vec<Value> = lines.filter(|line: &Value| line["subject"].is_string()).collect();
+        (text, lines)
+    };
+    let subjects = "wheelwork,wheelwork-future,tokio-future,btree,delayqueue";
+    let (text, lines) = measure(subjects, "w9,w9-periodic,w10");
+    assert_eq!(lines.len(), 15);
+    assert!(text.contains("w10 1000 timers a second, 1 thread") && text.contains("its owner sleeps"), "{text}");
+    assert!(text.contains("w9 at 1000: cpu_us_per_fire <= 1.5 x wheelwork-inline"), "{text}");
+    let (_, more) = measure("heap", "w10-fast,w10-slow");
+    for line in lines.iter().chain(&more).filter(|line| line["subject"] != "delayqueue") {
+        assert!(line["skipped"].is_null(), "{line}");
+        let is_server = line["workload"].as_str().is_some_and(|workload| workload.starts_with("w10"));
+        let cpu = if is_server { "cpu_us_per_request" } else { "cpu_us_per_fire" };
+        for name in [cpu, "cpu_percent", "wakeups_per_s", "timers_per_s", "late_ms_p50", "late_ms_p99", "late_ms_max"] {
+            assert!(line[name].is_number(), "{name} in {line}");
+        }
+        let is_ours = line["subject"].as_str().is_some_and(|subject| subject.starts_with("wheelwork"));
+        assert_eq!(line["rings_per_s"].is_number(), is_ours, "{line}");
+        assert_eq!(line["early"], 0.0, "{line}");
+    }
+    std::fs::remove_file(&json).expect("the file is ours");
+}
+
+#[test]
 fn another_program_is_a_rival_too() {
     let program = file("external.sh");
     std::fs::write(&program, "#!/bin/sh\n[ \"$*\" = \"measure --subject other --workload w2 --timers 1000 --threads 1 --seed 5 --quick\" ] && echo '{\"mops\":0.001}'\n")

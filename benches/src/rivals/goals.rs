@@ -2,6 +2,7 @@
 
 use crate::line::Line;
 use crate::table::{best_rival, ratio};
+use crate::workload::Workload;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -72,6 +73,23 @@ const GOALS: &[Goal] = &[
     goal("w6", OURS, 1, "bytes_per_timer", 40.0),
 ];
 
+const FUTURE: &str = "wheelwork-future";
+const TOKIO_FUTURE: &str = "tokio-future";
+
+/// CPU of a timer that fires, on a pool: so many times as much as on the shard's thread.
+const OVER_INLINE: f64 = 1.5;
+
+/// From so many fires a second on it is below that of tokio's timers.
+const BELOW_TOKIO_FROM: usize = 10_000;
+
+/// p99 of the lateness at a tick of 1 ms, up to so many fires a second.
+const LATE_MS_P99: f64 = 1.2;
+const LATE_UP_TO: usize = 1_000;
+
+/// Per cent of a core that time-outs take which are answered, up to so many requests a second.
+const SERVER_PERCENT: f64 = 0.3;
+const SERVER_UP_TO: usize = 10_000;
+
 /// Growth of W3: ns of a step on one thread.
 const GROWTH: [(usize, f64); 4] = [(10_000, 60.0), (100_000, 110.0), (TIMERS, 240.0), (10_000_000, 360.0)];
 
@@ -96,7 +114,7 @@ impl Claim {
         }
         let by = ratio(measured, limit, !at_least);
         let by = match by {
-            by if !by.is_finite() => String::new(),
+            by if !by.is_finite() || by < 0.0 => String::new(),
             by if by < 1.005 => ", by less than 0.01 x".to_string(),
             by => format!(", by {by:.2} x"),
         };
@@ -132,6 +150,15 @@ impl<'a> Lines<'a> {
         self.of(workload, threads).find(|line| line.subject == subject)?.median(figure)
     }
 
+    /// Those of a workload at a rate.
+    fn at_rate(&self, workload: &'a str, rate: usize, threads: usize) -> impl Iterator<Item = &'a Line> {
+        self.0.iter().filter(move |line| line.workload == workload && line.timers == rate && line.threads == threads)
+    }
+
+    fn figure_at_rate(&self, workload: &'a str, rate: usize, threads: usize, subject: &str, figure: &str) -> Option<f64> {
+        self.at_rate(workload, rate, threads).find(|line| line.subject == subject)?.median(figure)
+    }
+
     fn ns_at(&self, timers: usize) -> Option<f64> {
         let mut lines = self.0.iter().filter(|line| line.workload == "w3" && line.threads == 1 && line.timers == timers);
         lines.find(|line| line.subject == OURS)?.median("ns_per_op")
@@ -148,12 +175,14 @@ impl<'a> Lines<'a> {
 /// All that should hold, looked at by what was measured.
 pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
     let lines = Lines(lines);
-    goals(&lines).into_iter().chain(against_rivals(&lines)).chain(within_ourselves(&lines)).collect()
+    let all = goals(&lines).into_iter().chain(against_rivals(&lines)).chain(within_ourselves(&lines));
+    all.chain(fires_at_rates(&lines)).chain(servers_at_rates(&lines)).collect()
 }
 
 /// The block at the end of the output.
 pub(crate) fn distance(claims: &[Claim]) -> String {
-    let mut text = String::from("\ndistance to goals (set on a quiet 2-core virtual machine, for 1,000,000 timers)\n");
+    let mut text =
+        String::from("\ndistance to goals (set on a quiet 2-core virtual machine, for 1,000,000 timers, or at the rates they name)\n");
     claims.iter().for_each(|claim| _ = writeln!(text, "  {:<66} {}", claim.what, claim.verdict()));
     text
 }
@@ -220,6 +249,60 @@ fn within_ourselves(lines: &Lines<'_>) -> Vec<Claim> {
     claims
 }
 
+/// W9: what a timer costs that fires, and how late it is.
+fn fires_at_rates(lines: &Lines<'_>) -> Vec<Claim> {
+    const CPU: &str = "cpu_us_per_fire";
+    let mut claims = Vec::new();
+    for (workload, name) in [(Workload::W9, "w9"), (Workload::W9Periodic, "w9-periodic")] {
+        let of = |rate, subject: &str, figure| lines.figure_at_rate(name, rate, 1, subject, figure);
+        for &rate in workload.rates().unwrap_or_default() {
+            let mut below = |times: f64, other: &str| {
+                let limit = of(rate, other, CPU).map(|cpu| times * cpu);
+                let what = format!("{name} at {rate}: {CPU} <= {times} x {other}{}", in_brackets(limit));
+                claims.push(Claim { what, measured: limit.and(of(rate, OURS, CPU)), limit: limit.unwrap_or(0.0), at_least: false });
+            };
+            below(OVER_INLINE, INLINE);
+            if rate >= BELOW_TOKIO_FROM {
+                below(1.0, TOKIO_FUTURE);
+            }
+            if rate <= LATE_UP_TO {
+                let what = format!("{name} at {rate}: late_ms_p99 <= {LATE_MS_P99}");
+                claims.push(Claim { what, measured: of(rate, OURS, "late_ms_p99"), limit: LATE_MS_P99, at_least: false });
+            }
+        }
+    }
+    claims
+}
+
+/// W10: what time-outs cost that are answered.
+fn servers_at_rates(lines: &Lines<'_>) -> Vec<Claim> {
+    const CPU: &str = "cpu_percent";
+    let mut claims = Vec::new();
+    for (workload, name) in [(Workload::W10, "w10"), (Workload::W10Fast, "w10-fast"), (Workload::W10Slow, "w10-slow")] {
+        for (&rate, threads) in workload.rates().unwrap_or_default().iter().flat_map(|rate| [1, TWO].map(|threads| (rate, threads))) {
+            let of = |subject: &str| lines.figure_at_rate(name, rate, threads, subject, CPU);
+            let mut below = |ours: &str, rival: Option<(&str, f64)>| {
+                let by = rival.map_or(String::new(), |(rival, cpu)| format!(" {rival}{}", in_brackets(Some(cpu))));
+                let ours_text = if ours == OURS { String::new() } else { format!(" {ours}") };
+                let what = format!("{name}{ours_text} T={threads} at {rate}: CPU % <={by}");
+                let limit = rival.map_or(0.0, |(_, cpu)| cpu);
+                claims.push(Claim { what, measured: rival.and(of(ours)), limit, at_least: false });
+            };
+            below(OURS, best_rival(lines.at_rate(name, rate, threads), CPU, false));
+            below(FUTURE, of(TOKIO_FUTURE).map(|cpu| (TOKIO_FUTURE, cpu)));
+            if rate <= SERVER_UP_TO {
+                let what = format!("{name} T={threads} at {rate}: CPU % <= {SERVER_PERCENT}");
+                claims.push(Claim { what, measured: of(OURS), limit: SERVER_PERCENT, at_least: false });
+            }
+        }
+    }
+    claims
+}
+
+fn in_brackets(limit: Option<f64>) -> String {
+    limit.map_or(String::new(), |limit| format!(" ({})", number(limit)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,6 +351,46 @@ mod tests {
             line("w4", "btree", 1, TIMERS, Figures::from([("mops", 5.0), ("back_ms", 1.0)])),
         ];
         assert_eq!(verdict_of(&distance(&claims(&lines)), "w4 T=1 mops: 1 x the best rival (btree)"), "holds: 4.00");
+    }
+
+    #[test]
+    fn each_rate_is_judged() {
+        let fires = |subject, rate, cpu| line("w9", subject, 1, rate, Figures::from([("cpu_us_per_fire", cpu), ("late_ms_p99", 1.5)]));
+        let lines = [
+            fires(OURS, 1_000, 30.0),
+            fires(INLINE, 1_000, 10.0),
+            fires(OURS, 10_000, 3.0),
+            fires(INLINE, 10_000, 2.5),
+            fires(TOKIO_FUTURE, 10_000, 3.5),
+        ];
+        let text = distance(&claims(&lines));
+        assert_eq!(verdict_of(&text, "w9 at 1000: cpu_us_per_fire <= 1.5 x wheelwork-inline (15.00)"), "does not hold: 30.00, by 2.00 x");
+        assert_eq!(verdict_of(&text, "w9 at 10000: cpu_us_per_fire <= 1.5 x wheelwork-inline (3.75)"), "holds: 3.00");
+        assert_eq!(verdict_of(&text, "w9 at 10000: cpu_us_per_fire <= 1 x tokio-future (3.50)"), "holds: 3.00");
+        assert_eq!(verdict_of(&text, "w9 at 1000: late_ms_p99 <= 1.2"), "does not hold: 1.50, by 1.25 x");
+        assert_eq!(verdict_of(&text, "w9 at 100: late_ms_p99"), "not measured");
+    }
+
+    #[test]
+    fn servers_are_held_against_the_best_rival_of_their_rate() {
+        let cpu = |subject, rate, threads, cpu| line("w10", subject, threads, rate, Figures::from([("cpu_percent", cpu)]));
+        let lines = [
+            cpu(OURS, 1_000, 1, 0.45),
+            cpu("tokio", 1_000, 1, 0.15),
+            cpu("btree", 1_000, 1, 0.2),
+            cpu("btree", 100_000, 1, 0.1),
+            cpu(OURS, 1_000, TWO, 0.2),
+            cpu("heap", 1_000, TWO, -0.01),
+            cpu(FUTURE, 100_000, TWO, 1.0),
+            cpu(TOKIO_FUTURE, 100_000, TWO, 2.0),
+        ];
+        let text = distance(&claims(&lines));
+        assert_eq!(verdict_of(&text, "w10 T=1 at 1000: CPU % <= tokio (0.150)"), "does not hold: 0.450, by 3.00 x");
+        assert_eq!(verdict_of(&text, "w10 T=1 at 1000: CPU % <= 0.3"), "does not hold: 0.450, by 1.50 x");
+        assert_eq!(verdict_of(&text, "w10 T=2 at 1000: CPU % <= heap (-0.010)"), "does not hold: 0.200");
+        assert_eq!(verdict_of(&text, "w10 T=2 at 1000: CPU % <= 0.3"), "holds: 0.200");
+        assert_eq!(verdict_of(&text, "w10 wheelwork-future T=2 at 100000: CPU % <= tokio-future (2.00)"), "holds: 1.00");
+        assert_eq!(verdict_of(&text, "w10-slow T=1 at 10000: CPU % <= 0.3"), "not measured");
     }
 
     #[test]
