@@ -4,8 +4,10 @@ import io.netty.util.TimerTask;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.SplittableRandom;
@@ -14,10 +16,11 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * One measurement of Netty's HashedWheelTimer, by the rules of benches/src/rivals: the same arguments as its `measure`, the figures as one JSON object on standard output.
- * The workloads are those of throughput.rs, fires.rs and rest.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
+ * The workloads are those of throughput.rs, fires.rs, rest.rs and paced.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
  */
 final class NettyRival {
     private static final long SECOND_NS = 1_000_000_000L;
@@ -25,7 +28,6 @@ final class NettyRival {
     private static final long FAR_NS = 3_600 * SECOND_NS;
     private static final int WINDOW = 1_000;
     private static final int BLOCK = 4_096;
-    private static final long GRID_NS = 10_000;
     private static final long ARMING_NS = 500_000_000L;
     private static final long ARMING_NS_EACH = 4_000;
     private static final long PATIENCE_NS = 20 * SECOND_NS;
@@ -33,6 +35,16 @@ final class NettyRival {
     /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */
     private static final int SLOTS = 65_536;
     private static final String WORKER = "netty-wheel";
+    private static final String PRODUCER = "producer-";
+    /** As in paced.rs. */
+    private static final long STEP_NS = 1_000_000;
+    private static final int STEPS_PER_S = 1_000;
+    private static final int UNANSWERED = 100;
+    private static final long LEAD_NS = 50_000_000L;
+    private static final long SPREAD_NS = 500_000_000L;
+    /** Steps of a rehearsal, for the compiler, and timers in each. */
+    private static final int REHEARSAL = 40_000;
+    private static final int REHEARSED = 10;
 
     /** What has fired. The wheel's one thread alone writes it: without a fence. */
     private static final AtomicLong FIRED = new AtomicLong();
@@ -81,7 +93,7 @@ final class NettyRival {
 
     /** A phase of a producer. */
     private interface Phase {
-        void run(Own own);
+        void run(Own own) throws Exception;
     }
 
     /** What looks at a phase's number and cost when all its operations have settled. */
@@ -106,6 +118,10 @@ final class NettyRival {
 
         @Override
         public void run(Timeout timeout) {
+            note(dueNs);
+        }
+
+        static void note(long dueNs) {
             long now = System.nanoTime();
             stamp(now);
             if (now < dueNs) early++;
@@ -113,9 +129,37 @@ final class NettyRival {
             FIRED.lazySet(FIRED.getPlain() + 1);
         }
 
+        /** Touched, and empty. */
+        static void begin(int most) {
+            lateNs = new long[most];
+            Arrays.fill(lateNs, 1);
+            count = 0;
+            early = 0;
+            firstNs = 0;
+            FIRED.set(0);
+        }
+
         static void stamp(long now) {
             if (firstNs == 0) firstNs = now;
             lastNs = now;
+        }
+    }
+
+    /** Comes again a period later. */
+    private static final class Again implements TimerTask {
+        final long periodNs;
+        long dueNs;
+
+        Again(long dueNs, long periodNs) {
+            this.dueNs = dueNs;
+            this.periodNs = periodNs;
+        }
+
+        @Override
+        public void run(Timeout timeout) {
+            Late.note(dueNs);
+            dueNs += periodNs;
+            timeout.timer().newTimeout(this, Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
         }
     }
 
@@ -162,6 +206,11 @@ final class NettyRival {
             case "w6" -> memory();
             case "w7" -> idle();
             case "w8" -> rearm();
+            case "w9" -> paced(0);
+            case "w9-periodic" -> periodic();
+            case "w10" -> paced(50);
+            case "w10-fast" -> paced(5);
+            case "w10-slow" -> paced(500);
             default -> throw new IllegalArgumentException("no workload " + text("--workload"));
         }
         StringBuilder json = new StringBuilder();
@@ -262,7 +311,7 @@ final class NettyRival {
                     System.err.println(error.getMessage());
                     Runtime.getRuntime().halt(1);
                 }
-            }, "producer-" + t);
+            }, PRODUCER + t);
             producer.setDaemon(true);
             producer.start();
         }
@@ -274,7 +323,7 @@ final class NettyRival {
             gate.await();
             gate.await();
             long done = System.nanoTime();
-            settle();
+            if (timer != null) settle();
             long end = System.nanoTime();
             watch.phase(number, new Cost(end - start, end - done, cpuNs() - cpu));
         }
@@ -283,7 +332,7 @@ final class NettyRival {
     /** Java has no call for it: from the last core down, as the other subjects' producers. */
     private static void pin(int number) throws Exception {
         int cores = Runtime.getRuntime().availableProcessors();
-        String thread = task("producer-" + number).getFileName().toString();
+        String thread = task(PRODUCER + number).getFileName().toString();
         String core = Integer.toString(cores - 1 - number % cores);
         Process taskset = new ProcessBuilder("taskset", "-cp", core, thread).redirectErrorStream(true).start();
         taskset.getInputStream().readAllBytes();
@@ -435,14 +484,8 @@ final class NettyRival {
 
     private void fire(long spreadNs) throws Exception {
         Own[] owns = shares();
-        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] = own.random.nextLong(spreadNs / GRID_NS + 1) * GRID_NS;
-        // Touched, and empty.
-        Late.lateNs = new long[timers];
-        Arrays.fill(Late.lateNs, 1);
-        Late.count = 0;
-        Late.early = 0;
-        Late.firstNs = 0;
-        FIRED.set(0);
+        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] = own.random.nextLong(spreadNs + 1);
+        Late.begin(timers);
         long leadNs = (quick ? ARMING_NS / 2 : ARMING_NS) + timers * ARMING_NS_EACH;
         long[] firstNs = new long[1];
         crew(owns, (number, cost) -> {
@@ -480,5 +523,211 @@ final class NettyRival {
                 own.slots[i] = timer.newTimeout(spreadNs == 0 ? STAMP : new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
             }
         });
+    }
+
+    /** What a producer's step does, and what it has done. */
+    private final class Load {
+        final SplittableRandom random;
+        final int perS;
+        final int producers;
+        final int number;
+        final List<List<Timeout>> requests = new ArrayList<>();
+        long armed;
+        long armedDue;
+
+        Load(int perS, int producers, int number, int answerSteps) {
+            this.perS = perS;
+            this.producers = producers;
+            this.number = number;
+            random = new SplittableRandom(Long.parseLong(text("--seed")) * 7919 + number);
+            for (int i = 0; i < answerSteps; i++) requests.add(new ArrayList<>());
+        }
+
+        private long until(int step) {
+            return ((long) perS * step + (long) number * STEPS_PER_S) / ((long) STEPS_PER_S * producers);
+        }
+
+        /** Without a wheel it arms nothing: what the loop takes by itself. */
+        void step(HashedWheelTimer timer, int step) {
+            List<Timeout> place = requests.isEmpty() ? null : requests.get(step % requests.size());
+            if (place != null) {
+                for (Timeout request : place) if (request != null) request.cancel();
+                place.clear();
+            }
+            long timers = until(step + 1) - until(step);
+            for (long i = 0; i < timers; i++) {
+                if (place != null && random.nextInt(UNANSWERED) > 0) {
+                    place.add(timer == null ? null : timer.newTimeout(BUMP, TIMEOUT_NS, TimeUnit.NANOSECONDS));
+                    continue;
+                }
+                long delayNs = LEAD_NS + random.nextLong(SPREAD_NS);
+                long dueNs = System.nanoTime() + delayNs;
+                if (timer != null) timer.newTimeout(new Late(dueNs), delayNs, TimeUnit.NANOSECONDS);
+                armedDue++;
+            }
+            armed += timers;
+        }
+    }
+
+    /** A loop's steps, and what they took: of the other threads, and of the producers' steps. */
+    private final class Steps {
+        final int before;
+        final int measured;
+        final CyclicBarrier gate = new CyclicBarrier(threads);
+        final AtomicLong inStepsNs = new AtomicLong();
+        final AtomicLong timers = new AtomicLong();
+        double seconds;
+        double othersSeconds;
+        double wakeups;
+
+        Steps(int before, int measured) {
+            this.before = before;
+            this.measured = measured;
+        }
+
+        void take(Load load) throws Exception {
+            long start = System.nanoTime();
+            run(load, start, 0, before);
+            gate.await();
+            boolean isFirst = load.number == 0;
+            long at = System.nanoTime();
+            long wakeupsBefore = isFirst && timer != null ? workerWakeups() : 0;
+            long othersBefore = isFirst ? othersCpuNs() : 0;
+            gate.await();
+            long armed = load.armed;
+            inStepsNs.addAndGet(run(load, start, before, before + measured));
+            timers.addAndGet(load.armed - armed);
+            gate.await();
+            if (isFirst) {
+                othersSeconds = (othersCpuNs() - othersBefore) / 1e9;
+                seconds = (System.nanoTime() - at) / 1e9;
+                wakeups = timer != null ? workerWakeups() - wakeupsBefore : 0;
+            }
+            gate.await();
+        }
+
+        private long run(Load load, long start, int from, int until) {
+            var clock = ManagementFactory.getThreadMXBean();
+            long inSteps = 0;
+            for (int step = from; step < until; step++) {
+                long before = clock.getCurrentThreadCpuTime();
+                load.step(timer, step);
+                inSteps += clock.getCurrentThreadCpuTime() - before;
+                long endNs = start + STEP_NS * (step + 1);
+                for (long left; (left = endNs - System.nanoTime()) > 0; ) LockSupport.parkNanos(left);
+            }
+            return inSteps;
+        }
+
+        double cpuPerSecond() {
+            return (othersSeconds + inStepsNs.get() / 1e9) / seconds;
+        }
+    }
+
+    /** Of all threads but the producers. The call for the whole process counts in steps of 10 ms. */
+    private static long othersCpuNs() throws Exception {
+        long sum = 0;
+        try (var tasks = Files.list(Path.of("/proc/self/task"))) {
+            for (Path task : tasks.toList()) {
+                try {
+                    if (Files.readString(task.resolve("comm")).startsWith(PRODUCER)) continue;
+                    sum += Long.parseLong(Files.readString(task.resolve("schedstat")).split(" ")[0]);
+                } catch (java.io.IOException ended) {
+                    // It has not run lately.
+                }
+            }
+        }
+        return sum;
+    }
+
+    /** Of W9 and W10. */
+    private void paced(int answerSteps) throws Exception {
+        Late.begin(REHEARSAL * REHEARSED);
+        Load rehearsal = new Load(STEPS_PER_S * REHEARSED, 1, 0, answerSteps);
+        for (int step = 0; step < REHEARSAL; step++) rehearsal.step(step % 2 == 0 ? timer : null, step);
+        // The loop alone has no wheel.
+        timer.stop();
+        timer = null;
+        int before = answerSteps + (quick ? 200 : 1_000);
+        int measured = quick ? 300 : 3_000;
+        Late.begin((int) ((long) timers * (before + measured + STEPS_PER_S) / STEPS_PER_S));
+        Steps alone = new Steps(answerSteps + (quick ? 100 : 1_000), quick ? 200 : 1_000);
+        Steps with = new Steps(before, measured);
+        Own[] owns = shares();
+        Map<Own, Load> loads = new HashMap<>();
+        Map<Own, Load> aloneLoads = new HashMap<>();
+        for (int t = 0; t < threads; t++) {
+            loads.put(owns[t], new Load(timers, threads, t, answerSteps));
+            aloneLoads.put(owns[t], new Load(timers, threads, t, answerSteps));
+        }
+        crew(owns, (number, cost) -> {
+            if (number > 0) return;
+            System.gc();
+            start();
+            touch();
+            settle();
+        }, own -> alone.take(aloneLoads.get(own)), own -> {
+            with.take(loads.get(own));
+            Thread.sleep((LEAD_NS + SPREAD_NS) / 1_000_000);
+        });
+        long armedDue = 0;
+        for (Load load : loads.values()) armedDue += load.armedDue;
+        for (int i = 0; i < 100 && FIRED.get() < armedDue; i++) Thread.sleep(20);
+        settle();
+        rates(answerSteps == 0 ? "cpu_us_per_fire" : "cpu_us_per_request", with.cpuPerSecond() - alone.cpuPerSecond(), with.seconds, with.timers.get(), with.wakeups);
+        figures.put("lost", (double) Math.max(0, armedDue - Late.count));
+        lateness(Late.count);
+    }
+
+    private void rates(String perTimer, double cpuPerSecond, double seconds, long timers, double wakeups) {
+        figures.put(perTimer, cpuPerSecond * 1e6 * seconds / Math.max(1, timers));
+        figures.put("cpu_percent", cpuPerSecond * 100);
+        figures.put("wakeups_per_s", wakeups / seconds);
+        figures.put("timers_per_s", timers / seconds);
+    }
+
+    private void lateness(int count) {
+        long[] late = Arrays.copyOf(Late.lateNs, count);
+        Arrays.sort(late);
+        figures.put("late_ms_p50", late[count / 2] / 1e6);
+        figures.put("late_ms_p99", late[(int) (count * 0.99)] / 1e6);
+        figures.put("late_ms_max", late[count - 1] / 1e6);
+        figures.put("early", (double) Late.early);
+    }
+
+    private void again(int number, long firstNs, long periodNs) {
+        SplittableRandom random = new SplittableRandom(Long.parseLong(text("--seed")));
+        for (int i = 0; i < number; i++) {
+            long dueNs = firstNs + random.nextLong(periodNs);
+            timer.newTimeout(new Again(dueNs, periodNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+        }
+    }
+
+    /** There are no periodic timers: the task arms its own anew. */
+    private void periodic() throws Exception {
+        Late.begin(1_000_000);
+        again(2_000, System.nanoTime(), 10_000_000);
+        Thread.sleep(1_000);
+        timer.stop();
+        start();
+        touch();
+        settle();
+        Late.begin(10 * timers);
+        long leadNs = 4 * LEAD_NS;
+        int settled = quick ? 300 : 1_200;
+        int time = quick ? 500 : 3_000;
+        crew(new Own[] {new Own(1, 0)}, (number, cost) -> {
+            Thread.sleep(settled);
+            long at = System.nanoTime();
+            long fired = FIRED.get();
+            long wakeups = workerWakeups();
+            long cpu = othersCpuNs();
+            Thread.sleep(time);
+            double cpuSeconds = (othersCpuNs() - cpu) / 1e9;
+            double seconds = (System.nanoTime() - at) / 1e9;
+            rates("cpu_us_per_fire", cpuSeconds / seconds, seconds, FIRED.get() - fired, workerWakeups() - wakeups);
+        }, own -> again(timers, System.nanoTime() + leadNs, SECOND_NS));
+        timer.stop();
+        lateness(Late.count);
     }
 }
