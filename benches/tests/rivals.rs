@@ -76,6 +76,7 @@ fn rates_that_programs_have_are_measured() {
         assert!(line["skipped"].is_null(), "{line}");
         let is_server = line["workload"].as_str().is_some_and(|workload| workload.starts_with("w10"));
         let cpu = if is_server { "cpu_us_per_request" } else { "cpu_us_per_fire" };
+        assert_eq!(line["fires_cpu_percent"].is_number(), is_server, "{line}");
         for name in [cpu, "cpu_percent", "wakeups_per_s", "timers_per_s", "late_ms_p50", "late_ms_p99", "late_ms_max"] {
             assert!(line[name].is_number(), "{name} in {line}");
         }

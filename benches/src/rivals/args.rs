@@ -20,7 +20,7 @@ const RATE_QUICK: usize = 10_000;
 /// wheelwork against other timers, in the same run: one process for each measurement, subjects in turn, medians.
 ///
 /// Ends with the distance to the goals. Everything takes more than two hours: w9 and w10, with
-/// their rates, some 80 minutes of it, 6 s for each measurement. --quick takes four minutes, for
+/// their rates, some 90 minutes of it, 7 s for each measurement. --quick takes four minutes, for
 /// figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "rivals", version, max_term_width = 110, args_conflicts_with_subcommands = true)]

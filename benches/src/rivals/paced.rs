@@ -27,7 +27,7 @@ const STEPS_PER_S: usize = 1_000;
 /// The time-out of a request that is answered.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One request in so many is not answered: its time-out is short, and fires.
+/// One request in so many is not answered, once there are such: its time-out is short, and fires.
 const UNANSWERED: usize = 100;
 
 /// What fires is due after this time, uniformly in the time after it.
@@ -37,6 +37,11 @@ const SPREAD_NS: u64 = 500_000_000;
 /// Steps after which the handle of a timer that fires is dropped: 250 ms after the last of its step
 /// is due. So a subject does not become slower by memory that its handles keep.
 const DROPPED_AFTER: usize = 800;
+
+/// All timers that come again are armed in this time, and so much more for each: then the first is
+/// due.
+const ARMING_NS: u64 = 200_000_000;
+const ARMING_NS_EACH: u64 = 10_000;
 
 /// How long to wait for timers that have not fired though they are due.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,6 +54,8 @@ pub(crate) fn delay(rng: &mut Rng) -> Duration {
 /// What a producer owns.
 struct Own<H> {
     number: usize,
+    /// Steps so far.
+    steps: usize,
     rng: Rng,
     /// Of each step, until its requests are answered.
     requests: Vec<Vec<H>>,
@@ -64,6 +71,7 @@ impl<H> Own<H> {
         let steps = |number| (0..number).map(|_| Vec::new()).collect();
         Self {
             number,
+            steps: 0,
             rng: Rng::with_seed(job.seed.wrapping_mul(7919).wrapping_add(number as u64)),
             requests: steps(answer_steps),
             due: steps(DROPPED_AFTER),
@@ -92,11 +100,21 @@ impl Producer for Nothing {
 }
 
 /// What comes in a step.
+#[derive(Clone, Copy)]
 struct Load {
     per_s: usize,
     producers: usize,
-    /// Requests are answered after so many steps; 0: all timers fire.
-    answer_steps: usize,
+    answers: Answers,
+}
+
+/// Which timers are cancelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// None: all fire.
+    None,
+    /// Those that are answered: all, or all but one in a hundred.
+    All,
+    Most,
 }
 
 impl Load {
@@ -106,15 +124,23 @@ impl Load {
         until(step + 1) - until(step)
     }
 
-    fn step<P: Producer>(&self, producer: &mut P, own: &mut Own<P::Handle>, step: usize) {
+    fn step<P: Producer>(&self, producer: &mut P, own: &mut Own<P::Handle>) {
+        let step = own.steps;
+        own.steps += 1;
         own.due[step % DROPPED_AFTER].clear();
-        if self.answer_steps > 0 {
-            own.requests[step % self.answer_steps].drain(..).for_each(|request| producer.cancel(request));
+        let answered = step % own.requests.len().max(1);
+        if let Some(requests) = own.requests.get_mut(answered) {
+            requests.drain(..).for_each(|request| producer.cancel(request));
         }
         let timers = self.in_step(own.number, step);
         for _ in 0..timers {
-            if self.answer_steps > 0 && own.rng.usize(..UNANSWERED) > 0 {
-                own.requests[step % self.answer_steps].push(producer.arm(TIMEOUT, 0));
+            let is_answered = match self.answers {
+                Answers::None => false,
+                Answers::All => true,
+                Answers::Most => own.rng.usize(..UNANSWERED) > 0,
+            };
+            if is_answered {
+                own.requests[answered].push(producer.arm(TIMEOUT, 0));
                 continue;
             }
             let delay = delay(&mut own.rng);
@@ -202,13 +228,13 @@ impl Steps {
     }
 
     /// The calling producer takes all steps. The first one reads what the process has used.
-    fn take<S: Subject, H>(&self, subject: &S, own: &mut Own<H>, mut step: impl FnMut(&mut Own<H>, usize)) {
+    fn take<S: Subject, H>(&self, subject: &S, own: &mut Own<H>, mut step: impl FnMut(&mut Own<H>)) {
         let start = Instant::now();
         let mut run = |own: &mut Own<H>, steps: std::ops::Range<usize>| {
             let mut in_steps = Duration::ZERO;
             for number in steps {
                 let before = thread_cpu();
-                step(own, number);
+                step(own);
                 in_steps += thread_cpu() - before;
                 thread::sleep((start + STEP * (number as u32 + 1)).saturating_duration_since(Instant::now()));
             }
@@ -234,30 +260,48 @@ impl Steps {
     }
 }
 
-/// Runs the loop without timers, and with them.
-fn measure<S: Subject>(job: &Job, answer_steps: usize, per_timer: &'static str) -> Figures {
-    let load = Load { per_s: job.timers, producers: job.threads, answer_steps };
-    let (alone, before, measured) = if job.quick { (200, 200, 300) } else { (1_000, 1_000, 3_000) };
-    let (alone, with) = (Steps::new(job, answer_steps + 100, alone), Steps::new(job, answer_steps + before, measured));
-    let subject = throughput::start::<S>();
-    let mut owns: Vec<_> = (0..job.threads).map(|number| Own::new(job, number, answer_steps)).collect();
-    let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| {
-        let mut own = Own::new(job, own.number, answer_steps);
-        alone.take(subject, &mut own, |own, step| load.step(&mut Nothing, own, step));
-    };
-    let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
-        with.take(subject, own, |own, step| load.step(producer, own, step));
-        // What was armed last is due by then.
-        thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS));
-    };
-    crew::run(subject, &mut owns, &[&loop_alone, &loop_with], |_, _| ());
-    let armed = owns.iter().map(|own| own.armed_due).sum();
-    let lateness = wait_for_fires(armed);
-    std::mem::forget(owns);
-    let mut figures = with.measured().figures(per_timer, alone.measured().cpu_per_s());
-    figures.extend([("lost", armed.saturating_sub(lateness.count()) as f64)]);
-    add_lateness(&mut figures, &lateness);
-    figures
+/// The loop of a workload, without timers and with them.
+struct Loops {
+    job: Job,
+    /// Steps until a request is answered.
+    answer_steps: usize,
+    per_timer: &'static str,
+    /// The loads, one after the other: each with the steps before the measured ones, and those.
+    loads: Vec<(Answers, usize, usize)>,
+}
+
+impl Loops {
+    /// The figures of each load, and how late the timers were that fired.
+    fn measure<S: Subject>(&self) -> (Vec<Figures>, Figures) {
+        let Self { job, answer_steps, per_timer, .. } = *self;
+        let load = |answers| Load { per_s: job.timers, producers: job.threads, answers };
+        let alone_steps = if job.quick { 100 } else { 600 };
+        let alone: Vec<_> = self.loads.iter().map(|&(_, before, _)| Steps::new(&job, before.min(answer_steps + 50), alone_steps)).collect();
+        let with: Vec<_> = self.loads.iter().map(|&(_, before, measured)| Steps::new(&job, before, measured)).collect();
+        let subject = throughput::start::<S>();
+        let mut owns: Vec<_> = (0..job.threads).map(|number| Own::new(&job, number, answer_steps)).collect();
+        let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| {
+            let mut own = Own::new(&job, own.number, answer_steps);
+            for (steps, &(answers, ..)) in alone.iter().zip(&self.loads) {
+                steps.take(subject, &mut own, |own| load(answers).step(&mut Nothing, own));
+            }
+        };
+        let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
+            for (steps, &(answers, ..)) in with.iter().zip(&self.loads) {
+                steps.take(subject, own, |own| load(answers).step(producer, own));
+            }
+            // What was armed last is due by then.
+            thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS));
+        };
+        crew::run(subject, &mut owns, &[&loop_alone, &loop_with], |_, _| ());
+        let armed = owns.iter().map(|own| own.armed_due).sum();
+        let lateness = wait_for_fires(armed);
+        std::mem::forget(owns);
+        let mut late = Figures::from([("lost", armed.saturating_sub(lateness.count()) as f64)]);
+        add_lateness(&mut late, &lateness);
+        let of_loads = with.into_iter().zip(alone).map(|(with, alone)| with.measured().figures(per_timer, alone.measured().cpu_per_s()));
+        (of_loads.collect(), late)
+    }
 }
 
 /// The book, when so many timers have fired, or when it has taken too long.
@@ -305,7 +349,11 @@ fn again<S: Subject>(
 /// W9: so many timers fire in a second, at random instants.
 pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
     if !S::TASKS {
-        return Ok(measure::<S>(job, 0, "cpu_us_per_fire"));
+        let loads = vec![if job.quick { (Answers::None, 200, 200) } else { (Answers::None, 1_000, 3_000) }];
+        let loops = Loops { job: *job, answer_steps: 0, per_timer: "cpu_us_per_fire", loads };
+        let (mut of_loads, late) = loops.measure::<S>();
+        of_loads[0].0.extend(late.0);
+        return Ok(of_loads.remove(0));
     }
     // Each task fires once in the mean delay.
     let tasks = (job.timers as u64 * (LEAD_NS + SPREAD_NS / 2)).div_ceil(1_000_000_000);
@@ -315,17 +363,33 @@ pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
 /// W9, periodic: so many timers come again each second, each at a random instant of it.
 pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
     let period_ns = book::PERIOD.as_nanos() as u64;
-    // All are armed before the first one is due.
-    let lead_ns = 4 * LEAD_NS;
+    let lead_ns = ARMING_NS + ARMING_NS_EACH * job.timers as u64;
     again::<S>(job, lead_ns + period_ns, |producer, rng| {
         let first_ns = book::now_ns() + lead_ns;
         (0..job.timers).try_for_each(|_| producer.every(first_ns + rng.u64(..period_ns)))
     })
 }
 
-/// W10: so many requests in a second have a time-out each, and are answered after a time; one in a hundred is not.
+/// W10: so many requests in a second have a time-out each, and are answered after a time: first all
+/// of them, then all but one in a hundred.
 pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {
-    measure::<S>(job, answer_ms, "cpu_us_per_request")
+    // Within the steps before the second load its first timers are due.
+    let loads = if job.quick {
+        vec![(Answers::All, answer_ms + 50, 200), (Answers::Most, 100, 200)]
+    } else {
+        vec![(Answers::All, answer_ms + 1_000, 2_000), (Answers::Most, 600, 1_500)]
+    };
+    let loops = Loops { job: *job, answer_steps: answer_ms, per_timer: "cpu_us_per_request", loads };
+    let (mut of_loads, late) = loops.measure::<S>();
+    let most = of_loads.remove(1);
+    let mut figures = of_loads.remove(0);
+    for (name, of_fires) in
+        [("cpu_percent", "fires_cpu_percent"), ("wakeups_per_s", "fires_wakeups_per_s"), ("rings_per_s", "fires_rings_per_s")]
+    {
+        figures.extend(most.0.get(name).map(|figure| (of_fires, *figure)));
+    }
+    figures.0.extend(late.0);
+    figures
 }
 
 #[cfg(test)]
@@ -333,15 +397,15 @@ mod tests {
     use super::*;
     use crate::workload::Workload;
 
-    fn load(per_s: usize, producers: usize, answer_steps: usize) -> (Job, Load) {
+    fn load(per_s: usize, producers: usize, answers: Answers) -> (Job, Load) {
         let job = Job { workload: Workload::W10, timers: per_s, threads: producers, seed: 1, quick: true };
-        (job, Load { per_s, producers, answer_steps })
+        (job, Load { per_s, producers, answers })
     }
 
     #[test]
     fn producers_share_a_second() {
         for (per_s, producers) in [(100, 1), (100, 3), (1_000, 2), (1_000_000, 2)] {
-            let (_, load) = load(per_s, producers, 0);
+            let (_, load) = load(per_s, producers, Answers::None);
             let of = |step| (0..producers).map(|number| load.in_step(number, step)).sum::<usize>();
             assert_eq!((0..2 * STEPS_PER_S).map(of).sum::<usize>(), 2 * per_s);
             assert!((0..STEPS_PER_S).all(|step| of(step) <= per_s / STEPS_PER_S + producers));
@@ -376,26 +440,24 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_time() {
-        let (job, load) = load(10_000, 1, 5);
+        let (job, all) = load(10_000, 1, Answers::All);
         let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 5));
-        (0..5).for_each(|step| load.step(&mut counts, &mut own, step));
-        assert_eq!((counts.timeouts + counts.due, counts.cancelled), (50, 0));
-        let first = own.requests[0].len();
-        load.step(&mut counts, &mut own, 5);
-        assert_eq!((counts.cancelled, own.armed), (first, 60));
-        (6..1_000).for_each(|step| load.step(&mut counts, &mut own, step));
+        (0..5).for_each(|_| all.step(&mut counts, &mut own));
+        assert_eq!((counts.timeouts, counts.cancelled), (50, 0));
+        (0..995).for_each(|_| all.step(&mut counts, &mut own));
+        assert_eq!((counts.timeouts, counts.cancelled, counts.due), (10_000, 9_950, 0));
+        let most = Load { answers: Answers::Most, ..all };
+        (0..1_000).for_each(|_| most.step(&mut counts, &mut own));
         assert!((50..200).contains(&counts.due) && own.armed_due == counts.due as u64, "one in a hundred: {}", counts.due);
-        assert_eq!(own.due.iter().map(Vec::len).sum::<usize>() + own.requests.iter().map(Vec::len).sum::<usize>(), {
-            let dropped = counts.due - own.due.iter().map(Vec::len).sum::<usize>();
-            10_000 - counts.cancelled - dropped
-        });
+        let waiting: usize = own.requests.iter().map(Vec::len).sum();
+        assert_eq!((counts.timeouts + counts.due, counts.timeouts - counts.cancelled), (20_000, waiting));
     }
 
     #[test]
     fn all_timers_of_w9_fire() {
-        let (job, load) = load(10_000, 1, 0);
+        let (job, load) = load(10_000, 1, Answers::None);
         let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 0));
-        (0..2 * DROPPED_AFTER).for_each(|step| load.step(&mut counts, &mut own, step));
+        (0..2 * DROPPED_AFTER).for_each(|_| load.step(&mut counts, &mut own));
         assert_eq!((counts.due, counts.timeouts), (20 * DROPPED_AFTER, 0));
         assert_eq!(own.due.iter().map(Vec::len).sum::<usize>(), 10 * DROPPED_AFTER);
     }

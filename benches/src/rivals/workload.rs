@@ -30,7 +30,8 @@ pub(crate) enum Workload {
     W9,
     /// N timers with a period of a second, each at an instant of its own: CPU of the process
     W9Periodic,
-    /// N requests in a second, each with a time-out of 30 s, answered after 50 ms; one in a hundred is not, and fires
+    /// N requests in a second, each with a time-out of 30 s, answered after 50 ms; then one in a
+    /// hundred is not, and fires
     W10,
     /// The same, answered after 5 ms
     W10Fast,
@@ -116,6 +117,7 @@ impl Workload {
             column("cpu_us_per_request", "us each", 3),
             column("wakeups_per_s", "wake-ups/s", 0),
             column("rings_per_s", "rings/s", 1),
+            column("fires_cpu_percent", "1 %: CPU %", 2),
             column("late_ms_p50", "p50 ms", 3),
             column("late_ms_p99", "p99 ms", 3),
             column("late_ms_max", "max ms", 3),

@@ -80,7 +80,9 @@ impl Timers for Tokios {
     }
 
     async fn every(mut due_ns: u64) {
-        let start = Instant::now() + book::delay_until(due_ns);
+        let delay = book::delay_until(due_ns);
+        // After the delay was computed: else the timer may be early.
+        let start = Instant::now() + delay;
         let mut interval = tokio::time::interval_at(start.into(), PERIOD);
         loop {
             interval.tick().await;
