@@ -3,6 +3,7 @@
 //! A shard's state is private to whoever takes its turns: its thread, or the manual clock. All that reaches it comes through
 //! its inbox, all that leaves it goes to its dispatcher. It never touches a cell.
 
+mod arrivals;
 mod budget;
 mod nursery;
 pub(crate) mod turn;

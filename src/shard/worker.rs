@@ -2,14 +2,16 @@
 //!
 //! Four sleeps, each of which ends when something is due:
 //! - a **nap** to the next tick edge, when something is due there or messages come by the thousand: not announced, nobody rings (see the doorbell);
-//! - a **long nap** while messages come and nobody has to ring: a 32nd of the time since the last ring, up to 64 ms, announced. So a stream of timeouts of 30 s
-//!   costs some 15 wake-ups a second, not one for each tick, and a stream of timers of 5 ms some rings a second;
+//! - a **long nap** while messages come and nobody has to ring: a 16th of the time since the last ring, or
+//!   the time for some thousand messages, announced. So a stream of time-outs of 30 s costs some wake-ups
+//!   a second, not one for each tick, and a stream of timers of 5 ms some rings a second;
 //! - **linger**: while nothing comes, naps as long as the quiet has lasted, announced. So a server that arms and cancels a timeout of 30 s for each request
 //!   on an otherwise empty wheel does not ring for each request;
 //! - **deep sleep** to the next deadline, or for ever.
 //!
 //! With a spin margin a sleep ends so much before its time, and the thread spins for the rest; with an endless one it never sleeps.
 
+use super::arrivals::{Arrivals, NAP_MIN_NS};
 use super::budget::{Budget, Grid};
 use super::turn::Shard;
 use super::upkeep::Upkeep;
@@ -19,24 +21,6 @@ use crate::doorbell::{Doorbell, FOREVER, Look};
 use crate::sync::{park, spin};
 use crate::time::{Clock, TickLength};
 use std::time::Duration;
-
-/// The shortest nap of a linger, unless the tick is longer.
-const LINGER_NAP_NS: u64 = 1_000_000;
-
-/// A long nap's part of the time since the shard was last rung for.
-const NAP_SHARE: u64 = 32;
-
-/// The longest long nap.
-const NAP_MAX_NS: u64 = 64_000_000;
-
-/// Messages that a long nap may gather: a lane rings at twice as many.
-const NAP_MESSAGES: u64 = 8_192;
-
-/// With so many messages in a millisecond naps are short: while a shard sleeps announced, no timers share a reading of the clock.
-const BUSY_PER_MS: u64 = 4_096;
-
-/// A shard lingers for so long after the last message.
-const LINGER_NS: u64 = 2_000_000_000;
 
 /// A shard looks after a worker that may be held up after a tick, but neither sooner nor later.
 const LOOK_MIN_NS: u64 = 100_000;
@@ -107,51 +91,6 @@ fn now_of(house: &impl House) -> impl Fn() -> u64 {
     || house.clock().now_ns()
 }
 
-/// What came lately, and so how long a shard naps that has nothing due.
-struct Arrivals {
-    last_turn_ns: u64,
-    last_message_ns: u64,
-    last_ring_ns: u64,
-    /// The doorbell's count.
-    rings: u64,
-    /// Messages in the time before the last turn, and that time.
-    messages: u64,
-    elapsed_ns: u64,
-}
-
-impl Arrivals {
-    const fn new(now_ns: u64) -> Self {
-        Self { last_turn_ns: now_ns, last_message_ns: 0, last_ring_ns: now_ns, rings: 0, messages: 0, elapsed_ns: 1 }
-    }
-
-    /// So many messages were taken in, in the turn of this time and in the sleep before it.
-    fn note(&mut self, now_ns: u64, messages: u64, rings: u64) {
-        if messages > 0 {
-            self.last_message_ns = now_ns;
-        }
-        if rings != self.rings {
-            (self.rings, self.last_ring_ns) = (rings, now_ns);
-        }
-        (self.messages, self.elapsed_ns) = (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
-        self.last_turn_ns = now_ns;
-    }
-
-    /// How long a nap may be, if nothing is due. `None`: it is quiet, so there is no end to it.
-    fn nap_ns(&self, now_ns: u64, tick_ns: u64) -> Option<u64> {
-        let quiet_ns = now_ns - self.last_message_ns;
-        if quiet_ns >= LINGER_NS.max(tick_ns) {
-            return None;
-        }
-        // Multiplied in 128 bits: a turn may come after hours.
-        let per = |messages: u64| {
-            u64::try_from(u128::from(messages) * u128::from(self.elapsed_ns) / u128::from(self.messages.max(1))).unwrap_or(u64::MAX)
-        };
-        let is_busy = per(BUSY_PER_MS) < LINGER_NAP_NS;
-        let unrung_ns = if is_busy { 0 } else { ((now_ns - self.last_ring_ns) / NAP_SHARE).min(NAP_MAX_NS).min(per(NAP_MESSAGES)) };
-        Some(quiet_ns.max(unrung_ns).max(LINGER_NAP_NS).max(tick_ns))
-    }
-}
-
 /// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first. Returns how many messages it took in.
 fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: u64) -> u64 {
     let tick = house.tick();
@@ -169,7 +108,7 @@ fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: 
         return 0;
     }
     // A nap of a long tick is announced too: a backlog may ring.
-    let announced = wake_at > nap_to || tick.nanos() > LINGER_NAP_NS;
+    let announced = wake_at > nap_to || tick.nanos() > NAP_MIN_NS;
     let mut drained = 0;
     let look = || {
         if house.is_stopped() || until == FOREVER && shard.has_messages() {
@@ -191,7 +130,7 @@ fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: 
     }
     if !slept {
         // While messages keep coming they are taken once a tick, and once a millisecond at least, not one by one.
-        park(timeout(nap_to).map(|left| left.min(Duration::from_nanos(LINGER_NAP_NS))));
+        park(timeout(nap_to).map(|left| left.min(Duration::from_nanos(NAP_MIN_NS))));
     }
     house.counters().add(Count::Wakeups, 1);
     if house.spin_ns() > 0 {
@@ -204,7 +143,7 @@ fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: 
 /// Spins to the tick `wake_at`, if that is not further off than the margin, or until there is work; a millisecond at most, so that a shard that spins takes turns, and
 /// is seen to.
 fn spin_until(wake_at: u64, house: &impl House, work_waits: impl Fn() -> bool) {
-    let end_ns = house.clock().now_ns().saturating_add(LINGER_NAP_NS);
+    let end_ns = house.clock().now_ns().saturating_add(NAP_MIN_NS);
     while !work_waits() {
         let now_ns = house.clock().now_ns();
         let left_ns = house.tick().start(wake_at).saturating_sub(now_ns);
