@@ -149,8 +149,8 @@ impl Shard {
     }
 
     /// One turn: what was pushed before it is in the wheel, what is due by then is dispatched.
-    pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64) -> Turn {
-        let drained = self.drain(&now_ns);
+    pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64 + Copy) -> Turn {
+        let drained = self.drain(now_ns);
         // The clock after the drain: what is drained may be due at once.
         let now_ns = now_ns();
         let now = self.tick.floor(now_ns);

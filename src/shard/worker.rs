@@ -87,7 +87,7 @@ pub(crate) fn run(mut shard: Shard, house: &impl House) {
 }
 
 /// The clock, as turns and drains read it: of one type, so that the drain is compiled once.
-fn now_of(house: &impl House) -> impl Fn() -> u64 {
+fn now_of(house: &impl House) -> impl Fn() -> u64 + Copy {
     || house.clock().now_ns()
 }
 
@@ -115,7 +115,7 @@ fn sleep(shard: &mut Shard, house: &impl House, grid: Grid, now: u64, until_ns: 
             return Look::Work;
         }
         // What came before the announcement is taken in, and may be due sooner. What comes after it rings if it is due before that.
-        drained = shard.drain(&now_of(house));
+        drained = shard.drain(now_of(house));
         let wake_at = event(shard).min(wake_at);
         match timeout(wake_at) {
             Some(Duration::ZERO) => Look::Work,
