@@ -7,7 +7,7 @@
 /// The shortest nap, unless the tick is longer.
 pub(super) const NAP_MIN_NS: u64 = 1_000_000;
 
-/// A nap's part of the time since the shard was last rung for. So it is rung for at most some 60 times
+/// A nap's part of the time since the shard was last rung for, or busy. So it is rung for at most some 60 times
 /// a second, whatever is armed.
 const NAP_SHARE: u64 = 16;
 
@@ -17,7 +17,7 @@ const NAP_MAX_NS: u64 = 1_000_000_000;
 /// Messages that a nap may gather: a lane rings at twice as many.
 const NAP_MESSAGES: u64 = 8_192;
 
-/// With so many messages in a millisecond naps are short: while a shard sleeps announced, no timers
+/// With so many messages in a millisecond a shard is busy. Naps are short then: a lane would ring, and while a shard sleeps announced, no timers
 /// share a reading of the clock.
 const BUSY_PER_MS: u64 = 4_096;
 
@@ -27,7 +27,8 @@ const LINGER_NS: u64 = 2_000_000_000;
 pub(super) struct Arrivals {
     last_turn_ns: u64,
     last_message_ns: u64,
-    last_ring_ns: u64,
+    /// When a short nap was called for: by a ring, or by many messages.
+    last_haste_ns: u64,
     /// The doorbell's count.
     rings: u64,
     /// Messages in the time before the last turn, and that time.
@@ -37,7 +38,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) const fn new(now_ns: u64) -> Self {
-        Self { last_turn_ns: now_ns, last_message_ns: 0, last_ring_ns: now_ns, rings: 0, messages: 0, elapsed_ns: 1 }
+        Self { last_turn_ns: now_ns, last_message_ns: 0, last_haste_ns: now_ns, rings: 0, messages: 0, elapsed_ns: 1 }
     }
 
     /// So many messages were taken in, in the turn of this time and in the sleep before it.
@@ -45,11 +46,11 @@ impl Arrivals {
         if messages > 0 {
             self.last_message_ns = now_ns;
         }
-        if rings != self.rings {
-            (self.rings, self.last_ring_ns) = (rings, now_ns);
-        }
         (self.messages, self.elapsed_ns) = (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
         self.last_turn_ns = now_ns;
+        if rings != self.rings || self.time_of(BUSY_PER_MS) < NAP_MIN_NS {
+            (self.rings, self.last_haste_ns) = (rings, now_ns);
+        }
     }
 
     /// How long a nap may be, if nothing is due. `None`: it is quiet, so there is no end to it.
@@ -58,9 +59,8 @@ impl Arrivals {
         if quiet_ns >= LINGER_NS.max(tick_ns) {
             return None;
         }
-        let is_busy = self.time_of(BUSY_PER_MS) < NAP_MIN_NS;
-        let unrung_ns = (now_ns - self.last_ring_ns) / NAP_SHARE;
-        let long_ns = if is_busy { 0 } else { unrung_ns.min(NAP_MAX_NS).min(self.time_of(NAP_MESSAGES)) };
+        let leisure_ns = now_ns - self.last_haste_ns;
+        let long_ns = (leisure_ns / NAP_SHARE).min(NAP_MAX_NS).min(self.time_of(NAP_MESSAGES));
         Some(quiet_ns.max(long_ns).max(NAP_MIN_NS).max(tick_ns))
     }
 
