@@ -39,7 +39,9 @@
 //! that it was deposed, or who deposed it sees what was pushed. And for A1 and A9: whoever leaves
 //! work to an attendant that is deposed meanwhile has pushed it before. A word that says vacant has
 //! others told, so the rest is what an attendant does that is awake: it empties the queues before A4,
-//! or is held up. That is what whoever left it work looks for.
+//! or is held up. That is what whoever left it work looks for. What it leaves to itself a shard that
+//! looks must see to: with none that does (it may have been woken by a helper's offer) it tells others.
+//! Who stops looking says so, passes a fence, and looks once more.
 
 use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, Thread, broken, full_fence, park};
 use std::time::Duration;

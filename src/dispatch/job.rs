@@ -60,6 +60,11 @@ pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has the work done by an idle thread; if there is none, by this one, later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
 
+    /// The same, when the calling thread has nothing else to do.
+    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
+        self.spawn(work);
+    }
+
     /// Has a job begun. Unless it was told, whoever submits it looks again.
     fn submit(&self, _is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Taken {
         self.spawn(begin);
@@ -75,13 +80,16 @@ pub(crate) trait Spawn: Clone + Send + 'static {
     /// itself.
     fn pulse(&self) {}
 
+    /// The caller is going to look, from now until a look says otherwise, or `unwatch`.
+    fn watch(&self) {}
+
     /// Has others told if a thread is held up that jobs were left to. Whether to look again.
     fn look(&self) -> bool {
         false
     }
 
-    /// Has others told of all that waits.
-    fn tell_others(&self) {}
+    /// The caller looks no more: has others told of what was left.
+    fn unwatch(&self) {}
 }
 
 /// The most offers of a job that are being left at a time. An executor that waits for what it runs
@@ -186,7 +194,11 @@ impl<F: Fire> Job<F> {
     fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {
         let by_itself = |run| {
             let run = RunJob { fire: self.fire.clone(), run: Some(run) };
-            spawn.spawn(move || run.work());
+            if self.buffers.entries.len() == 1 {
+                spawn.spawn_last(move || run.work());
+            } else {
+                spawn.spawn(move || run.work());
+            }
         };
         while let Some(leaf) = self.claim_leaf(by_itself) {
             if leaf.left() > 1 || !self.is_claimed() {

@@ -11,7 +11,7 @@
 
 use super::attendant::{Called, Post, Slept, Term};
 use super::job::{Spawn, Taken};
-use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, Thread, per_thread, run_rayon_job};
+use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, Thread, full_fence, per_thread, run_rayon_job};
 use crate::time::Clock;
 use rayon::ThreadPool;
 use std::cell::Cell;
@@ -28,12 +28,28 @@ const LATE_NS: u64 = 50_000;
 /// An attendant for which there is no work goes back to rayon after two times this.
 const IDLE_HALF: Duration = Duration::from_millis(500);
 
-/// Not at work.
+/// Nobody has attended yet.
 const IDLE: u64 = u64::MAX;
 
 per_thread! {
     /// The queues for which this thread attends, by address, and its term.
     static ATTENDS: Cell<Option<(usize, Term)>> = const { Cell::new(None) };
+}
+
+per_thread! {
+    /// Where the stack of this thread begins, if it may attend.
+    static STACK: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The calling thread is to be one of a pool's that may attend: said just before it begins with that.
+pub(crate) fn may_attend() {
+    STACK.with(|stack| stack.set(Some(stack_address())));
+}
+
+#[inline(never)]
+fn stack_address() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&here)).addr()
 }
 
 /// Whom a pool has woken.
@@ -63,7 +79,11 @@ struct Queues {
     /// Announcements that no thread has heard.
     told: AtomicUsize,
     post: Option<Post>,
-    /// Since when the attendant has been at work.
+    /// How deep the stack is, at the least, of a thread that hears an announcement.
+    outermost: AtomicUsize,
+    /// Shards that look after the attendant.
+    watchers: AtomicUsize,
+    /// Since when the attendant has been at work, if it is awake. Never later than now.
     since_ns: AtomicU64,
     clock: Clock,
     woken: Arc<Woken>,
@@ -95,12 +115,27 @@ impl Queues {
         std::iter::from_fn(|| self.offers.pop()).any(|take_up| take_up())
     }
 
-    /// What an announcement is for. The thread attends afterwards, if nobody does.
+    /// What an announcement is for. The thread attends afterwards, if nobody does, and it has nothing
+    /// else to go back to.
     fn hear(&self) {
+        let is_outermost = self.is_outermost();
         // Ordering: Release. Before the work is taken from its queue: see `tell_all`.
         self.told.fetch_sub(1, Ordering::Release);
         self.work();
-        self.attend();
+        if is_outermost {
+            self.attend();
+        }
+    }
+
+    /// Whether this announcement is heard by rayon's own loop, not by a task (or another job) that waits
+    /// in a `join`, say: that must go on when what it waits for is there. rayon does not tell, but the
+    /// stack is deeper. The first announcement of all is heard before any task runs.
+    #[inline(never)]
+    fn is_outermost(&self) -> bool {
+        let Some(stack) = self.post.as_ref().and_then(|_| STACK.with(Cell::get)) else { return false };
+        let depth = stack.abs_diff(stack_address());
+        // Ordering: Relaxed. The first one says it before it runs what might hear another.
+        depth <= self.outermost.fetch_min(depth, Ordering::Relaxed)
     }
 
     fn attend(&self) {
@@ -130,8 +165,10 @@ impl Queues {
             }
             // What tasks have left to rayon, and announcements of what is done.
             while run_rayon_job() {}
+            // Not `IDLE`: if the term is over this is another attendant's, who would not be late then for
+            // as long as it is held up.
             // Ordering: Relaxed. As above.
-            self.since_ns.store(IDLE, Ordering::Relaxed);
+            self.since_ns.store(self.clock.now_ns(), Ordering::Relaxed);
             match post.sleep(term, IDLE_HALF, || !self.is_empty()) {
                 Slept::Called => {}
                 slept => return slept == Slept::Deposed,
@@ -146,6 +183,20 @@ impl Queues {
     /// The term of the calling thread, if it attends.
     fn term(&self) -> Option<Term> {
         ATTENDS.with(Cell::get).filter(|&(address, _)| address == self.address()).map(|(_, term)| term)
+    }
+
+    /// Whether somebody looks after what the attendant leaves to itself. It has passed A8 after its push.
+    fn is_watched(&self) -> bool {
+        // Ordering: Relaxed. Ordered by A8, and the fence in `unwatch`.
+        self.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    /// One shard less looks. What is left to the attendant by then the caller sees afterwards.
+    fn unwatch(&self) {
+        // Ordering: Relaxed. Ordered by the fence: the attendant sees it after A8, or we see what it has
+        // pushed.
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
+        full_fence();
     }
 
     /// Whether the attendant has been at work for so long that it should be helped.
@@ -174,6 +225,8 @@ impl Pool {
             taken: AtomicUsize::new(0),
             told: AtomicUsize::new(0),
             post,
+            outermost: AtomicUsize::new(usize::MAX),
+            watchers: AtomicUsize::new(0),
             since_ns: AtomicU64::new(IDLE),
             clock: Clock::monotonic(),
             woken: Arc::default(),
@@ -204,11 +257,13 @@ impl Pool {
         (told..work).for_each(|_| self.tell());
     }
 
-    /// Work has been pushed by one of the pool's threads, or a user's.
-    fn pushed(&self) {
+    /// Work has been pushed by one of the pool's threads, or a user's. `is_last`: then it looks for work
+    /// itself. All else that waits was told, or is looked after: should it take that, others have been
+    /// told of as much as waits.
+    fn pushed(&self, is_last: bool) {
         let Some(post) = &self.0.queues.post else { return self.tell() };
         match self.0.queues.term() {
-            Some(term) if post.is_held(term) && !self.0.queues.is_late() => {}
+            Some(term) if post.is_held(term) && (is_last || self.0.queues.is_watched()) && !self.0.queues.is_late() => {}
             Some(_) => self.tell_all(),
             None => match self.call(post) {
                 Called::Woken => {}
@@ -221,7 +276,7 @@ impl Pool {
         let called = post.call();
         if called == Called::Woken {
             let queues = &self.0.queues;
-            // Ordering: Relaxed. As in `serve`: until then it counts as idle.
+            // Ordering: Relaxed. As in `serve`: until then it may be told too soon.
             queues.since_ns.store(queues.clock.now_ns(), Ordering::Relaxed);
             queues.woken.attendant.fetch_add(1, Ordering::Relaxed);
         }
@@ -232,7 +287,12 @@ impl Pool {
 impl Spawn for Pool {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.0.queues.jobs.push(Box::new(work));
-        self.pushed();
+        self.pushed(false);
+    }
+
+    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.queues.jobs.push(Box::new(work));
+        self.pushed(true);
     }
 
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Taken {
@@ -254,7 +314,7 @@ impl Spawn for Pool {
 
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
         self.0.queues.offers.push(Box::new(take_up));
-        self.pushed();
+        self.pushed(false);
     }
 
     fn pulse(&self) {
@@ -265,17 +325,32 @@ impl Spawn for Pool {
 
     fn look(&self) -> bool {
         let queues = &self.0.queues;
-        let Some(term) = queues.post.as_ref().and_then(Post::awake) else { return false };
-        if !queues.is_late() {
+        let Some(post) = &queues.post else { return false };
+        if post.awake().is_some() && !queues.is_late() {
             return true;
         }
-        // Nothing waits: what such an attendant pushes from now on it tells.
-        if !queues.is_empty() {
-            self.end(term);
-        }
+        self.unwatch();
         false
     }
 
+    fn watch(&self) {
+        // Ordering: Relaxed. Who does not see it tells.
+        self.0.queues.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What an attendant pushes from now on it tells, unless others look.
+    fn unwatch(&self) {
+        let queues = &self.0.queues;
+        queues.unwatch();
+        if let Some(term) = queues.post.as_ref().and_then(Post::awake)
+            && !queues.is_empty()
+        {
+            self.end(term);
+        }
+    }
+}
+
+impl Pool {
     fn tell_others(&self) {
         if let Some(term) = self.0.queues.post.as_ref().and_then(Post::awake) {
             self.end(term);
@@ -283,9 +358,7 @@ impl Spawn for Pool {
             self.tell_all();
         }
     }
-}
 
-impl Pool {
     /// The attendant's term ends, and all that waits is told.
     fn end(&self, term: Term) {
         if self.0.queues.post.as_ref().is_some_and(|post| post.depose(term)) {
@@ -334,7 +407,11 @@ mod tests {
         let (send, started) = mpsc::channel();
         let spawn = move |thread: rayon::ThreadBuilder| {
             let index = thread.index();
-            send.send((index, ThreadBuilder::new().spawn(|| thread.run())?.thread().clone())).unwrap();
+            let run = || {
+                may_attend();
+                thread.run();
+            };
+            send.send((index, ThreadBuilder::new().spawn(run)?.thread().clone())).unwrap();
             Ok(())
         };
         let rayon = rayon::ThreadPoolBuilder::new().num_threads(threads).spawn_handler(spawn).build().unwrap();
@@ -364,6 +441,7 @@ mod tests {
                 pool.submit(false, move || done.send(number).unwrap())
             });
             assert!(!others.contains(&Taken::Called), "it is at work");
+            pool.watch();
             while pool.look() {}
             // The gate is opened when the others have run, beside it.
             let mut ran: Vec<i32> = all.iter().take(3).collect();
@@ -379,6 +457,7 @@ mod tests {
         for _ in 0..3 {
             let ((open, gate), (done, all)) = (mpsc::channel::<()>(), mpsc::channel());
             let own = pool.clone();
+            pool.watch();
             call(&pool, move || {
                 own.offer(move || done.send(()).is_ok());
                 _ = gate.recv();
@@ -387,6 +466,91 @@ mod tests {
             assert_eq!(all.recv(), Ok(()));
             drop(open);
         }
+    }
+
+    /// What the attendant is woken for by another thread than a shard's, nobody looks after.
+    #[test]
+    fn what_nobody_looks_after_is_told() {
+        let pool = attended(3);
+        let ((open, gate), (done, all)) = (mpsc::channel::<()>(), mpsc::channel());
+        let own = pool.clone();
+        while !pool.0.queues.post.as_ref().unwrap().is_asleep() {
+            pause();
+        }
+        pool.offer(move || {
+            own.offer(move || done.send(()).is_ok());
+            gate.recv().is_ok()
+        });
+        assert_eq!(all.recv_timeout(Duration::from_secs(5)), Ok(()));
+        drop(open);
+    }
+
+    /// It waits for half of a join, and must go on when that is done.
+    #[test]
+    fn a_thread_that_waits_in_a_task_does_not_attend() {
+        let pool = attended(2);
+        while !pool.0.queues.post.as_ref().unwrap().is_asleep() {
+            pause();
+        }
+        // The attendant has one half, the other thread waits for it, and hears an announcement there.
+        let ((has_begun, begun), (open, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+        let ((done, all), (has_stolen, stolen)) = (mpsc::channel(), mpsc::channel());
+        let told = pool.clone();
+        pool.0.rayon.spawn(move || {
+            rayon::join(
+                move || {
+                    told.submit(false, || ());
+                    begun.recv().unwrap();
+                },
+                move || {
+                    has_begun.send(()).unwrap();
+                    has_stolen.send(()).unwrap();
+                    _ = gate.recv();
+                },
+            );
+            done.send(()).unwrap();
+        });
+        stolen.recv().unwrap();
+        while !pool.0.queues.is_late() {
+            pause();
+        }
+        pool.tell_others();
+        pool.tell();
+        std::thread::sleep(Duration::from_millis(50));
+        // So that one who attends stays.
+        drop(open);
+        assert_eq!(all.recv_timeout(Duration::from_millis(500)), Ok(()));
+    }
+
+    /// One whose term is over says nothing of the next one's.
+    #[test]
+    fn an_attendant_is_late_though_the_last_one_ends_meanwhile() {
+        let pool = attended(2);
+        let ((open, gate), (has_begun, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+        let gate = std::sync::Mutex::new(Some(gate));
+        call(&pool, move || {
+            let this = rayon::current_thread_index();
+            rayon::spawn_broadcast(move |_| {
+                if rayon::current_thread_index() == this
+                    && let Some(gate) = gate.lock().unwrap().take()
+                {
+                    has_begun.send(()).unwrap();
+                    _ = gate.recv();
+                }
+            });
+        });
+        begun.recv().unwrap();
+        while !pool.0.queues.is_late() {
+            pause();
+        }
+        // It is deposed, and the other one attends.
+        assert_eq!(pool.submit(false, || ()), Taken::Told);
+        let (open_next, gate_next) = mpsc::channel::<()>();
+        call(&pool, move || _ = gate_next.recv());
+        drop(open);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(pool.0.queues.is_late());
+        drop(open_next);
     }
 
     #[test]
@@ -400,7 +564,10 @@ mod tests {
                 rayon::spawn(move || inner.send(number).unwrap());
                 done.send(number).unwrap();
             });
-            while number % 7 == 0 && pool.look() {}
+            if number % 7 == 0 {
+                pool.watch();
+                while pool.look() {}
+            }
         }
         drop(done);
         assert_eq!(all.into_iter().count(), 200);

@@ -33,6 +33,12 @@ impl<F: Fire, S: Spawn> Pooled<F, S> {
     pub(crate) fn new(fire: Arc<F>, pool: S, waiting: Arc<AtomicUsize>, waiting_max: usize) -> Self {
         Self { fire, pool, buffers: Arc::new(ArrayQueue::new(BUFFERS_KEPT)), waiting, waiting_max, watches: false }
     }
+
+    fn watch(&mut self) {
+        if !std::mem::replace(&mut self.watches, true) {
+            self.pool.watch();
+        }
+    }
 }
 
 impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
@@ -49,12 +55,14 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
         // Ordering: Relaxed. A count for `room`; the batch itself is handed over by the pool.
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         let (submitted, pool) = (Submitted { job: Some(job), waiting: self.waiting.clone() }, self.pool.clone());
-        self.watches |= match self.pool.submit(waiting >= WAITING_FOR_ONE, move || submitted.begin(&pool)) {
-            Taken::Told => false,
-            // Behind a task that is alone nothing waits.
-            Taken::Called => entries > 1,
-            Taken::Left => true,
-        };
+        // Before it is there: who begins it leaves nothing to itself that nobody looks after. Behind a task
+        // that is alone nothing waits.
+        if entries > 1 {
+            self.watch();
+        }
+        if self.pool.submit(waiting >= WAITING_FOR_ONE, move || submitted.begin(&pool)) == Taken::Left {
+            self.watch();
+        }
     }
 
     fn look(&mut self) -> bool {
@@ -65,9 +73,8 @@ impl<F: Fire, S: Spawn> Dispatcher for Pooled<F, S> {
 
 impl<F: Fire, S: Spawn> Drop for Pooled<F, S> {
     fn drop(&mut self) {
-        // Nobody looks any more.
         if self.watches {
-            self.pool.tell_others();
+            self.pool.unwatch();
         }
     }
 }

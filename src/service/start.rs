@@ -14,7 +14,7 @@ use super::{ManualShards, TimerHandle, TimerService};
 use crate::count::Counter;
 use crate::dispatch::channel::{Outbox, ToChannel};
 use crate::dispatch::job::inside_for_good;
-use crate::dispatch::pool::Pool;
+use crate::dispatch::pool::{Pool, may_attend};
 use crate::dispatch::pooled::{Execute, Executor, Pooled};
 use crate::dispatch::{Dispatch, Dispatcher, Inline, WAITING_MAX};
 use crate::error::StartError;
@@ -201,8 +201,13 @@ fn way<T>(dispatch: Dispatch, name: &str, attended: bool) -> Result<Way<T>, Star
 fn own_pool(threads: usize, name: &str, attended: bool) -> Result<Pool, StartError> {
     let mut started = Vec::new();
     let spawn = |thread: rayon::ThreadBuilder| {
-        let builder = ThreadBuilder::new().name(format!("{name}-pool-{}", thread.index()));
-        started.push((thread.index(), builder.spawn(|| thread.run())?.thread().clone()));
+        let number = thread.index();
+        let builder = ThreadBuilder::new().name(format!("{name}-pool-{number}"));
+        let run = || {
+            may_attend();
+            thread.run();
+        };
+        started.push((number, builder.spawn(run)?.thread().clone()));
         Ok(())
     };
     let pool = ThreadPoolBuilder::new().num_threads(threads).spawn_handler(spawn).build();
