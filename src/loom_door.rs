@@ -504,9 +504,19 @@ impl Post {
         self.0.begin(0).map(Term)
     }
 
-    /// A8.
-    pub fn is_held(&self, term: Term) -> bool {
-        self.0.is_held(term.0)
+    /// A8, A10.
+    pub fn may_leave(&self, term: Term) -> bool {
+        self.0.may_leave(term.0, false)
+    }
+
+    /// A11.
+    pub fn watch(&self) {
+        self.0.watch();
+    }
+
+    /// A12.
+    pub fn unwatch(&self) {
+        self.0.unwatch();
     }
 
     /// A9, of whoever is awake. Whether it was deposed.

@@ -736,6 +736,8 @@ pub enum Fault {
     AttendantLeavesWithoutFence,
     /// A9: whoever deposes the attendant does not fence before its look at the queues.
     DeposedWithoutFence,
+    /// A12: a shard that looks no more does not fence before its last look.
+    UnwatchedWithoutFence,
     /// A7: the attendant leaves though it has just been called.
     AttendantLeavesBlindly,
     /// A leaf's payloads are published with Relaxed.

@@ -35,6 +35,14 @@ impl Pool {
         }
     }
 
+    /// What a shard does that looks no more.
+    fn look_for_the_last_time(&self) {
+        self.post.unwatch();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.look();
+        }
+    }
+
     fn take_all(&self) -> usize {
         self.waiting.swap(0, Ordering::Relaxed)
     }
@@ -92,6 +100,7 @@ fn call_against_leave() {
 fn call_and_depose(leaves: bool, submits: bool) {
     let attendant = thread::spawn(move || {
         let pool = Pool::new();
+        pool.post.watch();
         let term = pool.post.begin().expect("nobody attends");
         let shard = |act: fn(&Pool)| {
             let pool = pool.clone();
@@ -103,7 +112,7 @@ fn call_and_depose(leaves: bool, submits: bool) {
         }
         if leaves {
             pool.waiting.fetch_add(1, Ordering::Relaxed);
-            if !pool.post.is_held(term) {
+            if !pool.post.may_leave(term) {
                 pool.told.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -119,6 +128,28 @@ fn call_and_depose(leaves: bool, submits: bool) {
 
 fn leave_against_depose() {
     call_and_depose(true, false);
+}
+
+/// An attendant that is held up once it has left itself something, while the only shard that looks does
+/// so for the last time.
+fn leave_against_unwatch() {
+    let attendant = thread::spawn(|| {
+        let pool = Pool::new();
+        pool.post.watch();
+        let term = pool.post.begin().expect("nobody attends");
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.look_for_the_last_time())
+        };
+        pool.waiting.fetch_add(1, Ordering::Relaxed);
+        if !pool.post.may_leave(term) {
+            pool.told.fetch_add(1, Ordering::Relaxed);
+        }
+        (pool, other)
+    });
+    let (pool, other) = attendant.join().unwrap();
+    other.join().unwrap();
+    assert!(pool.told.load(Ordering::Relaxed) >= 1, "work is left to nobody");
 }
 
 fn call_against_depose() {
@@ -147,6 +178,11 @@ fn a_call_comes_before_its_end_or_finds_it_gone() {
 #[test]
 fn what_it_leaves_to_itself_is_told_when_it_is_deposed() {
     explore(None, leave_against_depose);
+}
+
+#[test]
+fn or_when_nobody_looks_any_more() {
+    explore(None, leave_against_unwatch);
 }
 
 #[test]
@@ -187,4 +223,9 @@ fn broken_fence_of_what_leaves_to_itself() {
 #[test]
 fn broken_fence_of_whoever_deposes() {
     must_fail(Fault::DeposedWithoutFence, "left to nobody", None, call_against_depose);
+}
+
+#[test]
+fn broken_fence_of_whoever_looks_no_more() {
+    must_fail(Fault::UnwatchedWithoutFence, "left to nobody", None, leave_against_unwatch);
 }

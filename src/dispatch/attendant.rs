@@ -27,10 +27,16 @@
 //!
 //! leave to itself (the attendant, which has pushed work)
 //!  - A8 fence, and look at the word: if it was deposed meanwhile, tell others
+//!  - A10 look whether a shard watches; if none does, tell others
 //!
 //! depose (who finds the attendant at work for too long)
 //!  - A9 compare-and-swap from awake to vacant; who succeeds passes a fence, and tells others of all
 //!    that is in the queues
+//!
+//! watch, unwatch (a shard that looks again)
+//!  - A11 count itself, before it submits what may be left
+//!  - A12 count itself off, pass a fence, and look once more: depose an attendant that is awake, if
+//!    something is in the queues
 //!
 //! # Why no work is forgotten
 //!
@@ -39,11 +45,11 @@
 //! that it was deposed, or who deposed it sees what was pushed. And for A1 and A9: whoever leaves
 //! work to an attendant that is deposed meanwhile has pushed it before. A word that says vacant has
 //! others told, so the rest is what an attendant does that is awake: it empties the queues before A4,
-//! or is held up. That is what whoever left it work looks for. What it leaves to itself a shard that
-//! looks must see to: with none that does (it may have been woken by a helper's offer) it tells others.
-//! Who stops looking says so, passes a fence, and looks once more.
+//! or is held up. That is what whoever left it work looks for. What it leaves to itself needs a shard
+//! that looks, too (it may have been woken by a helper's offer): A8 and A12 are ordered one way or the
+//! other, so either A10 sees that nobody watches, or the look after A12 sees what was pushed.
 
-use crate::sync::{AtomicBool, AtomicU64, Fault, Ordering, Thread, broken, full_fence, park};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Fault, Ordering, Thread, broken, full_fence, park};
 use std::time::Duration;
 
 /// States, in the lowest bits of the word.
@@ -66,6 +72,8 @@ pub(crate) struct Post {
     threads: Box<[Thread]>,
     /// Nobody will call any more.
     is_closed: AtomicBool,
+    /// Shards that look after the attendant.
+    watchers: AtomicUsize,
 }
 
 /// A thread's time as attendant.
@@ -109,7 +117,7 @@ impl Post {
     /// For these threads.
     pub(crate) fn new(threads: impl IntoIterator<Item = Thread>) -> Self {
         let threads: Box<[_]> = threads.into_iter().take(THREADS_MAX).collect();
-        Self { word: AtomicU64::new(VACANT), threads, is_closed: AtomicBool::new(false) }
+        Self { word: AtomicU64::new(VACANT), threads, is_closed: AtomicBool::new(false), watchers: AtomicUsize::new(0) }
     }
 
     /// The word, after a fence.
@@ -144,10 +152,13 @@ impl Post {
     }
 
     fn wake(&self, term: Term) {
-        let number = term.0 as usize >> THREAD_SHIFT & (THREADS_MAX - 1);
-        if let Some(thread) = self.threads.get(number) {
+        if let Some(thread) = self.threads.get(Self::number(term)) {
             thread.unpark();
         }
+    }
+
+    fn number(term: Term) -> usize {
+        term.0 as usize >> THREAD_SHIFT & (THREADS_MAX - 1)
     }
 
     /// The thread of this number attends, if nobody does.
@@ -163,10 +174,27 @@ impl Post {
         Some(term)
     }
 
-    /// A8. Whether the calling thread still attends, so that it may leave what it has pushed to
-    /// itself.
-    pub(crate) fn is_held(&self, term: Term) -> bool {
-        self.fenced_word(broken(Fault::AttendantLeavesWithoutFence)) == term.word(AWAKE)
+    /// A8, A10. Whether the calling thread may leave what it has pushed to itself: it still attends, and
+    /// somebody watches. If it `takes_next` what it has pushed nobody need do that.
+    pub(crate) fn may_leave(&self, term: Term, takes_next: bool) -> bool {
+        let is_held = self.fenced_word(broken(Fault::AttendantLeavesWithoutFence)) == term.word(AWAKE);
+        // Ordering: Relaxed. Ordered by the fence, and that of A12.
+        is_held && (takes_next || self.watchers.load(Ordering::Relaxed) > 0)
+    }
+
+    /// A11. The caller is going to look, until `unwatch`.
+    pub(crate) fn watch(&self) {
+        // Ordering: Relaxed. Who does not see it tells others.
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A12. The caller looks once more, after this.
+    pub(crate) fn unwatch(&self) {
+        // Ordering: Relaxed. Ordered by the fence.
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
+        if !broken(Fault::UnwatchedWithoutFence) {
+            full_fence();
+        }
     }
 
     /// The term of the attendant that is awake.
@@ -174,6 +202,14 @@ impl Post {
         // Ordering: Relaxed. A hint: A9 decides.
         let word = self.word.load(Ordering::Relaxed);
         (word & STATE == AWAKE).then(|| Term::of(word))
+    }
+
+    /// The number of the thread that attends.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn attendant(&self) -> Option<usize> {
+        // Ordering: Relaxed. A look from outside.
+        let word = self.word.load(Ordering::Relaxed);
+        (word & STATE != VACANT).then(|| Self::number(Term::of(word)))
     }
 
     #[cfg(all(test, not(loom)))]

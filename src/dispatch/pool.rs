@@ -11,7 +11,7 @@
 
 use super::attendant::{Called, Post, Slept, Term};
 use super::job::{Spawn, Taken};
-use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, Thread, full_fence, per_thread, run_rayon_job};
+use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, Thread, per_thread, run_rayon_job};
 use crate::time::Clock;
 use rayon::ThreadPool;
 use std::cell::Cell;
@@ -26,7 +26,7 @@ const HELP_EVERY: usize = 16;
 const LATE_NS: u64 = 50_000;
 
 /// An attendant for which there is no work goes back to rayon after two times this.
-const IDLE_HALF: Duration = Duration::from_millis(500);
+const IDLE_HALF: Duration = Duration::from_millis(100);
 
 /// Nobody has attended yet.
 const IDLE: u64 = u64::MAX;
@@ -81,8 +81,6 @@ struct Queues {
     post: Option<Post>,
     /// How deep the stack is, at the least, of a thread that hears an announcement.
     outermost: AtomicUsize,
-    /// Shards that look after the attendant.
-    watchers: AtomicUsize,
     /// Since when the attendant has been at work, if it is awake. Never later than now.
     since_ns: AtomicU64,
     clock: Clock,
@@ -185,20 +183,6 @@ impl Queues {
         ATTENDS.with(Cell::get).filter(|&(address, _)| address == self.address()).map(|(_, term)| term)
     }
 
-    /// Whether somebody looks after what the attendant leaves to itself. It has passed A8 after its push.
-    fn is_watched(&self) -> bool {
-        // Ordering: Relaxed. Ordered by A8, and the fence in `unwatch`.
-        self.watchers.load(Ordering::Relaxed) > 0
-    }
-
-    /// One shard less looks. What is left to the attendant by then the caller sees afterwards.
-    fn unwatch(&self) {
-        // Ordering: Relaxed. Ordered by the fence: the attendant sees it after A8, or we see what it has
-        // pushed.
-        self.watchers.fetch_sub(1, Ordering::Relaxed);
-        full_fence();
-    }
-
     /// Whether the attendant has been at work for so long that it should be helped.
     fn is_late(&self) -> bool {
         // Ordering: Relaxed. As in `serve`.
@@ -226,7 +210,6 @@ impl Pool {
             told: AtomicUsize::new(0),
             post,
             outermost: AtomicUsize::new(usize::MAX),
-            watchers: AtomicUsize::new(0),
             since_ns: AtomicU64::new(IDLE),
             clock: Clock::monotonic(),
             woken: Arc::default(),
@@ -263,7 +246,7 @@ impl Pool {
     fn pushed(&self, is_last: bool) {
         let Some(post) = &self.0.queues.post else { return self.tell() };
         match self.0.queues.term() {
-            Some(term) if post.is_held(term) && (is_last || self.0.queues.is_watched()) && !self.0.queues.is_late() => {}
+            Some(term) if post.may_leave(term, is_last) && !self.0.queues.is_late() => {}
             Some(_) => self.tell_all(),
             None => match self.call(post) {
                 Called::Woken => {}
@@ -334,16 +317,17 @@ impl Spawn for Pool {
     }
 
     fn watch(&self) {
-        // Ordering: Relaxed. Who does not see it tells.
-        self.0.queues.watchers.fetch_add(1, Ordering::Relaxed);
+        if let Some(post) = &self.0.queues.post {
+            post.watch();
+        }
     }
 
     /// What an attendant pushes from now on it tells, unless others look.
     fn unwatch(&self) {
-        let queues = &self.0.queues;
-        queues.unwatch();
-        if let Some(term) = queues.post.as_ref().and_then(Post::awake)
-            && !queues.is_empty()
+        let Some(post) = &self.0.queues.post else { return };
+        post.unwatch();
+        if let Some(term) = post.awake()
+            && !self.0.queues.is_empty()
         {
             self.end(term);
         }
@@ -481,7 +465,7 @@ mod tests {
             own.offer(move || done.send(()).is_ok());
             gate.recv().is_ok()
         });
-        assert_eq!(all.recv_timeout(Duration::from_secs(5)), Ok(()));
+        assert_eq!(all.recv(), Ok(()));
         drop(open);
     }
 
@@ -497,6 +481,7 @@ mod tests {
         let ((done, all), (has_stolen, stolen)) = (mpsc::channel(), mpsc::channel());
         let told = pool.clone();
         pool.0.rayon.spawn(move || {
+            let waits = rayon::current_thread_index();
             rayon::join(
                 move || {
                     told.submit(false, || ());
@@ -504,22 +489,26 @@ mod tests {
                 },
                 move || {
                     has_begun.send(()).unwrap();
-                    has_stolen.send(()).unwrap();
+                    has_stolen.send(waits).unwrap();
                     _ = gate.recv();
                 },
             );
             done.send(()).unwrap();
         });
-        stolen.recv().unwrap();
+        let waits = stolen.recv().unwrap().expect("it is one of the pool's");
         while !pool.0.queues.is_late() {
             pause();
         }
         pool.tell_others();
         pool.tell();
-        std::thread::sleep(Duration::from_millis(50));
-        // So that one who attends stays.
+        let queues = &pool.0.queues;
+        for _ in 0..200 {
+            pause();
+            let attends = queues.post.as_ref().unwrap().attendant();
+            assert_ne!(attends, Some(waits), "it would not see that the other half is done");
+        }
         drop(open);
-        assert_eq!(all.recv_timeout(Duration::from_millis(500)), Ok(()));
+        assert_eq!(all.recv(), Ok(()));
     }
 
     /// One whose term is over says nothing of the next one's.
@@ -548,8 +537,13 @@ mod tests {
         let (open_next, gate_next) = mpsc::channel::<()>();
         call(&pool, move || _ = gate_next.recv());
         drop(open);
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(pool.0.queues.is_late());
+        // Also when the old one has noticed that its term is over.
+        for _ in 0..200 {
+            pause();
+        }
+        while !pool.0.queues.is_late() {
+            pause();
+        }
         drop(open_next);
     }
 
