@@ -1,6 +1,7 @@
 //! A cache whose values expire: `cargo run --example cache`.
 //!
-//! Each value has a timer, whose payload is its key and which of the key's values it is; what expires goes at once, and not when somebody looks for it.
+//! Each value has a timer, whose payload is its key and which of the key's values it is; what
+//! expires goes at once, and not when somebody looks for it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -41,16 +42,32 @@ impl<K: Clone + Eq + Hash + Send + 'static, V: Clone + Send + 'static> Cache<K, 
                 }
             }
         };
-        Ok(Self { values, timers: settings.on_expire(expire).start()?, numbers: AtomicU64::new(0) })
+        Ok(Self {
+            values,
+            timers: settings.on_expire(expire).start()?,
+            numbers: AtomicU64::new(0),
+        })
     }
 
     /// Puts a value in for so long; one that was there goes.
-    fn put(&self, key: K, value: V, expires_after: Duration) -> Result<(), ScheduleError<(K, u64)>> {
+    fn put(
+        &self,
+        key: K,
+        value: V,
+        expires_after: Duration,
+    ) -> Result<(), ScheduleError<(K, u64)>> {
         // Ordering: Relaxed. Only the number matters.
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut values = lock(&self.values);
         let timer = self.timers.schedule(expires_after, (key.clone(), number))?;
-        if let Some(before) = values.insert(key, Held { value, number, timer }) {
+        if let Some(before) = values.insert(
+            key,
+            Held {
+                value,
+                number,
+                timer,
+            },
+        ) {
             self.timers.cancel(before.timer);
         }
         Ok(())
@@ -76,9 +93,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = Cache::start(TimerService::builder())?;
     cache.put("short", 1, Duration::from_millis(20))?;
     cache.put("long", 2, Duration::from_secs(60))?;
-    println!("at once: {:?} and {:?}", cache.get(&"short"), cache.get(&"long"));
+    println!(
+        "at once: {:?} and {:?}",
+        cache.get(&"short"),
+        cache.get(&"long")
+    );
     std::thread::sleep(Duration::from_millis(60));
-    println!("60 ms later: {:?} and {:?}", cache.get(&"short"), cache.get(&"long"));
+    println!(
+        "60 ms later: {:?} and {:?}",
+        cache.get(&"short"),
+        cache.get(&"long")
+    );
     println!("removed: {:?}, {} left", cache.remove(&"long"), cache.len());
     Ok(())
 }
@@ -98,10 +123,16 @@ mod tests {
             cache.put(key, 2 * key, ms(1 + key)).unwrap();
         }
         assert_eq!(cache.timers.len(), 1_000, "one for each value");
-        assert_eq!((cache.remove(&999), cache.remove(&999)), (Some(1_998), None));
+        assert_eq!(
+            (cache.remove(&999), cache.remove(&999)),
+            (Some(1_998), None)
+        );
         for gone in 1..1_000u64 {
             clock.advance(ms(1));
-            assert_eq!((cache.len() as u64, cache.get(&(gone - 1))), (999 - gone, None));
+            assert_eq!(
+                (cache.len() as u64, cache.get(&(gone - 1))),
+                (999 - gone, None)
+            );
             assert_eq!(cache.get(&gone), (gone < 999).then_some(2 * gone));
         }
         assert!(cache.timers.is_empty());

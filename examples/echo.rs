@@ -1,4 +1,5 @@
-//! An echo server over TCP that closes connections on which nothing came for a while: `cargo run --example echo --features async`.
+//! An echo server over TCP that closes connections on which nothing came for a while:
+//! `cargo run --example echo --features async`.
 
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
@@ -6,7 +7,8 @@ use std::io;
 use std::time::Duration;
 use wheelwork::future::timeout;
 
-/// Sends back what comes, until nothing has come for so long, or the other side has closed. Why it ended.
+/// Sends back what comes, until nothing has come for so long, or the other side has closed. Why it
+/// ended.
 async fn echo(mut stream: TcpStream, idle_max: Duration) -> io::Result<&'static str> {
     let mut buffer = [0; 1024];
     loop {
@@ -21,7 +23,11 @@ async fn echo(mut stream: TcpStream, idle_max: Duration) -> io::Result<&'static 
 }
 
 /// Serves whoever connects.
-async fn serve(listener: TcpListener, idle_max: Duration, tell: impl Fn(&str) + Clone + Send + 'static) -> io::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    idle_max: Duration,
+    tell: impl Fn(&str) + Clone + Send + 'static,
+) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let tell = tell.clone();
@@ -40,7 +46,9 @@ fn main() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         println!("listening on {address}");
-        let server = smol::spawn(serve(listener, Duration::from_millis(100), |why| println!("a connection ended: {why}")));
+        let server = smol::spawn(serve(listener, Duration::from_millis(100), |why| {
+            println!("a connection ended: {why}")
+        }));
         let mut client = TcpStream::connect(address).await?;
         let mut answer = [0; 5];
         client.write_all(b"hello").await?;
@@ -59,17 +67,23 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// As many as the system's limit of open files lets us have, 10,000 at the most: two files for a connection.
+    /// As many as the system's limit of open files lets us have, 10,000 at the most: two files for
+    /// a connection.
     fn connections() -> usize {
         #[cfg(target_os = "linux")]
         {
-            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            let mut limit = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
             // SAFETY: the limit is written there.
             unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
             limit.rlim_cur = limit.rlim_max.min(1 << 20);
             // SAFETY: it is not above the greatest one.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-            (limit.rlim_cur as usize / 2).saturating_sub(100).min(10_000)
+            (limit.rlim_cur as usize / 2)
+                .saturating_sub(100)
+                .min(10_000)
         }
         #[cfg(not(target_os = "linux"))]
         100

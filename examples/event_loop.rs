@@ -1,6 +1,8 @@
-//! An event loop of one thread that closes idle connections and pings the others: `cargo run --example event_loop`.
+//! An event loop of one thread that closes idle connections and pings the others:
+//! `cargo run --example event_loop`.
 //!
-//! Packets come through a channel here; in a server they would come from `epoll` or the like, whose wait takes the same timeout.
+//! Packets come through a channel here; in a server they would come from `epoll` or the like, whose
+//! wait takes the same timeout.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
@@ -39,16 +41,22 @@ fn main() {
     let mut closed = 0;
     while closed < 3 {
         // Wait for a packet, until the next deadline at the latest.
-        let wait = wheel.next_deadline().map_or(Duration::MAX, |deadline| Duration::from_millis(deadline).saturating_sub(start.elapsed()));
+        let wait = wheel.next_deadline().map_or(Duration::MAX, |deadline| {
+            Duration::from_millis(deadline).saturating_sub(start.elapsed())
+        });
         let packet = packets.recv_timeout(wait).ok();
-        // Rounded down, so that no timer is early; what is armed now gets a tick more, so that it is not early either.
+        // Rounded down, so that no timer is early; what is armed now gets a tick more, so that it
+        // is not early either.
         let now = start.elapsed().as_millis() as u64;
 
         if let Some(number) = packet {
             let connection = connections.entry(number).or_insert_with(|| {
                 println!("{now:4} ms: connection {number} opens");
                 let close = wheel.insert(now + 1 + IDLE_MAX, Timer::Close(number));
-                Connection { close, ping: wheel.insert(now + 1 + PING_EVERY, Timer::Ping(number)) }
+                Connection {
+                    close,
+                    ping: wheel.insert(now + 1 + PING_EVERY, Timer::Ping(number)),
+                }
             });
             // Each packet puts the timeout off: a store.
             wheel.reschedule(connection.close, now + 1 + IDLE_MAX);
@@ -65,7 +73,10 @@ fn main() {
                     }
                 }
                 Some((deadline, Timer::Close(number))) => {
-                    println!("{now:4} ms: connection {number} was idle for {IDLE_MAX} ms, {} ms ago", now - deadline);
+                    println!(
+                        "{now:4} ms: connection {number} was idle for {IDLE_MAX} ms, {} ms ago",
+                        now - deadline
+                    );
                     if let Some(connection) = connections.remove(&number) {
                         wheel.cancel(connection.ping);
                         closed += 1;

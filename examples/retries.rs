@@ -1,10 +1,11 @@
-//! Requests that are sent again, each time after twice as long, until they are answered or given up: `cargo run --example retries`.
+//! Requests that are sent again, each time after twice as long, until they are answered or given
+//! up: `cargo run --example retries`.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wheelwork::{TimerHandle, TimerId, TimerService};
+use wheelwork::{ServiceHandle, TimerId, TimerService};
 
 const TIMEOUT: Duration = Duration::from_millis(20);
 const ATTEMPTS: u32 = 3;
@@ -18,15 +19,19 @@ enum Event {
 }
 
 struct Client {
-    timers: TimerHandle,
+    timers: ServiceHandle,
     events: Sender<Event>,
     /// The timer of each request that waits for its answer.
     waiting: Mutex<HashMap<u64, TimerId>>,
 }
 
 impl Client {
-    fn new(timers: TimerHandle, events: Sender<Event>) -> Arc<Self> {
-        Arc::new(Self { timers, events, waiting: Mutex::default() })
+    fn new(timers: ServiceHandle, events: Sender<Event>) -> Arc<Self> {
+        Arc::new(Self {
+            timers,
+            events,
+            waiting: Mutex::default(),
+        })
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, TimerId>> {
@@ -43,7 +48,9 @@ impl Client {
         // Under the lock, so that the timer is known before it fires.
         let mut waiting = self.waiting();
         self.tell(Event::Sent { request, attempt });
-        match self.timers.schedule(TIMEOUT * 2u32.pow(attempt), move || client.timed_out(request, attempt)) {
+        match self.timers.schedule(TIMEOUT * 2u32.pow(attempt), move || {
+            client.timed_out(request, attempt)
+        }) {
             Ok(timer) => _ = waiting.insert(request, timer),
             Err(_) => self.tell(Event::GivenUp(request)),
         }
@@ -78,7 +85,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for event in events {
         println!("{event:?}");
         match event {
-            Event::Sent { request: 1, attempt: 1 } => client.answer(1),
+            Event::Sent {
+                request: 1,
+                attempt: 1,
+            } => client.answer(1),
             Event::Sent { .. } => {}
             Event::Answered(_) | Event::GivenUp(_) => open -= 1,
         }
@@ -97,19 +107,40 @@ mod tests {
     #[test]
     fn are_sent_again_until_they_are_answered_or_given_up() {
         let clock = ManualClock::new();
-        let service = TimerService::builder().clock(clock.clone()).start().unwrap();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .start()
+            .unwrap();
         let (send, events) = channel();
         let client = Client::new(service.handle(), send);
         let told = || events.try_iter().collect::<Vec<_>>();
         client.send(1, 0);
-        assert_eq!(told(), [Event::Sent { request: 1, attempt: 0 }]);
+        assert_eq!(
+            told(),
+            [Event::Sent {
+                request: 1,
+                attempt: 0
+            }]
+        );
         clock.advance(TIMEOUT);
         client.answer(1);
         client.answer(1);
-        assert_eq!(told(), [Event::Sent { request: 1, attempt: 1 }, Event::Answered(1)]);
+        assert_eq!(
+            told(),
+            [
+                Event::Sent {
+                    request: 1,
+                    attempt: 1
+                },
+                Event::Answered(1)
+            ]
+        );
         client.send(2, 0);
         clock.advance(TIMEOUT * 7);
-        let sent = |attempt| Event::Sent { request: 2, attempt };
+        let sent = |attempt| Event::Sent {
+            request: 2,
+            attempt,
+        };
         assert_eq!(told(), [sent(0), sent(1), sent(2), Event::GivenUp(2)]);
         client.answer(2);
         assert!(told().is_empty() && service.is_empty());

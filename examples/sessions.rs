@@ -1,6 +1,7 @@
 //! Sessions that are kept alive by heartbeats: `cargo run --example sessions`.
 //!
-//! A heartbeat moves the session's timer to a later deadline: one compare-and-swap, and no message, however many come.
+//! A heartbeat moves the session's timer to a later deadline: one compare-and-swap, and no message,
+//! however many come.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -19,13 +20,22 @@ impl Sessions {
     fn start(settings: Builder) -> Result<Self, StartError> {
         let (send, expired) = channel();
         // Nobody has to listen.
-        let expire = move |sessions: &mut Batch<'_, u64>| sessions.for_each(|session| _ = send.send(session));
-        Ok(Self { timers: settings.on_expire(expire).start()?, alive: HashMap::new(), expired })
+        let expire = move |sessions: &mut Batch<'_, u64>| {
+            sessions.for_each(|session| _ = send.send(session))
+        };
+        Ok(Self {
+            timers: settings.on_expire(expire).start()?,
+            alive: HashMap::new(),
+            expired,
+        })
     }
 
     /// The session is alive: it begins, or goes on.
     fn heartbeat(&mut self, session: u64) {
-        let goes_on = self.alive.get(&session).is_some_and(|&timer| self.timers.reschedule(timer, EXPIRES_AFTER));
+        let goes_on = self
+            .alive
+            .get(&session)
+            .is_some_and(|&timer| self.timers.reschedule(timer, EXPIRES_AFTER));
         if !goes_on && let Ok(timer) = self.timers.schedule(EXPIRES_AFTER, session) {
             self.alive.insert(session, timer);
         }
@@ -33,14 +43,23 @@ impl Sessions {
 
     /// The session was ended by its user.
     fn close(&mut self, session: u64) -> bool {
-        self.alive.remove(&session).is_some_and(|timer| self.timers.cancel(timer))
+        self.alive
+            .remove(&session)
+            .is_some_and(|timer| self.timers.cancel(timer))
     }
 
     /// Those that nobody has heard of for too long.
     fn expired(&mut self) -> Vec<u64> {
         let expired: Vec<u64> = self.expired.try_iter().collect();
         // One that was heard of again meanwhile has another timer, and lives.
-        expired.into_iter().filter(|session| self.alive.get(session).is_some_and(|&timer| !self.timers.is_pending(timer))).collect()
+        expired
+            .into_iter()
+            .filter(|session| {
+                self.alive
+                    .get(session)
+                    .is_some_and(|&timer| !self.timers.is_pending(timer))
+            })
+            .collect()
     }
 }
 
@@ -48,7 +67,9 @@ fn main() -> Result<(), StartError> {
     let mut sessions = Sessions::start(TimerService::builder())?;
     for round in 0u64..6 {
         // Session 1 falls silent after the first round, 2 is closed in the third, 3 stays.
-        (1..=3).filter(|&session| round == 0 || session == 3 || session == 2 && round < 2).for_each(|session| sessions.heartbeat(session));
+        (1..=3)
+            .filter(|&session| round == 0 || session == 3 || session == 2 && round < 2)
+            .for_each(|session| sessions.heartbeat(session));
         if round == 2 {
             println!("round {round}: session 2 closed: {}", sessions.close(2));
         }

@@ -1,15 +1,17 @@
-//! Public errors: each gives back what the caller put in.
+//! Errors of the public interface. An error returns what the caller put in.
 
 use std::fmt;
 
-/// Why a timer was not armed. The payload comes back.
+/// Why a timer was not armed. It has the payload.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use wheelwork::{ScheduleError, TimerService};
+/// use wheelwork::{Batch, ScheduleError, TimerService};
 ///
-/// let service = TimerService::builder().on_expire(|_batch: &mut wheelwork::Batch<'_, String>| {}).start()?;
+/// let service = TimerService::builder()
+///     .on_expire(|messages: &mut Batch<'_, String>| messages.for_each(drop))
+///     .start()?;
 /// service.stop();
 /// match service.schedule(Duration::from_secs(1), "too late".to_string()) {
 ///     Err(ScheduleError::Stopped(payload)) => assert_eq!(payload, "too late"),
@@ -22,10 +24,12 @@ use std::fmt;
 pub enum ScheduleError<T> {
     /// The service was stopped.
     Stopped(T),
-    /// As many timers are pending as the builder's [`max_pending`](crate::Builder::max_pending) allows; or as there are cells for.
-    /// That is 2^30; if a payload takes more than a kilobyte, half a tebibyte of them at least.
+    /// No more timers may be pending. The limit is that of the builder's
+    /// [`max_pending`](crate::Builder::max_pending), or the number of cells: 2^30 timers. For
+    /// payloads of more than a kilobyte the number of cells is lower, at least half a tebibyte of
+    /// payloads.
     Full(T),
-    /// A periodic timer was to run no times: [`times(0)`](crate::Periodic::times).
+    /// A periodic timer with [`times(0)`](crate::Periodic::times).
     NoRuns(T),
 }
 
@@ -44,7 +48,7 @@ impl<T> ScheduleError<T> {
 }
 
 impl<T> ScheduleError<T> {
-    /// The same error with another payload.
+    /// This error with another payload.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> ScheduleError<U> {
         match self {
             Self::Stopped(payload) => ScheduleError::Stopped(f(payload)),
@@ -54,7 +58,7 @@ impl<T> ScheduleError<T> {
     }
 }
 
-// By hand, so that a payload needs no Debug.
+// Not derived, so that a payload needs no Debug.
 impl<T> fmt::Debug for ScheduleError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -77,22 +81,26 @@ impl<T> fmt::Display for ScheduleError<T> {
 
 impl<T> std::error::Error for ScheduleError<T> {}
 
-/// [`cancel_and_wait`](crate::TimerHandle::cancel_and_wait) was called from inside a task, which might be what it would wait for.
+/// [`cancel_and_wait`](crate::ServiceHandle::cancel_and_wait) was called inside a task. The call
+/// might have waited for that task itself.
 ///
 /// # Example
 /// ```
-/// assert_eq!(wheelwork::InsideTask.to_string(), "called from inside a task, which would wait for itself");
+/// use wheelwork::InsideTaskError;
+///
+/// let message = "called from inside a task, which would wait for itself";
+/// assert_eq!(InsideTaskError.to_string(), message);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InsideTask;
+pub struct InsideTaskError;
 
-impl fmt::Display for InsideTask {
+impl fmt::Display for InsideTaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("called from inside a task, which would wait for itself")
     }
 }
 
-impl std::error::Error for InsideTask {}
+impl std::error::Error for InsideTaskError {}
 
 /// Why a service did not start.
 ///
@@ -112,13 +120,13 @@ pub enum StartError {
     Tick(std::time::Duration),
     /// The number of shards is zero or above 4,096.
     Shards(usize),
-    /// The name has a NUL character in it, which no thread's name can have.
+    /// The name has a NUL character, which no thread's name may have.
     Name(String),
-    /// The system has no clock that counts suspended time.
+    /// The system has no clock that counts suspended time ([`boottime`](crate::Builder::boottime)).
     Boottime,
-    /// A pool without threads, or one that could not be built.
+    /// The pool has no threads, or could not be built.
     Pool(String),
-    /// The system did not give us a thread for a shard.
+    /// The system did not provide a thread for a shard or for the watchdog.
     Thread(std::io::Error),
 }
 
@@ -126,8 +134,13 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tick(tick) => write!(f, "a tick of {tick:?} is not between 1us and 24h"),
-            Self::Shards(shards) => write!(f, "the number of shards must be 1 to 4096, not {shards}"),
-            Self::Name(name) => write!(f, "no thread can be named {name:?}: it has a NUL character in it"),
+            Self::Shards(shards) => {
+                write!(f, "the number of shards must be 1 to 4096, not {shards}")
+            }
+            Self::Name(name) => write!(
+                f,
+                "no thread can be named {name:?}: it has a NUL character in it"
+            ),
             Self::Boottime => f.write_str("this system has no clock that counts suspended time"),
             Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
             Self::Thread(why) => write!(f, "no thread for a shard or the watchdog: {why}"),

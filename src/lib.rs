@@ -1,8 +1,9 @@
-//! A lock-free timer service: sharded timing wheels on pinned cores, for programs that arm and cancel timers by the million from
-//! many threads.
+//! A lock-free timer service: sharded timing wheels on pinned cores, for programs that arm and
+//! cancel timers by the million from many threads.
 //!
-//! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are cancelled long before they are due.
-//! wheelwork makes arming and cancelling cheap on any number of threads: no lock, no word that all producers write, no allocation per timer.
+//! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are
+//! cancelled long before they are due. wheelwork makes arming and cancelling cheap on any number of
+//! threads: no lock, no word that all producers write, no allocation per timer.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,72 +16,104 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler ([`Builder::on_expire`]).
-//! - [`TimerHandle`] has the calls: [`schedule`](TimerHandle::schedule), [`cancel`](TimerHandle::cancel), [`take`](TimerHandle::take) and others.
+//! # Which call
+//!
+//! | to | call |
+//! |---|---|
+//! | run something once | [`schedule`](ServiceHandle::schedule) |
+//! | call it off | [`cancel`](ServiceHandle::cancel), [`take`](ServiceHandle::take) |
+//! | put it off (a heartbeat) | [`reschedule`](ServiceHandle::reschedule) |
+//! | run something again and again | [`every`](ServiceHandle::every) |
+//! | run something at a time of day | [`schedule_at_system_time`] |
+//! | see what happens | [`stats`](ServiceHandle::stats) |
+//! | end the service | [`stop`](TimerService::stop) |
+//!
+//! [`schedule_at_system_time`]: ServiceHandle::schedule_at_system_time
+//!
+//! # Which type
+//!
+//! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler
+//!   ([`Builder::on_expire`]).
+//! - [`ServiceHandle`] has the calls. Any thread may have one.
 //! - [`ManualClock`] moves time by hand, for tests.
-//! - [`wheel::Wheel`] is the wheel alone, for one thread: no threads, no clock.
+//! - [`wheel::Wheel`] is a timing wheel by itself, for one thread: it has no threads and no clock.
 //!
-//! # Choosing
+//! # Which setting
 //!
-//! - **Tick.** 1 ms unless [`Builder::tick`] says otherwise: timers fire at the first tick at or after their deadline. A shorter tick fires closer to it, and wakes the shard's
-//!   thread more often while timers fire; with nothing due no thread wakes, whatever the tick.
-//! - **Payload.** Closures are easiest: up to three captured words need no allocation. A million timers that mean the same are cheaper as payloads of a few bytes, which
-//!   [`Builder::on_expire`] takes in batches.
-//! - **Dispatch.** A rayon pool unless [`Builder::dispatch`] says otherwise; [`Dispatch::Inline`] for handlers of a few microseconds, which saves the hand-over;
-//!   [`Dispatch::executor`] for threads of yours; [`Builder::on_expire_channel`] for a consumer that fetches.
-//! - **Shards.** One for every four cores unless [`Builder::shards`] says otherwise. One takes in some ten million timers a second.
-//! - **Futures or callbacks.** With the feature `async`, [`future`](https://docs.rs/wheelwork/latest/wheelwork/future/) has `sleep`, `timeout`, `interval` and others, under any runtime.
-//! - **Times of day.** [`schedule_at_time`](TimerHandle::schedule_at_time) is for one; with the feature `calendar`, [`calendar`](https://docs.rs/wheelwork/latest/wheelwork/calendar/)
-//!   follows cron patterns in a time zone.
+//! - **Tick.** 1 ms unless [`Builder::tick`] was called. Timers fire at the first tick at or after
+//!   their deadline. With a shorter tick they fire closer to it, and the shard's thread wakes more
+//!   often while timers fire. With nothing due no thread wakes, whatever the tick.
+//! - **Payload.** Closures are easiest: up to three captured words need no allocation. For a
+//!   million timers of one kind, payloads of a few bytes are cheaper: [`Builder::on_expire`] gets
+//!   them in batches.
+//! - **Dispatch.** A rayon pool unless [`Builder::dispatch`] was called. [`Dispatch::Inline`] is
+//!   for handlers of a few microseconds: it saves the hand-over. [`Dispatch::executor`] is for
+//!   threads of your own. [`Builder::on_expire_channel`] is for a consumer that fetches.
+//! - **Shards.** One for every four cores unless [`Builder::shards`] was called. One shard takes in
+//!   some ten million timers a second.
 //!
-//! With the feature `metrics`, [`metrics`](https://docs.rs/wheelwork/latest/wheelwork/metrics/) hands the counters to a recorder of the crate of that name: for Prometheus and others.
+//! # Features
 //!
-//! With the feature `tracing`, [`trace`](https://docs.rs/wheelwork/latest/wheelwork/trace/) carries spans from arm to fire, and a service tells of panics, late timers and stalls as events.
+//! | feature | what it adds |
+//! |---|---|
+//! | `async` | module `future`: `sleep`, `timeout`, `interval` and others, under any runtime |
+//! | `calendar` | module `calendar`: cron patterns in a time zone |
+//! | `metrics` | module `metrics`: the counters for the crate `metrics`: Prometheus and others |
+//! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
 //!
-//! Those who know another timer find their calls in [`coming_from`].
+//! What is promised, and what it costs, is in README.md. How it works is in ARCHITECTURE.md.
 //!
-//! What is promised, and what it costs, is in the README; how it works, in ARCHITECTURE.md.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+// The guide's examples need all features.
+#![cfg_attr(any(not(doctest), feature = "full"), doc = include_str!("../docs/guide.md"))]
 
-#[cfg(feature = "calendar")]
-pub mod calendar;
 mod cell;
-#[doc = include_str!("coming_from.md")]
-pub mod coming_from {}
-mod count;
+mod counters;
 mod dispatch;
-#[cfg(any(loom, feature = "__door"))]
-#[doc(hidden)]
-pub mod door;
 mod doorbell;
+mod engine;
 mod entry;
+mod entry_wheel;
 mod error;
-#[cfg(feature = "async")]
-pub mod future;
-mod lane;
-#[cfg(loom)]
+#[cfg(any(loom, feature = "__internals"))]
 #[doc(hidden)]
-pub mod loom_door;
+pub mod internals;
+mod lane;
 mod mem;
-#[cfg(feature = "metrics")]
-pub mod metrics;
+mod repeat;
 mod service;
 mod shard;
 mod sync;
 mod time;
-#[cfg(feature = "tracing")]
-pub mod trace;
-/// The timing wheel alone: [`Wheel`](wheel::Wheel), for event loops and simulations that have a thread and a time of their own.
-///
-/// What follows is how it works inside.
 pub mod wheel;
 
+// After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
+#[cfg(feature = "calendar")]
+pub mod calendar;
+#[cfg(feature = "async")]
+pub mod future;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(feature = "tracing")]
+pub mod trace;
+
 pub use crossbeam_channel::Receiver;
-pub use dispatch::Dispatch;
-pub use error::{InsideTask, ScheduleError, StartError};
+pub use dispatch::{Dispatch, UserExecutor};
+pub use engine::batch::Batch;
+pub use engine::id::TimerId;
+pub use engine::lateness::LatenessHistogram;
+pub use engine::settings::Pinning;
+pub use engine::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
+pub use engine::task::{IntoPayload, Task};
+pub use error::{InsideTaskError, ScheduleError, StartError};
+pub use repeat::Missed;
 pub use service::{
-    Batch, Builder, IntoPayload, LatenessHistogram, Periodic, ShardStats, Stats, StopPolicy, Task, TimerGuard, TimerHandle, TimerId,
-    TimerService, Unfired,
+    Builder, Periodic, ServiceHandle, StopPolicy, TimerGuard, TimerService, Unfired,
 };
-pub use time::{ManualClock, Missed};
+pub use time::ManualClock;
+
+/// The README's examples, as tests.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

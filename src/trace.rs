@@ -1,26 +1,36 @@
-//! Spans of the crate `tracing`, carried from arm to fire: [`in_current_span`] for closures, [`Traced`] for payloads; and what a service itself tells by events.
+//! Spans of the crate `tracing`, from arm to fire: [`in_current_span`] for closures, [`Traced`] for
+//! payloads. And the events of a service itself.
 //!
-//! A timer's task runs on another thread, later, outside the span in which it was armed. Where its events shall be seen in that span, wrap it; nothing is captured unless asked. The wrapper keeps
-//! the span open: until the timer has run, or was cancelled. At the fire the span is entered, and in it one of the level DEBUG named `fire`, for the time of the run.
+//! A timer's task runs later, on another thread, outside the span in which it was armed. A wrapper
+//! carries the span along. It keeps the span open until the timer has run or was cancelled. At the
+//! fire it enters the span, and in that a span `fire` of level DEBUG, for the time of the run. What
+//! is not wrapped has no span, and costs nothing.
 //!
 //! The program needs the crate `tracing` too, and a subscriber.
 //!
-//! A captured span is some 40 bytes more in the timer's cell and a count that is shared with the span's other owners, and a closure with it is always boxed
-//! (see [`Task`](crate::Task)). What is not wrapped costs nothing.
+//! Cost of a wrapper: some 40 bytes in the timer's cell, and a count that is shared with the span's
+//! other owners. A closure with a span is always boxed (see [`Task`](crate::Task)).
 //!
 //! # Events of a service
-//! All have the target `wheelwork` and the field `service`, the builder's [`name`](crate::Builder::name). They come on the thread that notices, and so, but on a manual clock, go to the global subscriber; without one nothing happens.
-//! A subscriber that panics is counted as a hook that does.
+//! All have the target `wheelwork` and the field `service`, which is the builder's
+//! [`name`](crate::Builder::name). The thread that notices something sends the event, so it goes to
+//! the global subscriber; on a manual clock, to the subscriber of the thread that moves the clock.
+//! Without a subscriber nothing happens. A subscriber that panics counts as a hook that panics.
 //!
 //! | level | when | fields |
 //! |---|---|---|
 //! | ERROR | a handler or task panicked | `panic`: its message, if it is text |
-//! | WARN | timers fire later than the threshold of [`on_late`](crate::Builder::on_late) | `lateness`: the greatest, `timers`: how many |
-//! | WARN | payloads of timers that fired were dropped, since no handler took them | `timers`: how many |
-//! | WARN | a shard stalls, if [`on_stall`](crate::Builder::on_stall) is set | `shard`, `overdue` |
+//! | WARN | timers fire later than [`on_late`]'s threshold | `lateness`, `timers` |
+//! | WARN | nobody took the payloads of timers that fired | `timers` |
+//! | WARN | a shard stalls, if [`on_stall`] was called | `shard`, `overdue` |
 //! | WARN | a shard's thread could not be pinned | `shard` |
 //! | DEBUG | the service starts | `shards`, `tick` |
 //! | DEBUG | the service has stopped | `policy`, `fired`, `handed_back` |
+//!
+//! `lateness` is the greatest lateness; `timers` is a number of timers.
+//!
+//! [`on_late`]: crate::Builder::on_late
+//! [`on_stall`]: crate::Builder::on_stall
 
 use tracing::{Level, Span, span};
 
@@ -50,35 +60,43 @@ pub struct Traced<P> {
 }
 
 impl<P> Traced<P> {
-    /// Takes the current span along; no span, if there is none.
+    /// Takes the current span along, if there is one.
     ///
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
     pub fn new(payload: P) -> Self {
-        Self { span: Span::current(), payload }
+        Self {
+            span: Span::current(),
+            payload,
+        }
     }
 
-    /// The span.
+    /// The span. It is disabled if there was none.
     ///
     /// # Example
     /// ```
     /// use wheelwork::trace::Traced;
     ///
-    /// assert!(Traced::new(7).span().is_none(), "there is none here");
+    /// assert!(Traced::new(7).span().is_none(), "no span is current here");
     /// ```
     pub fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Hands the payload to a function, inside the span, and a span `fire` in that. Afterwards the timer has let go of both.
+    /// Runs a function with the payload, inside the span, and inside a new span `fire` in that.
+    /// Afterwards both spans are released.
     ///
     /// # Example
     /// See the [type](Self)'s.
     pub fn in_scope<R>(self, run: impl FnOnce(P) -> R) -> R {
         let Self { span, payload } = self;
-        // No span, no run to tell of.
-        let fire = if span.is_none() { Span::none() } else { span!(target: "wheelwork", parent: &span, Level::DEBUG, "fire") };
+        // Without a span there is nothing that `fire` would belong to.
+        let fire = if span.is_none() {
+            Span::none()
+        } else {
+            span!(target: "wheelwork", parent: &span, Level::DEBUG, "fire")
+        };
         span.in_scope(|| fire.in_scope(|| run(payload)))
     }
 
@@ -95,17 +113,21 @@ impl<P> Traced<P> {
     }
 }
 
-/// A closure that runs inside the span that is current now, and a span `fire` in that. Without a span it just runs.
+/// A closure that runs inside the span that is current now, and inside a new span `fire` in that.
+/// If no span is current, it just runs.
 ///
-/// For a periodic timer, which runs more than once, take the span along yourself: `let span = Span::current();` and, in the closure, `span.in_scope(..)`.
+/// A periodic timer runs more than once, so take the span along yourself: `let span =
+/// Span::current();` before, and `span.in_scope(..)` in the closure.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
 /// use wheelwork::trace::in_current_span;
-/// # let service = wheelwork::TimerService::builder().start()?;
+///
+/// let service = wheelwork::TimerService::builder().start()?;
 /// let _request = tracing::info_span!("request", id = 4711).entered();
-/// service.schedule(Duration::from_secs(30), in_current_span(|| tracing::warn!("no answer in 30 s")))?;
+/// let warn = in_current_span(|| tracing::warn!("no answer in 30 s"));
+/// service.schedule(Duration::from_secs(30), warn)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn in_current_span<R>(run: impl FnOnce() -> R) -> impl FnOnce() -> R {

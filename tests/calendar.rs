@@ -1,11 +1,12 @@
-//! Promise: a calendar's runs are at the times of its pattern and zone, through gaps and overlaps as its policies say, and a timer follows it by the wall clock.
+//! Promise: a calendar's runs are at the times of its pattern and zone, through gaps and overlaps
+//! as its policies say, and a timer follows it by the wall clock.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-use wheelwork::calendar::{Calendar, CalendarError, Gap, Misfire, Overlap, Weekday};
+use wheelwork::calendar::{Calendar, CalendarError, Gap, MissedRuns, Overlap, Weekday};
 use wheelwork::{ManualClock, StopPolicy, TimerService};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,100 +17,283 @@ fn time(text: &str) -> SystemTime {
 }
 
 fn in_berlin(pattern: &str) -> Calendar {
-    Calendar::cron(pattern).unwrap().zone("Europe/Berlin").unwrap()
+    Calendar::cron(pattern)
+        .unwrap()
+        .zone("Europe/Berlin")
+        .unwrap()
 }
 
-/// The first runs after a time in Berlin, as the clock on the wall there shows them, and what it is ahead of UTC.
+/// The first runs after a time in Berlin, as the clock on the wall there shows them, and what it is
+/// ahead of UTC.
 fn runs(calendar: &Calendar, after: &str, count: usize) -> Vec<String> {
     let berlin = TimeZone::get("Europe/Berlin").unwrap();
-    let show = |run| Timestamp::try_from(run).unwrap().to_zoned(berlin.clone()).strftime("%m-%d %H:%M %:z").to_string();
-    calendar.after(time(&format!("{after}[Europe/Berlin]"))).take(count).map(show).collect()
+    let show = |run| {
+        Timestamp::try_from(run)
+            .unwrap()
+            .to_zoned(berlin.clone())
+            .strftime("%m-%d %H:%M %:z")
+            .to_string()
+    };
+    calendar
+        .after(time(&format!("{after}[Europe/Berlin]")))
+        .take(count)
+        .map(show)
+        .collect()
 }
 
 #[test]
 fn plain_days_are_what_they_are_called() {
-    let of = |calendar: Result<Calendar, CalendarError>| runs(&calendar.unwrap().zone("Europe/Berlin").unwrap(), "2026-01-30T12:00", 2);
-    assert_eq!(of(Calendar::daily(11, 59)), ["01-31 11:59 +01:00", "02-01 11:59 +01:00"]);
-    assert_eq!(of(Calendar::weekly(Weekday::Tuesday, 9, 0)), ["02-03 09:00 +01:00", "02-10 09:00 +01:00"]);
-    assert_eq!(of(Calendar::weekly(Weekday::Sunday, 9, 0)), ["02-01 09:00 +01:00", "02-08 09:00 +01:00"]);
-    assert_eq!(of(Calendar::monthly(12, 9, 0)), ["02-12 09:00 +01:00", "03-12 09:00 +01:00"]);
-    assert_eq!(of(Calendar::monthly(31, 9, 0)), ["01-31 09:00 +01:00", "03-31 09:00 +02:00"], "February has none");
-    assert_eq!(of(Calendar::last_of_month(9, 0)), ["01-31 09:00 +01:00", "02-28 09:00 +01:00"]);
-    assert_eq!(of(Calendar::cron("0 0 * * TUE#2")), ["02-10 00:00 +01:00", "03-10 00:00 +01:00"]);
-    assert_eq!(of(Calendar::cron("@monthly")), ["02-01 00:00 +01:00", "03-01 00:00 +01:00"]);
+    let of = |calendar: Result<Calendar, CalendarError>| {
+        runs(
+            &calendar.unwrap().zone("Europe/Berlin").unwrap(),
+            "2026-01-30T12:00",
+            2,
+        )
+    };
+    assert_eq!(
+        of(Calendar::daily(11, 59)),
+        ["01-31 11:59 +01:00", "02-01 11:59 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::weekly(Weekday::Tuesday, 9, 0)),
+        ["02-03 09:00 +01:00", "02-10 09:00 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::weekly(Weekday::Sunday, 9, 0)),
+        ["02-01 09:00 +01:00", "02-08 09:00 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::monthly(12, 9, 0)),
+        ["02-12 09:00 +01:00", "03-12 09:00 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::monthly(31, 9, 0)),
+        ["01-31 09:00 +01:00", "03-31 09:00 +02:00"],
+        "February has none"
+    );
+    assert_eq!(
+        of(Calendar::last_of_month(9, 0)),
+        ["01-31 09:00 +01:00", "02-28 09:00 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::cron("0 0 * * TUE#2")),
+        ["02-10 00:00 +01:00", "03-10 00:00 +01:00"]
+    );
+    assert_eq!(
+        of(Calendar::cron("@monthly")),
+        ["02-01 00:00 +01:00", "03-01 00:00 +01:00"]
+    );
 }
 
 #[test]
 fn a_time_in_the_gap_comes_at_its_end_or_not_at_all() {
     let after = "2026-03-28T12:00";
     let nightly = in_berlin("30 2 * * *");
-    assert_eq!(runs(&nightly, after, 2), ["03-29 03:00 +02:00", "03-30 02:30 +02:00"]);
-    assert_eq!(runs(&nightly.gap(Gap::Skip), after, 2), ["03-30 02:30 +02:00", "03-31 02:30 +02:00"]);
+    assert_eq!(
+        runs(&nightly, after, 2),
+        ["03-29 03:00 +02:00", "03-30 02:30 +02:00"]
+    );
+    assert_eq!(
+        runs(&nightly.gap(Gap::Skip), after, 2),
+        ["03-30 02:30 +02:00", "03-31 02:30 +02:00"]
+    );
     let several = in_berlin("10,20,30 2-3 * * *");
-    assert_eq!(runs(&several, after, 3), ["03-29 03:00 +02:00", "03-29 03:10 +02:00", "03-29 03:20 +02:00"]);
+    assert_eq!(
+        runs(&several, after, 3),
+        [
+            "03-29 03:00 +02:00",
+            "03-29 03:10 +02:00",
+            "03-29 03:20 +02:00"
+        ]
+    );
     let at_its_end = in_berlin("0 2,3 * * *");
-    assert_eq!(runs(&at_its_end, after, 2), ["03-29 03:00 +02:00", "03-30 02:00 +02:00"], "which is one run");
+    assert_eq!(
+        runs(&at_its_end, after, 2),
+        ["03-29 03:00 +02:00", "03-30 02:00 +02:00"],
+        "which is one run"
+    );
     let hourly = in_berlin("15 * * * *");
-    assert_eq!(runs(&hourly, "2026-03-29T01:00", 2), ["03-29 01:15 +01:00", "03-29 03:15 +02:00"], "an hour apart");
-    assert_eq!(runs(&hourly.gap(Gap::End), "2026-03-29T01:15", 2), ["03-29 03:00 +02:00", "03-29 03:15 +02:00"]);
+    assert_eq!(
+        runs(&hourly, "2026-03-29T01:00", 2),
+        ["03-29 01:15 +01:00", "03-29 03:15 +02:00"],
+        "an hour apart"
+    );
+    assert_eq!(
+        runs(&hourly.gap(Gap::End), "2026-03-29T01:15", 2),
+        ["03-29 03:00 +02:00", "03-29 03:15 +02:00"]
+    );
 }
 
 #[test]
 fn a_time_in_the_overlap_comes_once_or_twice() {
     let after = "2026-10-24T12:00";
     let nightly = in_berlin("30 2 * * *");
-    assert_eq!(runs(&nightly, after, 2), ["10-25 02:30 +02:00", "10-26 02:30 +01:00"]);
-    assert_eq!(runs(&nightly.clone().overlap(Overlap::Second), after, 2), ["10-25 02:30 +01:00", "10-26 02:30 +01:00"]);
-    assert_eq!(runs(&nightly.overlap(Overlap::Both), after, 3), ["10-25 02:30 +02:00", "10-25 02:30 +01:00", "10-26 02:30 +01:00"]);
+    assert_eq!(
+        runs(&nightly, after, 2),
+        ["10-25 02:30 +02:00", "10-26 02:30 +01:00"]
+    );
+    assert_eq!(
+        runs(&nightly.clone().overlap(Overlap::Second), after, 2),
+        ["10-25 02:30 +01:00", "10-26 02:30 +01:00"]
+    );
+    assert_eq!(
+        runs(&nightly.overlap(Overlap::Both), after, 3),
+        [
+            "10-25 02:30 +02:00",
+            "10-25 02:30 +01:00",
+            "10-26 02:30 +01:00"
+        ]
+    );
     let twice_an_hour = in_berlin("*/30 * * * *");
     assert_eq!(
         runs(&twice_an_hour, "2026-10-25T01:45", 5),
-        ["10-25 02:00 +02:00", "10-25 02:30 +02:00", "10-25 02:00 +01:00", "10-25 02:30 +01:00", "10-25 03:00 +01:00"]
+        [
+            "10-25 02:00 +02:00",
+            "10-25 02:30 +02:00",
+            "10-25 02:00 +01:00",
+            "10-25 02:30 +01:00",
+            "10-25 03:00 +01:00"
+        ]
     );
     assert_eq!(
-        runs(&twice_an_hour.overlap(Overlap::First), "2026-10-25T01:45", 3),
-        ["10-25 02:00 +02:00", "10-25 02:30 +02:00", "10-25 03:00 +01:00"]
+        runs(
+            &twice_an_hour.overlap(Overlap::First),
+            "2026-10-25T01:45",
+            3
+        ),
+        [
+            "10-25 02:00 +02:00",
+            "10-25 02:30 +02:00",
+            "10-25 03:00 +01:00"
+        ]
     );
     // From inside the overlap: the first 02:10, and the second.
     let from = |offset: &str| {
-        in_berlin("5 2 * * *").overlap(Overlap::Both).after(time(&format!("2026-10-25T02:10{offset}[Europe/Berlin]"))).next()
+        in_berlin("5 2 * * *")
+            .overlap(Overlap::Both)
+            .after(time(&format!("2026-10-25T02:10{offset}[Europe/Berlin]")))
+            .next()
     };
-    assert_eq!(from("+02:00"), Some(time("2026-10-25T02:05+01:00[Europe/Berlin]")));
-    assert_eq!(from("+01:00"), Some(time("2026-10-26T02:05[Europe/Berlin]")));
+    assert_eq!(
+        from("+02:00"),
+        Some(time("2026-10-25T02:05+01:00[Europe/Berlin]"))
+    );
+    assert_eq!(
+        from("+01:00"),
+        Some(time("2026-10-26T02:05[Europe/Berlin]"))
+    );
 }
 
 #[test]
 fn odd_zones_and_far_times() {
     // Samoa left out the thirtieth of December 2011.
-    let samoa = Calendar::daily(12, 0).unwrap().zone("Pacific/Apia").unwrap();
-    let noons: Vec<_> = samoa.clone().gap(Gap::Skip).after(time("2011-12-28T13:00[Pacific/Apia]")).take(2).collect();
-    assert_eq!(noons, [time("2011-12-29T12:00[Pacific/Apia]"), time("2011-12-31T12:00[Pacific/Apia]")]);
-    assert_eq!(samoa.after(time("2011-12-29T13:00[Pacific/Apia]")).next(), Some(time("2011-12-31T00:00[Pacific/Apia]")));
+    let samoa = Calendar::daily(12, 0)
+        .unwrap()
+        .zone("Pacific/Apia")
+        .unwrap();
+    let noons: Vec<_> = samoa
+        .clone()
+        .gap(Gap::Skip)
+        .after(time("2011-12-28T13:00[Pacific/Apia]"))
+        .take(2)
+        .collect();
+    assert_eq!(
+        noons,
+        [
+            time("2011-12-29T12:00[Pacific/Apia]"),
+            time("2011-12-31T12:00[Pacific/Apia]")
+        ]
+    );
+    assert_eq!(
+        samoa.after(time("2011-12-29T13:00[Pacific/Apia]")).next(),
+        Some(time("2011-12-31T00:00[Pacific/Apia]"))
+    );
     // Lord Howe's summer is half an hour.
-    let lord_howe = Calendar::cron("15 * * * *").unwrap().zone("Australia/Lord_Howe").unwrap();
-    let hours: Vec<_> = lord_howe.after(time("2026-10-04T01:00[Australia/Lord_Howe]")).take(2).collect();
-    assert_eq!(hours, [time("2026-10-04T01:15[Australia/Lord_Howe]"), time("2026-10-04T03:15[Australia/Lord_Howe]")]);
+    let lord_howe = Calendar::cron("15 * * * *")
+        .unwrap()
+        .zone("Australia/Lord_Howe")
+        .unwrap();
+    let hours: Vec<_> = lord_howe
+        .after(time("2026-10-04T01:00[Australia/Lord_Howe]"))
+        .take(2)
+        .collect();
+    assert_eq!(
+        hours,
+        [
+            time("2026-10-04T01:15[Australia/Lord_Howe]"),
+            time("2026-10-04T03:15[Australia/Lord_Howe]")
+        ]
+    );
     // Eight years without one.
-    let leap_day = Calendar::cron("0 0 29 2 *").unwrap().zone("Europe/Berlin").unwrap();
-    assert_eq!(leap_day.after(time("2096-03-01T00:00[Europe/Berlin]")).next(), Some(time("2104-02-29T00:00[Europe/Berlin]")));
-    let far = Calendar::cron("0 0 0 1 1 * 4000").unwrap().zone("Europe/Berlin").unwrap();
-    assert_eq!(far.after(SystemTime::UNIX_EPOCH).collect::<Vec<_>>(), [time("4000-01-01T00:00[Europe/Berlin]")]);
-    assert_eq!(far.after(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)).next(), None);
-    assert_eq!(far.after(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 62)).next(), None);
+    let leap_day = Calendar::cron("0 0 29 2 *")
+        .unwrap()
+        .zone("Europe/Berlin")
+        .unwrap();
+    assert_eq!(
+        leap_day
+            .after(time("2096-03-01T00:00[Europe/Berlin]"))
+            .next(),
+        Some(time("2104-02-29T00:00[Europe/Berlin]"))
+    );
+    let far = Calendar::cron("0 0 0 1 1 * 4000")
+        .unwrap()
+        .zone("Europe/Berlin")
+        .unwrap();
+    assert_eq!(
+        far.after(SystemTime::UNIX_EPOCH).collect::<Vec<_>>(),
+        [time("4000-01-01T00:00[Europe/Berlin]")]
+    );
+    assert_eq!(
+        far.after(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40))
+            .next(),
+        None
+    );
+    assert_eq!(
+        far.after(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 62))
+            .next(),
+        None
+    );
 }
 
 #[test]
 fn what_is_no_calendar_says_why_in_a_line() {
-    let patterns = ["", "x y", "61 * * * *", "* * * *", "0 0 30 2 *", "0 0 31 2,4,6 *", "* * * * FOO", "0 9 * * * * * *"];
+    let patterns = [
+        "",
+        "x y",
+        "61 * * * *",
+        "* * * *",
+        "0 0 30 2 *",
+        "0 0 31 2,4,6 *",
+        "* * * * FOO",
+        "0 9 * * * * * *",
+    ];
     for error in patterns.map(|pattern| Calendar::cron(pattern).unwrap_err()) {
         let text = error.to_string();
-        assert!(text.starts_with("cron pattern \"") && text.lines().count() == 1 && !text.ends_with('.'), "{text}");
+        assert!(
+            text.starts_with("cron pattern \"")
+                && text.lines().count() == 1
+                && !text.ends_with('.'),
+            "{text}"
+        );
     }
-    for nothing in [Calendar::daily(24, 0), Calendar::daily(0, 60), Calendar::monthly(0, 9, 0), Calendar::monthly(32, 9, 0)] {
+    for nothing in [
+        Calendar::daily(24, 0),
+        Calendar::daily(0, 60),
+        Calendar::monthly(0, 9, 0),
+        Calendar::monthly(32, 9, 0),
+    ] {
         assert!(matches!(nothing, Err(CalendarError::Pattern { .. })));
     }
-    let error = Calendar::daily(9, 0).unwrap().zone("Middle/Earth").unwrap_err();
-    assert!(error.to_string().starts_with("time zone \"Middle/Earth\": "), "{error}");
+    let error = Calendar::daily(9, 0)
+        .unwrap()
+        .zone("Middle/Earth")
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("time zone \"Middle/Earth\": "),
+        "{error}"
+    );
 }
 
 proptest! {
@@ -164,12 +348,25 @@ type Log = Arc<Mutex<Vec<SystemTime>>>;
 fn service(now: &str) -> (ManualClock, TimerService, Log) {
     let clock = ManualClock::new();
     clock.set_system_time(time(now));
-    (clock.clone(), TimerService::builder().clock(clock).start().unwrap(), Log::default())
+    (
+        clock.clone(),
+        TimerService::builder().clock(clock).start().unwrap(),
+        Log::default(),
+    )
 }
 
-fn follow(service: &TimerService, clock: &ManualClock, log: &Log, calendar: Calendar) -> wheelwork::TimerId {
+fn follow(
+    service: &TimerService,
+    clock: &ManualClock,
+    log: &Log,
+    calendar: Calendar,
+) -> wheelwork::TimerId {
     let (time, log) = (clock.clone(), log.clone());
-    service.on_calendar(calendar, move || log.lock().unwrap().push(time.system_time())).unwrap()
+    service
+        .schedule_calendar(calendar, move || {
+            log.lock().unwrap().push(time.system_time())
+        })
+        .unwrap()
 }
 
 #[test]
@@ -177,16 +374,30 @@ fn a_timer_follows_its_calendar_through_a_year() {
     let (clock, service, log) = service("2026-01-01T00:00[Europe/Berlin]");
     let calendar = in_berlin("30 2 * * *");
     let id = follow(&service, &clock, &log, calendar.clone());
-    let looks = || service.stats().sum(|shard| shard.dispatched);
+    let looks = || service.stats().sum(|shard| shard.machinery.dispatched);
     clock.advance(HOUR * 24 * 365);
-    let expected: Vec<_> = calendar.after(time("2026-01-01T00:00[Europe/Berlin]")).take(365).collect();
-    assert_eq!(*log.lock().unwrap(), expected, "to the tick, summer and winter");
+    let expected: Vec<_> = calendar
+        .after(time("2026-01-01T00:00[Europe/Berlin]"))
+        .take(365)
+        .collect();
+    assert_eq!(
+        *log.lock().unwrap(),
+        expected,
+        "to the tick, summer and winter"
+    );
     // It looked at the clock once a minute, and once after each run.
     let minutes = 365 * 24 * 60;
-    assert!((minutes - 366..=minutes + 2 * 366).contains(&looks()), "{} looks", looks());
+    assert!(
+        (minutes - 366..=minutes + 2 * 366).contains(&looks()),
+        "{} looks",
+        looks()
+    );
     assert!(service.is_pending(id) && service.cancel(id));
     clock.advance(HOUR * 48);
-    assert_eq!((log.lock().unwrap().len(), Arc::strong_count(&log)), (365, 1));
+    assert_eq!(
+        (log.lock().unwrap().len(), Arc::strong_count(&log)),
+        (365, 1)
+    );
 }
 
 #[test]
@@ -203,24 +414,39 @@ fn a_clock_that_is_set_is_followed_within_a_minute() {
     clock.advance(HOUR);
     assert_eq!(log.lock().unwrap().len(), 1);
     clock.advance(HOUR * 24);
-    assert_eq!(log.lock().unwrap()[1..], [time("2026-06-02T09:00[Europe/Berlin]")]);
+    assert_eq!(
+        log.lock().unwrap()[1..],
+        [time("2026-06-02T09:00[Europe/Berlin]")]
+    );
 }
 
 /// By how much the clock is set back counts, to the second; not how long ago the last run was.
 #[test]
 fn a_clock_that_is_set_back_by_more_than_three_hours_begins_anew() {
     // It ran at nine. From ten o'clock, three hours back are a correction.
-    for (back, runs) in [(HOUR * 3, 1), (HOUR * 3 + SECOND, 2), (HOUR * 4, 2), (HOUR * 24 * 700, 2)] {
+    for (back, runs) in [
+        (HOUR * 3, 1),
+        (HOUR * 3 + SECOND, 2),
+        (HOUR * 4, 2),
+        (HOUR * 24 * 700, 2),
+    ] {
         // Wherever between two looks it is set.
         for off in [0, 1, 29, 59] {
             let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
             follow(&service, &clock, &log, in_berlin("0 9 * * *"));
             clock.advance(HOUR * 2 + SECOND * off);
-            assert_eq!(*log.lock().unwrap(), [time("2026-06-01T09:00[Europe/Berlin]")]);
+            assert_eq!(
+                *log.lock().unwrap(),
+                [time("2026-06-01T09:00[Europe/Berlin]")]
+            );
             clock.set_system_time(clock.system_time() - back);
             clock.advance(HOUR * 24);
             let second = log.lock().unwrap().get(1).copied();
-            assert_eq!(log.lock().unwrap().len(), runs, "{back:?} back, {off} s after a look: {second:?}");
+            assert_eq!(
+                log.lock().unwrap().len(),
+                runs,
+                "{back:?} back, {off} s after a look: {second:?}"
+            );
         }
     }
 }
@@ -243,24 +469,50 @@ fn a_clock_that_is_set_back_twice_by_a_little_repeats_nothing() {
 #[test]
 fn a_clock_that_was_wrong_leaves_no_gap() {
     let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
-    follow(&service, &clock, &log, in_berlin("0 9 * * *").misfire(Misfire::Skip(HOUR)));
+    follow(
+        &service,
+        &clock,
+        &log,
+        in_berlin("0 9 * * *").missed(MissedRuns::SkipAfter(HOUR)),
+    );
     clock.set_system_time(time("2027-06-01T12:00[Europe/Berlin]"));
     clock.advance(SECOND * 60);
     clock.set_system_time(time("2026-06-01T08:30[Europe/Berlin]"));
     clock.advance(HOUR);
-    assert_eq!(*log.lock().unwrap(), [time("2026-06-01T09:00[Europe/Berlin]")]);
+    assert_eq!(
+        *log.lock().unwrap(),
+        [time("2026-06-01T09:00[Europe/Berlin]")]
+    );
 }
 
 /// Whatever the clock shows, before the calendar's years and after them.
 #[test]
 fn a_clock_beyond_all_calendars_panics_nowhere() {
-    for far in [SECOND * 9, HOUR * 24 * 365 * 2_100, HOUR * 24 * 365 * 20_000, Duration::from_nanos(u64::MAX), Duration::from_secs(1 << 61)]
-    {
-        for now in [SystemTime::UNIX_EPOCH.checked_sub(far), SystemTime::UNIX_EPOCH.checked_add(far)].into_iter().flatten() {
+    for far in [
+        SECOND * 9,
+        HOUR * 24 * 365 * 2_100,
+        HOUR * 24 * 365 * 20_000,
+        Duration::from_nanos(u64::MAX),
+        Duration::from_secs(1 << 61),
+    ] {
+        for now in [
+            SystemTime::UNIX_EPOCH.checked_sub(far),
+            SystemTime::UNIX_EPOCH.checked_add(far),
+        ]
+        .into_iter()
+        .flatten()
+        {
             let (clock, service, log) = service("2026-06-01T08:00[Europe/Berlin]");
-            let calendars = ["* * * * *", "0 9 * * *", "30 2 29 2 *", "0 0 0 1 1 * 4000"].map(in_berlin);
-            calendars.iter().for_each(|calendar| assert!(calendar.after(now).take(3).is_sorted()));
-            let arm = || calendars.iter().for_each(|calendar| _ = follow(&service, &clock, &log, calendar.clone()));
+            let calendars =
+                ["* * * * *", "0 9 * * *", "30 2 29 2 *", "0 0 0 1 1 * 4000"].map(in_berlin);
+            calendars
+                .iter()
+                .for_each(|calendar| assert!(calendar.after(now).take(3).is_sorted()));
+            let arm = || {
+                calendars
+                    .iter()
+                    .for_each(|calendar| _ = follow(&service, &clock, &log, calendar.clone()))
+            };
             arm();
             clock.set_system_time(now);
             arm();
@@ -277,8 +529,8 @@ fn runs_that_take_too_long_are_missed() {
     let (clock, service, log) = service("2026-06-01T08:00:30[Europe/Berlin]");
     // Every minute; each run takes two and a half.
     let (slow, count) = (clock.clone(), log.clone());
-    let calendar = in_berlin("* * * * *").misfire(Misfire::Each(2));
-    let id = service.on_calendar(calendar, move || {
+    let calendar = in_berlin("* * * * *").missed(MissedRuns::Burst(2));
+    let id = service.schedule_calendar(calendar, move || {
         count.lock().unwrap().push(slow.system_time());
         if count.lock().unwrap().len() == 1 {
             slow.set_system_time(slow.system_time() + SECOND * 150);
@@ -289,9 +541,16 @@ fn runs_that_take_too_long_are_missed() {
     let half_past = time("2026-06-01T08:03:30[Europe/Berlin]");
     clock.advance(Duration::from_millis(3));
     assert_eq!(log.lock().unwrap().len(), 3);
-    assert!(log.lock().unwrap()[1..].iter().all(|&run| run >= half_past && run < half_past + SECOND));
+    assert!(
+        log.lock().unwrap()[1..]
+            .iter()
+            .all(|&run| run >= half_past && run < half_past + SECOND)
+    );
     clock.advance(SECOND * 30);
-    assert_eq!(log.lock().unwrap()[3], time("2026-06-01T08:04:00[Europe/Berlin]"));
+    assert_eq!(
+        log.lock().unwrap()[3],
+        time("2026-06-01T08:04:00[Europe/Berlin]")
+    );
     assert!(service.cancel(id.unwrap()));
 }
 
@@ -301,16 +560,42 @@ fn it_is_moved_and_ended_like_any_timer() {
     let id = follow(&service, &clock, &log, in_berlin("0 9 * * *"));
     assert!(service.reschedule(id, SECOND * 5));
     clock.advance(HOUR);
-    let [early, nine] = log.lock().unwrap()[..] else { panic!("two runs") };
-    assert_eq!((early, nine), (time("2026-06-01T08:00:05[Europe/Berlin]"), time("2026-06-01T09:00[Europe/Berlin]")));
+    let [early, nine] = log.lock().unwrap()[..] else {
+        panic!("two runs")
+    };
+    assert_eq!(
+        (early, nine),
+        (
+            time("2026-06-01T08:00:05[Europe/Berlin]"),
+            time("2026-06-01T09:00[Europe/Berlin]")
+        )
+    );
     // One that is over ends by itself, and one that panics goes on.
     let over = follow(&service, &clock, &log, in_berlin("0 0 9 1 6 * 2026"));
-    let panics = service.on_calendar(in_berlin("* * * * *"), || std::panic::resume_unwind(Box::new(()))).unwrap();
+    let panics = service
+        .schedule_calendar(in_berlin("* * * * *"), || {
+            std::panic::resume_unwind(Box::new(()))
+        })
+        .unwrap();
     clock.advance(SECOND * 150);
-    assert_eq!((service.is_pending(over), service.is_pending(panics), service.stats().panics), (false, true, 2));
+    assert_eq!(
+        (
+            service.is_pending(over),
+            service.is_pending(panics),
+            service.stats().panics
+        ),
+        (false, true, 2)
+    );
     // Not fired by `stop`, nor handed back.
     let runs = log.lock().unwrap().len();
     assert!(service.stop_with(StopPolicy::FireAll).is_empty());
-    assert_eq!((log.lock().unwrap().len(), Arc::strong_count(&log)), (runs, 1));
-    assert!(service.on_calendar(in_berlin("* * * * *"), || ()).is_err());
+    assert_eq!(
+        (log.lock().unwrap().len(), Arc::strong_count(&log)),
+        (runs, 1)
+    );
+    assert!(
+        service
+            .schedule_calendar(in_berlin("* * * * *"), || ())
+            .is_err()
+    );
 }

@@ -1,5 +1,5 @@
-//! Promise: wherever timers fire, each has one outcome, which is counted: with executors that run jobs late, at once or never, and with channels that are full or
-//! have no receivers.
+//! Promise: wherever timers fire, each has one outcome, which is counted: with executors that run
+//! jobs late, at once or never, and with channels that are full or have no receivers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -42,15 +42,32 @@ impl Fixture {
     fn new(execute: impl Fn(Job) + Send + Sync + 'static) -> Self {
         let (clock, handled) = (ManualClock::new(), Arc::new(AtomicU64::new(0)));
         let count = handled.clone();
-        let handler = move |batch: &mut Batch<'_, Payload>| batch.for_each(|_payload| _ = count.fetch_add(1, Ordering::Relaxed));
-        let builder = TimerService::builder().clock(clock.clone()).dispatch(Dispatch::executor(execute));
-        Self { clock, service: builder.on_expire(handler).start().unwrap(), handled, dropped: Arc::default() }
+        let handler = move |batch: &mut Batch<'_, Payload>| {
+            batch.for_each(|_payload| _ = count.fetch_add(1, Ordering::Relaxed))
+        };
+        let builder = TimerService::builder()
+            .clock(clock.clone())
+            .dispatch(Dispatch::executor(execute));
+        Self {
+            clock,
+            service: builder.on_expire(handler).start().unwrap(),
+            handled,
+            dropped: Arc::default(),
+        }
     }
 
     /// Arms so many timers for the next millisecond.
     fn arm(&self, timers: u64, panics: bool) {
         for _ in 0..timers {
-            self.service.schedule(MS, Payload { dropped: self.dropped.clone(), panics }).unwrap();
+            self.service
+                .schedule(
+                    MS,
+                    Payload {
+                        dropped: self.dropped.clone(),
+                        panics,
+                    },
+                )
+                .unwrap();
         }
     }
 
@@ -64,7 +81,7 @@ impl Fixture {
 }
 
 fn dropped(stats: &Stats) -> u64 {
-    stats.sum(|shard| shard.dropped)
+    stats.timers.dropped
 }
 
 #[test]
@@ -104,8 +121,17 @@ fn jobs_that_are_dropped_have_their_payloads_dropped() {
         fixture.clock.advance(MS);
         let stats = fixture.service.stats();
         assert_eq!((fixture.handled(), fixture.dropped()), (0, 3_000));
-        assert_eq!((stats.fired, dropped(&stats), fixture.service.len()), (3_000, 3_000, 0));
-        assert_eq!((stats.panics, stats.sum(|shard| shard.pool_backlog)), (if panics { 3_000 } else { 0 }, 0));
+        assert_eq!(
+            (stats.timers.fired, dropped(&stats), fixture.service.len()),
+            (3_000, 3_000, 0)
+        );
+        assert_eq!(
+            (
+                stats.panics,
+                stats.sum(|shard| shard.machinery.pool_backlog)
+            ),
+            (if panics { 3_000 } else { 0 }, 0)
+        );
         assert!(fixture.service.stop().is_empty());
     }
 }
@@ -125,7 +151,10 @@ fn an_executor_that_panics_harms_nothing() {
             fixture.clock.advance(MS);
         }
         let stats = fixture.service.stats();
-        assert_eq!((stats.fired, fixture.dropped(), fixture.service.len()), (100, 100, 0));
+        assert_eq!(
+            (stats.timers.fired, fixture.dropped(), fixture.service.len()),
+            (100, 100, 0)
+        );
         assert_eq!(fixture.handled() + dropped(&stats), 100);
         assert!(stats.hook_panics > 0 && dropped(&stats) > 0, "{stats:?}");
         assert!(fixture.service.stop().is_empty());
@@ -142,14 +171,23 @@ fn jobs_that_are_dropped_now_and_then_lose_nothing() {
         fixture.clock.advance(MS);
     }
     for number in 0.. {
-        let Some(job) = ({ jobs.lock().unwrap().pop_front() }) else { break };
+        let Some(job) = ({ jobs.lock().unwrap().pop_front() }) else {
+            break;
+        };
         if number % 3 > 0 {
             job();
         }
     }
     let stats = fixture.service.stats();
     assert!(dropped(&stats) > 0 && fixture.handled() > 0);
-    assert_eq!((fixture.handled() + dropped(&stats), fixture.dropped(), stats.fired), (60_000, 60_000, 60_000));
+    assert_eq!(
+        (
+            fixture.handled() + dropped(&stats),
+            fixture.dropped(),
+            stats.timers.fired
+        ),
+        (60_000, 60_000, 60_000)
+    );
 }
 
 #[test]
@@ -163,7 +201,10 @@ fn what_an_executor_has_not_begun_is_handed_back() {
     // They find nothing.
     let begun_late = std::mem::take(&mut *jobs.lock().unwrap());
     begun_late.into_iter().for_each(|job| job());
-    assert_eq!((fixture.handled(), fixture.service.stats().fired), (0, 0));
+    assert_eq!(
+        (fixture.handled(), fixture.service.stats().timers.fired),
+        (0, 0)
+    );
 }
 
 /// Two threads that run jobs, and a slow task that waits for all others.
@@ -179,7 +220,10 @@ fn on_an_executor_a_slow_task_delays_nobody_while_a_worker_is_idle() {
             }
         });
     }
-    let service = TimerService::builder().dispatch(Dispatch::executor(move |job| jobs.send(job).unwrap())).start().unwrap();
+    let service = TimerService::builder()
+        .dispatch(Dispatch::executor(move |job| jobs.send(job).unwrap()))
+        .start()
+        .unwrap();
     let left = Arc::new(AtomicUsize::new(199));
     let (send, receive) = mpsc::channel();
     for timer in 0..200 {
@@ -202,14 +246,18 @@ fn on_an_executor_a_slow_task_delays_nobody_while_a_worker_is_idle() {
 
 fn to_channel(capacity: Option<usize>) -> (TimerService<u32>, Receiver<Vec<u32>>, ManualClock) {
     let clock = ManualClock::new();
-    let (builder, receiver) = TimerService::builder().clock(clock.clone()).on_expire_channel(capacity);
+    let (builder, receiver) = TimerService::builder()
+        .clock(clock.clone())
+        .on_expire_channel(capacity);
     (builder.start().unwrap(), receiver, clock)
 }
 
 #[test]
 fn a_channel_gets_everything_in_order_of_deadlines() {
     let (service, receiver, clock) = to_channel(None);
-    (0..10_000u32).rev().for_each(|timer| _ = service.schedule(MS * (1 + timer / 100), timer).unwrap());
+    (0..10_000u32)
+        .rev()
+        .for_each(|timer| _ = service.schedule(MS * (1 + timer / 100), timer).unwrap());
     clock.advance(MS * 100);
     let batches: Vec<_> = receiver.try_iter().collect();
     assert!(batches.iter().all(|batch| (1..=64).contains(&batch.len())));
@@ -217,7 +265,13 @@ fn a_channel_gets_everything_in_order_of_deadlines() {
     assert!(payloads.is_sorted_by_key(|timer| timer / 100));
     payloads.sort_unstable();
     assert!(payloads.into_iter().eq(0..10_000));
-    assert_eq!((service.stats().fired, service.stats().sum(|shard| shard.held)), (10_000, 0));
+    assert_eq!(
+        (
+            service.stats().timers.fired,
+            service.stats().sum(|shard| shard.machinery.held)
+        ),
+        (10_000, 0)
+    );
     drop(service);
     assert!(receiver.recv().is_err(), "disconnected");
 }
@@ -227,54 +281,103 @@ fn what_a_full_channel_has_no_place_for_stays_in_the_wheel() {
     for capacity in [0, 1, 2, 7] {
         let places = capacity.max(1) as u64;
         let (service, receiver, clock) = to_channel(Some(capacity));
-        let ids: Vec<_> = (0..1_000).map(|timer| service.schedule(MS, timer).unwrap()).collect();
+        let ids: Vec<_> = (0..1_000)
+            .map(|timer| service.schedule(MS, timer).unwrap())
+            .collect();
         // Time goes on.
         clock.advance(HOUR);
         assert_eq!(clock.elapsed(), HOUR);
-        assert_eq!((service.stats().fired, service.len()), (64 * places, 1_000 - 64 * places));
-        assert!(service.stats().sum(|shard| shard.held) > 0);
+        assert_eq!(
+            (service.stats().timers.fired, service.len()),
+            (64 * places, 1_000 - 64 * places)
+        );
+        assert!(service.stats().sum(|shard| shard.machinery.held) > 0);
         // The first have fired, the last are cancelled.
-        assert!(ids[64 * places as usize..].iter().rev().take(300).all(|&id| service.cancel(id)));
-        let received = receiver.try_iter().map(|batch| batch.len() as u64).sum::<u64>();
+        assert!(
+            ids[64 * places as usize..]
+                .iter()
+                .rev()
+                .take(300)
+                .all(|&id| service.cancel(id))
+        );
+        let received = receiver
+            .try_iter()
+            .map(|batch| batch.len() as u64)
+            .sum::<u64>();
         assert_eq!(received, 64 * places);
         clock.advance(Duration::ZERO);
-        assert!((64 * places..=700.min(128 * places)).contains(&service.stats().fired));
-        assert!(service.stats().fired > 64 * places);
+        assert!((64 * places..=700.min(128 * places)).contains(&service.stats().timers.fired));
+        assert!(service.stats().timers.fired > 64 * places);
         let left = service.len();
         assert_eq!(service.stop().len() as u64, left);
-        assert_eq!(receiver.try_iter().flatten().count() as u64 + received, service.stats().fired);
+        assert_eq!(
+            receiver.try_iter().flatten().count() as u64 + received,
+            service.stats().timers.fired
+        );
     }
 }
 
 #[test]
 fn without_receivers_payloads_are_dropped() {
     let clock = ManualClock::new();
-    let (builder, receiver) = TimerService::builder().clock(clock.clone()).on_expire_channel::<Payload>(Some(2));
+    let (builder, receiver) = TimerService::builder()
+        .clock(clock.clone())
+        .on_expire_channel::<Payload>(Some(2));
     let service = builder.start().unwrap();
     let drops = Arc::new(AtomicU64::new(0));
-    let arm = |panics| (0..1_000).for_each(|_| _ = service.schedule(MS, Payload { dropped: drops.clone(), panics }).unwrap());
+    let arm = |panics| {
+        (0..1_000).for_each(|_| {
+            _ = service
+                .schedule(
+                    MS,
+                    Payload {
+                        dropped: drops.clone(),
+                        panics,
+                    },
+                )
+                .unwrap()
+        })
+    };
     arm(false);
     clock.advance(MS);
-    assert_eq!((service.stats().fired, dropped(&service.stats())), (128, 0));
+    assert_eq!(
+        (service.stats().timers.fired, dropped(&service.stats())),
+        (128, 0)
+    );
     drop(receiver);
     assert_eq!(drops.load(Ordering::Relaxed), 128, "by the receiver");
     clock.advance(Duration::ZERO);
     arm(true);
     clock.advance(MS);
     let stats = service.stats();
-    assert_eq!((stats.fired, dropped(&stats), drops.load(Ordering::Relaxed), stats.panics), (2_000, 1_872, 2_000, 1_000));
+    assert_eq!(
+        (
+            stats.timers.fired,
+            dropped(&stats),
+            drops.load(Ordering::Relaxed),
+            stats.panics
+        ),
+        (2_000, 1_872, 2_000, 1_000)
+    );
     assert!(service.stop().is_empty());
 }
 
 #[test]
 fn shards_that_share_a_full_channel_lose_nothing() {
     const TIMERS: u32 = 40_000;
-    let (builder, receiver) = TimerService::builder().shards(4).pin(false).on_expire_channel(Some(1));
+    let (builder, receiver) = TimerService::builder()
+        .shards(4)
+        .pinning(wheelwork::Pinning::Off)
+        .on_expire_channel(Some(1));
     let service = builder.start().unwrap();
     thread::scope(|scope| {
         for part in 0..4 {
             let handle = service.handle();
-            scope.spawn(move || (part..TIMERS).step_by(4).for_each(|timer| _ = handle.schedule(MS * (timer % 7), timer).unwrap()));
+            scope.spawn(move || {
+                (part..TIMERS)
+                    .step_by(4)
+                    .for_each(|timer| _ = handle.schedule(MS * (timer % 7), timer).unwrap())
+            });
         }
     });
     let mut payloads = Vec::new();
@@ -290,7 +393,10 @@ fn shards_that_share_a_full_channel_lose_nothing() {
     let stats = service.stats();
     drop(service);
     assert!(receiver.recv().is_err(), "disconnected");
-    assert_eq!((stats.fired, dropped(&stats)), (u64::from(TIMERS), 0));
+    assert_eq!(
+        (stats.timers.fired, dropped(&stats)),
+        (u64::from(TIMERS), 0)
+    );
 }
 
 #[test]
@@ -301,24 +407,38 @@ fn a_stop_that_fires_all_sends_to_the_channel() {
     let mut payloads: Vec<_> = receiver.try_iter().flatten().collect();
     payloads.sort_unstable();
     assert!(payloads.into_iter().eq(0..1_000));
-    assert_eq!((service.stats().fired, service.len()), (1_000, 0));
+    assert_eq!((service.stats().timers.fired, service.len()), (1_000, 0));
 }
 
-/// Periodic timers, which are no payloads: on a channel they run on the shard, and a run that an executor drops ends its timer.
+/// Periodic timers, which are no payloads: on a channel they run on the shard, and a run that an
+/// executor drops ends its timer.
 #[test]
 fn periodic_timers_have_an_outcome_too() {
     let (service, receiver, clock) = to_channel(Some(1));
     let runs = Arc::new(AtomicU64::new(0));
     let count = runs.clone();
-    let id = service.every(MS).start(move || _ = count.fetch_add(1, Ordering::Relaxed)).unwrap();
+    let id = service
+        .every(MS)
+        .start(move || _ = count.fetch_add(1, Ordering::Relaxed))
+        .unwrap();
     clock.advance(MS * 10);
-    assert_eq!((runs.load(Ordering::Relaxed), receiver.len(), service.len()), (10, 0, 1));
+    assert_eq!(
+        (runs.load(Ordering::Relaxed), receiver.len(), service.len()),
+        (10, 0, 1)
+    );
     assert!(service.cancel(id));
-    assert_eq!((service.len(), service.stats().sum(|shard| shard.runs)), (0, 10));
+    assert_eq!((service.len(), service.stats().timers.runs), (0, 10));
 
     let fixture = Fixture::new(drop);
-    fixture.service.every(MS).start(|| unreachable!("the job is dropped")).unwrap();
+    fixture
+        .service
+        .every(MS)
+        .start(|| unreachable!("the job is dropped"))
+        .unwrap();
     assert_eq!(fixture.service.len(), 1);
     fixture.clock.advance(MS * 3);
-    assert_eq!((fixture.service.len(), fixture.service.stats().sum(|shard| shard.ended)), (0, 1));
+    assert_eq!(
+        (fixture.service.len(), fixture.service.stats().timers.ended),
+        (0, 1)
+    );
 }

@@ -1,5 +1,6 @@
-//! Promise: a kernel that stops to offer `membarrier` loses nothing: a service whose shards may not call it (a seccomp filter, installed after the first service
-//! has started) goes on with plain fences.
+//! Promise: a kernel that stops to offer `membarrier` loses nothing: a service whose shards may not
+//! call it (a seccomp filter, installed after the first service has started) goes on with plain
+//! fences.
 //!
 //! A program of its own: the filter stays.
 
@@ -28,14 +29,29 @@ fn forbid_membarrier() {
         step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
     // SAFETY: integers, as the call takes them.
-    let no_new_privileges = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1usize, 0usize, 0usize, 0usize) };
+    let no_new_privileges =
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1usize, 0usize, 0usize, 0usize) };
     // SAFETY: the program outlives the call, which copies it.
-    let filtered = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-    assert_eq!((no_new_privileges, filtered), (0, 0), "the kernel takes no filter");
+    let filtered = unsafe {
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        )
+    };
+    assert_eq!(
+        (no_new_privileges, filtered),
+        (0, 0),
+        "the kernel takes no filter"
+    );
     // SAFETY: takes two integers.
-    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 0, 0) }, -1, "the filter works");
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0) };
+    assert_eq!(result, -1, "the filter works");
 }
 
 #[test]
@@ -48,13 +64,19 @@ fn a_service_goes_on_without_membarrier() {
         thread::sleep(MS * 5);
         for service in [&before, &service] {
             let (send, receive) = mpsc::channel();
-            service.schedule(MS * (round % 3), move || send.send(()).unwrap()).unwrap();
+            service
+                .schedule(MS * (round % 3), move || send.send(()).unwrap())
+                .unwrap();
             receive.recv_timeout(HANGS).expect("it fires");
         }
     }
-    let far = service.schedule(HANGS, || unreachable!("cancelled")).unwrap();
+    let far = service
+        .schedule(HANGS, || unreachable!("cancelled"))
+        .unwrap();
     assert!(service.cancel(far));
-    service.schedule(HANGS, || unreachable!("handed back")).unwrap();
+    service
+        .schedule(HANGS, || unreachable!("handed back"))
+        .unwrap();
     assert_eq!(service.stop().len(), 1);
     assert!(before.stop().is_empty());
 }

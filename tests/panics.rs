@@ -1,4 +1,5 @@
-//! Promise: a panic is counted, reaches nobody but its own task, and loses no timer. Not in tasks, not in handlers, not in the `Drop` of payloads.
+//! Promise: a panic is counted, reaches nobody but its own task, and loses no timer. Not in tasks,
+//! not in handlers, not in the `Drop` of payloads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,12 +53,23 @@ struct Fixture {
 impl Fixture {
     fn new(handler: impl Fn(&mut Batch<'_, Payload>) + Send + Sync + 'static) -> Self {
         let clock = ManualClock::new();
-        let service = TimerService::builder().clock(clock.clone()).on_expire(handler).start().unwrap();
-        Self { clock, service, dropped: Arc::default() }
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .on_expire(handler)
+            .start()
+            .unwrap();
+        Self {
+            clock,
+            service,
+            dropped: Arc::default(),
+        }
     }
 
     fn payload(&self, panics: bool) -> Payload {
-        Payload { dropped: self.dropped.clone(), panics }
+        Payload {
+            dropped: self.dropped.clone(),
+            panics,
+        }
     }
 
     fn dropped(&self) -> usize {
@@ -66,11 +78,16 @@ impl Fixture {
 
     /// The service still does what it should.
     fn is_sound(&self) {
-        let (fired, dropped) = (self.service.stats().fired, self.dropped());
-        let ids: Vec<_> = (0..200).map(|_| self.service.schedule(MS, self.payload(false)).unwrap()).collect();
+        let (fired, dropped) = (self.service.stats().timers.fired, self.dropped());
+        let ids: Vec<_> = (0..200)
+            .map(|_| self.service.schedule(MS, self.payload(false)).unwrap())
+            .collect();
         assert!(self.service.cancel(ids[7]));
         self.clock.advance(MS * 2);
-        assert_eq!((self.service.stats().fired, self.dropped()), (fired + 199, dropped + 200));
+        assert_eq!(
+            (self.service.stats().timers.fired, self.dropped()),
+            (fired + 199, dropped + 200)
+        );
         self.service.schedule(HOUR, self.payload(false)).unwrap();
         assert_eq!(self.service.stop().len(), 1);
         assert_eq!(self.dropped(), dropped + 201);
@@ -78,7 +95,11 @@ impl Fixture {
 }
 
 fn everywhere(test: impl Fn(Builder)) {
-    for dispatch in [Dispatch::Inline, Dispatch::RayonThreads(1), Dispatch::RayonThreads(3)] {
+    for dispatch in [
+        Dispatch::Inline,
+        Dispatch::RayonThreads(1),
+        Dispatch::RayonThreads(3),
+    ] {
         test(TimerService::builder().dispatch(dispatch));
     }
 }
@@ -98,12 +119,17 @@ fn tasks_that_panic_are_counted_and_the_rest_runs() {
             };
             service.schedule(MS * (number % 4), task).unwrap();
         }
-        let mut ran: Vec<_> = (0..1_000).map(|_| receive.recv_timeout(HANGS).unwrap()).collect();
+        let mut ran: Vec<_> = (0..1_000)
+            .map(|_| receive.recv_timeout(HANGS).unwrap())
+            .collect();
         ran.sort_unstable();
         assert_eq!(ran, (0..1_000).collect::<Vec<_>>());
         // Stop waits for the tasks, and so for their panics.
         assert!(service.stop().is_empty());
-        assert_eq!((service.stats().fired, service.stats().panics), (1_000, 334));
+        assert_eq!(
+            (service.stats().timers.fired, service.stats().panics),
+            (1_000, 334)
+        );
     });
 }
 
@@ -121,11 +147,16 @@ fn a_handler_that_panics_in_a_batch_is_called_again_for_the_rest() {
         };
         let service = builder.on_expire(handler).start().unwrap();
         (0..1_000).for_each(|number| _ = service.schedule(MS, number).unwrap());
-        let mut handled: Vec<_> = (0..1_000).map(|_| receive.recv_timeout(HANGS).unwrap()).collect();
+        let mut handled: Vec<_> = (0..1_000)
+            .map(|_| receive.recv_timeout(HANGS).unwrap())
+            .collect();
         handled.sort_unstable();
         assert_eq!(handled, (0..1_000).collect::<Vec<_>>());
         assert!(service.stop().is_empty());
-        assert_eq!((service.stats().fired, service.stats().panics), (1_000, 100));
+        assert_eq!(
+            (service.stats().timers.fired, service.stats().panics),
+            (1_000, 100)
+        );
     });
 }
 
@@ -135,10 +166,20 @@ fn a_handler_that_always_panics_before_it_takes_anything_comes_to_an_end() {
     // On a thread of its own: an endless loop shall fail, not hang.
     std::thread::spawn(move || {
         let fixture = Fixture::new(|_| panic_as_expected());
-        (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+        (0..200).for_each(|_| {
+            _ = fixture
+                .service
+                .schedule(MS, fixture.payload(false))
+                .unwrap()
+        });
         fixture.clock.advance(MS);
         let stats = fixture.service.stats();
-        done.send((fixture.dropped(), stats.fired, (1..=200).contains(&stats.panics))).unwrap();
+        done.send((
+            fixture.dropped(),
+            stats.timers.fired,
+            (1..=200).contains(&stats.panics),
+        ))
+        .unwrap();
     });
     assert_eq!(end.recv_timeout(HANGS), Ok((200, 200, true)));
 }
@@ -153,9 +194,21 @@ fn a_handler_that_panics_at_first_gets_what_is_left() {
         }
         count.fetch_add(batch.count(), Ordering::Relaxed);
     });
-    (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+    (0..200).for_each(|_| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(false))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
-    assert_eq!((fixture.dropped(), fixture.service.stats().fired, fixture.service.stats().panics), (200, 200, 1));
+    assert_eq!(
+        (
+            fixture.dropped(),
+            fixture.service.stats().timers.fired,
+            fixture.service.stats().panics
+        ),
+        (200, 200, 1)
+    );
     assert_eq!(taken.load(Ordering::Relaxed), 199, "the panic cost one");
     fixture.is_sound();
 }
@@ -163,16 +216,33 @@ fn a_handler_that_panics_at_first_gets_what_is_left() {
 #[test]
 fn a_handler_that_takes_nothing_has_all_payloads_dropped() {
     let fixture = Fixture::new(|_| {});
-    (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+    (0..200).for_each(|_| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(false))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
-    assert_eq!((fixture.dropped(), fixture.service.stats().fired, fixture.service.stats().panics), (200, 200, 0));
+    assert_eq!(
+        (
+            fixture.dropped(),
+            fixture.service.stats().timers.fired,
+            fixture.service.stats().panics
+        ),
+        (200, 200, 0)
+    );
     fixture.is_sound();
 }
 
 #[test]
 fn a_handler_that_takes_one_has_the_rest_dropped() {
     let fixture = Fixture::new(|batch| drop(batch.next()));
-    (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+    (0..200).for_each(|_| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(false))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
     assert_eq!(fixture.dropped(), 200);
     fixture.is_sound();
@@ -188,9 +258,17 @@ fn a_payload_that_the_handler_forgets_is_not_dropped() {
             }
         }
     });
-    (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+    (0..200).for_each(|_| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(false))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
-    assert_eq!((fixture.dropped(), fixture.service.stats().fired), (190, 200));
+    assert_eq!(
+        (fixture.dropped(), fixture.service.stats().timers.fired),
+        (190, 200)
+    );
     fixture.is_sound();
 }
 
@@ -198,7 +276,12 @@ fn a_payload_that_the_handler_forgets_is_not_dropped() {
 fn a_payload_that_the_handler_keeps_lives_on() {
     let (send, receive) = mpsc::channel();
     let fixture = Fixture::new(move |batch| batch.for_each(|payload| send.send(payload).unwrap()));
-    (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(false)).unwrap());
+    (0..200).for_each(|_| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(false))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
     assert!(fixture.service.stop().is_empty());
     drop(fixture.service);
@@ -210,9 +293,21 @@ fn a_payload_that_the_handler_keeps_lives_on() {
 #[test]
 fn a_drop_that_panics_in_a_handler_is_counted() {
     let fixture = Fixture::new(|batch| batch.for_each(drop));
-    (0..200).for_each(|number| _ = fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap());
+    (0..200).for_each(|number| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(number % 4 == 0))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
-    assert_eq!((fixture.dropped(), fixture.service.stats().fired, fixture.service.stats().panics), (200, 200, 50));
+    assert_eq!(
+        (
+            fixture.dropped(),
+            fixture.service.stats().timers.fired,
+            fixture.service.stats().panics
+        ),
+        (200, 200, 50)
+    );
     fixture.is_sound();
 }
 
@@ -220,9 +315,21 @@ fn a_drop_that_panics_in_a_handler_is_counted() {
 fn a_drop_that_panics_behind_a_handler_is_counted() {
     // The handler takes nothing: it is the service that drops.
     let fixture = Fixture::new(|_| {});
-    (0..200).for_each(|number| _ = fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap());
+    (0..200).for_each(|number| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(number % 4 == 0))
+            .unwrap()
+    });
     fixture.clock.advance(MS);
-    assert_eq!((fixture.dropped(), fixture.service.stats().fired, fixture.service.stats().panics), (200, 200, 50));
+    assert_eq!(
+        (
+            fixture.dropped(),
+            fixture.service.stats().timers.fired,
+            fixture.service.stats().panics
+        ),
+        (200, 200, 50)
+    );
     fixture.is_sound();
 }
 
@@ -233,7 +340,8 @@ fn drops_and_handlers_that_both_panic_come_to_an_end() {
         let fixture = Fixture::new(|_| panic_as_expected());
         (0..200).for_each(|_| _ = fixture.service.schedule(MS, fixture.payload(true)).unwrap());
         fixture.clock.advance(MS);
-        done.send((fixture.dropped(), fixture.service.stats().fired)).unwrap();
+        done.send((fixture.dropped(), fixture.service.stats().timers.fired))
+            .unwrap();
     });
     assert_eq!(end.recv_timeout(HANGS), Ok((200, 200)));
 }
@@ -241,7 +349,9 @@ fn drops_and_handlers_that_both_panic_come_to_an_end() {
 #[test]
 fn a_drop_that_panics_in_cancel_reaches_the_caller_alone() {
     let fixture = Fixture::new(|batch| batch.for_each(drop));
-    let ids: Vec<_> = (0..200).map(|_| fixture.service.schedule(MS, fixture.payload(true)).unwrap()).collect();
+    let ids: Vec<_> = (0..200)
+        .map(|_| fixture.service.schedule(MS, fixture.payload(true)).unwrap())
+        .collect();
     for (cancelled, &id) in ids.iter().enumerate() {
         let panic = catch_unwind(AssertUnwindSafe(|| fixture.service.cancel(id))).unwrap_err();
         assert!(panic.is::<Expected>());
@@ -249,18 +359,39 @@ fn a_drop_that_panics_in_cancel_reaches_the_caller_alone() {
         assert!(!fixture.service.cancel(id), "it is cancelled nevertheless");
     }
     fixture.clock.advance(HOUR);
-    assert_eq!((fixture.service.stats().fired, fixture.service.stats().panics), (0, 0));
+    assert_eq!(
+        (
+            fixture.service.stats().timers.fired,
+            fixture.service.stats().panics
+        ),
+        (0, 0)
+    );
     fixture.is_sound();
 }
 
 #[test]
 fn a_drop_that_panics_in_the_drop_of_the_service_reaches_the_caller_alone() {
-    let Fixture { clock, service, dropped } = Fixture::new(|batch| batch.for_each(drop));
+    let Fixture {
+        clock,
+        service,
+        dropped,
+    } = Fixture::new(|batch| batch.for_each(drop));
     let handle = service.handle();
-    let payload = |panics| Payload { dropped: dropped.clone(), panics };
+    let payload = |panics| Payload {
+        dropped: dropped.clone(),
+        panics,
+    };
     (0..100).for_each(|number| _ = handle.schedule(MS, payload(number == 50)).unwrap());
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(service))).unwrap_err().is::<Expected>());
-    assert_eq!(dropped.load(Ordering::Relaxed), 100, "the others are dropped all the same");
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| drop(service)))
+            .unwrap_err()
+            .is::<Expected>()
+    );
+    assert_eq!(
+        dropped.load(Ordering::Relaxed),
+        100,
+        "the others are dropped all the same"
+    );
     clock.advance(HOUR);
     assert!(handle.schedule(MS, payload(false)).is_err());
 }
@@ -282,15 +413,24 @@ fn a_panic_whose_payload_panics_reaches_nobody() {
         let service = builder.start().unwrap();
         let (send, receive) = mpsc::channel();
         for chain in 0..4 {
-            service.schedule(MS, move || resume_unwind(Box::new(Chain(chain)))).unwrap();
+            service
+                .schedule(MS, move || resume_unwind(Box::new(Chain(chain))))
+                .unwrap();
             let send = send.clone();
-            service.schedule(MS, move || send.send(()).unwrap()).unwrap();
+            service
+                .schedule(MS, move || send.send(()).unwrap())
+                .unwrap();
         }
         (0..4).for_each(|_| receive.recv_timeout(HANGS).unwrap());
-        service.schedule(MS, move || send.send(()).unwrap()).unwrap();
+        service
+            .schedule(MS, move || send.send(()).unwrap())
+            .unwrap();
         receive.recv_timeout(HANGS).unwrap();
         assert!(service.stop().is_empty());
-        assert_eq!((service.stats().fired, service.stats().panics), (9, 4));
+        assert_eq!(
+            (service.stats().timers.fired, service.stats().panics),
+            (9, 4)
+        );
     });
 }
 
@@ -299,10 +439,15 @@ fn a_closure_whose_captures_panic_in_cancel_is_gone() {
     let service = TimerService::builder().start().unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
     for large in [false, true] {
-        let payload = Payload { dropped: dropped.clone(), panics: true };
+        let payload = Payload {
+            dropped: dropped.clone(),
+            panics: true,
+        };
         let id = if large {
             let room = [7u64; 20];
-            service.schedule(HOUR, move || drop((payload, room))).unwrap()
+            service
+                .schedule(HOUR, move || drop((payload, room)))
+                .unwrap()
         } else {
             service.schedule(HOUR, move || drop(payload)).unwrap()
         };
@@ -316,8 +461,18 @@ fn a_closure_whose_captures_panic_in_cancel_is_gone() {
 #[test]
 fn cancel_many_drops_one_payload_after_the_other() {
     let fixture = Fixture::new(|batch| batch.for_each(drop));
-    let ids: Vec<_> = (0..200).map(|number| fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap()).collect();
-    let panic = catch_unwind(AssertUnwindSafe(|| fixture.service.cancel_many(ids.clone()))).unwrap_err();
+    let ids: Vec<_> = (0..200)
+        .map(|number| {
+            fixture
+                .service
+                .schedule(MS, fixture.payload(number % 4 == 0))
+                .unwrap()
+        })
+        .collect();
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        fixture.service.cancel_many(ids.clone())
+    }))
+    .unwrap_err();
     assert!(panic.is::<Expected>(), "the first one reaches the caller");
     assert_eq!(fixture.dropped(), 200, "all are cancelled, and dropped");
     assert!(!ids.iter().any(|&id| fixture.service.is_pending(id)));
@@ -327,19 +482,39 @@ fn cancel_many_drops_one_payload_after_the_other() {
 #[test]
 fn cancel_all_drops_one_payload_after_the_other() {
     let fixture = Fixture::new(|batch| batch.for_each(drop));
-    (0..200).for_each(|number| _ = fixture.service.schedule(MS, fixture.payload(number % 4 == 0)).unwrap());
+    (0..200).for_each(|number| {
+        _ = fixture
+            .service
+            .schedule(MS, fixture.payload(number % 4 == 0))
+            .unwrap()
+    });
     let panic = catch_unwind(AssertUnwindSafe(|| fixture.service.cancel_all())).unwrap_err();
     assert!(panic.is::<Expected>(), "the first one reaches the caller");
-    assert_eq!((fixture.dropped(), fixture.service.len()), (200, 0), "all are cancelled, and dropped");
+    assert_eq!(
+        (fixture.dropped(), fixture.service.len()),
+        (200, 0),
+        "all are cancelled, and dropped"
+    );
     fixture.is_sound();
 }
 
 #[test]
 fn drops_that_panic_in_the_drop_of_the_service_come_one_after_the_other() {
-    let Fixture { clock: _, service, dropped } = Fixture::new(|batch| batch.for_each(drop));
-    let payload = || Payload { dropped: dropped.clone(), panics: true };
+    let Fixture {
+        clock: _,
+        service,
+        dropped,
+    } = Fixture::new(|batch| batch.for_each(drop));
+    let payload = || Payload {
+        dropped: dropped.clone(),
+        panics: true,
+    };
     (0..100).for_each(|_| _ = service.schedule(MS, payload()).unwrap());
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(service))).unwrap_err().is::<Expected>());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| drop(service)))
+            .unwrap_err()
+            .is::<Expected>()
+    );
     assert_eq!(dropped.load(Ordering::Relaxed), 100);
 }
 
@@ -347,18 +522,38 @@ fn drops_that_panic_in_the_drop_of_the_service_come_one_after_the_other() {
 fn what_nobody_receives_is_dropped_one_payload_after_the_other() {
     for fire_all in [false, true] {
         let (clock, dropped) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
-        let (builder, receiver) = TimerService::builder().clock(clock.clone()).on_expire_channel::<Payload>(None);
+        let (builder, receiver) = TimerService::builder()
+            .clock(clock.clone())
+            .on_expire_channel::<Payload>(None);
         let service = builder.start().unwrap();
         drop(receiver);
-        (0..200).for_each(|_| _ = service.schedule(MS, Payload { dropped: dropped.clone(), panics: true }).unwrap());
+        (0..200).for_each(|_| {
+            _ = service
+                .schedule(
+                    MS,
+                    Payload {
+                        dropped: dropped.clone(),
+                        panics: true,
+                    },
+                )
+                .unwrap()
+        });
         if fire_all {
             assert!(service.stop_with(StopPolicy::FireAll).is_empty());
         } else {
             clock.advance(MS);
         }
         let stats = service.stats();
-        assert_eq!((dropped.load(Ordering::Relaxed), stats.fired, stats.panics), (200, 200, 200), "FireAll: {fire_all}");
-        assert_eq!(stats.sum(|shard| shard.dropped), 200, "FireAll: {fire_all}");
+        assert_eq!(
+            (
+                dropped.load(Ordering::Relaxed),
+                stats.timers.fired,
+                stats.panics
+            ),
+            (200, 200, 200),
+            "FireAll: {fire_all}"
+        );
+        assert_eq!(stats.timers.dropped, 200, "FireAll: {fire_all}");
     }
 }
 
@@ -371,19 +566,21 @@ impl Drop for Bomb {
     }
 }
 
-/// What is captured by a handler, and by hooks, may panic when the service goes: by a task that has the last of it, too.
+/// What is captured by a handler, and by hooks, may panic when the service goes: by a task that has
+/// the last of it, too.
 #[test]
 fn a_service_whose_handler_and_hooks_panic_when_they_go_is_gone() {
     everywhere(|builder| {
         let (handler, hooks) = (Bomb, [Bomb, Bomb, Bomb]);
         let [late, panic, dropped] = hooks;
-        let builder =
-            builder.on_late(HOUR, move |_, _| _ = &late).on_panic(move |_| _ = &panic).on_dropped(move |_| _ = &dropped).on_expire(
-                move |batch: &mut Batch<'_, Box<dyn FnOnce() + Send>>| {
-                    let _handler = &handler;
-                    batch.for_each(|task| task());
-                },
-            );
+        let builder = builder
+            .on_late(HOUR, move |_, _| _ = &late)
+            .on_panic(move |_| _ = &panic)
+            .on_dropped(move |_| _ = &dropped)
+            .on_expire(move |batch: &mut Batch<'_, Box<dyn FnOnce() + Send>>| {
+                let _handler = &handler;
+                batch.for_each(|task| task());
+            });
         let service = Arc::new(builder.start().unwrap());
         let (send, receive) = mpsc::channel();
         let own = service.clone();
@@ -391,7 +588,9 @@ fn a_service_whose_handler_and_hooks_panic_when_they_go_is_gone() {
             drop(own);
             send.send(()).unwrap();
         };
-        service.schedule(MS * 5, Box::new(task) as Box<dyn FnOnce() + Send>).unwrap();
+        service
+            .schedule(MS * 5, Box::new(task) as Box<dyn FnOnce() + Send>)
+            .unwrap();
         drop(service);
         receive.recv_timeout(HANGS).unwrap();
     });
@@ -405,10 +604,19 @@ fn a_service_that_goes_in_a_task_of_a_manual_clock_leaves_the_clock_to_others() 
         let _bomb = &bomb;
         batch.for_each(|task| task());
     };
-    let service = TimerService::builder().clock(clock.clone()).on_expire(handler).start().unwrap();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .on_expire(handler)
+        .start()
+        .unwrap();
     let own = Arc::new(std::sync::Mutex::new(None));
     let last = own.clone();
-    service.schedule(MS, Box::new(move || drop(last.lock().unwrap().take())) as Box<dyn FnOnce() + Send>).unwrap();
+    service
+        .schedule(
+            MS,
+            Box::new(move || drop(last.lock().unwrap().take())) as Box<dyn FnOnce() + Send>,
+        )
+        .unwrap();
     *own.lock().unwrap() = Some(service);
     let other = Fixture {
         service: TimerService::builder()
@@ -445,7 +653,10 @@ fn two_closures_of_a_timer_may_panic_when_they_go() {
 #[test]
 fn a_guard_that_goes_with_a_panic_cancels() {
     let fixture = Fixture::new(|batch| batch.for_each(drop));
-    let id = fixture.service.schedule(HOUR, fixture.payload(true)).unwrap();
+    let id = fixture
+        .service
+        .schedule(HOUR, fixture.payload(true))
+        .unwrap();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let _guard = fixture.service.guard(id);
         panic_as_expected();

@@ -1,4 +1,5 @@
-//! Promise: a timer that is cancelled by the thread that armed it, before the shard has seen it, costs the shard nothing; and that loses, doubles or leaves behind no timer.
+//! Promise: a timer that is cancelled by the thread that armed it, before the shard has seen it,
+//! costs the shard nothing; and that loses, doubles or leaves behind no timer.
 
 use fastrand::Rng;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,8 +16,18 @@ type Fired = Arc<Mutex<Vec<u32>>>;
 fn manual() -> (TimerService<u32>, ManualClock, Fired) {
     let (clock, fired) = (ManualClock::new(), Fired::default());
     let log = fired.clone();
-    let expire = move |batch: &mut Batch<'_, u32>| batch.for_each(|timer| log.lock().unwrap().push(timer));
-    (TimerService::builder().shards(1).clock(clock.clone()).on_expire(expire).start().unwrap(), clock, fired)
+    let expire =
+        move |batch: &mut Batch<'_, u32>| batch.for_each(|timer| log.lock().unwrap().push(timer));
+    (
+        TimerService::builder()
+            .shards(1)
+            .clock(clock.clone())
+            .on_expire(expire)
+            .start()
+            .unwrap(),
+        clock,
+        fired,
+    )
 }
 
 fn shard<T: Send + 'static>(service: &TimerService<T>) -> ShardStats {
@@ -27,18 +38,39 @@ fn shard<T: Send + 'static>(service: &TimerService<T>) -> ShardStats {
 fn pairs_that_meet_in_their_lane_send_no_tombstones() {
     let (service, clock, fired) = manual();
     let pairs = |pairs: u32| {
-        (0..pairs).for_each(|timer| assert!(service.cancel(service.schedule(TIMEOUT, timer).unwrap())));
-        let waiting = shard(&service).lane_depth;
+        (0..pairs)
+            .for_each(|timer| assert!(service.cancel(service.schedule(TIMEOUT, timer).unwrap())));
+        let waiting = shard(&service).machinery.lane_depth;
         let before = shard(&service);
         clock.advance(Duration::ZERO);
         let after = shard(&service);
-        assert_eq!((after.lane_depth, after.holes, after.levels), (0, 0, [0; 7]));
-        assert_eq!((after.drained - before.drained, after.annihilated - before.annihilated), (waiting, u64::from(pairs)));
+        assert_eq!(
+            (
+                after.machinery.lane_depth,
+                after.machinery.holes,
+                after.machinery.levels
+            ),
+            (0, 0, [0; 7])
+        );
+        assert_eq!(
+            (
+                after.machinery.drained - before.machinery.drained,
+                after.machinery.eliminated - before.machinery.eliminated
+            ),
+            (waiting, u64::from(pairs))
+        );
         waiting
     };
-    // A shard that has seen many of them lets those be recalled that come after its next drain, for some drains.
-    assert_eq!([10, 10, 1_000, 1_000, 1_000].map(&pairs), [20, 20, 2_000, 2_000, 1_000]);
-    assert_eq!([10; 10].map(&pairs), [10, 10, 10, 10, 10, 10, 10, 10, 10, 20]);
+    // A shard that has seen many of them lets those be recalled that come after its next drain, for
+    // some drains.
+    assert_eq!(
+        [10, 10, 1_000, 1_000, 1_000].map(&pairs),
+        [20, 20, 2_000, 2_000, 1_000]
+    );
+    assert_eq!(
+        [10; 10].map(&pairs),
+        [10, 10, 10, 10, 10, 10, 10, 10, 10, 20]
+    );
     assert!(fired.lock().unwrap().is_empty() && service.is_empty());
 }
 
@@ -50,7 +82,8 @@ struct Timer {
     cancelled: bool,
 }
 
-/// Most timers are cancelled in their lanes, in any order, others later or never, and some are moved before.
+/// Most timers are cancelled in their lanes, in any order, others later or never, and some are
+/// moved before.
 #[test]
 fn what_was_not_cancelled_fires_when_it_is_due() {
     for seed in 0..4 {
@@ -60,8 +93,14 @@ fn what_was_not_cancelled_fires_when_it_is_due() {
         for round in 0..40 {
             for _ in 0..random.usize(3_000..5_000) {
                 let delay_ms = random.u64(1..60);
-                let id = service.schedule(MS * delay_ms as u32, timers.len() as u32).unwrap();
-                timers.push(Timer { id, due_ms: now_ms + delay_ms, cancelled: false });
+                let id = service
+                    .schedule(MS * delay_ms as u32, timers.len() as u32)
+                    .unwrap();
+                timers.push(Timer {
+                    id,
+                    due_ms: now_ms + delay_ms,
+                    cancelled: false,
+                });
                 if random.u8(..) < 220 {
                     let newest = timers.len();
                     let chosen = random.usize(newest.saturating_sub(1_500)..newest);
@@ -70,7 +109,11 @@ fn what_was_not_cancelled_fires_when_it_is_due() {
                     if random.u8(..) < 30 {
                         let delay_ms = random.u64(1..60);
                         assert_eq!(service.reschedule(timer.id, MS * delay_ms as u32), pends);
-                        timer.due_ms = if pends { now_ms + delay_ms } else { timer.due_ms };
+                        timer.due_ms = if pends {
+                            now_ms + delay_ms
+                        } else {
+                            timer.due_ms
+                        };
                     } else {
                         assert_eq!(service.cancel(timer.id), pends);
                         timer.cancelled |= pends;
@@ -80,23 +123,51 @@ fn what_was_not_cancelled_fires_when_it_is_due() {
             let passed_ms = if round == 39 { 100 } else { random.u64(0..4) };
             clock.advance(MS * passed_ms as u32);
             now_ms += passed_ms;
-            let due = timers.iter().filter(|timer| !timer.cancelled && timer.due_ms <= now_ms).count();
-            assert_eq!(fired.lock().unwrap().len(), due, "seed {seed}, at {now_ms} ms");
+            let due = timers
+                .iter()
+                .filter(|timer| !timer.cancelled && timer.due_ms <= now_ms)
+                .count();
+            assert_eq!(
+                fired.lock().unwrap().len(),
+                due,
+                "seed {seed}, at {now_ms} ms"
+            );
         }
         let mut fired = std::mem::take(&mut *fired.lock().unwrap());
         fired.sort_unstable();
-        assert!((0..timers.len() as u32).filter(|&timer| !timers[timer as usize].cancelled).eq(fired), "each once");
+        assert!(
+            (0..timers.len() as u32)
+                .filter(|&timer| !timers[timer as usize].cancelled)
+                .eq(fired),
+            "each once"
+        );
         let stats = shard(&service);
-        assert_eq!((service.len(), stats.lane_depth, stats.levels), (0, 0, [0; 7]));
-        assert!(stats.drained < stats.armed + stats.rearmed + stats.cancelled / 2, "half were recalled: {stats:?}");
+        assert_eq!(
+            (
+                service.len(),
+                stats.machinery.lane_depth,
+                stats.machinery.levels
+            ),
+            (0, 0, [0; 7])
+        );
+        assert!(
+            stats.machinery.drained
+                < stats.timers.armed + stats.timers.rearmed + stats.timers.cancelled / 2,
+            "half were recalled: {stats:?}"
+        );
     }
 }
 
-/// Threads recall while the shard drains: what is left in its wheel waits for a tombstone that it counts, or lives.
+/// Threads recall while the shard drains: what is left in its wheel waits for a tombstone that it
+/// counts, or lives.
 #[test]
 fn nothing_dead_is_left_behind_uncounted() {
     const WINDOW: usize = 300;
-    let service = TimerService::builder().shards(1).on_expire(|_: &mut Batch<'_, u64>| {}).start().unwrap();
+    let service = TimerService::builder()
+        .shards(1)
+        .on_expire(|_: &mut Batch<'_, u64>| {})
+        .start()
+        .unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -111,22 +182,25 @@ fn nothing_dead_is_left_behind_uncounted() {
             });
         }
         // So many pairs met in a lane, whatever time that takes.
-        while shard(&service).annihilated < 400_000 {
+        while shard(&service).machinery.eliminated < 400_000 {
             thread::sleep(MS);
         }
         stop.store(true, Relaxed);
     });
-    while shard(&service).lane_depth > 0 {
+    while shard(&service).machinery.lane_depth > 0 {
         thread::sleep(MS);
     }
     // The turn that took the last of them has ended when two more have.
-    let turns = shard(&service).turns;
-    while shard(&service).turns < turns + 2 {
+    let turns = shard(&service).machinery.turns;
+    while shard(&service).machinery.turns < turns + 2 {
         thread::sleep(MS);
     }
     let stats = shard(&service);
-    let entries: u64 = stats.levels.iter().sum();
-    assert_eq!(stats.pending, 2 * (WINDOW as u64 - 1));
-    assert!(entries <= stats.pending + stats.holes, "{entries} entries: {stats:?}");
+    let entries: u64 = stats.machinery.levels.iter().sum();
+    assert_eq!(stats.timers.pending, 2 * (WINDOW as u64 - 1));
+    assert!(
+        entries <= stats.timers.pending + stats.machinery.holes,
+        "{entries} entries: {stats:?}"
+    );
     assert_eq!(service.stop().len(), 2 * (WINDOW - 1));
 }

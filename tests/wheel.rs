@@ -1,8 +1,11 @@
-//! Promise: the public wheel does what an ordered set of deadlines would do. Each key comes out once: at its deadline, or by `cancel`, or by `drain`;
-//! deadlines come in order, as many as asked for; handles tell the truth at any age.
+//! Promise: the public wheel does what an ordered set of deadlines would do. Each key comes out
+//! once: at its deadline, or by `cancel`, or by `drain`; deadlines come in order, as many as asked
+//! for; handles tell the truth at any age.
 //!
-//! Arbitrary sequences of calls, begun around every edge between two levels and at ages up to a hundred years, nearly always with a far timer. A failure prints where
-//! the sequence began and the shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same. How much memory it takes is in `src/wheel/keyed/tests.rs`.
+//! Arbitrary sequences of calls, begun around every edge between two levels and at ages up to a
+//! hundred years, nearly always with a far timer. A failure prints where the sequence began and the
+//! shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same. How
+//! much memory it takes is in `src/wheel/tests.rs`.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -29,7 +32,9 @@ impl Span {
         match self {
             Self::Back(ticks) => now.saturating_sub(ticks),
             Self::On(ticks) => now + ticks,
-            Self::ToEdge(level, off) => (((now >> (8 * level)) + 1) << (8 * level)).saturating_add_signed(off),
+            Self::ToEdge(level, off) => {
+                (((now >> (8 * level)) + 1) << (8 * level)).saturating_add_signed(off)
+            }
             Self::Max => u64::MAX,
         }
     }
@@ -81,11 +86,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One tick before, at and after `256^level`, a multiple of it, and the last one before the next level (or the end of time); and every year of a hundred, with a
-/// tick of a millisecond.
+/// One tick before, at and after `256^level`, a multiple of it, and the last one before the next
+/// level (or the end of time); and every year of a hundred, with a tick of a millisecond.
 fn starts() -> impl Iterator<Item = u64> {
-    let edges = (0..=6).flat_map(|level| [1u64, 3, 255].map(|times| (times << (8 * level)) & TICK_MAX));
-    edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain((0..=100).map(|years| years * 31_557_600_000))
+    let edges =
+        (0..=6).flat_map(|level| [1u64, 3, 255].map(|times| (times << (8 * level)) & TICK_MAX));
+    edges
+        .flat_map(|edge| [edge - 1, edge, edge + 1])
+        .chain((0..=100).map(|years| years * 31_557_600_000))
 }
 
 /// Counts how often each key was dropped.
@@ -104,7 +112,10 @@ impl Drop for Key {
 
 fn key(drops: &Drops) -> Key {
     drops.borrow_mut().push(0);
-    Key { number: drops.borrow().len() - 1, drops: drops.clone() }
+    Key {
+        number: drops.borrow().len() - 1,
+        drops: drops.clone(),
+    }
 }
 
 /// A wheel, and what should be in it.
@@ -158,7 +169,10 @@ impl World {
 
     /// All keys but that of the far timer.
     fn others(&self) -> impl Iterator<Item = usize> {
-        self.handles.keys().copied().filter(|&number| Some(number) != self.far)
+        self.handles
+            .keys()
+            .copied()
+            .filter(|&number| Some(number) != self.far)
     }
 
     fn pick(&self, which: usize) -> Option<usize> {
@@ -166,14 +180,20 @@ impl World {
     }
 
     fn forget(&mut self, number: usize) -> u64 {
-        let (handle, deadline) = self.handles.remove(&number).expect("a key came twice, or from nowhere");
+        let (handle, deadline) = self
+            .handles
+            .remove(&number)
+            .expect("a key came twice, or from nowhere");
         self.stale.push(handle);
         self.order.remove(&(deadline, number));
         deadline
     }
 
     fn cancel(&mut self, number: usize) {
-        let key = self.wheel.cancel(self.handles[&number].0).expect("it is armed");
+        let key = self
+            .wheel
+            .cancel(self.handles[&number].0)
+            .expect("it is armed");
         assert_eq!(key.number, number);
         self.forget(number);
     }
@@ -195,7 +215,14 @@ impl World {
     fn given(&mut self, deadline: u64, number: usize) {
         assert_eq!(self.forget(number), deadline);
         assert!(deadline <= self.now, "early");
-        assert!(deadline >= self.last && self.order.first().is_none_or(|&(first, _)| first >= deadline), "out of order");
+        assert!(
+            deadline >= self.last
+                && self
+                    .order
+                    .first()
+                    .is_none_or(|&(first, _)| first >= deadline),
+            "out of order"
+        );
         self.last = deadline;
     }
 
@@ -203,9 +230,12 @@ impl World {
         self.move_to(now);
         let due = self.due();
         let mut came = Vec::new();
-        let more = self.wheel.advance(now, limit, |deadline, key| came.push((deadline, key.number)));
+        let more = self.wheel.advance(now, limit, |deadline, key| {
+            came.push((deadline, key.number))
+        });
         assert_eq!((came.len(), more), (due.min(limit), due > limit));
-        came.into_iter().for_each(|(deadline, number)| self.given(deadline, number));
+        came.into_iter()
+            .for_each(|(deadline, number)| self.given(deadline, number));
     }
 
     fn pop_due(&mut self, now: u64) {
@@ -218,22 +248,33 @@ impl World {
     }
 
     fn follow(&mut self) {
-        let Some(next) = self.wheel.next_deadline() else { return };
+        let Some(next) = self.wheel.next_deadline() else {
+            return;
+        };
         let before = self.due();
         self.advance(next, usize::MAX);
         // Nothing came: then it knows better now.
-        assert!(before > 0 || self.wheel.next_deadline().is_none_or(|later| later > next), "the wheel wakes twice at {next}");
+        assert!(
+            before > 0 || self.wheel.next_deadline().is_none_or(|later| later > next),
+            "the wheel wakes twice at {next}"
+        );
     }
 
     fn empty(&mut self, drain: bool) {
         if drain {
-            let mut drained: Vec<_> = self.wheel.drain().iter().map(|(deadline, key)| (*deadline, key.number)).collect();
+            let mut drained: Vec<_> = self
+                .wheel
+                .drain()
+                .iter()
+                .map(|(deadline, key)| (*deadline, key.number))
+                .collect();
             drained.sort_unstable();
             assert!(drained.iter().eq(&self.order));
         } else {
             self.wheel.clear();
         }
-        self.stale.extend(self.handles.values().map(|(handle, _)| handle));
+        self.stale
+            .extend(self.handles.values().map(|(handle, _)| handle));
         self.order.clear();
         self.handles.clear();
     }
@@ -241,13 +282,23 @@ impl World {
     fn step(&mut self, step: Step) {
         match step {
             Step::Insert(span) => _ = self.insert(span.from(self.now)),
-            Step::Burst(timers, span) => (0..timers).for_each(|_| _ = self.insert(span.from(self.now))),
+            Step::Burst(timers, span) => {
+                (0..timers).for_each(|_| _ = self.insert(span.from(self.now)))
+            }
             Step::Cancel(which) => _ = self.pick(which).map(|number| self.cancel(number)),
             Step::CancelMany(which) => {
-                let many: Vec<_> = self.others().skip(which % 10).step_by(1 + which % 3).collect();
+                let many: Vec<_> = self
+                    .others()
+                    .skip(which % 10)
+                    .step_by(1 + which % 3)
+                    .collect();
                 many.into_iter().for_each(|number| self.cancel(number));
             }
-            Step::Move(which, span) => _ = self.pick(which).map(|number| self.shift(number, span.from(self.now))),
+            Step::Move(which, span) => {
+                _ = self
+                    .pick(which)
+                    .map(|number| self.shift(number, span.from(self.now)))
+            }
             Step::Advance(span, limit) => self.advance(span.from(self.now), limit),
             Step::PopDue(span) => self.pop_due(span.from(self.now)),
             Step::ToNext => self.follow(),
@@ -261,35 +312,63 @@ impl World {
 
     /// Everything that can be asked.
     fn check(&mut self) {
-        assert_eq!((self.wheel.now(), self.wheel.len(), self.wheel.is_empty()), (self.now, self.order.len(), self.order.is_empty()));
+        assert_eq!(
+            (self.wheel.now(), self.wheel.len(), self.wheel.is_empty()),
+            (self.now, self.order.len(), self.order.is_empty())
+        );
         let (next, first) = (self.wheel.next_deadline(), self.order.first());
         assert_eq!(next.is_none(), first.is_none());
-        assert!(next.zip(first).is_none_or(|(next, &(first, _))| next <= first), "{next:?} is after {first:?}");
+        assert!(
+            next.zip(first)
+                .is_none_or(|(next, &(first, _))| next <= first),
+            "{next:?} is after {first:?}"
+        );
         if let Some(number) = self.pick(self.stale.len()) {
             let (handle, deadline) = self.handles[&number];
             assert_eq!(self.wheel.deadline(handle), Some(deadline));
             assert_eq!(self.wheel.get(handle).map(|key| key.number), Some(number));
-            assert_eq!(self.wheel.get_mut(handle).map(|key| key.number), Some(number));
+            assert_eq!(
+                self.wheel.get_mut(handle).map(|key| key.number),
+                Some(number)
+            );
         }
         for &handle in self.stale.iter().rev().step_by(7).take(20) {
-            assert!(self.wheel.get(handle).is_none() && self.wheel.get_mut(handle).is_none() && self.wheel.deadline(handle).is_none());
-            assert!(self.wheel.cancel(handle).is_none() && !self.wheel.reschedule(handle, self.now + 1));
+            assert!(
+                self.wheel.get(handle).is_none()
+                    && self.wheel.get_mut(handle).is_none()
+                    && self.wheel.deadline(handle).is_none()
+            );
+            assert!(
+                self.wheel.cancel(handle).is_none() && !self.wheel.reschedule(handle, self.now + 1)
+            );
         }
     }
 }
 
 #[test]
 fn does_what_an_ordered_set_does() {
-    let sequences = (prop::bool::weighted(0.9), prop::collection::vec(step(), 1..300), any::<bool>());
+    let sequences = (
+        prop::bool::weighted(0.9),
+        prop::collection::vec(step(), 1..300),
+        any::<bool>(),
+    );
     for start in starts() {
-        let config = ProptestConfig { cases: 3, failure_persistence: None, ..ProptestConfig::default() };
+        let config = ProptestConfig {
+            cases: 3,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
         let outcome = TestRunner::new(config).run(&sequences, |(has_far, steps, drop_all)| {
             let mut world = World::new(start, has_far);
             for step in steps {
                 world.step(step);
                 world.check();
             }
-            let listed: BTreeMap<_, _> = world.wheel.iter().map(|(handle, deadline, key)| (key.number, (handle, deadline))).collect();
+            let listed: BTreeMap<_, _> = world
+                .wheel
+                .iter()
+                .map(|(handle, deadline, key)| (key.number, (handle, deadline)))
+                .collect();
             prop_assert!(listed == world.handles);
             if !drop_all {
                 world.advance(u64::MAX, usize::MAX);
@@ -297,7 +376,10 @@ fn does_what_an_ordered_set_does() {
             }
             let World { wheel, drops, .. } = world;
             drop(wheel);
-            prop_assert!(drops.borrow().iter().all(|&times| times == 1), "a key was dropped twice or never");
+            prop_assert!(
+                drops.borrow().iter().all(|&times| times == 1),
+                "a key was dropped twice or never"
+            );
             Ok(())
         });
         outcome.unwrap_or_else(|why| panic!("from {start}: {why}"));
@@ -306,20 +388,38 @@ fn does_what_an_ordered_set_does() {
 
 #[test]
 fn every_edge_from_every_edge() {
-    let around = |level: u32| (-1i64..=1).map(move |off| (1u64 << (8 * level)).saturating_add_signed(off));
-    let edges: Vec<u64> = (0..7).flat_map(around).chain([0, TICK_MAX - 1, TICK_MAX, u64::MAX]).collect();
+    let around =
+        |level: u32| (-1i64..=1).map(move |off| (1u64 << (8 * level)).saturating_add_signed(off));
+    let edges: Vec<u64> = (0..7)
+        .flat_map(around)
+        .chain([0, TICK_MAX - 1, TICK_MAX, u64::MAX])
+        .collect();
     for &start in &edges {
         // One jump over all, or from edge to edge.
         for stops in [&edges[..0], &edges[..]] {
             let mut wheel = Wheel::new(start);
-            edges.iter().for_each(|&deadline| _ = wheel.insert(deadline, deadline));
-            let mut expected: Vec<_> = edges.iter().map(|&deadline| (deadline.max(start).min(TICK_MAX), deadline)).collect();
+            edges
+                .iter()
+                .for_each(|&deadline| _ = wheel.insert(deadline, deadline));
+            let mut expected: Vec<_> = edges
+                .iter()
+                .map(|&deadline| (deadline.max(start).min(TICK_MAX), deadline))
+                .collect();
             let mut came = Vec::new();
             for &stop in stops.iter().chain([&u64::MAX]) {
-                assert!(!wheel.advance(stop, usize::MAX, |deadline, key| came.push((deadline, key))));
-                assert!(came.last().is_none_or(|&(deadline, _)| deadline <= wheel.now()), "early");
+                assert!(
+                    !wheel.advance(stop, usize::MAX, |deadline, key| came.push((deadline, key)))
+                );
+                assert!(
+                    came.last()
+                        .is_none_or(|&(deadline, _)| deadline <= wheel.now()),
+                    "early"
+                );
             }
-            assert!(came.is_sorted_by_key(|&(deadline, _)| deadline), "out of order from {start}");
+            assert!(
+                came.is_sorted_by_key(|&(deadline, _)| deadline),
+                "out of order from {start}"
+            );
             came.sort_unstable();
             expected.sort_unstable();
             assert_eq!(came, expected);
@@ -343,7 +443,10 @@ fn what_waits_behind_a_limit_can_be_cancelled_and_moved() {
     let mut wheel = Wheel::new(0);
     let handles: Vec<_> = (0..10).map(|key| wheel.insert(5, key)).collect();
     assert!(wheel.advance(8, 1, |deadline, _| assert_eq!(deadline, 5)));
-    let waiting: Vec<_> = handles.into_iter().filter(|&handle| wheel.get(handle).is_some()).collect();
+    let waiting: Vec<_> = handles
+        .into_iter()
+        .filter(|&handle| wheel.get(handle).is_some())
+        .collect();
     let (cancelled, moved, pulled) = (waiting[0], waiting[1], waiting[2]);
     assert!(wheel.cancel(cancelled).is_some());
     assert!(wheel.reschedule(moved, 9));
@@ -364,14 +467,21 @@ fn the_next_deadline_is_exact_but_for_the_cases_it_names() {
     }
     while let Some(next) = wheel.next_deadline() {
         assert!(!wheel.advance(next - 1, usize::MAX, |_, key| panic!("{key} came early")));
-        assert_eq!(wheel.pop_due(next).map(|(deadline, _)| deadline), Some(next));
+        assert_eq!(
+            wheel.pop_due(next).map(|(deadline, _)| deadline),
+            Some(next)
+        );
     }
     // The timer that came first is gone, and one is put off: a wake-up for nothing at the most.
     let mut wheel = Wheel::new(0);
     let (gone, put_off) = (wheel.insert(30, "gone"), wheel.insert(60, "put off"));
     wheel.cancel(gone);
     wheel.reschedule(put_off, 90);
-    assert!(wheel.next_deadline().is_some_and(|next| (30..=90).contains(&next)));
+    assert!(
+        wheel
+            .next_deadline()
+            .is_some_and(|next| (30..=90).contains(&next))
+    );
     assert!(!wheel.advance(60, 1, |_, _| panic!("it is put off")));
     assert_eq!(wheel.next_deadline(), Some(90));
     // Many in one slot of an upper level: around its start, 512.
@@ -390,7 +500,11 @@ fn a_closure_that_panics_costs_its_own_key() {
     let drops = Drops::default();
     let mut wheel = Wheel::new(0);
     (0..100).for_each(|_| _ = wheel.insert(1, key(&drops)));
-    let advance = || wheel.advance(1, usize::MAX, |_, key| assert!(key.number != 70, "on purpose"));
+    let advance = || {
+        wheel.advance(1, usize::MAX, |_, key| {
+            assert!(key.number != 70, "on purpose")
+        })
+    };
     assert!(catch_unwind(AssertUnwindSafe(advance)).is_err());
     let left = wheel.len();
     let mut came = 0;
@@ -403,11 +517,21 @@ fn a_closure_that_panics_costs_its_own_key() {
 fn the_same_calls_give_the_same_order() {
     let run = || {
         let mut wheel = Wheel::new(0);
-        let handles: Vec<_> = (0..5_000u64).map(|key| wheel.insert(1 + key * key % 1_000, key)).collect();
-        handles.iter().step_by(3).for_each(|&handle| _ = wheel.cancel(handle));
-        handles.iter().step_by(4).for_each(|&handle| _ = wheel.reschedule(handle, 500));
+        let handles: Vec<_> = (0..5_000u64)
+            .map(|key| wheel.insert(1 + key * key % 1_000, key))
+            .collect();
+        handles
+            .iter()
+            .step_by(3)
+            .for_each(|&handle| _ = wheel.cancel(handle));
+        handles
+            .iter()
+            .step_by(4)
+            .for_each(|&handle| _ = wheel.reschedule(handle, 500));
         let mut came = Vec::new();
-        (0..=1_000).step_by(7).for_each(|now| while wheel.advance(now, 5, |_, key| came.push(key)) {});
+        (0..=1_000)
+            .step_by(7)
+            .for_each(|now| while wheel.advance(now, 5, |_, key| came.push(key)) {});
         came
     };
     assert_eq!(run(), run());
@@ -420,5 +544,8 @@ fn a_wheel_goes_to_another_thread() {
     assert_eq!((size_of::<Handle>(), size_of::<Option<Handle>>()), (8, 8));
     let mut wheel = Wheel::new(3);
     wheel.insert(9, is_send::<u32> as fn());
-    assert_eq!(format!("{wheel:?}"), "Wheel { now: 3, len: 1, next_deadline: Some(9), .. }");
+    assert_eq!(
+        format!("{wheel:?}"),
+        "Wheel { now: 3, len: 1, next_deadline: Some(9), .. }"
+    );
 }

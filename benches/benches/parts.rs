@@ -1,103 +1,79 @@
-//! The parts by the clock: lane, claim, magazines, wheel and doorbell, each on one thread. Only ratios of runs in turn say something.
+//! The parts by the clock: lane, claim, magazines, wheel and doorbell, each on one thread. Only
+//! ratios of runs in turn say something.
+
+#[path = "../src/instructions/setup.rs"]
+mod setup;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use setup::{Cell, Exchange, Lane, SLOT, at_once, file_all, in_one_slot, spread, wheel_of};
 use std::hint::black_box;
 use std::time::Duration;
-use wheelwork::door::{Arena, Doorbell, Entry, Inbox, Wheel};
+use wheelwork::internals::{Doorbell, Entry, Wheel};
 
-/// Operations of one measurement.
+/// Operations of one measurement, where it has several.
 const OPERATIONS: usize = 1_000;
 
-/// The pace of a service at a tick of 1 ms.
-const PACE: u64 = 16_384;
-
-/// Ticks of a slot of the wheel's second level.
-const SLOT: u64 = 256;
-
-fn lane(criterion: &mut Criterion) {
-    let (inbox, mut drain) = Inbox::new();
-    let mut sender = inbox.attach();
-    let entry = Entry::new(30_000, 1, 1);
-    let mut group = criterion.benchmark_group("lane");
-    group.throughput(Throughput::Elements(OPERATIONS as u64)).bench_function("push_and_drain", |bencher| {
-        bencher.iter(|| {
-            (0..OPERATIONS).for_each(|_| sender.push(black_box(entry)));
-            drain.drain(|message, _| _ = black_box(message))
-        });
+fn parts(criterion: &mut Criterion) {
+    let (mut lane, cell, mut exchange) = (Lane::new(), Cell::new(), Exchange::new());
+    many(criterion, "lane/push_and_drain", || {
+        lane.push_and_drain(OPERATIONS)
+    });
+    one(criterion, "claim/arm_and_claim_id", || {
+        cell.claim_id(black_box(7))
+    });
+    one(criterion, "claim/arm_and_claim_due", || {
+        cell.claim_due(black_box(7))
+    });
+    many(criterion, "magazine/exchange", || {
+        exchange.exchange(OPERATIONS)
+    });
+    // The shard is awake.
+    let doorbell = Doorbell::new();
+    one(criterion, "doorbell/ring", || {
+        doorbell.ring(black_box(30_000))
+    });
+    let advance = |wheel: &mut Wheel, now| _ = wheel.advance(now, |due| _ = black_box(due));
+    let entries = spread(OPERATIONS);
+    in_wheel(criterion, "insert", &[], |wheel| file_all(wheel, &entries));
+    in_wheel(criterion, "advance", &at_once(OPERATIONS), |wheel| {
+        advance(wheel, 1)
+    });
+    in_wheel(criterion, "cascade", &in_one_slot(OPERATIONS), |wheel| {
+        advance(wheel, SLOT)
     });
 }
 
-fn claim(criterion: &mut Criterion) {
-    let arena = Arena::new();
-    let cell = arena.take(&mut arena.magazines()).expect("there are enough");
-    let mut group = criterion.benchmark_group("claim");
-    group.bench_function("arm_and_claim_id", |bencher| {
-        // SAFETY: the cell was taken, and each claim gives it back.
-        bencher.iter(|| unsafe { arena.use_once(cell, black_box(7)) });
-    });
-    group.bench_function("arm_and_claim_due", |bencher| {
-        bencher.iter(|| {
-            // SAFETY: the cell was taken, and each claim gives it back.
-            let entry = unsafe { arena.arm(cell, 1, black_box(7)) };
-            // SAFETY: armed here, and nobody calls `maintain`.
-            unsafe { arena.claim_due(entry) }
-        });
-    });
+fn one(criterion: &mut Criterion, name: &str, mut work: impl FnMut()) {
+    criterion.bench_function(name, |bencher| bencher.iter(&mut work));
 }
 
-/// Cells that one thread takes and another puts back.
-fn magazine(criterion: &mut Criterion) {
-    let arena = Arena::new();
-    let (mut arming, mut firing) = (arena.magazines(), arena.magazines());
-    let mut group = criterion.benchmark_group("magazine");
-    group.throughput(Throughput::Elements(OPERATIONS as u64)).bench_function("exchange", |bencher| {
-        bencher.iter(|| {
-            for _ in 0..OPERATIONS {
-                let cell = arena.take(&mut arming).expect("there are enough");
-                arena.put(&mut firing, cell);
-            }
-        });
-    });
+fn many(criterion: &mut Criterion, name: &str, mut work: impl FnMut()) {
+    let (group, name) = name.split_once('/').expect("it has both");
+    let mut group = criterion.benchmark_group(group);
+    group.throughput(Throughput::Elements(OPERATIONS as u64));
+    group.bench_function(name, |bencher| bencher.iter(&mut work));
 }
 
-fn wheel(criterion: &mut Criterion) {
-    let spread: Vec<_> = deadlines(|cell| 1_000 + u64::from(cell) * 7_919 % 59_000);
-    let at_once = deadlines(|_| 1);
-    let in_one_slot = deadlines(|cell| SLOT + 1 + u64::from(cell) % (SLOT - 1));
+/// In a new wheel with these each time.
+fn in_wheel(
+    criterion: &mut Criterion,
+    name: &str,
+    entries: &[Entry],
+    mut work: impl FnMut(&mut Wheel),
+) {
     let mut group = criterion.benchmark_group("wheel");
     group.throughput(Throughput::Elements(OPERATIONS as u64));
-    group.bench_function("insert", |bencher| {
-        bencher.iter_batched_ref(|| filled(&[]), |wheel| spread.iter().for_each(|&entry| wheel.file(entry)), BatchSize::SmallInput);
+    group.bench_function(name, |bencher| {
+        bencher.iter_batched_ref(|| wheel_of(entries), &mut work, BatchSize::SmallInput);
     });
-    group.bench_function("advance", |bencher| {
-        bencher.iter_batched_ref(|| filled(&at_once), |wheel| wheel.advance(1, |due| _ = black_box(due)), BatchSize::SmallInput);
-    });
-    group.bench_function("cascade", |bencher| {
-        bencher.iter_batched_ref(|| filled(&in_one_slot), |wheel| wheel.advance(SLOT, |due| _ = black_box(due)), BatchSize::SmallInput);
-    });
-}
-
-fn deadlines(of: impl Fn(u32) -> u64) -> Vec<Entry> {
-    (0..OPERATIONS as u32).map(|cell| Entry::new(of(cell), cell, 1)).collect()
-}
-
-/// A wheel with these.
-fn filled(entries: &[Entry]) -> Wheel {
-    let mut wheel = Wheel::new(0, PACE);
-    entries.iter().for_each(|&entry| wheel.file(entry));
-    wheel
-}
-
-/// The shard is awake.
-fn doorbell(criterion: &mut Criterion) {
-    let doorbell = Doorbell::new();
-    criterion.bench_function("doorbell/ring", |bencher| bencher.iter(|| doorbell.ring(black_box(30_000))));
 }
 
 /// Half a minute for all of them.
 fn short() -> Criterion {
-    Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2))
+    Criterion::default()
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
 }
 
-criterion_group!(name = parts; config = short(); targets = lane, claim, magazine, wheel, doorbell);
-criterion_main!(parts);
+criterion_group!(name = all; config = short(); targets = parts);
+criterion_main!(all);

@@ -1,41 +1,64 @@
-//! What the operating system says about this process: CPU time, memory, cores.
+//! What the operating system says about this process: cores, CPU time, memory. And threads pinned
+//! to cores.
 
 use std::time::Duration;
 
 /// Cores that this process may use.
-pub(crate) fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Pins the calling thread. Numbers go from the last core down: wheelwork's shards are pinned from
+/// the first one up, other services' threads go where there is room.
+pub fn pin(number: usize) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let core = cores.iter().rev().nth(number % cores.len().max(1));
+    core.map(|core| core_affinity::set_for_current(*core));
+}
+
 /// CPU time of all threads so far, user and system.
-pub(crate) fn cpu_time() -> Duration {
-    // SAFETY: all-zero is a valid `rusage`; the call below fills it.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+pub fn cpu_time() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time of the calling thread so far.
+pub fn thread_cpu_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the pointer is valid for the call.
-    let failed = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0;
-    assert!(!failed, "getrusage cannot fail for RUSAGE_SELF");
-    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    of(usage.ru_utime) + of(usage.ru_stime)
+    let failed = unsafe { libc::clock_gettime(clock, &raw mut time) } != 0;
+    assert!(!failed, "every system has these clocks");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Resident memory of this process, where /proc says it; else 0.
-pub(crate) fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
 /// Whether there is memory for so many timers, where /proc says it: else why not, in one line.
-pub(crate) fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
+pub fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
     let needed = timers as u64 * bytes_per_timer;
     match field("/proc/meminfo", "MemAvailable:") {
-        Some(available) if needed > available => {
-            Err(format!("{timers} timers need up to {} MiB of memory, {} are free", needed >> 20, available >> 20))
-        }
+        Some(available) if needed > available => Err(format!(
+            "{timers} timers need up to {} MiB of memory, {} are free",
+            needed >> 20,
+            available >> 20
+        )),
         _ => Ok(()),
     }
 }
 
+/// A number of KiB, in bytes.
 fn field(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }

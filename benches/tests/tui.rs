@@ -1,4 +1,5 @@
-//! `million --tui` as a user has it: on a terminal of its own, which it gives back whatever ends the picture.
+//! `million --tui` as a user has it: on a terminal of its own, which it gives back whatever ends
+//! the picture.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -34,17 +35,24 @@ fn modes(device: &OwnedFd) -> [u32; 4] {
     // SAFETY: all-zero is a valid `termios`; the call below fills it.
     let mut modes: libc::termios = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is valid for the call.
-    assert_eq!(unsafe { libc::tcgetattr(device.as_raw_fd(), &raw mut modes) }, 0);
+    let failed = unsafe { libc::tcgetattr(device.as_raw_fd(), &raw mut modes) } != 0;
+    assert!(!failed, "it is a terminal");
     [modes.c_iflag, modes.c_oflag, modes.c_cflag, modes.c_lflag]
 }
 
 impl Terminal {
-    fn new(width: u16, height: u16, args: &[&str]) -> Self {
-        let size = libc::winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
+    fn new(width: u16, height: u16, words: &str) -> Self {
+        let size = libc::winsize {
+            ws_row: height,
+            ws_col: width,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         let (mut hand, mut device) = (-1, -1);
+        let (ends, size) = ((&raw mut hand, &raw mut device), &raw const size);
         let (name, modes_given) = (std::ptr::null_mut(), std::ptr::null());
         // SAFETY: the pointers are valid for the call, or null where that is allowed.
-        let result = unsafe { libc::openpty(&raw mut hand, &raw mut device, name, modes_given, &raw const size) };
+        let result = unsafe { libc::openpty(ends.0, ends.1, name, modes_given, size) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
         // SAFETY: the descriptor is open, and nobody else's.
         let hand = unsafe { File::from_raw_fd(hand) };
@@ -52,7 +60,9 @@ impl Terminal {
         let device = unsafe { OwnedFd::from_raw_fd(device) };
         let end = || Stdio::from(device.try_clone().expect("it is open"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_million"));
-        command.args(args).env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end());
+        command.args(words.split_whitespace());
+        command.env("TERM", "xterm-256color");
+        command.stdin(end()).stdout(end()).stderr(end());
         let own_terminal = || {
             // SAFETY: a call without arguments, that may be made after a fork.
             let result = unsafe { libc::setsid() };
@@ -76,7 +86,14 @@ impl Terminal {
                 }
             }
         });
-        Self { million, hand, screen, text: String::new(), device, modes }
+        Self {
+            million,
+            hand,
+            screen,
+            text: String::new(),
+            device,
+            modes,
+        }
     }
 
     /// Reads until a text comes after the first `from` bytes. Returns where it begins.
@@ -85,7 +102,9 @@ impl Terminal {
             if let Some(at) = self.text[from..].find(text) {
                 return from + at;
             }
-            let bytes = self.screen.recv_timeout(HANGS).unwrap_or_else(|why| panic!("{why}: no {text:?} in {:?}", &self.text[from..]));
+            let bytes = self.screen.recv_timeout(HANGS);
+            let bytes = bytes
+                .unwrap_or_else(|why| panic!("{why}: no {text:?} in {:?}", &self.text[from..]));
             self.text += &String::from_utf8_lossy(&bytes);
         }
     }
@@ -100,10 +119,13 @@ impl Terminal {
     }
 
     fn assert_restored(&self) {
-        assert_eq!(modes(&self.device), self.modes, "the terminal's modes are as they were");
-        assert_eq!((self.text.matches(ENTER).count(), self.text.matches(LEAVE).count()), (1, 1), "{:?}", self.text);
-        let cursor = self.text.rfind("\u{1b}[?25");
-        assert!(cursor.is_some_and(|at| self.text[at..].starts_with("\u{1b}[?25h")), "the cursor is seen: {:?}", self.text);
+        assert_eq!(modes(&self.device), self.modes, "they are as they were");
+        let text = &self.text;
+        let times = [ENTER, LEAVE].map(|code| text.matches(code).count());
+        assert_eq!(times, [1, 1], "{text:?}");
+        let cursor = text.rfind("\u{1b}[?25");
+        let is_seen = cursor.is_some_and(|at| text[at..].starts_with("\u{1b}[?25h"));
+        assert!(is_seen, "the cursor is seen: {text:?}");
     }
 
     /// Waits for the end.
@@ -120,28 +142,31 @@ impl Drop for Terminal {
 }
 
 /// A run that lasts as long as it is let.
-const ENDLESS: [&str; 6] = ["--tui", "--timers", "10000", "--spread", "1h", "--threads=2"];
+const ENDLESS: &str = "--tui --timers 10000 --spread 1h --threads 2";
 
 #[test]
 fn a_run_is_shown_and_the_verdict_comes_after_it() {
     for (width, height) in [(80, 24), (160, 50), (1, 1), (0, 0)] {
-        let mut terminal = Terminal::new(width, height, &["--tui", "--timers", "20000", "--spread", "100ms", "--shards", "2"]);
+        let words = "--tui --timers 20000 --spread 100ms --shards 2";
+        let mut terminal = Terminal::new(width, height, words);
         let enter = terminal.wait_for(ENTER, 0);
         let leave = terminal.wait_for(LEAVE, enter);
         let head = terminal.wait_for("20000 timers, ", leave);
         let verdict = terminal.wait_for("clean: every promise held", head);
-        assert_eq!(terminal.end().code(), Some(0), "{}", &terminal.text[verdict..]);
+        let code = terminal.end().code();
+        assert_eq!(code, Some(0), "{}", &terminal.text[verdict..]);
         terminal.assert_restored();
         let frames = &terminal.text[enter..leave];
         assert_eq!(frames.contains("shard 1"), width >= 80, "{frames:?}");
-        assert!(!terminal.text[verdict..].contains("[?"), "nothing is drawn any more");
+        let is_drawn = terminal.text[verdict..].contains("[?");
+        assert!(!is_drawn, "nothing is drawn any more");
     }
 }
 
 #[test]
 fn q_closes_the_picture_and_the_run_goes_on_with_bars() {
     for key in [b"q", b"\x1b"] {
-        let mut terminal = Terminal::new(80, 24, &ENDLESS);
+        let mut terminal = Terminal::new(80, 24, ENDLESS);
         let enter = terminal.wait_for(ENTER, 0);
         let frame = terminal.wait_for("shard 0", enter);
         terminal.press(key);
@@ -164,7 +189,7 @@ fn ctrl_c_and_signals_end_the_program_and_give_the_terminal_back() {
         (129, |terminal| terminal.signal(libc::SIGHUP)),
     ];
     for (code, end) in ends {
-        let mut terminal = Terminal::new(80, 24, &ENDLESS);
+        let mut terminal = Terminal::new(80, 24, ENDLESS);
         let enter = terminal.wait_for(ENTER, 0);
         let frame = terminal.wait_for("shard 0", enter);
         end(&mut terminal);
@@ -176,7 +201,8 @@ fn ctrl_c_and_signals_end_the_program_and_give_the_terminal_back() {
 
 #[test]
 fn an_error_comes_after_the_picture() {
-    let mut terminal = Terminal::new(80, 24, &["--tui", "--timers", "1000", "--spread", "10ms", "--json", "/dev/full"]);
+    let words = "--tui --timers 1000 --spread 10ms --json /dev/full";
+    let mut terminal = Terminal::new(80, 24, words);
     let leave = terminal.wait_for(LEAVE, 0);
     let verdict = terminal.wait_for("clean: every promise held", leave);
     terminal.wait_for("million: --json /dev/full: ", verdict);
@@ -186,7 +212,7 @@ fn an_error_comes_after_the_picture() {
 
 #[test]
 fn a_cascade_is_shown_service_by_service() {
-    let mut terminal = Terminal::new(80, 24, &["--tui", "--cascade", "--timers", "1000"]);
+    let mut terminal = Terminal::new(80, 24, "--tui --cascade --timers 1000");
     let enter = terminal.wait_for(ENTER, 0);
     let frame = terminal.wait_for("shard 0", enter);
     let leave = terminal.wait_for(LEAVE, frame);

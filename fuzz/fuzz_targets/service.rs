@@ -1,5 +1,5 @@
-//! A service under `ManualClock` against a ledger: each timer fires at its tick and never before, has one outcome, and its payload is dropped once; ids of
-//! any age tell the truth.
+//! A service under `ManualClock` against a ledger: each timer fires at its tick and never before,
+//! has one outcome, and its payload is dropped once; ids of any age tell the truth.
 //!
 //! One thread, inline dispatch: the same input always does the same.
 
@@ -10,11 +10,14 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wheelwork::{Batch, ManualClock, Missed, ScheduleError, StopPolicy, TimerHandle, TimerId, TimerService};
+use wheelwork::{
+    Batch, ManualClock, Missed, ScheduleError, ServiceHandle, StopPolicy, TimerId, TimerService,
+};
 use wheelwork_fuzz::Span;
 use wheelwork_fuzz::ledger::{Kind, Ledger};
 
-/// Timers of one input: more than a turn dispatches and a page of cells holds, few enough for many inputs a second.
+/// Timers of one input: more than a turn dispatches and a page of cells holds, few enough for many
+/// inputs a second.
 const TIMERS_MAX: usize = 10_000;
 
 #[derive(Arbitrary, Debug)]
@@ -83,7 +86,10 @@ enum Stop {
     Drain,
 }
 
-const ONCE: Kind = Kind::Payload { again: 0, delay_ns: 0 };
+const ONCE: Kind = Kind::Payload {
+    again: 0,
+    delay_ns: 0,
+};
 
 struct Payload {
     number: usize,
@@ -95,7 +101,7 @@ struct Payload {
 
 /// What the handler does with a payload that arms itself again.
 struct Again {
-    service: TimerHandle<Payload>,
+    service: ServiceHandle<Payload>,
     times: u8,
     delay: Duration,
 }
@@ -134,22 +140,45 @@ impl World {
         let fire = move |batch: &mut Batch<'_, Payload>| {
             for mut payload in batch {
                 let number = payload.number;
-                let again = payload.again.as_mut().filter(|again| again.times > 0).map(|again| {
-                    again.times -= 1;
-                    (again.service.clone(), again.delay)
-                });
-                let next = again.and_then(|(service, delay)| match service.schedule(delay, payload) {
-                    Err(ScheduleError::Full(_)) => panic!("there is room for what fired"),
-                    armed => armed.ok(),
-                });
-                sink.lock().unwrap().push((nanos(time.elapsed()), number, next));
+                let again = payload
+                    .again
+                    .as_mut()
+                    .filter(|again| again.times > 0)
+                    .map(|again| {
+                        again.times -= 1;
+                        (again.service.clone(), again.delay)
+                    });
+                let next =
+                    again.and_then(|(service, delay)| match service.schedule(delay, payload) {
+                        Err(ScheduleError::Full(_)) => panic!("there is room for what fired"),
+                        armed => armed.ok(),
+                    });
+                sink.lock()
+                    .unwrap()
+                    .push((nanos(time.elapsed()), number, next));
             }
         };
         let max_pending = input.max_pending.map_or(usize::MAX, usize::from);
-        let builder = TimerService::builder().tick(tick).shards(usize::from(input.shards % 3) + 1).clock(clock.clone());
-        let service = builder.max_pending(max_pending).on_expire(fire).start().unwrap();
+        let builder = TimerService::builder()
+            .tick(tick)
+            .shards(usize::from(input.shards % 3) + 1)
+            .clock(clock.clone());
+        let service = builder
+            .max_pending(max_pending)
+            .on_expire(fire)
+            .start()
+            .unwrap();
         let (origin, ledger) = (clock.now() - clock.elapsed(), Ledger::new(nanos(tick)));
-        Self { clock, service, log, ids: Vec::new(), ledger, origin, max_pending, token: Arc::new(()) }
+        Self {
+            clock,
+            service,
+            log,
+            ids: Vec::new(),
+            ledger,
+            origin,
+            max_pending,
+            token: Arc::new(()),
+        }
     }
 
     fn now_ns(&self) -> u64 {
@@ -159,7 +188,9 @@ impl World {
     fn at_ns(&self, Time(span, off_ns): Time) -> u64 {
         match span.tick(self.now_ns() / self.ledger.tick_ns) {
             u64::MAX => u64::MAX,
-            tick => tick.saturating_mul(self.ledger.tick_ns).saturating_add_signed(off_ns.into()),
+            tick => tick
+                .saturating_mul(self.ledger.tick_ns)
+                .saturating_add_signed(off_ns.into()),
         }
     }
 
@@ -168,11 +199,19 @@ impl World {
     }
 
     fn delay(&self, at_ns: u64) -> Duration {
-        if at_ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(at_ns.saturating_sub(self.now_ns())) }
+        if at_ns == u64::MAX {
+            Duration::MAX
+        } else {
+            Duration::from_nanos(at_ns.saturating_sub(self.now_ns()))
+        }
     }
 
     fn payload(&self, again: Option<Again>) -> Payload {
-        Payload { number: self.ids.len(), token: self.token.clone(), again }
+        Payload {
+            number: self.ids.len(),
+            token: self.token.clone(),
+            again,
+        }
     }
 
     /// Notes what an attempt to arm a timer has come to.
@@ -189,13 +228,22 @@ impl World {
     }
 
     fn schedule_within(&mut self, first_ns: u64, last_ns: u64) {
-        let result = self.service.schedule_within(self.delay(first_ns)..=self.delay(last_ns), self.payload(None));
+        let result = self.service.schedule_within(
+            self.delay(first_ns)..=self.delay(last_ns),
+            self.payload(None),
+        );
         let mut at_ns = first_ns;
         if let Ok(id) = result {
             // The service has the choice.
             at_ns = self.now_ns() + nanos(self.service.remaining(id).unwrap());
-            let earliest_ns = self.ledger.deadline_ns(self.now_ns(), first_ns).max(self.now_ns());
-            assert!(at_ns == earliest_ns || (earliest_ns..=last_ns).contains(&at_ns), "{at_ns} is not from {earliest_ns} to {last_ns}");
+            let earliest_ns = self
+                .ledger
+                .deadline_ns(self.now_ns(), first_ns)
+                .max(self.now_ns());
+            assert!(
+                at_ns == earliest_ns || (earliest_ns..=last_ns).contains(&at_ns),
+                "{at_ns} is not from {earliest_ns} to {last_ns}"
+            );
         }
         self.armed(result, at_ns, ONCE);
     }
@@ -204,17 +252,40 @@ impl World {
         let timers = (1 << (log % 13)).min(TIMERS_MAX.saturating_sub(self.ids.len()));
         // Those that come after one that is refused are refused too.
         let numbers = self.ids.len()..self.ids.len() + timers;
-        let payloads = numbers.map(|number| (self.delay(at_ns), Payload { number, ..self.payload(None) }));
+        let payloads = numbers.map(|number| {
+            (
+                self.delay(at_ns),
+                Payload {
+                    number,
+                    ..self.payload(None)
+                },
+            )
+        });
         let results = self.service.schedule_many(payloads);
         assert_eq!(results.len(), timers);
-        results.into_iter().for_each(|result| self.armed(result, at_ns, ONCE));
+        results
+            .into_iter()
+            .for_each(|result| self.armed(result, at_ns, ONCE));
     }
 
     fn schedule_chain(&mut self, times: u8, at_ns: u64, again_ns: u64) {
         let delay = self.delay(again_ns);
-        let again = Again { service: self.service.handle(), times, delay };
-        let result = self.service.schedule_at(self.instant(at_ns), self.payload(Some(again)));
-        self.armed(result, at_ns, Kind::Payload { again: times, delay_ns: nanos(delay).max(1) });
+        let again = Again {
+            service: self.service.handle(),
+            times,
+            delay,
+        };
+        let result = self
+            .service
+            .schedule_at(self.instant(at_ns), self.payload(Some(again)));
+        self.armed(
+            result,
+            at_ns,
+            Kind::Payload {
+                again: times,
+                delay_ns: nanos(delay).max(1),
+            },
+        );
     }
 
     fn schedule_periodic(&mut self, rhythm: Rhythm, runs: u8, first_ns: u64, again_ns: u64) {
@@ -225,14 +296,29 @@ impl World {
             Rhythm::Burst(limit) => Some(Missed::Burst(limit.into())),
             Rhythm::FixedDelay => None,
         };
-        let periodic = missed.map_or_else(|| self.service.with_delay(period), |missed| self.service.every(period).missed(missed));
+        let periodic = missed.map_or_else(
+            || self.service.every_after(period),
+            |missed| self.service.every(period).missed(missed),
+        );
         let (log, clock, token) = (self.log.clone(), self.clock.clone(), self.token.clone());
         let run = move || {
             let _alive = &token;
-            log.lock().unwrap().push((nanos(clock.elapsed()), number, None));
+            log.lock()
+                .unwrap()
+                .push((nanos(clock.elapsed()), number, None));
         };
         let result = periodic.first(first).times(runs.into()).start(run);
-        self.armed(result, first_ns, Kind::Periodic { runs, period_ns: nanos(period), missed, at_ns: 0, filed_ns: 0 });
+        self.armed(
+            result,
+            first_ns,
+            Kind::Periodic {
+                runs,
+                period_ns: nanos(period),
+                missed,
+                at_ns: 0,
+                filed_ns: 0,
+            },
+        );
     }
 
     fn pick(&self, ago: u16) -> Option<usize> {
@@ -245,37 +331,70 @@ impl World {
 
     fn take(&mut self, number: usize) {
         // Only what has a payload can be taken.
-        let taken = self.ledger.get(number).is_some_and(|(payload, _)| payload) && self.ledger.end(number);
-        assert_eq!(self.service.take(self.ids[number]).map(|payload| payload.number), taken.then_some(number));
+        let taken =
+            self.ledger.get(number).is_some_and(|(payload, _)| payload) && self.ledger.end(number);
+        assert_eq!(
+            self.service
+                .take(self.ids[number])
+                .map(|payload| payload.number),
+            taken.then_some(number)
+        );
     }
 
     fn reschedule(&mut self, number: usize, at_ns: u64, moved: bool) {
-        assert_eq!(moved, self.ledger.reschedule(number, self.now_ns(), at_ns), "reschedule of {number}");
+        assert_eq!(
+            moved,
+            self.ledger.reschedule(number, self.now_ns(), at_ns),
+            "reschedule of {number}"
+        );
     }
 
     fn look(&self, number: usize) {
-        let (id, deadline_ns) = (self.ids[number], self.ledger.get(number).map(|(_, deadline_ns)| deadline_ns));
-        let left = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns())));
-        assert_eq!((self.service.is_pending(id), self.service.remaining(id)), (left.is_some(), left));
-        assert_eq!(self.service.deadline(id), deadline_ns.map(|deadline_ns| self.instant(deadline_ns)));
+        let (id, deadline_ns) = (
+            self.ids[number],
+            self.ledger.get(number).map(|(_, deadline_ns)| deadline_ns),
+        );
+        let left = deadline_ns
+            .map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns())));
+        assert_eq!(
+            (self.service.is_pending(id), self.service.remaining(id)),
+            (left.is_some(), left)
+        );
+        assert_eq!(
+            self.service.deadline(id),
+            deadline_ns.map(|deadline_ns| self.instant(deadline_ns))
+        );
     }
 
     fn list(&self) {
-        let pending: HashMap<_, _> = (0..self.service.shards()).flat_map(|shard| self.service.pending(shard)).collect();
+        let pending: HashMap<_, _> = (0..self.service.shards())
+            .flat_map(|shard| self.service.pending(shard))
+            .collect();
         assert_eq!(pending.len(), self.ledger.waiting());
         for (number, _, deadline_ns) in self.ledger.iter() {
-            assert_eq!(pending[&self.ids[number]], Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns())));
+            assert_eq!(
+                pending[&self.ids[number]],
+                Duration::from_nanos(deadline_ns.saturating_sub(self.now_ns()))
+            );
         }
     }
 
     /// What has fired is what had to, each at its tick.
     fn check_fired(&mut self) {
         let log = std::mem::take(&mut *self.log.lock().unwrap());
-        assert!(log.is_sorted_by_key(|&(at_ns, ..)| at_ns), "ticks are not in order");
-        let mut fired: Vec<_> = log.iter().map(|&(at_ns, number, _)| (at_ns, number)).collect();
+        assert!(
+            log.is_sorted_by_key(|&(at_ns, ..)| at_ns),
+            "ticks are not in order"
+        );
+        let mut fired: Vec<_> = log
+            .iter()
+            .map(|&(at_ns, number, _)| (at_ns, number))
+            .collect();
         fired.sort_unstable();
         assert_eq!(fired, self.ledger.fire(self.now_ns()));
-        log.into_iter().filter_map(|(_, number, next)| Some((number, next?))).for_each(|(number, next)| self.ids[number] = next);
+        log.into_iter()
+            .filter_map(|(_, number, next)| Some((number, next?)))
+            .for_each(|(number, next)| self.ids[number] = next);
     }
 
     fn advance_to_next(&mut self) {
@@ -286,54 +405,92 @@ impl World {
         let by = self.clock.advance_to_next();
         assert_eq!(by.map_or(0, nanos), self.now_ns() - before_ns);
         // It may stop where a timer was due that is gone, but passes none.
-        assert!(first_ns.is_none_or(|first_ns| by.is_some() && self.now_ns() <= first_ns), "{by:?}, but one fires at {first_ns:?}");
+        assert!(
+            first_ns.is_none_or(|first_ns| by.is_some() && self.now_ns() <= first_ns),
+            "{by:?}, but one fires at {first_ns:?}"
+        );
         self.check_fired();
     }
 
     fn step(&mut self, step: Step) {
         match step {
             Step::Schedule(time) => {
-                let result = self.service.schedule(self.delay(self.at_ns(time)), self.payload(None));
+                let result = self
+                    .service
+                    .schedule(self.delay(self.at_ns(time)), self.payload(None));
                 self.armed(result, self.at_ns(time), ONCE);
             }
             Step::At(time) => {
-                let result = self.service.schedule_at(self.instant(self.at_ns(time)), self.payload(None));
+                let result = self
+                    .service
+                    .schedule_at(self.instant(self.at_ns(time)), self.payload(None));
                 self.armed(result, self.at_ns(time), ONCE);
             }
             Step::Within(first, last) => self.schedule_within(self.at_ns(first), self.at_ns(last)),
             Step::On(shard, time) => {
-                let result = self.service.schedule_on(shard.into(), self.delay(self.at_ns(time)), self.payload(None));
+                let result = self.service.schedule_on(
+                    shard.into(),
+                    self.delay(self.at_ns(time)),
+                    self.payload(None),
+                );
                 self.armed(result, self.at_ns(time), ONCE);
             }
             Step::Many(log, time) => self.schedule_many(log, self.at_ns(time)),
-            Step::Chain(times, time, again) => self.schedule_chain(times, self.at_ns(time), self.at_ns(again)),
-            Step::Periodic(rhythm, runs, first, again) => self.schedule_periodic(rhythm, runs.max(1), self.at_ns(first), self.at_ns(again)),
+            Step::Chain(times, time, again) => {
+                self.schedule_chain(times, self.at_ns(time), self.at_ns(again))
+            }
+            Step::Periodic(rhythm, runs, first, again) => {
+                self.schedule_periodic(rhythm, runs.max(1), self.at_ns(first), self.at_ns(again))
+            }
             Step::Cancel(ago) => {
                 if let Some(number) = self.pick(ago) {
-                    assert_eq!(self.service.cancel(self.ids[number]), self.ledger.end(number), "cancel of {number}");
+                    assert_eq!(
+                        self.service.cancel(self.ids[number]),
+                        self.ledger.end(number),
+                        "cancel of {number}"
+                    );
                 }
             }
             Step::Take(ago) => _ = self.pick(ago).map(|number| self.take(number)),
             Step::Reschedule(ago, time) => {
                 if let Some(number) = self.pick(ago) {
-                    let moved = self.service.reschedule(self.ids[number], self.delay(self.at_ns(time)));
+                    let moved = self
+                        .service
+                        .reschedule(self.ids[number], self.delay(self.at_ns(time)));
                     self.reschedule(number, self.at_ns(time), moved);
                 }
             }
             Step::RescheduleAt(ago, time) => {
                 if let Some(number) = self.pick(ago) {
-                    let moved = self.service.reschedule_at(self.ids[number], self.instant(self.at_ns(time)));
+                    let moved = self
+                        .service
+                        .reschedule_at(self.ids[number], self.instant(self.at_ns(time)));
                     self.reschedule(number, self.at_ns(time), moved);
                 }
             }
             Step::CancelMany(last, each) => {
-                let cancelled = self.service.cancel_many(self.many(last, each).map(|number| self.ids[number]));
-                assert_eq!(cancelled, self.many(last, each).filter(|&number| self.ledger.end(number)).count());
+                let cancelled = self
+                    .service
+                    .cancel_many(self.many(last, each).map(|number| self.ids[number]));
+                assert_eq!(
+                    cancelled,
+                    self.many(last, each)
+                        .filter(|&number| self.ledger.end(number))
+                        .count()
+                );
             }
             Step::RescheduleMany(last, each, time) => {
                 let (now_ns, at_ns) = (self.now_ns(), self.at_ns(time));
-                let moved = self.service.reschedule_many(self.many(last, each).map(|number| self.ids[number]), self.delay(at_ns));
-                assert_eq!(moved, self.many(last, each).filter(|&number| self.ledger.reschedule(number, now_ns, at_ns)).count());
+                let moved = self.service.reschedule_many(
+                    self.many(last, each).map(|number| self.ids[number]),
+                    self.delay(at_ns),
+                );
+                assert_eq!(
+                    moved,
+                    self.many(last, each)
+                        .filter(|&number| self.ledger.reschedule(number, now_ns, at_ns))
+                        .count()
+                );
             }
             Step::CancelAll => {
                 assert_eq!(self.service.cancel_all(), self.ledger.waiting());
@@ -352,36 +509,73 @@ impl World {
     fn check(&self) {
         let waiting = self.ledger.waiting();
         assert_eq!(self.service.len(), waiting as u64);
-        assert_eq!(Arc::strong_count(&self.token), 1 + waiting, "a payload was dropped twice, or not at all");
+        assert_eq!(
+            Arc::strong_count(&self.token),
+            1 + waiting,
+            "a payload was dropped twice, or not at all"
+        );
     }
 
     fn stop(mut self, stop: Stop) {
         let now_ns = self.now_ns();
-        let mut rest: Vec<_> =
-            self.ledger.iter().filter(|&(_, payload, _)| payload).map(|(number, _, deadline_ns)| (number, deadline_ns)).collect();
-        let first_ns = rest.iter().map(|&(_, deadline_ns)| deadline_ns).min().unwrap_or(u64::MAX);
+        let mut rest: Vec<_> = self
+            .ledger
+            .iter()
+            .filter(|&(_, payload, _)| payload)
+            .map(|(number, _, deadline_ns)| (number, deadline_ns))
+            .collect();
+        let first_ns = rest
+            .iter()
+            .map(|&(_, deadline_ns)| deadline_ns)
+            .min()
+            .unwrap_or(u64::MAX);
         let policy = match stop {
             Stop::FireAll => StopPolicy::FireAll,
             Stop::Drain if first_ns > now_ns => StopPolicy::Drain(self.delay(first_ns - 1)),
             Stop::HandBack | Stop::Drain => StopPolicy::HandBack,
         };
         rest.sort_unstable();
-        let left = rest.iter().map(|&(number, deadline_ns)| (number, Duration::from_nanos(deadline_ns.saturating_sub(now_ns))));
+        let left = rest.iter().map(|&(number, deadline_ns)| {
+            (
+                number,
+                Duration::from_nanos(deadline_ns.saturating_sub(now_ns)),
+            )
+        });
         let unfired = self.service.stop_with(policy);
-        let mut came: Vec<_> = unfired.iter().map(|unfired| (unfired.payload.number, unfired.remaining)).collect();
+        let mut came: Vec<_> = unfired
+            .iter()
+            .map(|unfired| (unfired.payload.number, unfired.remaining))
+            .collect();
         came.sort_unstable();
         let mut fired: Vec<_> = self.log.lock().unwrap().drain(..).collect();
         fired.sort_unstable_by_key(|&(_, number, _)| number);
         if policy == StopPolicy::FireAll {
-            assert!(came.is_empty() && fired.into_iter().eq(rest.iter().map(|&(number, _)| (now_ns, number, None))));
+            assert!(
+                came.is_empty()
+                    && fired
+                        .into_iter()
+                        .eq(rest.iter().map(|&(number, _)| (now_ns, number, None)))
+            );
         } else {
             assert!(fired.is_empty() && came.into_iter().eq(left));
         }
         drop(unfired);
-        assert!(self.ids.iter().rev().take(100).all(|&id| !self.service.cancel(id) && !self.service.is_pending(id)));
-        assert!(matches!(self.service.schedule(Duration::ZERO, self.payload(None)), Err(ScheduleError::Stopped(_))));
+        assert!(
+            self.ids
+                .iter()
+                .rev()
+                .take(100)
+                .all(|&id| !self.service.cancel(id) && !self.service.is_pending(id))
+        );
+        assert!(matches!(
+            self.service.schedule(Duration::ZERO, self.payload(None)),
+            Err(ScheduleError::Stopped(_))
+        ));
         self.clock.advance(Duration::MAX);
-        assert!(self.log.lock().unwrap().is_empty(), "something fired after stop");
+        assert!(
+            self.log.lock().unwrap().is_empty(),
+            "something fired after stop"
+        );
         self.ledger = Ledger::new(self.ledger.tick_ns);
         self.check();
     }

@@ -1,7 +1,8 @@
 //! What the models have in common: how one is explored, and how a broken one is shown to fail.
 //!
-//! A model is a function that loom runs once for each order of steps that it has to look at. The models themselves are in `tests/`,
-//! one file for each protocol; the README says what each of them shows.
+//! A model is a function that loom runs once for each order of steps that it has to look at. The
+//! models themselves are in `tests/`, one file for each protocol; the README says what each of them
+//! shows.
 
 use loom::cell::UnsafeCell;
 use loom::model::Builder;
@@ -12,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wheelwork::loom_door::{Fault, set_fault};
+use wheelwork::internals::loom::{Fault, set_fault};
 
 /// Preemptions that are looked at: `None` is all of them.
 pub type Bound = Option<usize>;
@@ -37,7 +38,11 @@ pub fn explore(bound: Bound, model: impl Fn() + Send + Sync + 'static) {
     });
     let name = std::thread::current().name().unwrap_or("?").to_string();
     // Ordering: Relaxed. As above.
-    println!("{name}: {} orders in {:.2?}", orders.load(Ordering::Relaxed), start.elapsed());
+    println!(
+        "{name}: {} orders in {:.2?}",
+        orders.load(Ordering::Relaxed),
+        start.elapsed()
+    );
 }
 
 /// Explores a model with one step broken: it must fail, with a message that contains `why`.
@@ -48,10 +53,22 @@ pub fn must_fail(fault: Fault, why: &str, bound: Bound, model: impl Fn() + Send 
     set_fault(Some(fault));
     let outcome = catch_unwind(AssertUnwindSafe(|| explore(bound, model)));
     set_fault(None);
-    let Err(panic) = outcome else { panic!("the model does not notice {fault:?}") };
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied()).unwrap_or("?");
-    assert!(text.contains(why), "{fault:?} was noticed, but not by {why:?}: {text}");
-    println!("{fault:?}: noticed, {}", text.lines().next().unwrap_or_default());
+    let Err(panic) = outcome else {
+        panic!("the model does not notice {fault:?}")
+    };
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or(panic.downcast_ref::<&str>().copied())
+        .unwrap_or("?");
+    assert!(
+        text.contains(why),
+        "{fault:?} was noticed, but not by {why:?}: {text}"
+    );
+    println!(
+        "{fault:?}: noticed, {}",
+        text.lines().next().unwrap_or_default()
+    );
 }
 
 /// A thread with a stack for a whole service: loom's own are some pages.
@@ -60,10 +77,14 @@ pub fn must_fail(fault: Fault, why: &str, bound: Bound, model: impl Fn() + Send 
 /// If there are too many threads.
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     const WORDS: usize = 1 << 16;
-    loom::thread::Builder::new().stack_size(WORDS).spawn(f).expect("loom has a thread")
+    loom::thread::Builder::new()
+        .stack_size(WORDS)
+        .spawn(f)
+        .expect("loom has a thread")
 }
 
-/// Drops what it holds, unless a model has failed: then loom is gone, and its types cannot be dropped.
+/// Drops what it holds, unless a model has failed: then loom is gone, and its types cannot be
+/// dropped.
 #[derive(Debug)]
 pub struct Held<T>(ManuallyDrop<T>);
 

@@ -5,7 +5,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
-use wheelwork::loom_door::{Fault, Post};
+use wheelwork::internals::loom::{Fault, Post};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 /// A pool: work in its queues, and work of which others were told.
@@ -17,7 +17,11 @@ struct Pool {
 
 impl Pool {
     fn new() -> Held<Arc<Self>> {
-        Held::new(Arc::new(Self { post: Post::new(), waiting: AtomicUsize::new(0), told: AtomicUsize::new(0) }))
+        Held::new(Arc::new(Self {
+            post: Post::new(),
+            waiting: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
+        }))
     }
 
     /// What a shard does with a job.
@@ -31,7 +35,8 @@ impl Pool {
     /// What a shard does that looks after what it has submitted, if it is late.
     fn look(&self) {
         if self.post.depose() {
-            self.told.fetch_add(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.told
+                .fetch_add(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -59,14 +64,21 @@ fn call_against_sleep(shards: usize) {
         };
         let others: Vec<_> = (0..shards).map(submit).collect();
         let mut got = 0;
-        while got < shards && pool.post.sleep(term, Duration::MAX, || pool.waiting.load(Ordering::Relaxed) > 0) {
+        while got < shards
+            && pool.post.sleep(term, Duration::MAX, || {
+                pool.waiting.load(Ordering::Relaxed) > 0
+            })
+        {
             got += pool.take_all();
         }
         (pool, others, got)
     });
     let (pool, others, got) = attendant.join().unwrap();
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert!(got + pool.told.load(Ordering::Relaxed) >= shards, "work is forgotten");
+    assert!(
+        got + pool.told.load(Ordering::Relaxed) >= shards,
+        "work is forgotten"
+    );
 }
 
 fn one_call() {
@@ -86,13 +98,18 @@ fn call_against_leave() {
             let pool = pool.clone();
             thread::spawn(move || pool.submit())
         };
-        let is_called = pool.post.sleep(term, Duration::ZERO, || pool.waiting.load(Ordering::Relaxed) > 0);
+        let is_called = pool.post.sleep(term, Duration::ZERO, || {
+            pool.waiting.load(Ordering::Relaxed) > 0
+        });
         let got = if is_called { pool.take_all() } else { 0 };
         (pool, other, got)
     });
     let (pool, other, got) = attendant.join().unwrap();
     other.join().unwrap();
-    assert!(got + pool.told.load(Ordering::Relaxed) >= 1, "work is forgotten");
+    assert!(
+        got + pool.told.load(Ordering::Relaxed) >= 1,
+        "work is forgotten"
+    );
 }
 
 /// An attendant that is held up once it has begun, and has left itself something or not, while one
@@ -123,15 +140,18 @@ fn call_and_depose(leaves: bool, submits: bool) {
     // Who left something looks again.
     pool.look();
     let left = usize::from(leaves) + usize::from(submits);
-    assert!(pool.told.load(Ordering::Relaxed) >= left, "work is left to nobody");
+    assert!(
+        pool.told.load(Ordering::Relaxed) >= left,
+        "work is left to nobody"
+    );
 }
 
 fn leave_against_depose() {
     call_and_depose(true, false);
 }
 
-/// An attendant that is held up once it has left itself something, while the only shard that looks does
-/// so for the last time.
+/// An attendant that is held up once it has left itself something, while the only shard that looks
+/// does so for the last time.
 fn leave_against_unwatch() {
     let attendant = thread::spawn(|| {
         let pool = Pool::new();
@@ -149,7 +169,10 @@ fn leave_against_unwatch() {
     });
     let (pool, other) = attendant.join().unwrap();
     other.join().unwrap();
-    assert!(pool.told.load(Ordering::Relaxed) >= 1, "work is left to nobody");
+    assert!(
+        pool.told.load(Ordering::Relaxed) >= 1,
+        "work is left to nobody"
+    );
 }
 
 fn call_against_depose() {
@@ -197,12 +220,22 @@ fn and_both() {
 
 #[test]
 fn broken_fence_of_a_call() {
-    must_fail(Fault::AttendantCalledWithoutFence, "deadlock", None, one_call);
+    must_fail(
+        Fault::AttendantCalledWithoutFence,
+        "deadlock",
+        None,
+        one_call,
+    );
 }
 
 #[test]
 fn broken_fence_before_a_sleep() {
-    must_fail(Fault::AttendantSleepsWithoutFence, "deadlock", None, one_call);
+    must_fail(
+        Fault::AttendantSleepsWithoutFence,
+        "deadlock",
+        None,
+        one_call,
+    );
 }
 
 #[test]
@@ -212,20 +245,40 @@ fn broken_look_before_a_sleep() {
 
 #[test]
 fn broken_end_of_a_term() {
-    must_fail(Fault::AttendantLeavesBlindly, "forgotten", None, call_against_leave);
+    must_fail(
+        Fault::AttendantLeavesBlindly,
+        "forgotten",
+        None,
+        call_against_leave,
+    );
 }
 
 #[test]
 fn broken_fence_of_what_leaves_to_itself() {
-    must_fail(Fault::AttendantLeavesWithoutFence, "left to nobody", None, leave_against_depose);
+    must_fail(
+        Fault::AttendantLeavesWithoutFence,
+        "left to nobody",
+        None,
+        leave_against_depose,
+    );
 }
 
 #[test]
 fn broken_fence_of_whoever_deposes() {
-    must_fail(Fault::DeposedWithoutFence, "left to nobody", None, call_against_depose);
+    must_fail(
+        Fault::DeposedWithoutFence,
+        "left to nobody",
+        None,
+        call_against_depose,
+    );
 }
 
 #[test]
 fn broken_fence_of_whoever_looks_no_more() {
-    must_fail(Fault::UnwatchedWithoutFence, "left to nobody", None, leave_against_unwatch);
+    must_fail(
+        Fault::UnwatchedWithoutFence,
+        "left to nobody",
+        None,
+        leave_against_unwatch,
+    );
 }

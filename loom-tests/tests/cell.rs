@@ -2,7 +2,7 @@
 
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Cell, Cells, Due, Entry, Fault};
+use wheelwork::internals::loom::{Cell, Cells, Due, Entry, Fault};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 const DUE: u64 = 5;
@@ -25,17 +25,28 @@ fn cancels(cell: &Cell<usize>, generation: u64) -> Option<usize> {
     })
 }
 
-/// A worker comes with the entry, a canceller with the id. One of them wins; the cell has one outcome.
+/// A worker comes with the entry, a canceller with the id. One of them wins; the cell has one
+/// outcome.
 fn worker_against_canceller() {
     let cell = Arc::new(Cell::starting_at(0));
     let won = Arc::new(Ledger::<1>::new());
     // SAFETY: nobody else has the cell yet.
     let generation = unsafe { cell.arm(DUE, 0usize) };
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || fires(&worker_cell, DUE, generation).map(|payload| worker_won.add(payload)));
-    let cancelled = cell.claim_id(generation).map(|claimed| (claimed.entry, claimed.payload.map(|payload| won.add(payload))));
+    let worker = thread::spawn(move || {
+        fires(&worker_cell, DUE, generation).map(|payload| worker_won.add(payload))
+    });
+    let cancelled = cell.claim_id(generation).map(|claimed| {
+        (
+            claimed.entry,
+            claimed.payload.map(|payload| won.add(payload)),
+        )
+    });
     let fired = worker.join().unwrap();
-    assert!(cancelled.is_some() != fired.is_some(), "one winner: {cancelled:?} {fired:?}");
+    assert!(
+        cancelled.is_some() != fired.is_some(),
+        "one winner: {cancelled:?} {fired:?}"
+    );
     assert!(cancelled.is_none_or(|(entry, _)| entry == Some(Entry::new(DUE, 0, generation))));
     assert_eq!(won.counts(), [1]);
 }
@@ -49,7 +60,11 @@ fn three_claim() {
     let others = [true, false].map(|due| {
         let (cell, won) = (cell.clone(), won.clone());
         thread::spawn(move || {
-            let claimed = if due { fires(&cell, DUE, generation) } else { cancels(&cell, generation) };
+            let claimed = if due {
+                fires(&cell, DUE, generation)
+            } else {
+                cancels(&cell, generation)
+            };
             claimed.map(|payload| won.add(payload));
         })
     });
@@ -58,8 +73,12 @@ fn three_claim() {
     assert_eq!(won.counts(), [1]);
 }
 
-/// The canceller arms the cell again at once, for another deadline or the same: the old entry does not take the new timer.
-fn reuse(deadline: u64, worker_claims: impl Fn(&Cell<usize>, u64) -> Option<usize> + Send + 'static) {
+/// The canceller arms the cell again at once, for another deadline or the same: the old entry does
+/// not take the new timer.
+fn reuse(
+    deadline: u64,
+    worker_claims: impl Fn(&Cell<usize>, u64) -> Option<usize> + Send + 'static,
+) {
     let cell = Arc::new(Cell::starting_at(0));
     let won = Arc::new(Ledger::<2>::new());
     // SAFETY: nobody else has the cell yet.
@@ -77,9 +96,15 @@ fn reuse(deadline: u64, worker_claims: impl Fn(&Cell<usize>, u64) -> Option<usiz
         unsafe { cell.arm(deadline, 1usize) }
     });
     worker.join().unwrap();
-    let rest = again.and_then(|generation| cancels(&cell, generation)).map(|payload| won.add(payload));
+    let rest = again
+        .and_then(|generation| cancels(&cell, generation))
+        .map(|payload| won.add(payload));
     assert_eq!(won.counts(), [1, u32::from(again.is_some())]);
-    assert_eq!(rest.is_some(), again.is_some(), "the new timer is still there");
+    assert_eq!(
+        rest.is_some(),
+        again.is_some(),
+        "the new timer is still there"
+    );
 }
 
 fn reuse_against_worker() {
@@ -99,7 +124,12 @@ fn arm_against_stop() {
     let cell = Arc::new(Cell::starting_at(0));
     let won = Arc::new(Ledger::<1>::new());
     let (stop_cell, stop_won) = (cell.clone(), won.clone());
-    let stop = thread::spawn(move || stop_cell.claim_any().and_then(|claimed| claimed.payload).map(|payload| stop_won.add(payload)));
+    let stop = thread::spawn(move || {
+        stop_cell
+            .claim_any()
+            .and_then(|claimed| claimed.payload)
+            .map(|payload| stop_won.add(payload))
+    });
     // SAFETY: nobody else arms it.
     let generation = unsafe { cell.arm(DUE, 0usize) };
     let stopped = stop.join().unwrap();
@@ -114,7 +144,9 @@ fn cancel_and_schedule_against_worker() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<2>::new());
     let mut local = Held::new(cells.local());
-    let first = cells.schedule(&mut local, DUE, 0usize).expect("not stopped");
+    let first = cells
+        .schedule(&mut local, DUE, 0usize)
+        .expect("not stopped");
     let (worker_cells, worker_won) = (cells.clone(), won.clone());
     let worker = thread::spawn(move || {
         let mut local = Held::new(worker_cells.local());
@@ -127,10 +159,16 @@ fn cancel_and_schedule_against_worker() {
     if let Some(payload) = cells.take(&mut local, first) {
         won.add(payload);
     }
-    let second = cells.schedule(&mut local, LATER, 1usize).expect("not stopped");
+    let second = cells
+        .schedule(&mut local, LATER, 1usize)
+        .expect("not stopped");
     let worker_local = worker.join().unwrap();
     assert_eq!(cells.take(&mut local, first), None);
-    won.add(cells.take(&mut local, second).expect("nobody else has its id"));
+    won.add(
+        cells
+            .take(&mut local, second)
+            .expect("nobody else has its id"),
+    );
     assert_eq!(won.counts(), [1, 1]);
     drop((worker_local, local, shard));
 }
@@ -172,20 +210,40 @@ fn a_freed_cell_is_armed_again() {
 
 #[test]
 fn broken_claim() {
-    must_fail(Fault::ClaimNotAtomic, "Causality violation", None, worker_against_canceller);
+    must_fail(
+        Fault::ClaimNotAtomic,
+        "Causality violation",
+        None,
+        worker_against_canceller,
+    );
 }
 
 #[test]
 fn broken_generation_of_an_entry() {
-    must_fail(Fault::ClaimIgnoresGeneration, "the old entry took the new timer", None, reuse_same_deadline);
+    must_fail(
+        Fault::ClaimIgnoresGeneration,
+        "the old entry took the new timer",
+        None,
+        reuse_same_deadline,
+    );
 }
 
 #[test]
 fn broken_generation_of_an_id() {
-    must_fail(Fault::ClaimIgnoresGeneration, "the old entry took the new timer", None, reuse_against_second_canceller);
+    must_fail(
+        Fault::ClaimIgnoresGeneration,
+        "the old entry took the new timer",
+        None,
+        reuse_against_second_canceller,
+    );
 }
 
 #[test]
 fn broken_arm() {
-    must_fail(Fault::ArmRelaxed, "Causality violation", None, arm_against_stop);
+    must_fail(
+        Fault::ArmRelaxed,
+        "Causality violation",
+        None,
+        arm_against_stop,
+    );
 }

@@ -1,9 +1,10 @@
-//! Doorbell: src/doorbell/README.md. The park is unbounded here, so that a lost wake-up is a deadlock.
+//! Doorbell: src/doorbell/README.md. The park is unbounded here, so that a lost wake-up is a
+//! deadlock.
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Doorbell, Drain, FOREVER, Fault, Inbox};
+use wheelwork::internals::loom::{Doorbell, Drain, FOREVER, Fault, Inbox};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 /// Drains and sleeps until `messages` have come; returns how often it slept, or nearly.
@@ -22,9 +23,11 @@ fn shard(bell: &Doorbell, drain: &mut Drain<u64>, messages: u64) -> u64 {
     }
 }
 
-/// So many producers, the first of which is the model's own thread, each with so many messages that are due at once.
+/// So many producers, the first of which is the model's own thread, each with so many messages that
+/// are due at once.
 ///
-/// The shard is a thread that ends when it has all: a late unpark would wake the model's own thread from a `join`, in loom only.
+/// The shard is a thread that ends when it has all: a late unpark would wake the model's own thread
+/// from a `join`, in loom only.
 fn ring_against_wait(producers: u64, each: u64) {
     let (inbox, drain) = Inbox::new();
     let (inbox, mut drain) = (Held::new(inbox), Held::new(drain));
@@ -65,8 +68,8 @@ fn two_ringers() {
 /// The tick until which the shard of the next model sleeps.
 const WAKE_AT: u64 = 10;
 
-/// A shard whose look takes messages in: one that is due after its sleep, which nobody rings for, and one before it.
-/// It sleeps as long as nothing is due before that; here that is for ever.
+/// A shard whose look takes messages in: one that is due after its sleep, which nobody rings for,
+/// and one before it. It sleeps as long as nothing is due before that; here that is for ever.
 fn ring_against_look() {
     let (inbox, drain) = Inbox::new();
     let (inbox, mut drain) = (Held::new(inbox), Held::new(drain));
@@ -150,7 +153,7 @@ fn broken_ring_fence() {
 
 #[test]
 fn broken_wait_fence() {
-    must_fail(Fault::DoorbellNoWaitFence, "deadlock", None, one_ring);
+    must_fail(Fault::DoorbellNoSleepFence, "deadlock", None, one_ring);
 }
 
 #[test]
@@ -160,12 +163,22 @@ fn broken_second_look() {
 
 #[test]
 fn broken_look_that_takes_in() {
-    must_fail(Fault::DoorbellNoSecondLook, "deadlock", None, ring_against_look);
+    must_fail(
+        Fault::DoorbellNoSecondLook,
+        "deadlock",
+        None,
+        ring_against_look,
+    );
 }
 
 #[test]
 fn broken_fence_before_a_look_that_takes_in() {
-    must_fail(Fault::DoorbellNoWaitFence, "deadlock", None, ring_against_look);
+    must_fail(
+        Fault::DoorbellNoSleepFence,
+        "deadlock",
+        None,
+        ring_against_look,
+    );
 }
 
 #[test]
@@ -175,5 +188,10 @@ fn broken_unpark() {
 
 #[test]
 fn broken_announcement() {
-    must_fail(Fault::DoorbellAnnounceRelaxed, "Causality violation", None, one_ring);
+    must_fail(
+        Fault::DoorbellAnnounceRelaxed,
+        "Causality violation",
+        None,
+        one_ring,
+    );
 }

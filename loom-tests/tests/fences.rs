@@ -1,4 +1,4 @@
-//! The pair of fences over a kernel with `membarrier`, and one that takes it back: src/sync.rs. One
+//! The pair of fences over a kernel with `membarrier`, and one that takes it back: src/sync/. One
 //! side stores and looks behind a light fence, the other behind a heavy one: one of the two sees
 //! the other's store. The kernel is a stand-in: it interrupts the light side at some point, before
 //! it begins, between its steps, or after them; and the 10 ms of the real code are what they are
@@ -7,7 +7,9 @@
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Fault, forbid_membarrier, heavy_fence, interrupt, light_fence, set_kernel, switch_out};
+use wheelwork::internals::loom::{
+    Fault, forbid_membarrier, heavy_fence, interrupt, light_fence, set_kernel, switch_out,
+};
 use wheelwork_loom_tests::{explore, must_fail};
 
 /// Each of the two sides, which stores in the one and looks at the other.
@@ -95,25 +97,50 @@ fn and_for_two_at_a_time() {
 
 #[test]
 fn broken_barrier() {
-    must_fail(Fault::BarrierSkipped, "neither sees the other", None, offered);
+    must_fail(
+        Fault::BarrierSkipped,
+        "neither sees the other",
+        None,
+        offered,
+    );
 }
 
 #[test]
 fn broken_wait() {
-    must_fail(Fault::NotWaitedOut, "neither sees the other", None, taken_back);
+    must_fail(
+        Fault::NotWaitedOut,
+        "neither sees the other",
+        None,
+        taken_back,
+    );
 }
 
 #[test]
 fn broken_leaving_of_another() {
-    must_fail(Fault::LeavingSkipped, "neither sees the other", Some(3), taken_back_from_another);
+    must_fail(
+        Fault::LeavingSkipped,
+        "neither sees the other",
+        Some(3),
+        taken_back_from_another,
+    );
 }
 
 #[test]
 fn broken_leaving() {
-    must_fail(Fault::LeavingSkipped, "neither sees the other", Some(2), taken_back_from_two);
+    must_fail(
+        Fault::LeavingSkipped,
+        "neither sees the other",
+        Some(2),
+        taken_back_from_two,
+    );
 }
 
 #[test]
 fn broken_look_for_the_wait() {
-    must_fail(Fault::AbsentAskedLate, "neither sees the other", Some(3), taken_back_from_another);
+    must_fail(
+        Fault::AbsentAskedLate,
+        "neither sees the other",
+        Some(3),
+        taken_back_from_another,
+    );
 }

@@ -1,8 +1,9 @@
-//! The whole way of a timer: schedule (arm, push, ring) on one side; wait, drain and claim on the other.
+//! The whole way of a timer: schedule (arm, push, ring) on one side; wait, drain and claim on the
+//! other.
 
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Cells, Entry, FOREVER, Fault, Shard};
+use wheelwork::internals::loom::{Cells, Entry, FOREVER, Fault, Shard};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 const DUE: u64 = 1;
@@ -49,14 +50,21 @@ fn schedule_and_fire(producers: usize) {
             let cells = cells.clone();
             thread::spawn(move || {
                 let mut local = Held::new(cells.local());
-                cells.schedule(&mut local, DUE, Box::new(number)).expect("not stopped");
+                cells
+                    .schedule(&mut local, DUE, Box::new(number))
+                    .expect("not stopped");
                 local
             })
         })
         .collect();
     let mut local = Held::new(cells.local());
-    cells.schedule(&mut local, DUE, Box::new(0)).expect("not stopped");
-    let locals: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+    cells
+        .schedule(&mut local, DUE, Box::new(0))
+        .expect("not stopped");
+    let locals: Vec<_> = others
+        .into_iter()
+        .map(|other| other.join().unwrap())
+        .collect();
     let lanes = shard.join().unwrap();
     assert_eq!(won.counts()[..producers], [1, 1][..producers]);
     drop((locals, local, lanes));
@@ -70,7 +78,8 @@ fn two_timers() {
     schedule_and_fire(2);
 }
 
-/// The timer is cancelled while it is on its way. A second one rings the shard, since a tombstone does not.
+/// The timer is cancelled while it is on its way. A second one rings the shard, since a tombstone
+/// does not.
 fn schedule_and_cancel() {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
@@ -81,11 +90,15 @@ fn schedule_and_cancel() {
         lanes
     });
     let mut local = Held::new(cells.local());
-    let first = cells.schedule(&mut local, DUE, Box::new(0)).expect("not stopped");
+    let first = cells
+        .schedule(&mut local, DUE, Box::new(0))
+        .expect("not stopped");
     if let Some(payload) = cells.take(&mut local, first) {
         won.add(*payload);
     }
-    let second = cells.schedule(&mut local, DUE, Box::new(1)).expect("not stopped");
+    let second = cells
+        .schedule(&mut local, DUE, Box::new(1))
+        .expect("not stopped");
     let lanes = shard.join().unwrap();
     // The shard had two messages, which may have been the first timer and its tombstone.
     if let Some(payload) = cells.claim_due(&mut local, Entry::of(second, DUE)) {
@@ -122,5 +135,10 @@ fn broken_second_look() {
 
 #[test]
 fn broken_publish() {
-    must_fail(Fault::LanePublishRelaxed, "Causality violation", Some(4), one_timer);
+    must_fail(
+        Fault::LanePublishRelaxed,
+        "Causality violation",
+        Some(4),
+        one_timer,
+    );
 }

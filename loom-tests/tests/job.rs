@@ -1,16 +1,18 @@
-//! Jobs that several workers share: src/dispatch/job.rs and leaf.rs. A leaf has three entries here. The pool is a queue of the model's.
+//! Jobs that several workers share: src/dispatch/job.rs and grain.rs. A grain has three entries
+//! here. The pool is a queue of the model's.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, Thread};
 use std::sync::Arc;
 use std::time::Duration;
-use wheelwork::loom_door::{Entry, Fault, share_job};
+use wheelwork::internals::loom::{Entry, Fault, share_job};
 use wheelwork::{Batch, ManualClock, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A pool: offers that wait, and how many timers have not been run. Who takes an offer comes after those that were left before; it orders little else.
+/// A pool: offers that wait, and how many timers have not been run. Who takes an offer comes after
+/// those that were left before; it orders little else.
 struct Pool {
     offers: std::sync::Mutex<Vec<Work>>,
     waiting: AtomicUsize,
@@ -21,7 +23,12 @@ struct Pool {
 impl Pool {
     fn new(timers: usize) -> Arc<Self> {
         let (offers, parked) = Default::default();
-        Arc::new(Self { offers, waiting: AtomicUsize::new(0), left: AtomicUsize::new(timers), parked })
+        Arc::new(Self {
+            offers,
+            waiting: AtomicUsize::new(0),
+            left: AtomicUsize::new(timers),
+            parked,
+        })
     }
 
     fn push(&self, work: Work) {
@@ -32,7 +39,11 @@ impl Pool {
 
     fn pop(&self) -> Option<Work> {
         let some_wait = self.waiting.fetch_add(0, Ordering::Acquire) > 0;
-        let work = if some_wait { self.offers.lock().unwrap().pop() } else { None };
+        let work = if some_wait {
+            self.offers.lock().unwrap().pop()
+        } else {
+            None
+        };
         work.inspect(|_| _ = self.waiting.fetch_sub(1, Ordering::Relaxed))
     }
 
@@ -63,7 +74,11 @@ impl Pool {
 
     /// A worker, until all timers have been run.
     fn work(&self) {
-        let look = || self.pop().map(Some).or_else(|| (self.left() == 0).then_some(None));
+        let look = || {
+            self.pop()
+                .map(Some)
+                .or_else(|| (self.left() == 0).then_some(None))
+        };
         while let Some(work) = self.wait_for(look) {
             work();
         }
@@ -75,12 +90,16 @@ impl Pool {
     }
 }
 
-/// So many workers share a job of `N` timers, of which those that are `slow` wait until only slow ones are left.
+/// So many workers share a job of `N` timers, of which those that are `slow` wait until only slow
+/// ones are left.
 fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
     let (fired, pool) = (Arc::new(Ledger::<N>::new()), Pool::new(N));
     let (noted, gate) = (fired.clone(), pool.clone());
     let clock = ManualClock::new();
-    let builder = TimerService::builder().clock(clock).tick(Duration::from_micros(1)).shards(1);
+    let builder = TimerService::builder()
+        .clock(clock)
+        .tick(Duration::from_micros(1))
+        .shards(1);
     let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
         for payload in batch {
             assert_eq!(noted.add(payload), 1, "fired twice");
@@ -91,9 +110,16 @@ fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
         }
     });
     let service = Held::new(service.start().expect("a manual service starts"));
-    let ids: Vec<_> = (0..N).map(|payload| service.schedule(Duration::from_micros(1), payload).expect("not stopped")).collect();
+    let ids: Vec<_> = (0..N)
+        .map(|payload| {
+            service
+                .schedule(Duration::from_micros(1), payload)
+                .expect("not stopped")
+        })
+        .collect();
     let entries: Vec<_> = ids.into_iter().map(|id| Entry::of(id, 1)).collect();
-    // loom does not like a thread to be unparked while it joins another: so this one does nothing else.
+    // loom does not like a thread to be unparked while it joins another: so this one does nothing
+    // else.
     let (job_pool, handle) = (pool.clone(), service.handle());
     let first = spawn(move || {
         let offers = job_pool.clone();
@@ -116,12 +142,12 @@ fn two_workers() {
     spawn(|| share::<2>(2, &[])).join().unwrap();
 }
 
-/// The fourth timer is slow: the fifth one, of the same leaf, is the other worker's.
+/// The fourth timer is slow: the fifth one, of the same grain, is the other worker's.
 fn a_slow_one() {
     spawn(|| share::<5>(2, &[3])).join().unwrap();
 }
 
-/// Two of a leaf are slow, and one of them is taken by one that helps.
+/// Two of a grain are slow, and one of them is taken by one that helps.
 fn two_slow_ones() {
     spawn(|| share::<3>(3, &[0, 1])).join().unwrap();
 }
@@ -144,12 +170,17 @@ fn two_slow_tasks_delay_nobody_while_a_worker_is_idle() {
 /// loom complains inside the handler, the service counts a panic, and its timer is never done.
 #[test]
 fn broken_fill() {
-    must_fail(Fault::LeafFillRelaxed, "deadlock", Some(1), a_slow_one);
+    must_fail(Fault::GrainFillRelaxed, "deadlock", Some(1), a_slow_one);
 }
 
 #[test]
 fn broken_take() {
-    must_fail(Fault::LeafTakeNotAtomic, "a handler has panicked", Some(2), two_workers);
+    must_fail(
+        Fault::GrainTakeNotAtomic,
+        "a handler has panicked",
+        Some(2),
+        two_workers,
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Lane and inbox: src/lane/README.md.
 
 use loom::thread;
-use wheelwork::loom_door::{Drain, Fault, Inbox, Sender};
+use wheelwork::internals::loom::{Drain, Fault, Inbox, Sender};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 /// An inbox, and its drain.
@@ -36,7 +36,8 @@ fn push_against_drain() {
     assert!(!lanes.has_messages());
 }
 
-/// The shard stands at the end of segment 0, the producer at the end of segment 1: what comes next may reuse segment 0.
+/// The shard stands at the end of segment 0, the producer at the end of segment 1: what comes next
+/// may reuse segment 0.
 fn reuse_while_the_shard_moves_on() {
     let (inbox, mut lanes) = inbox();
     let mut sender = Held::new(inbox.attach());
@@ -81,10 +82,16 @@ fn lane_taken_over() {
     });
     let mut got = Vec::new();
     drain(&mut lanes, 1, &mut got);
-    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    pushers
+        .into_iter()
+        .for_each(|pusher| pusher.join().unwrap());
     drain(&mut lanes, 1, &mut got);
     for first in [10, 20] {
-        let of_one: Vec<_> = got.iter().copied().filter(|message| (first..first + 10).contains(message)).collect();
+        let of_one: Vec<_> = got
+            .iter()
+            .copied()
+            .filter(|message| (first..first + 10).contains(message))
+            .collect();
         assert_eq!(of_one, [first, first + 1]);
     }
     assert_eq!(got.len(), 4);
@@ -110,18 +117,25 @@ fn two_attach() {
     drop(senders);
 }
 
-/// What came of a message that was recalled or not: it came; it came and was called dead later; it did not come.
+/// What came of a message that was recalled or not: it came; it came and was called dead later; it
+/// did not come.
 fn outcome(got: &[u64], message: u64) -> (bool, bool) {
     (got.contains(&message), got.contains(&(LATE + message)))
 }
 
-/// A lane whose next messages may be recalled, its drain, and what has come: one message, before them.
+/// A lane whose next messages may be recalled, its drain, and what has come: one message, before
+/// them.
 fn recallable() -> (Held<Sender<u64>>, Held<Drain<u64>>, Vec<u64>) {
     let (_, sender, lanes, got) = recallable_inbox();
     (sender, lanes, got)
 }
 
-type InboxAndLane = (Held<Inbox<u64>>, Held<Sender<u64>>, Held<Drain<u64>>, Vec<u64>);
+type InboxAndLane = (
+    Held<Inbox<u64>>,
+    Held<Sender<u64>>,
+    Held<Drain<u64>>,
+    Vec<u64>,
+);
 
 /// The same with the inbox, for others to attach to.
 fn recallable_inbox() -> InboxAndLane {
@@ -134,8 +148,9 @@ fn recallable_inbox() -> InboxAndLane {
     (inbox, sender, lanes, got)
 }
 
-/// A message is pushed and recalled while the shard drains, `drains` times. Whoever is told that it was recalled need do nothing: either it does not come, or the shard
-/// is told. Others send a tombstone, and it comes.
+/// A message is pushed and recalled while the shard drains, `drains` times. Whoever is told that it
+/// was recalled need do nothing: either it does not come, or the shard is told. Others send a
+/// tombstone, and it comes.
 fn recall_against(recalls_after: bool, drains: usize) {
     let (mut sender, mut lanes, mut got) = recallable();
     lanes.let_recall(recalls_after);
@@ -151,7 +166,10 @@ fn recall_against(recalls_after: bool, drains: usize) {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 1);
-    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled) && (recalled || !dies),
+        "recalled: {recalled}, and {got:?} came"
+    );
 }
 
 fn recall_against_drain() {
@@ -163,7 +181,8 @@ fn recall_against_the_last_drain_with_a_fence() {
     recall_against(false, 2);
 }
 
-/// The shard drains, and frees what it has read, while one message of an older segment is recalled, and one of the newest.
+/// The shard drains, and frees what it has read, while one message of an older segment is recalled,
+/// and one of the newest.
 fn recall_against_trim() {
     let (mut sender, mut lanes, mut got) = recallable();
     let positions: Vec<_> = (1..=7).map(|message| sender.send(message)).collect();
@@ -177,7 +196,10 @@ fn recall_against_trim() {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 2);
-    assert!(comes == (dies || !recalled), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled),
+        "recalled: {recalled}, and {got:?} came"
+    );
     got.retain(|message| *message < LATE && *message != 2);
     assert_eq!(got, [0, 1, 3, 4, 5, 6, 7, 8]);
 }
@@ -196,7 +218,10 @@ fn recall_against_reuse() {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 1);
-    assert!(comes == (dies || !recalled), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled),
+        "recalled: {recalled}, and {got:?} came"
+    );
     got.retain(|message| *message < LATE && *message != 1);
     assert_eq!(got, [0, 2, 3, 4, 5]);
 }
@@ -217,8 +242,14 @@ fn recall_by_the_next_thread() {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 1);
-    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
-    assert!(got.ends_with(&[2]) || got.ends_with(&[2, LATE + 1]), "{got:?} came");
+    assert!(
+        comes == (dies || !recalled) && (recalled || !dies),
+        "recalled: {recalled}, and {got:?} came"
+    );
+    assert!(
+        got.ends_with(&[2]) || got.ends_with(&[2, LATE + 1]),
+        "{got:?} came"
+    );
 }
 
 /// A thread recalls its message, which may be left to the shard, and leaves. The next thread
@@ -238,9 +269,19 @@ fn recall_left_behind() {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let [first, second] = [1, 2].map(|message| outcome(&got, message));
-    assert!(first.0 == (first.1 || !recalled[0]), "recalled: {recalled:?}, and {got:?} came");
+    assert!(
+        first.0 == (first.1 || !recalled[0]),
+        "recalled: {recalled:?}, and {got:?} came"
+    );
     // The shard sees to one at a time: the second one may be said to come, and not come.
-    assert!(if recalled[1] { second.0 == second.1 } else { !second.1 }, "recalled: {recalled:?}, and {got:?} came");
+    assert!(
+        if recalled[1] {
+            second.0 == second.1
+        } else {
+            !second.1
+        },
+        "recalled: {recalled:?}, and {got:?} came"
+    );
     got.retain(|message| ![1, 2, LATE + 1, LATE + 2].contains(message));
     assert_eq!(got, [0, 3, 4, 5], "recalled: {recalled:?}");
 }
@@ -263,7 +304,10 @@ fn recall_by_a_thread_that_comes() {
     let recalled = comer.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 1);
-    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled) && (recalled || !dies),
+        "recalled: {recalled}, and {got:?} came"
+    );
     assert!(got.contains(&2), "{got:?} came");
 }
 
@@ -281,7 +325,10 @@ fn recall_in_a_new_lane() {
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
     let (comes, dies) = outcome(&got, 2);
-    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled) && (recalled || !dies),
+        "recalled: {recalled}, and {got:?} came"
+    );
     got.retain(|message| *message < LATE && *message != 2);
     got.sort_unstable();
     assert_eq!(got, [0, 1, 3]);
@@ -293,7 +340,9 @@ fn doubts_of(send: impl FnOnce(&mut Sender<u64>) + 'static) -> Vec<(u64, Option<
 }
 
 /// The same; it may leave its lane, and attach to the inbox.
-fn doubts_through(send: impl FnOnce(&Inbox<u64>, Held<Sender<u64>>) + 'static) -> Vec<(u64, Option<u64>)> {
+fn doubts_through(
+    send: impl FnOnce(&Inbox<u64>, Held<Sender<u64>>) + 'static,
+) -> Vec<(u64, Option<u64>)> {
     let (inbox, mut lanes) = inbox();
     let sender = Held::new(inbox.attach());
     let pusher = thread::spawn(move || send(&inbox, sender));
@@ -315,10 +364,14 @@ fn doubts_against_drain() {
         sender.push(3);
     });
     // If the first one was read before, its word is forgotten.
-    assert!(matches!(got[..], [(1, Some(10)), (2, Some(10 | 20)), (3, None)]), "in doubt: {got:?}");
+    assert!(
+        matches!(got[..], [(1, Some(10)), (2, Some(10 | 20)), (3, None)]),
+        "in doubt: {got:?}"
+    );
 }
 
-/// The first one is vouched for, the second one not. In a segment that is used again nothing is left of that.
+/// The first one is vouched for, the second one not. In a segment that is used again nothing is
+/// left of that.
 fn vouched_for_against_drain() {
     let got = doubts_of(|sender| {
         sender.push_in_doubt(1, 10);
@@ -327,7 +380,20 @@ fn vouched_for_against_drain() {
         sender.settle_doubts(false);
         (3..=6).for_each(|message| sender.push(message));
     });
-    assert!(matches!(got[..], [(1, _), (2, Some(20)), (3, None), (4, None), (5, None), (6, None)]), "in doubt: {got:?}");
+    assert!(
+        matches!(
+            got[..],
+            [
+                (1, _),
+                (2, Some(20)),
+                (3, None),
+                (4, None),
+                (5, None),
+                (6, None)
+            ]
+        ),
+        "in doubt: {got:?}"
+    );
 }
 
 /// A thread leaves a message in doubt. The next one, which has its lane, does not vouch for it, but
@@ -343,7 +409,13 @@ fn doubts_left_behind() {
         next.push(3);
     });
     // The second one may have been read before it was vouched for.
-    assert!(matches!(got[..], [(1, Some(10)), (2, None | Some(10 | 20)), (3, None)]), "in doubt: {got:?}");
+    assert!(
+        matches!(
+            got[..],
+            [(1, Some(10)), (2, None | Some(10 | 20)), (3, None)]
+        ),
+        "in doubt: {got:?}"
+    );
 }
 
 /// A message in doubt is recalled; the one beside it stays in doubt, and what is sent after that is
@@ -359,17 +431,32 @@ fn recall_of_a_doubt() {
         recalled
     });
     let mut got = Vec::new();
-    let mut drain = || lanes.drain_doubts(|message, late, doubt| got.push((message + if late { LATE } else { 0 }, doubt)));
+    let mut drain = || {
+        lanes.drain_doubts(|message, late, doubt| {
+            got.push((message + if late { LATE } else { 0 }, doubt))
+        })
+    };
     drain();
     let recalled = pusher.join().unwrap();
     drain();
     drain();
     let messages: Vec<_> = got.iter().map(|&(message, _)| message).collect();
     let (comes, dies) = outcome(&messages, 1);
-    assert!(comes == (dies || !recalled) && (recalled || !dies), "recalled: {recalled}, and {got:?} came");
+    assert!(
+        comes == (dies || !recalled) && (recalled || !dies),
+        "recalled: {recalled}, and {got:?} came"
+    );
     // The first one was in doubt, come or not: the second one may be said to be in its doubt.
-    let is_right = |&(message, doubt)| matches!((message, doubt), (1, Some(10)) | (2, Some(10 | 20)) | (3 | 101, None));
-    assert!(got.iter().all(is_right) && messages.contains(&2) && messages.contains(&3), "in doubt: {got:?}");
+    let is_right = |&(message, doubt)| {
+        matches!(
+            (message, doubt),
+            (1, Some(10)) | (2, Some(10 | 20)) | (3 | 101, None)
+        )
+    };
+    assert!(
+        got.iter().all(is_right) && messages.contains(&2) && messages.contains(&3),
+        "in doubt: {got:?}"
+    );
 }
 
 /// Two threads have a lane each, and leave. What each has left in doubt stays so, with its own
@@ -387,11 +474,16 @@ fn doubts_of_threads_that_come_and_go() {
     let mut got = Vec::new();
     let mut drain = || lanes.drain_doubts(|message, _, doubt| got.push((message, doubt)));
     drain();
-    pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+    pushers
+        .into_iter()
+        .for_each(|pusher| pusher.join().unwrap());
     drain();
     got.sort_unstable();
     // In one lane the lesser word may be heard of both.
-    assert!(matches!(got[..], [(1, Some(10)), (2, Some(10 | 20))]), "in doubt: {got:?}");
+    assert!(
+        matches!(got[..], [(1, Some(10)), (2, Some(10 | 20))]),
+        "in doubt: {got:?}"
+    );
 }
 
 #[test]
@@ -456,7 +548,12 @@ fn a_message_in_doubt_is_recalled() {
 
 #[test]
 fn broken_recall_of_a_doubt() {
-    must_fail(Fault::LaneNoRecallFence, "recalled: true", Some(4), recall_of_a_doubt);
+    must_fail(
+        Fault::LaneNoRecallFence,
+        "recalled: true",
+        Some(4),
+        recall_of_a_doubt,
+    );
 }
 
 #[test]
@@ -496,47 +593,92 @@ fn doubts_stay_when_threads_come_and_go() {
 
 #[test]
 fn broken_hand_over_to_a_thread_that_comes() {
-    must_fail(Fault::QueueRelaxed, "Causality violation", Some(3), recall_by_a_thread_that_comes);
+    must_fail(
+        Fault::QueueRelaxed,
+        "Causality violation",
+        Some(3),
+        recall_by_a_thread_that_comes,
+    );
 }
 
 #[test]
 fn broken_hand_over_of_doubts() {
-    must_fail(Fault::QueueRelaxed, "Causality violation", Some(3), doubts_of_threads_that_come_and_go);
+    must_fail(
+        Fault::QueueRelaxed,
+        "Causality violation",
+        Some(3),
+        doubts_of_threads_that_come_and_go,
+    );
 }
 
 #[test]
 fn broken_reuse_before_a_recall_is_settled() {
-    must_fail(Fault::LaneReuseUnsettled, "recalled: ", Some(3), recall_against_reuse);
+    must_fail(
+        Fault::LaneReuseUnsettled,
+        "recalled: ",
+        Some(3),
+        recall_against_reuse,
+    );
 }
 
 #[test]
 fn broken_reuse_before_the_recall_of_an_ended_thread_is_settled() {
-    must_fail(Fault::LaneReuseUnsettled, "recalled: ", Some(3), recall_left_behind);
+    must_fail(
+        Fault::LaneReuseUnsettled,
+        "recalled: ",
+        Some(3),
+        recall_left_behind,
+    );
 }
 
 #[test]
 fn broken_recall_by_the_next_thread() {
-    must_fail(Fault::LaneNoRecallFence, "recalled: true", Some(4), recall_by_the_next_thread);
+    must_fail(
+        Fault::LaneNoRecallFence,
+        "recalled: true",
+        Some(4),
+        recall_by_the_next_thread,
+    );
 }
 
 #[test]
 fn broken_claim_of_a_new_lane() {
-    must_fail(Fault::LaneNoClaimFence, "recalled: true", Some(4), recall_in_a_new_lane);
+    must_fail(
+        Fault::LaneNoDrainFence,
+        "recalled: true",
+        Some(4),
+        recall_in_a_new_lane,
+    );
 }
 
 #[test]
 fn broken_attach_of_a_new_lane() {
-    must_fail(Fault::LaneAttachRelaxed, "Causality violation", Some(4), recall_in_a_new_lane);
+    must_fail(
+        Fault::LaneAttachRelaxed,
+        "Causality violation",
+        Some(4),
+        recall_in_a_new_lane,
+    );
 }
 
 #[test]
 fn broken_doubts_of_an_ended_thread() {
-    must_fail(Fault::LaneDoubtsLeftOpen, "in doubt", Some(3), doubts_left_behind);
+    must_fail(
+        Fault::LaneDoubtsLeftOpen,
+        "in doubt",
+        Some(3),
+        doubts_left_behind,
+    );
 }
 
 #[test]
 fn broken_doubt_not_least() {
-    must_fail(Fault::LaneDoubtNotLeast, "in doubt", None, doubts_against_drain);
+    must_fail(
+        Fault::LaneDoubtNotLeast,
+        "in doubt",
+        None,
+        doubts_against_drain,
+    );
 }
 
 #[test]
@@ -546,60 +688,120 @@ fn broken_doubt_too_late() {
 
 #[test]
 fn broken_doubt_kept() {
-    must_fail(Fault::LaneDoubtKept, "in doubt", Some(3), vouched_for_against_drain);
+    must_fail(
+        Fault::LaneDoubtKept,
+        "in doubt",
+        Some(3),
+        vouched_for_against_drain,
+    );
 }
 
 #[test]
 fn broken_recall_without_a_fence() {
-    must_fail(Fault::LaneNoRecallFence, "recalled: true", None, recall_against_drain);
+    must_fail(
+        Fault::LaneNoRecallFence,
+        "recalled: true",
+        None,
+        recall_against_drain,
+    );
 }
 
 #[test]
 fn broken_claim_without_a_fence() {
-    must_fail(Fault::LaneNoClaimFence, "recalled: true", None, recall_against_drain);
+    must_fail(
+        Fault::LaneNoDrainFence,
+        "recalled: true",
+        None,
+        recall_against_drain,
+    );
 }
 
 #[test]
 fn broken_recall_without_a_second_look() {
-    must_fail(Fault::LaneClaimIgnored, "recalled: true", None, recall_against_drain);
+    must_fail(
+        Fault::LaneClaimIgnored,
+        "recalled: true",
+        None,
+        recall_against_drain,
+    );
 }
 
 #[test]
 fn broken_recall_that_nobody_sees_to() {
-    must_fail(Fault::LaneUnsureSkipped, "recalled: true", None, recall_against_drain);
+    must_fail(
+        Fault::LaneUnsureSkipped,
+        "recalled: true",
+        None,
+        recall_against_drain,
+    );
 }
 
 #[test]
 fn broken_trim_too_early() {
-    must_fail(Fault::LaneTrimTooEarly, "Causality violation", Some(4), recall_against_trim);
+    must_fail(
+        Fault::LaneTrimTooEarly,
+        "Causality violation",
+        Some(4),
+        recall_against_trim,
+    );
 }
 
 #[test]
 fn broken_publish() {
-    must_fail(Fault::LanePublishRelaxed, "Causality violation", Some(4), push_against_drain);
+    must_fail(
+        Fault::LanePublishRelaxed,
+        "Causality violation",
+        Some(4),
+        push_against_drain,
+    );
 }
 
 #[test]
 fn broken_recycle() {
-    must_fail(Fault::LaneRecycleRelaxed, "Causality violation", Some(4), push_against_drain);
+    must_fail(
+        Fault::LaneReleaseRelaxed,
+        "Causality violation",
+        Some(4),
+        push_against_drain,
+    );
 }
 
 #[test]
 fn broken_reuse_too_early() {
-    must_fail(Fault::LaneReuseTooEarly, "Causality violation", Some(4), reuse_while_the_shard_moves_on);
+    must_fail(
+        Fault::LaneReuseTooEarly,
+        "Causality violation",
+        Some(4),
+        reuse_while_the_shard_moves_on,
+    );
 }
 
 #[test]
 fn broken_busy_ignored() {
-    must_fail(Fault::LaneBusyIgnored, "Causality violation", Some(4), trim_against_push);
+    must_fail(
+        Fault::LaneBusyIgnored,
+        "Causality violation",
+        Some(4),
+        trim_against_push,
+    );
 }
 
 #[test]
 fn broken_busy_left_relaxed() {
-    must_fail(Fault::LaneBusyRelaxed, "Causality violation", Some(4), trim_against_push);
+    must_fail(
+        Fault::LaneBusyRelaxed,
+        "Causality violation",
+        Some(4),
+        trim_against_push,
+    );
 }
 
 #[test]
 fn broken_attach() {
-    must_fail(Fault::LaneAttachRelaxed, "Causality violation", Some(3), two_attach);
+    must_fail(
+        Fault::LaneAttachRelaxed,
+        "Causality violation",
+        Some(3),
+        two_attach,
+    );
 }

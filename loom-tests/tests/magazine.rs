@@ -1,11 +1,11 @@
-//! Magazines, depot, fresh cells and retired pages: src/cell/README.md, exchange and retire. A magazine holds one cell here, a page
-//! two, an arena four pages.
+//! Magazines, depot, fresh cells and retired pages: src/cell/README.md, exchange and retire. A
+//! magazine holds one cell here, a page two, an arena four pages.
 
 use loom::thread;
 use std::collections::HashSet;
 use std::sync::Arc;
 use wheelwork::TimerId;
-use wheelwork::loom_door::{Arena, Cells, Entry, Fault, Local, Magazines, set_epochs};
+use wheelwork::internals::loom::{Arena, Cells, Entry, Fault, Local, Magazines, set_epochs};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 /// All cells that there can be.
@@ -36,12 +36,15 @@ fn all_there(arena: &Arena, holders: &Holders) {
     assert_eq!(cells, CELLS, "a cell is lost");
 }
 
-/// Two threads, each of which runs `each`, and gives back what it has in its magazines. Before, `warm` cells are taken.
+/// Two threads, each of which runs `each`, and gives back what it has in its magazines. Before,
+/// `warm` cells are taken.
 fn two_threads(warm: usize, each: fn(&Arena, &mut Magazines, &Holders)) {
     let arena = Held::new(Arc::new(Arena::new()));
     let holders = Arc::new(Holders::new());
     let mut magazines = Held::new(arena.magazines());
-    let before: Vec<_> = (0..warm).map(|_| take(&arena, &mut magazines, &holders)).collect();
+    let before: Vec<_> = (0..warm)
+        .map(|_| take(&arena, &mut magazines, &holders))
+        .collect();
     let (other_arena, other_holders) = (arena.clone(), holders.clone());
     let run = move |arena: &Arena, holders: &Holders| {
         let mut magazines = Held::new(arena.magazines());
@@ -51,7 +54,9 @@ fn two_threads(warm: usize, each: fn(&Arena, &mut Magazines, &Holders)) {
     let other = thread::spawn(move || run(&other_arena, &other_holders));
     run(&arena, &holders);
     other.join().unwrap();
-    before.into_iter().for_each(|cell| put(&arena, &mut magazines, &holders, cell));
+    before
+        .into_iter()
+        .for_each(|cell| put(&arena, &mut magazines, &holders, cell));
     arena.give_back(magazines.into_inner());
     all_there(&arena, &holders);
 }
@@ -78,13 +83,16 @@ fn use_one(arena: &Arena, magazines: &mut Magazines, holders: &Holders) {
 fn exchange() {
     two_threads(0, |arena, magazines, holders| {
         let cells = [0; 3].map(|_| take(arena, magazines, holders));
-        cells.into_iter().for_each(|cell| put(arena, magazines, holders, cell));
+        cells
+            .into_iter()
+            .for_each(|cell| put(arena, magazines, holders, cell));
         let cell = take(arena, magazines, holders);
         put(arena, magazines, holders, cell);
     });
 }
 
-/// One thread gathers and retires pages while another takes cells and makes new pages of the same numbers.
+/// One thread gathers and retires pages while another takes cells and makes new pages of the same
+/// numbers.
 fn retire() {
     const LOOK_NS: u64 = 250_000_000;
     let arena = Held::new(Arc::new(Arena::new()));
@@ -118,7 +126,10 @@ fn retire() {
     });
     arena.maintain(2 * LOOK_NS);
     let other_used = other.join().unwrap();
-    assert!(other_used.is_none_or(|timer| used.insert(timer)), "an id came twice");
+    assert!(
+        other_used.is_none_or(|timer| used.insert(timer)),
+        "an id came twice"
+    );
     let mut magazines = Held::new(arena.magazines());
     let mut count = 0;
     while let Some(cell) = arena.take(&mut magazines) {
@@ -130,14 +141,16 @@ fn retire() {
     assert_eq!(count, CELLS, "a cell is lost");
 }
 
-/// One thread looks up cells without a pin where its own magazine guards their page, while another gathers and retires what it can.
+/// One thread looks up cells without a pin where its own magazine guards their page, while another
+/// gathers and retires what it can.
 fn look_up() {
     const LOOK_NS: u64 = 250_000_000;
     let (cells, _shard) = Cells::new();
     let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(_shard));
     let mut first = Held::new(cells.local());
     let mut own = Held::new(cells.local());
-    // The first page's cells end in the depot. Of the second page this thread has a free cell at hand, and the other cell is armed.
+    // The first page's cells end in the depot. Of the second page this thread has a free cell at
+    // hand, and the other cell is armed.
     let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1u64).expect("it runs"));
     let [freed, armed] = [0, 1].map(|_| cells.schedule(&mut own, 9, 2u64).expect("it runs"));
     for id in stale {
@@ -170,7 +183,9 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     let mut first = Held::new(cells.local());
     // All cells of the page end in the depot; two looks see it.
     let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1).expect("it runs"));
-    stale.iter().for_each(|&id| assert_eq!(cells.take(&mut first, id), Some(1)));
+    stale
+        .iter()
+        .for_each(|&id| assert_eq!(cells.take(&mut first, id), Some(1)));
     drop(first);
     (0..2).for_each(|look| cells.maintain(look * LOOK_NS));
     let others = cells.clone();
@@ -185,19 +200,28 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     let (mut other_local, id) = other.join().unwrap();
     // `None`: it was refused, or handed back, if that was a stop.
     let taken = id.ok().and_then(|id| cells.take(&mut other_local, id));
-    assert!(taken == Some(2) || cells.schedule(&mut local, 9, 3).is_err(), "the new timer is there");
+    assert!(
+        taken == Some(2) || cells.schedule(&mut local, 9, 3).is_err(),
+        "the new timer is there"
+    );
 }
 
 fn look_by_a_stale_id() {
-    look_at_a_page_that_is_retired(|cells, local, id| assert_eq!(cells.take(local, id), None, "it is stale"));
+    look_at_a_page_that_is_retired(|cells, local, id| {
+        assert_eq!(cells.take(local, id), None, "it is stale")
+    });
 }
 
 fn look_by_a_dead_entry() {
-    look_at_a_page_that_is_retired(|cells, local, id| assert_eq!(cells.claim_due(local, Entry::of(id, 9)), None, "it is dead"));
+    look_at_a_page_that_is_retired(|cells, local, id| {
+        assert_eq!(cells.claim_due(local, Entry::of(id, 9)), None, "it is dead")
+    });
 }
 
 fn look_by_a_re_arm() {
-    look_at_a_page_that_is_retired(|cells, local, id| assert!(!cells.rearm(local, id, 8), "it is stale"));
+    look_at_a_page_that_is_retired(|cells, local, id| {
+        assert!(!cells.rearm(local, id, 8), "it is stale")
+    });
 }
 
 /// What is there is claimed, which may be the new timer.
@@ -215,7 +239,9 @@ fn two_gather() {
     let holders = Holders::new();
     let mut magazines = Held::new(arena.magazines());
     let cells = [0; CELLS].map(|_| take(&arena, &mut magazines, &holders));
-    cells.into_iter().for_each(|cell| put(&arena, &mut magazines, &holders, cell));
+    cells
+        .into_iter()
+        .for_each(|cell| put(&arena, &mut magazines, &holders, cell));
     arena.give_back(magazines.into_inner());
     (0..2).for_each(|look| arena.maintain(look * LOOK_NS));
     let other_arena = arena.clone();
@@ -232,7 +258,12 @@ fn one_shard_gathers_at_a_time() {
 
 #[test]
 fn broken_gathering() {
-    must_fail(Fault::GatherTogether, "Causality violation", None, two_gather);
+    must_fail(
+        Fault::GatherTogether,
+        "Causality violation",
+        None,
+        two_gather,
+    );
 }
 
 #[test]
@@ -267,17 +298,32 @@ fn nor_for_a_dead_entry() {
 
 #[test]
 fn broken_retire_at_once() {
-    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_a_stale_id);
+    must_fail(
+        Fault::RetireAtOnce,
+        "unsync mut",
+        Some(3),
+        look_by_a_stale_id,
+    );
 }
 
 #[test]
 fn broken_retire_at_once_for_a_dead_entry() {
-    must_fail(Fault::RetireAtOnce, "unsync mut", Some(3), look_by_a_dead_entry);
+    must_fail(
+        Fault::RetireAtOnce,
+        "unsync mut",
+        Some(3),
+        look_by_a_dead_entry,
+    );
 }
 
 #[test]
 fn broken_order_of_unlinking() {
-    must_fail(Fault::UnlinkedLate, "unsync mut", Some(3), look_by_a_stale_id);
+    must_fail(
+        Fault::UnlinkedLate,
+        "unsync mut",
+        Some(3),
+        look_by_a_stale_id,
+    );
 }
 
 #[test]
@@ -327,5 +373,10 @@ fn broken_fresh_relaxed() {
 
 #[test]
 fn broken_retire() {
-    must_fail(Fault::RetireForgetsGeneration, "an id came twice", Some(3), retire);
+    must_fail(
+        Fault::RetireForgetsGeneration,
+        "an id came twice",
+        Some(3),
+        retire,
+    );
 }

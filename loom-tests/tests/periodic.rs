@@ -1,9 +1,11 @@
 //! Periodic timers whose runs are a worker's, against the shard's turns, a cancel, a stop, and
-//! whoever waits: src/cell/README.md (U), by the service itself.
+//! whoever waits: src/cell/README.md (RunBegin, RunFile), by the service itself.
 
 use std::sync::Arc;
 use std::time::Duration;
-use wheelwork::loom_door::{Entry, Fault, look_after, pass_time, run_job, set_epochs, take_turn};
+use wheelwork::internals::loom::{
+    Entry, Fault, look_after, pass_time, run_job, set_epochs, take_turn,
+};
 use wheelwork::{ManualClock, TimerId, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
@@ -20,10 +22,23 @@ struct World {
 impl World {
     fn new() -> Self {
         let (clock, runs) = (ManualClock::new(), Arc::new(Ledger::new()));
-        let service = TimerService::builder().clock(clock.clone()).tick(TICK).shards(1).start().expect("a manual service starts");
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .tick(TICK)
+            .shards(1)
+            .start()
+            .expect("a manual service starts");
         let counted = runs.clone();
-        let id = service.every(TICK).start(move || _ = counted.add(0)).expect("not stopped");
-        Self { clock, service: Held::new(Arc::new(service)), id, runs }
+        let id = service
+            .every(TICK)
+            .start(move || _ = counted.add(0))
+            .expect("not stopped");
+        Self {
+            clock,
+            service: Held::new(Arc::new(service)),
+            id,
+            runs,
+        }
     }
 
     /// A worker that has its first run to do.
@@ -33,7 +48,11 @@ impl World {
     }
 
     fn no_panics(&self) {
-        assert_eq!(self.service.stats().panics, 0, "loom complained inside the run");
+        assert_eq!(
+            self.service.stats().panics,
+            0,
+            "loom complained inside the run"
+        );
     }
 }
 
@@ -43,7 +62,10 @@ fn run_against_turn_and_cancel() {
     let world = World::new();
     let worker = world.worker();
     take_turn(&world.service);
-    assert!(world.service.cancel(world.id), "it can be cancelled, run or no run");
+    assert!(
+        world.service.cancel(world.id),
+        "it can be cancelled, run or no run"
+    );
     worker.join().unwrap();
     let runs = world.runs.counts();
     for _ in 0..3 {
@@ -83,12 +105,21 @@ fn run_against_cancel_and_wait() {
 fn last_run_against_upkeep() {
     const LOOK_NS: u64 = 250_000_000;
     set_epochs(true);
-    let service = TimerService::builder().clock(ManualClock::new()).tick(TICK).shards(1).start().expect("a manual service starts");
+    let service = TimerService::builder()
+        .clock(ManualClock::new())
+        .tick(TICK)
+        .shards(1)
+        .start()
+        .expect("a manual service starts");
     set_epochs(false);
     let service = Held::new(service);
     let runs = Arc::new(Ledger::<1>::new());
     let counted = runs.clone();
-    let id = service.every(TICK).times(1).start(move || _ = counted.add(0)).expect("not stopped");
+    let id = service
+        .every(TICK)
+        .times(1)
+        .start(move || _ = counted.add(0))
+        .expect("not stopped");
     // The other cell of its page, and another page: all in the depot. Two looks see it.
     let others = [(); 3].map(|()| service.schedule(TICK, || ()).expect("not stopped"));
     others.iter().for_each(|&id| assert!(service.cancel(id)));
@@ -97,7 +128,11 @@ fn last_run_against_upkeep() {
     let worker = spawn(move || run_job(&handle, Entry::of(id, 1)));
     look_after(&service, 2 * LOOK_NS);
     worker.join().unwrap();
-    assert_eq!((runs.counts(), service.is_pending(id)), ([1], false), "it has run, and ended");
+    assert_eq!(
+        (runs.counts(), service.is_pending(id)),
+        ([1], false),
+        "it has run, and ended"
+    );
     assert_eq!(service.stats().panics, 0, "loom complained inside the run");
 }
 
@@ -108,12 +143,16 @@ fn a_runs_page_stays() {
 
 #[test]
 fn broken_gathering_of_a_runs_page() {
-    must_fail(Fault::RetireIncomplete, "it has run", Some(3), || spawn(last_run_against_upkeep).join().unwrap());
+    must_fail(Fault::RetireIncomplete, "it has run", Some(3), || {
+        spawn(last_run_against_upkeep).join().unwrap()
+    });
 }
 
 #[test]
 fn a_run_is_filed_again_while_the_shard_turns() {
-    explore(Some(3), || spawn(run_against_turn_and_cancel).join().unwrap());
+    explore(Some(3), || {
+        spawn(run_against_turn_and_cancel).join().unwrap()
+    });
 }
 
 #[test]
@@ -123,20 +162,28 @@ fn stop_waits_for_a_run() {
 
 #[test]
 fn cancel_and_wait_waits_for_a_run() {
-    explore(Some(2), || spawn(run_against_cancel_and_wait).join().unwrap());
+    explore(Some(2), || {
+        spawn(run_against_cancel_and_wait).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_end_of_a_run() {
-    must_fail(Fault::RunFilesBlindly, "it runs on", Some(3), || spawn(run_against_turn_and_cancel).join().unwrap());
+    must_fail(Fault::RunFilesBlindly, "it runs on", Some(3), || {
+        spawn(run_against_turn_and_cancel).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_stopped() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || spawn(run_against_stop).join().unwrap());
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || {
+        spawn(run_against_stop).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_awaited() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || spawn(run_against_cancel_and_wait).join().unwrap());
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || {
+        spawn(run_against_cancel_and_wait).join().unwrap()
+    });
 }

@@ -1,8 +1,9 @@
-//! Re-arm and periodic runs against fire, cancel and stop: src/cell/README.md, R, P, D and U. Payloads are numbers; the ledger notes who got which.
+//! Re-arm and periodic runs against fire, cancel and stop: src/cell/README.md, re-arm, put back,
+//! doom, and a periodic run. Payloads are numbers; the ledger notes who got which.
 
 use loom::thread;
 use std::sync::Arc;
-use wheelwork::loom_door::{Cell, Cells, Due, Entry, Fault, Ran, Rearmed};
+use wheelwork::internals::loom::{Cell, Cells, Due, Entry, Fault, Ran, Rearmed};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 const DUE: u64 = 5;
@@ -20,7 +21,8 @@ fn armed() -> (Arc<Cell<usize>>, u64, Arc<Ledger<2>>) {
     (cell, birth, Arc::new(Ledger::new()))
 }
 
-/// A worker that comes with an entry, and follows it to where the timer was put. Returns the deadline at which it fired.
+/// A worker that comes with an entry, and follows it to where the timer was put. Returns the
+/// deadline at which it fired.
 fn follow(cell: &Cell<usize>, mut entry: Entry, won: &Ledger<2>) -> Option<u64> {
     loop {
         match cell.claim_due(entry) {
@@ -35,11 +37,13 @@ fn follow(cell: &Cell<usize>, mut entry: Entry, won: &Ledger<2>) -> Option<u64> 
     }
 }
 
-/// A worker comes with the due entry, another thread moves the timer. If it says that it has, the timer does not fire at the old deadline, but once at the new one.
+/// A worker comes with the due entry, another thread moves the timer. If it says that it has, the
+/// timer does not fire at the old deadline, but once at the new one.
 fn rearm_against_worker(deadline: u64) {
     let (cell, birth, won) = armed();
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
+    let worker =
+        thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
     let rearmed = cell.rearm(birth, deadline);
     let fired = worker.join().unwrap();
     match rearmed {
@@ -66,11 +70,13 @@ fn much_later_against_worker() {
     rearm_against_worker(MUCH_LATER);
 }
 
-/// Two threads move the timer, a worker comes with the old entry. It fires once, at a deadline that one of them asked for.
+/// Two threads move the timer, a worker comes with the old entry. It fires once, at a deadline that
+/// one of them asked for.
 fn two_rearms_against_worker(deadlines: [u64; 2]) {
     let (cell, birth, won) = armed();
     let (worker_cell, worker_won) = (cell.clone(), won.clone());
-    let worker = thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
+    let worker =
+        thread::spawn(move || follow(&worker_cell, Entry::new(DUE, 0, birth), &worker_won));
     let other_cell = cell.clone();
     let other = thread::spawn(move || other_cell.rearm(birth, deadlines[1]));
     let rearmed = [cell.rearm(birth, deadlines[0]), other.join().unwrap()];
@@ -84,7 +90,14 @@ fn two_rearms_against_worker(deadlines: [u64; 2]) {
         }
     }
     let fired = fired.expect("lost");
-    assert!(if moved { deadlines.contains(&fired) } else { fired == DUE }, "fired at {fired}: {rearmed:?}");
+    assert!(
+        if moved {
+            deadlines.contains(&fired)
+        } else {
+            fired == DUE
+        },
+        "fired at {fired}: {rearmed:?}"
+    );
     assert_eq!(won.counts()[0], 1);
 }
 
@@ -101,10 +114,15 @@ fn rearm_against_cancel(deadline: u64) {
     let (cell, birth, won) = armed();
     let (other_cell, other_won) = (cell.clone(), won.clone());
     let other = thread::spawn(move || {
-        let claimed = other_cell.claim_id(birth).expect("a timer that nobody fires can be cancelled");
+        let claimed = other_cell
+            .claim_id(birth)
+            .expect("a timer that nobody fires can be cancelled");
         other_won.add(claimed.payload.expect("it is not periodic"));
         // SAFETY: the cell is ours if it says so.
-        claimed.mine.then(|| unsafe { other_cell.arm(DUE, 1) }).is_some()
+        claimed
+            .mine
+            .then(|| unsafe { other_cell.arm(DUE, 1) })
+            .is_some()
     });
     let rearmed = cell.rearm(birth, deadline);
     let mut mine = false;
@@ -140,13 +158,20 @@ fn rearm_against_two_cancels() {
         })
     });
     let rearmed = cell.rearm(birth, SOONER);
-    let cancelled: Vec<bool> = others.into_iter().filter_map(|other| other.join().unwrap()).collect();
+    let cancelled: Vec<bool> = others
+        .into_iter()
+        .filter_map(|other| other.join().unwrap())
+        .collect();
     assert_eq!((cancelled.len(), won.counts()[0]), (1, 1), "cancelled once");
-    assert!((rearmed == Rearmed::Cancelled(true)) != cancelled[0], "the cell is free once");
+    assert!(
+        (rearmed == Rearmed::Cancelled(true)) != cancelled[0],
+        "the cell is free once"
+    );
     assert!(!cell.is_pending(birth));
 }
 
-/// A worker runs a periodic timer once and files it again; another thread cancels it. After that nothing runs.
+/// A worker runs a periodic timer once and files it again; another thread cancels it. After that
+/// nothing runs.
 fn run_against_cancel() {
     let cell = Arc::new(Cell::<usize>::starting_at(0));
     let runs = Arc::new(Ledger::<1>::new());
@@ -154,19 +179,32 @@ fn run_against_cancel() {
     // SAFETY: nobody else has the cell yet.
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
-    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
-        Due::Runs(run) => worker_cell.run(run, LATER),
-        _ => Ran::Cancelled,
-    });
-    let cancelled = cell.claim_id(birth).expect("a periodic timer can be cancelled, run or no run");
+    let worker = thread::spawn(
+        move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
+            Due::Runs(run) => worker_cell.run(run, LATER),
+            _ => Ran::Cancelled,
+        },
+    );
+    let cancelled = cell
+        .claim_id(birth)
+        .expect("a periodic timer can be cancelled, run or no run");
     assert!(cell.claim_id(birth).is_none(), "cancelled twice");
     let ran = worker.join().unwrap();
     assert!(!cell.is_pending(birth));
     match ran {
-        Ran::Cancelled => assert!(!cancelled.runs && cancelled.mine && runs.counts()[0] == 0, "it was cancelled before the run"),
-        Ran::Ended(_) => assert!(cancelled.runs && !cancelled.mine, "the run had the timer when it was cancelled"),
+        Ran::Cancelled => assert!(
+            !cancelled.runs && cancelled.mine && runs.counts()[0] == 0,
+            "it was cancelled before the run"
+        ),
+        Ran::Ended(_) => assert!(
+            cancelled.runs && !cancelled.mine,
+            "the run had the timer when it was cancelled"
+        ),
         Ran::Again(entry) => {
-            assert!(!cancelled.runs && cancelled.mine, "it was cancelled after the run");
+            assert!(
+                !cancelled.runs && cancelled.mine,
+                "it was cancelled after the run"
+            );
             assert!(matches!(cell.claim_due(entry), Due::Dead), "it runs on");
         }
     }
@@ -181,13 +219,19 @@ fn run_against_rearm_and_cancel() {
     // SAFETY: nobody else has the cell yet.
     let birth = unsafe { cell.arm_repeat(DUE, move || _ = counted.add(0)) };
     let worker_cell = cell.clone();
-    let worker = thread::spawn(move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
-        Due::Runs(run) => u32::from(matches!(worker_cell.run(run, LATER), Ran::Ended(_))),
-        _ => 0,
-    });
+    let worker = thread::spawn(
+        move || match worker_cell.claim_due(Entry::new(DUE, 0, birth)) {
+            Due::Runs(run) => u32::from(matches!(worker_cell.run(run, LATER), Ran::Ended(_))),
+            _ => 0,
+        },
+    );
     let mover_cell = cell.clone();
-    let mover = thread::spawn(move || u32::from(mover_cell.rearm(birth, SOONER) == Rearmed::Cancelled(true)));
-    let cancelled = cell.claim_id(birth).expect("a periodic timer can be cancelled, run or no run");
+    let mover = thread::spawn(move || {
+        u32::from(mover_cell.rearm(birth, SOONER) == Rearmed::Cancelled(true))
+    });
+    let cancelled = cell
+        .claim_id(birth)
+        .expect("a periodic timer can be cancelled, run or no run");
     let freed = u32::from(cancelled.mine) + worker.join().unwrap() + mover.join().unwrap();
     assert_eq!(freed, 1, "the cell is free once");
     assert!(!cell.is_pending(birth));
@@ -205,17 +249,29 @@ fn run_against_cancel_and_the_next() {
         })
     };
     let birth = arm(0);
-    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, birth)) else { panic!("it is due") };
+    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, birth)) else {
+        panic!("it is due")
+    };
     let worker_cell = cell.clone();
     let worker = thread::spawn(move || matches!(worker_cell.run(run, LATER), Ran::Ended(_)));
-    let cancelled = cell.claim_id(birth).expect("a periodic timer can be cancelled, run or no run");
+    let cancelled = cell
+        .claim_id(birth)
+        .expect("a periodic timer can be cancelled, run or no run");
     if !cancelled.mine {
-        assert!(worker.join().unwrap(), "the run had the timer when it was cancelled");
+        assert!(
+            worker.join().unwrap(),
+            "the run had the timer when it was cancelled"
+        );
         return;
     }
     let next = arm(1);
-    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, next)) else { panic!("nobody else knows of it") };
-    assert!(matches!(cell.run(run, LATER), Ran::Again(_)), "another timer's run began in its place");
+    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, next)) else {
+        panic!("nobody else knows of it")
+    };
+    assert!(
+        matches!(cell.run(run, LATER), Ran::Again(_)),
+        "another timer's run began in its place"
+    );
     worker.join().unwrap();
     assert_eq!(runs.counts()[1], 1);
 }
@@ -226,7 +282,9 @@ fn rearm_and_cancel_and_schedule() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<2>::new());
     let mut local = Held::new(cells.local());
-    let id = cells.schedule(&mut local, DUE, 0usize).expect("not stopped");
+    let id = cells
+        .schedule(&mut local, DUE, 0usize)
+        .expect("not stopped");
     let other_cells = cells.clone();
     let other = thread::spawn(move || {
         let mut local = Held::new(other_cells.local());
@@ -234,10 +292,16 @@ fn rearm_and_cancel_and_schedule() {
         local
     });
     won.add(cells.take(&mut local, id).expect("nobody fires it"));
-    let next = cells.schedule(&mut local, LATER, 1usize).expect("not stopped");
+    let next = cells
+        .schedule(&mut local, LATER, 1usize)
+        .expect("not stopped");
     let other_local = other.join().unwrap();
     assert!(!cells.rearm(&mut local, id, LATER), "it is gone");
-    won.add(cells.take(&mut local, next).expect("nobody else has its id"));
+    won.add(
+        cells
+            .take(&mut local, next)
+            .expect("nobody else has its id"),
+    );
     assert_eq!(won.counts(), [1, 1]);
     drop((other_local, local, shard));
 }
@@ -248,7 +312,9 @@ fn rearm_against_stop() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<1>::new());
     let mut local = Held::new(cells.local());
-    let id = cells.schedule(&mut local, DUE, 0usize).expect("not stopped");
+    let id = cells
+        .schedule(&mut local, DUE, 0usize)
+        .expect("not stopped");
     let other_cells = cells.clone();
     let other = thread::spawn(move || {
         let mut local = Held::new(other_cells.local());
@@ -258,7 +324,11 @@ fn rearm_against_stop() {
     assert!(cells.stop());
     cells.claim_all(&mut local, |_, payload| _ = won.add(payload));
     let mut other_local = other.join().unwrap();
-    assert_eq!((won.counts(), cells.take(&mut other_local, id)), ([1], None), "it is handed back");
+    assert_eq!(
+        (won.counts(), cells.take(&mut other_local, id)),
+        ([1], None),
+        "it is handed back"
+    );
     drop((other_local, local, shard));
 }
 
@@ -329,27 +399,52 @@ fn a_moved_and_cancelled_timers_cell_is_armed_again() {
 
 #[test]
 fn broken_move() {
-    must_fail(Fault::ClaimNotAtomic, "fired early, or lost", None, later_against_worker);
+    must_fail(
+        Fault::ClaimNotAtomic,
+        "fired early, or lost",
+        None,
+        later_against_worker,
+    );
 }
 
 #[test]
 fn broken_deadline_of_a_moved_timer() {
-    must_fail(Fault::ClaimIgnoresDeadline, "fired early", None, later_against_worker);
+    must_fail(
+        Fault::ClaimIgnoresDeadline,
+        "fired early",
+        None,
+        later_against_worker,
+    );
 }
 
 #[test]
 fn broken_count_of_a_moved_timer() {
-    must_fail(Fault::RefileKeepsCount, "fired at the old deadline", None, much_later_against_worker);
+    must_fail(
+        Fault::RefileKeepsGeneration,
+        "fired at the old deadline",
+        None,
+        much_later_against_worker,
+    );
 }
 
 #[test]
 fn broken_leave() {
-    must_fail(Fault::LeaveAlone, "the cell is free once", None, sooner_against_cancel);
+    must_fail(
+        Fault::LeaveAlone,
+        "the cell is free once",
+        None,
+        sooner_against_cancel,
+    );
 }
 
 #[test]
 fn broken_ordering_of_leave() {
-    must_fail(Fault::LeaveRelaxed, "Causality violation", None, sooner_against_cancel);
+    must_fail(
+        Fault::LeaveRelaxed,
+        "Causality violation",
+        None,
+        sooner_against_cancel,
+    );
 }
 
 #[test]
@@ -359,10 +454,20 @@ fn a_run_that_waits_does_not_begin_anothers() {
 
 #[test]
 fn broken_count_of_a_run_that_waits() {
-    must_fail(Fault::RunIgnoresGeneration, "another timer's run began in its place", None, run_against_cancel_and_the_next);
+    must_fail(
+        Fault::RunIgnoresGeneration,
+        "another timer's run began in its place",
+        None,
+        run_against_cancel_and_the_next,
+    );
 }
 
 #[test]
 fn broken_end_of_a_run() {
-    must_fail(Fault::RunFilesBlindly, "it was cancelled after the run", None, run_against_cancel);
+    must_fail(
+        Fault::RunFilesBlindly,
+        "it was cancelled after the run",
+        None,
+        run_against_cancel,
+    );
 }

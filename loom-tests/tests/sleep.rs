@@ -6,7 +6,7 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Wake, Waker};
-use wheelwork::loom_door::{Cells, Clock, Entry, Fault, Shard, Sleep};
+use wheelwork::internals::loom::{Cells, Clock, Entry, Fault, Shard, Sleep};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
 const DUE: u64 = 1;
@@ -20,7 +20,10 @@ struct Task {
 
 impl Task {
     fn new() -> Arc<Self> {
-        Arc::new(Self { woken: Notify::new(), wakes: AtomicUsize::new(0) })
+        Arc::new(Self {
+            woken: Notify::new(),
+            wakes: AtomicUsize::new(0),
+        })
     }
 
     fn wakes(&self) -> usize {
@@ -54,7 +57,8 @@ fn alarm_at(tick: u64, cells: &Cells<Waker>, shard: &mut Shard, clock: &Clock) {
     }
 }
 
-/// Polls with the first waker, then with the second one, while the alarm may go off; then waits for whatever it was armed with last.
+/// Polls with the first waker, then with the second one, while the alarm may go off; then waits for
+/// whatever it was armed with last.
 fn polls(second: bool) {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));
@@ -77,10 +81,19 @@ fn polls(second: bool) {
         tasks[last].woken.wait();
         assert_eq!(tasks[last].wakes(), 1);
     }
-    assert_eq!(sleep.poll(&cells, &mut local, &waker(last)), Poll::Ready(()));
-    assert!(tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1, "woken twice");
+    assert_eq!(
+        sleep.poll(&cells, &mut local, &waker(last)),
+        Poll::Ready(())
+    );
+    assert!(
+        tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1,
+        "woken twice"
+    );
     assert!(!sleep.cancel(&cells, &mut local));
-    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "a waker is left behind");
+    assert!(
+        tasks.iter().all(|task| Arc::strong_count(task) == 1),
+        "a waker is left behind"
+    );
 }
 
 /// Moves it while the alarm may go off: to a tick that has passed, or to a later one.
@@ -125,7 +138,11 @@ fn drops() {
     let task = Task::new();
     let (mut local, clock) = (Held::new(cells.local()), Clock::new());
     let mut sleep = Sleep::new(DUE, clock.clone());
-    assert!(sleep.poll(&cells, &mut local, &Waker::from(task.clone())).is_pending());
+    assert!(
+        sleep
+            .poll(&cells, &mut local, &Waker::from(task.clone()))
+            .is_pending()
+    );
     let shard_cells = cells.clone();
     let shard = thread::spawn(move || {
         alarm(&shard_cells, &mut lanes, &clock);
@@ -133,7 +150,11 @@ fn drops() {
     });
     let was_pending = sleep.cancel(&cells, &mut local);
     let _lanes = shard.join().unwrap();
-    assert_eq!(task.wakes(), usize::from(!was_pending), "cancelled, or woken");
+    assert_eq!(
+        task.wakes(),
+        usize::from(!was_pending),
+        "cancelled, or woken"
+    );
     assert_eq!(Arc::strong_count(&task), 1, "a waker is left behind");
 }
 
@@ -150,7 +171,10 @@ fn ended(second: bool, meanwhile: bool, wakes: bool) {
     let ender_cells = cells.clone();
     let ender = thread::spawn(move || {
         let mut local = Held::new(ender_cells.local());
-        ender_cells.claim_all(&mut local, |_, waker| if wakes { waker.wake() } else { drop(waker) });
+        ender_cells.claim_all(
+            &mut local,
+            |_, waker| if wakes { waker.wake() } else { drop(waker) },
+        );
     });
     let (shard_cells, shard_clock) = (cells.clone(), clock.clone());
     let shard = thread::spawn(move || {
@@ -166,16 +190,29 @@ fn ended(second: bool, meanwhile: bool, wakes: bool) {
     let mut lanes = shard.join().unwrap();
     // If its timer was ended after the poll, and nobody was woken for it, then it is polled for
     // another reason.
-    let seen = if wakes { seen } else { sleep.poll(&cells, &mut local, &waker(last)) };
+    let seen = if wakes {
+        seen
+    } else {
+        sleep.poll(&cells, &mut local, &waker(last))
+    };
     assert!(meanwhile || seen.is_pending(), "ready early");
     alarm(&cells, &mut lanes, &clock);
     if seen.is_pending() {
         tasks[last].woken.wait();
     }
-    assert_eq!(sleep.poll(&cells, &mut local, &waker(last)), Poll::Ready(()));
-    assert!(tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1 + usize::from(wakes), "woken twice");
+    assert_eq!(
+        sleep.poll(&cells, &mut local, &waker(last)),
+        Poll::Ready(())
+    );
+    assert!(
+        tasks.iter().map(|task| task.wakes()).sum::<usize>() <= 1 + usize::from(wakes),
+        "woken twice"
+    );
     assert!(!sleep.cancel(&cells, &mut local));
-    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1), "a waker is left behind");
+    assert!(
+        tasks.iter().all(|task| Arc::strong_count(task) == 1),
+        "a waker is left behind"
+    );
 }
 
 #[test]
@@ -200,7 +237,9 @@ fn one_that_is_moved_later_is_woken_then() {
 
 #[test]
 fn broken_move_to_the_past() {
-    must_fail(Fault::SleepMovedInSilence, "deadlock", None, || moves(false));
+    must_fail(Fault::SleepMovedInSilence, "deadlock", None, || {
+        moves(false)
+    });
 }
 
 #[test]
@@ -229,7 +268,9 @@ fn one_whose_timer_is_ended_with_a_wake_up_needs_no_other() {
 
 #[test]
 fn broken_timer_that_is_gone() {
-    must_fail(Fault::SleepTakesGoneForOver, "ready early", None, || ended(false, false, false));
+    must_fail(Fault::SleepTakesGoneForOver, "ready early", None, || {
+        ended(false, false, false)
+    });
 }
 
 #[test]

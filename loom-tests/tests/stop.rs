@@ -1,17 +1,18 @@
-//! Stop against schedules in flight and against jobs: src/service/README.md. The upper models use the protocol's parts, the lower ones
-//! the service itself.
+//! Stop against schedules in flight and against jobs: src/engine/README.md. The upper models use
+//! the protocol's parts, the lower ones the service itself.
 
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use wheelwork::loom_door::{Cells, Entry, Fault, drop_job, run_job, share_job};
+use wheelwork::internals::loom::{Cells, Entry, Fault, drop_job, run_job, share_job};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
 const DUE: u64 = 1;
 
-/// So many threads schedule a timer each while the service stops: X1, X2 and X4 of stop, all of schedule.
+/// So many threads schedule a timer each while the service stops: StopMark, StopFence and StopClaim
+/// of stop, all of schedule.
 fn schedule_against_stop(schedulers: usize) {
     let (cells, shard) = Cells::new();
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
@@ -37,8 +38,15 @@ fn schedule_against_stop(schedulers: usize) {
     cells.claim_all(&mut local, |_, payload| {
         outcomes.add(payload);
     });
-    let locals: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
-    assert_eq!(outcomes.counts()[..schedulers], [1, 1][..schedulers], "every timer has one outcome");
+    let locals: Vec<_> = others
+        .into_iter()
+        .map(|other| other.join().unwrap())
+        .collect();
+    assert_eq!(
+        outcomes.counts()[..schedulers],
+        [1, 1][..schedulers],
+        "every timer has one outcome"
+    );
     drop((locals, local, shard));
 }
 
@@ -51,9 +59,15 @@ fn two_schedules() {
 }
 
 /// A service on a manual clock, whose timers are numbers. The handler notes them.
-fn service<const N: usize>(clock: &ManualClock, fired: &Arc<Ledger<N>>) -> Held<Arc<TimerService<usize>>> {
+fn service<const N: usize>(
+    clock: &ManualClock,
+    fired: &Arc<Ledger<N>>,
+) -> Held<Arc<TimerService<usize>>> {
     let fired = fired.clone();
-    let service = TimerService::builder().clock(clock.clone()).tick(Duration::from_micros(1)).shards(1);
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .tick(Duration::from_micros(1))
+        .shards(1);
     let service = service.on_expire(move |batch: &mut Batch<'_, usize>| {
         batch.for_each(|payload| {
             fired.add(payload);
@@ -62,12 +76,15 @@ fn service<const N: usize>(clock: &ManualClock, fired: &Arc<Ledger<N>>) -> Held<
     Held::new(Arc::new(service.start().expect("a manual service starts")))
 }
 
-/// A job (F1 to F3) against the service's own stop (X1 to X5): when stop returns, what a task did is done, and no task begins.
+/// A job (FireBegin to FireEnd) against the service's own stop (StopMark to StopWait): when stop
+/// returns, what a task did is done, and no task begins.
 fn job_against_stop() {
     let clock = ManualClock::new();
     let fired = Arc::new(Ledger::<1>::new());
     let service = service(&clock, &fired);
-    let id = service.schedule(Duration::from_micros(1), 0usize).expect("not stopped");
+    let id = service
+        .schedule(Duration::from_micros(1), 0usize)
+        .expect("not stopped");
     let handle = service.handle();
     let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
     let unfired = service.stop();
@@ -75,16 +92,29 @@ fn job_against_stop() {
     let counts = fired.counts();
     job.join().unwrap();
     assert_eq!(fired.counts(), counts, "a task ran after stop");
-    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
-    assert_eq!(counts[0] + unfired.len() as u32, 1, "every timer has one outcome");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained inside the handler"
+    );
+    assert_eq!(
+        counts[0] + unfired.len() as u32,
+        1,
+        "every timer has one outcome"
+    );
 }
 
-/// A job of two timers, which an idle worker helps with. The worker that began with it is done, and stops the service.
+/// A job of two timers, which an idle worker helps with. The worker that began with it is done, and
+/// stops the service.
 fn shared_job_against_stop() {
     let clock = ManualClock::new();
     let fired = Arc::new(Ledger::<2>::new());
     let service = service(&clock, &fired);
-    let ids = [0, 1].map(|payload: usize| service.schedule(Duration::from_micros(1), payload).expect("not stopped"));
+    let ids = [0, 1].map(|payload: usize| {
+        service
+            .schedule(Duration::from_micros(1), payload)
+            .expect("not stopped")
+    });
     let handle = service.handle();
     // Nobody else is idle: there is no taker for a second offer. (No part of the model.)
     let offers = Arc::new(AtomicUsize::new(0));
@@ -99,8 +129,16 @@ fn shared_job_against_stop() {
     let unfired = service.stop();
     // A causality violation, if a task may still run.
     let counts = fired.counts();
-    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
-    assert_eq!(counts.iter().sum::<u32>() + unfired.len() as u32, 2, "every timer has one outcome");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained inside the handler"
+    );
+    assert_eq!(
+        counts.iter().sum::<u32>() + unfired.len() as u32,
+        2,
+        "every timer has one outcome"
+    );
 }
 
 /// A job against two stops: when either returns, what the task did is done, and no task begins.
@@ -108,7 +146,9 @@ fn job_against_two_stops() {
     let clock = ManualClock::new();
     let fired = Arc::new(Ledger::<1>::new());
     let service = service(&clock, &fired);
-    let id = service.schedule(Duration::from_micros(1), 0usize).expect("not stopped");
+    let id = service
+        .schedule(Duration::from_micros(1), 0usize)
+        .expect("not stopped");
     let (handle, other) = (service.handle(), service.clone());
     let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
     let first = spawn(move || other.stop().len());
@@ -118,20 +158,33 @@ fn job_against_two_stops() {
     let unfired = first.join().unwrap() + unfired.len();
     job.join().unwrap();
     assert_eq!(fired.counts(), counts, "a task ran after stop");
-    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
-    assert_eq!(counts[0] as usize + unfired, 1, "every timer has one outcome");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained inside the handler"
+    );
+    assert_eq!(
+        counts[0] as usize + unfired,
+        1,
+        "every timer has one outcome"
+    );
 }
 
-/// A job against `cancel_and_wait`, after another one that may have seen the job begin: when it returns, what the task did is done, and no task begins.
+/// A job against `cancel_and_wait`, after another one that may have seen the job begin: when it
+/// returns, what the task did is done, and no task begins.
 fn job_against_cancel_and_wait() {
     // Not on the model's own thread, whose stack is small.
     let model = spawn(|| {
         let clock = ManualClock::new();
         let fired = Arc::new(Ledger::<2>::new());
         let service = service(&clock, &fired);
-        let gone = service.schedule(Duration::from_micros(1), 1usize).expect("not stopped");
+        let gone = service
+            .schedule(Duration::from_micros(1), 1usize)
+            .expect("not stopped");
         assert!(service.cancel(gone));
-        let id = service.schedule(Duration::from_micros(1), 0usize).expect("not stopped");
+        let id = service
+            .schedule(Duration::from_micros(1), 0usize)
+            .expect("not stopped");
         let handle = service.handle();
         let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
         assert_eq!(service.cancel_and_wait(gone), Ok(false));
@@ -140,8 +193,16 @@ fn job_against_cancel_and_wait() {
         let counts = fired.counts();
         job.join().unwrap();
         assert_eq!(fired.counts(), counts, "a task ran after the wait");
-        assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
-        assert_eq!(counts[0] + u32::from(cancelled), 1, "every timer has one outcome");
+        assert_eq!(
+            service.stats().panics,
+            0,
+            "loom complained inside the handler"
+        );
+        assert_eq!(
+            counts[0] + u32::from(cancelled),
+            1,
+            "every timer has one outcome"
+        );
     });
     model.join().unwrap();
 }
@@ -155,15 +216,24 @@ impl Drop for Noted {
     }
 }
 
-/// A job that is dropped unrun against the service's own stop: when stop returns, what has not been handed back is dropped.
+/// A job that is dropped unrun against the service's own stop: when stop returns, what has not been
+/// handed back is dropped.
 fn dropped_job_against_stop() {
     let clock = ManualClock::new();
     let dropped = Arc::new(Ledger::<1>::new());
-    let builder = TimerService::builder().clock(clock.clone()).tick(Duration::from_micros(1)).shards(1);
+    let builder = TimerService::builder()
+        .clock(clock.clone())
+        .tick(Duration::from_micros(1))
+        .shards(1);
     let service = Held::new(
-        builder.on_expire(|_: &mut Batch<'_, Noted>| unreachable!("the job is dropped")).start().expect("a manual service starts"),
+        builder
+            .on_expire(|_: &mut Batch<'_, Noted>| unreachable!("the job is dropped"))
+            .start()
+            .expect("a manual service starts"),
     );
-    let id = service.schedule(Duration::from_micros(1), Noted(dropped.clone())).expect("not stopped");
+    let id = service
+        .schedule(Duration::from_micros(1), Noted(dropped.clone()))
+        .expect("not stopped");
     let handle = service.handle();
     let job = spawn(move || drop_job(&handle, Entry::of(id, 1)));
     let unfired = service.stop();
@@ -171,8 +241,16 @@ fn dropped_job_against_stop() {
     let counts = dropped.counts();
     job.join().unwrap();
     assert_eq!(dropped.counts(), counts, "a payload was dropped after stop");
-    assert_eq!(service.stats().panics, 0, "loom complained in the payload's drop");
-    assert_eq!(counts[0] + unfired.len() as u32, 1, "every timer has one outcome");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained in the payload's drop"
+    );
+    assert_eq!(
+        counts[0] + unfired.len() as u32,
+        1,
+        "every timer has one outcome"
+    );
     std::mem::forget(unfired);
 }
 
@@ -189,31 +267,57 @@ fn schedule_against_turn_and_stop() {
     job.join().unwrap();
     let refused = schedule.join().unwrap();
     assert_eq!(fired.counts(), counts, "a task ran after stop");
-    assert_eq!(service.stats().panics, 0, "loom complained inside the handler");
-    assert_eq!(counts[0] + unfired.len() as u32 + u32::from(refused), 1, "every timer has one outcome");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained inside the handler"
+    );
+    assert_eq!(
+        counts[0] + unfired.len() as u32 + u32::from(refused),
+        1,
+        "every timer has one outcome"
+    );
 }
 
-/// A periodic timer whose run stops the service, maybe before the call that started it has come back.
+/// A periodic timer whose run stops the service, maybe before the call that started it has come
+/// back.
 fn start_against_a_run_that_stops() {
     let clock = ManualClock::new();
     let service = service(&clock, &Arc::new(Ledger::<1>::new()));
     let (job_clock, stopper) = (clock.clone(), service.clone());
     let job = spawn(move || job_clock.advance(Duration::from_micros(1)));
-    let started = service.every(Duration::from_micros(1)).times(1).start(move || _ = stopper.stop());
+    let started = service
+        .every(Duration::from_micros(1))
+        .times(1)
+        .start(move || _ = stopper.stop());
     assert!(started.is_ok());
     job.join().unwrap();
     service.stop();
     let stats = service.stats();
     assert_eq!(stats.panics, 0, "loom complained inside the run");
-    assert_eq!((stats.sum(|shard| shard.ended), stats.sum(|shard| shard.pending)), (1, 0), "every timer is counted once");
+    assert_eq!(
+        (stats.timers.ended, stats.timers.pending),
+        (1, 0),
+        "every timer is counted once"
+    );
 }
 
-/// A service with its shard's thread, which sleeps in its doorbell. Ticks of a day, so that the clock stands still.
+/// A service with its shard's thread, which sleeps in its doorbell. Ticks of a day, so that the
+/// clock stands still.
 fn service_with_a_thread() {
-    let builder = TimerService::builder().tick(Duration::from_secs(24 * 3600)).shards(1).pin(false).dispatch(Dispatch::Inline);
-    let service = builder.on_expire(|_: &mut Batch<'_, usize>| unreachable!("due tomorrow")).start().expect("one thread");
+    let builder = TimerService::builder()
+        .tick(Duration::from_secs(24 * 3600))
+        .shards(1)
+        .pinning(wheelwork::Pinning::Off)
+        .dispatch(Dispatch::Inline);
+    let service = builder
+        .on_expire(|_: &mut Batch<'_, usize>| unreachable!("due tomorrow"))
+        .start()
+        .expect("one thread");
     let service = Held::new(service);
-    service.schedule(Duration::from_secs(3600), 7usize).expect("not stopped");
+    service
+        .schedule(Duration::from_secs(3600), 7usize)
+        .expect("not stopped");
     let unfired = service.stop();
     assert_eq!(unfired.len(), 1);
     assert_eq!(unfired[0].payload, 7);
@@ -246,7 +350,12 @@ fn each_of_two_stops_waits() {
 
 #[test]
 fn broken_wait_of_a_further_stop() {
-    must_fail(Fault::FurtherStopWaitsForNobody, "writing to cell", Some(2), || spawn(job_against_two_stops).join().unwrap());
+    must_fail(
+        Fault::FurtherStopWaitsForNobody,
+        "writing to cell",
+        Some(2),
+        || spawn(job_against_two_stops).join().unwrap(),
+    );
 }
 
 #[test]
@@ -256,29 +365,48 @@ fn stop_waits_for_a_job_that_is_dropped() {
 
 #[test]
 fn broken_count_of_a_job_that_is_dropped() {
-    must_fail(Fault::AbandonNotCounted, "Causality violation", Some(5), || spawn(dropped_job_against_stop).join().unwrap());
+    must_fail(
+        Fault::AbandonNotCounted,
+        "Causality violation",
+        Some(5),
+        || spawn(dropped_job_against_stop).join().unwrap(),
+    );
 }
 
 #[test]
 fn broken_count_of_those_who_help() {
-    must_fail(Fault::HelperNotCounted, "Causality violation", Some(2), || spawn(shared_job_against_stop).join().unwrap());
+    must_fail(
+        Fault::HelperNotCounted,
+        "Causality violation",
+        Some(2),
+        || spawn(shared_job_against_stop).join().unwrap(),
+    );
 }
 
 #[test]
 fn a_schedule_that_may_fire_has_one_outcome() {
-    explore(Some(2), || spawn(schedule_against_turn_and_stop).join().unwrap());
+    explore(Some(2), || {
+        spawn(schedule_against_turn_and_stop).join().unwrap()
+    });
 }
 
 #[test]
 fn a_run_that_stops_the_service_is_counted_once() {
-    explore(Some(3), || spawn(start_against_a_run_that_stops).join().unwrap());
+    explore(Some(3), || {
+        spawn(start_against_a_run_that_stops).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_taken_back() {
-    must_fail(Fault::RunTakenBackNotCounted, "every timer is counted once", Some(3), || {
-        spawn(start_against_a_run_that_stops).join().unwrap();
-    });
+    must_fail(
+        Fault::RunTakenBackNotCounted,
+        "every timer is counted once",
+        Some(3),
+        || {
+            spawn(start_against_a_run_that_stops).join().unwrap();
+        },
+    );
 }
 
 #[test]
@@ -288,42 +416,76 @@ fn stop_ends_a_sleeping_shard() {
 
 #[test]
 fn broken_fence() {
-    must_fail(Fault::StopNoFence, "every timer has one outcome", None, one_schedule);
+    must_fail(
+        Fault::StopNoFence,
+        "every timer has one outcome",
+        None,
+        one_schedule,
+    );
 }
 
 #[test]
 fn broken_second_look() {
-    must_fail(Fault::StopNotSeenAfterArm, "every timer has one outcome", None, one_schedule);
+    must_fail(
+        Fault::StopNotSeenAfterArm,
+        "every timer has one outcome",
+        None,
+        one_schedule,
+    );
 }
 
 #[test]
 fn broken_ring_fence() {
-    must_fail(Fault::DoorbellNoRingFence, "every timer has one outcome", None, one_schedule);
+    must_fail(
+        Fault::DoorbellNoRingFence,
+        "every timer has one outcome",
+        None,
+        one_schedule,
+    );
 }
 
 #[test]
 fn broken_count_of_jobs() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(5), || {
+        spawn(job_against_stop).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_end_of_jobs() {
-    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(5), || spawn(job_against_stop).join().unwrap());
+    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(5), || {
+        spawn(job_against_stop).join().unwrap()
+    });
 }
 
 #[test]
 fn broken_wait_for_the_turn() {
-    must_fail(Fault::StopTurnNotAwaited, "writing to cell", Some(2), || spawn(schedule_against_turn_and_stop).join().unwrap());
+    must_fail(
+        Fault::StopTurnNotAwaited,
+        "writing to cell",
+        Some(2),
+        || spawn(schedule_against_turn_and_stop).join().unwrap(),
+    );
 }
 
 #[test]
 fn broken_claim_that_publishes_nothing() {
-    must_fail(Fault::ClaimRelaxed, "Causality violation", Some(3), job_against_cancel_and_wait);
+    must_fail(
+        Fault::ClaimRelaxed,
+        "Causality violation",
+        Some(3),
+        job_against_cancel_and_wait,
+    );
 }
 
 #[test]
 fn broken_claim_whose_loser_learns_nothing() {
-    must_fail(Fault::ClaimLostRelaxed, "Causality violation", Some(3), job_against_cancel_and_wait);
+    must_fail(
+        Fault::ClaimLostRelaxed,
+        "Causality violation",
+        Some(3),
+        job_against_cancel_and_wait,
+    );
 }
 
 #[test]
@@ -333,15 +495,30 @@ fn cancel_and_wait_waits_for_the_task() {
 
 #[test]
 fn broken_half_of_a_wait() {
-    must_fail(Fault::WaitForOneHalf, "Causality violation", Some(3), job_against_cancel_and_wait);
+    must_fail(
+        Fault::WaitForOneHalf,
+        "Causality violation",
+        Some(3),
+        job_against_cancel_and_wait,
+    );
 }
 
 #[test]
 fn broken_count_of_a_wait() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), job_against_cancel_and_wait);
+    must_fail(
+        Fault::JobNotCounted,
+        "Causality violation",
+        Some(3),
+        job_against_cancel_and_wait,
+    );
 }
 
 #[test]
 fn broken_end_of_a_job_that_is_awaited() {
-    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(3), job_against_cancel_and_wait);
+    must_fail(
+        Fault::JobEndRelaxed,
+        "Causality violation",
+        Some(3),
+        job_against_cancel_and_wait,
+    );
 }

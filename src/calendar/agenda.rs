@@ -1,42 +1,54 @@
 //! Agenda: where a timer is in its calendar.
 
-use super::{Calendar, Misfire};
+use super::pattern::Calendar;
+use super::policy::MissedRuns;
+use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
-use crate::service::{TimerHandle, TimerId};
+use crate::service::ServiceHandle;
 use std::time::{Duration, SystemTime};
 
-/// If the wall clock is set back by more than this then it was wrong before, and runs that were made come again.
+/// If the wall clock is set back by more than this, it was wrong before: runs that were made come
+/// again.
 const CORRECTION: Duration = Duration::from_secs(3 * 3_600);
 
 struct Agenda {
     calendar: Calendar,
-    /// The last look: what the wall clock showed then, and the clock that is never set.
+    /// The last look: what the wall clock showed, and the service's clock, which nobody sets.
     seen: (SystemTime, u64),
     next: Option<SystemTime>,
-    /// Runs in a row that were made up for.
+    /// Missed runs in a row that were made up for.
     made_up: u32,
 }
 
 impl Agenda {
     fn new(calendar: Calendar, now: SystemTime, now_ns: u64) -> Self {
         let next = calendar.next(now);
-        Self { calendar, seen: (now, now_ns), next, made_up: 0 }
+        Self {
+            calendar,
+            seen: (now, now_ns),
+            next,
+            made_up: 0,
+        }
     }
 
     /// How far the wall clock was set back since the last look.
     fn set_back(&mut self, now: SystemTime, now_ns: u64) -> Duration {
         let (seen, seen_ns) = std::mem::replace(&mut self.seen, (now, now_ns));
-        // What it would show, had it not been set.
+        // What it would show if nobody had set it.
         let passed = Duration::from_nanos(now_ns.saturating_sub(seen_ns));
-        seen.checked_add(passed).unwrap_or(seen).duration_since(now).unwrap_or_default()
+        seen.checked_add(passed)
+            .unwrap_or(seen)
+            .duration_since(now)
+            .unwrap_or_default()
     }
 
-    /// How long it is until the next run; zero if that is now, and then it is as good as made. `None` if there is none any more.
+    /// The time until the next run; zero if it is due, and then it counts as made. `None` if there
+    /// are no more runs.
     fn look(&mut self, now: SystemTime, now_ns: u64) -> Option<Duration> {
         if self.set_back(now, now_ns) > CORRECTION {
             (self.next, self.made_up) = (self.calendar.next(now), 0);
         }
-        if let Misfire::Skip(grace) = self.calendar.misfire {
+        if let MissedRuns::SkipAfter(grace) = self.calendar.missed {
             self.skip(now, grace);
         }
         let next = self.next?;
@@ -47,7 +59,7 @@ impl Agenda {
         Some(Duration::ZERO)
     }
 
-    /// Leaves out what is later than `grace`.
+    /// Leaves out the runs that are later than `grace`.
     fn skip(&mut self, now: SystemTime, grace: Duration) {
         let late = self.next.and_then(|next| now.duration_since(next).ok());
         if late.is_some_and(|late| late > grace) {
@@ -56,35 +68,61 @@ impl Agenda {
         }
     }
 
-    /// The run that was to be at `next` is made now.
+    /// Makes the run that was meant for `next`, now.
     fn run(&mut self, next: SystemTime, now: SystemTime) {
         let after = self.calendar.next(next);
         let is_behind = after.is_some_and(|after| after <= now);
-        self.made_up = if is_behind { self.made_up.saturating_add(1) } else { 0 };
-        let makes_up = matches!(self.calendar.misfire, Misfire::Each(limit) if self.made_up < limit);
-        self.next = if is_behind && !makes_up { self.calendar.next(now) } else { after };
+        self.made_up = if is_behind {
+            self.made_up.saturating_add(1)
+        } else {
+            0
+        };
+        let makes_up =
+            matches!(self.calendar.missed, MissedRuns::Burst(limit) if self.made_up < limit);
+        self.next = if is_behind && !makes_up {
+            self.calendar.next(now)
+        } else {
+            after
+        };
     }
 }
 
-impl<T: Send + 'static> TimerHandle<T> {
-    /// A timer that runs a closure at the times of a [`Calendar`], by the system's clock, each rounded up to a tick. Two runs are never in progress at once. It looks at the clock once a
-    /// minute at least, and wakes its shard for that. After the last run, should there be one, the timer ends.
+impl<T: Send + 'static> ServiceHandle<T> {
+    /// Arms a timer that runs a closure at the times of a [`Calendar`], by the system's clock, each
+    /// rounded up to a tick. Two runs are never in progress at once. After the calendar's last run,
+    /// if it has one, the timer ends.
     ///
-    /// Like a periodic timer it takes a closure, whatever the service's payload is, can be cancelled but not taken, and is not handed back by `stop`. If it is moved
-    /// ([`reschedule`](TimerHandle::reschedule)) then it runs at that tick too, and goes on with its calendar.
+    /// The timer looks at the system's clock at least once a minute, and wakes its shard for that.
     ///
-    /// Costs three allocations, and some microseconds for each run.
+    /// Like a periodic timer, it takes a closure whatever the service's payload is. It can be
+    /// cancelled but not taken, and `stop` does not hand it back. If
+    /// [`reschedule`](ServiceHandle::reschedule) moves it to another tick, it runs at that tick
+    /// too, and goes on with its calendar.
+    ///
+    /// Cost: three allocations, and some microseconds for each run.
     ///
     /// # Errors
-    /// As [`schedule`](TimerHandle::schedule); the closure is dropped.
+    /// As [`schedule`](ServiceHandle::schedule). The closure is dropped.
     ///
     /// # Example
     /// See the [module](super)'s.
-    pub fn on_calendar(&self, calendar: Calendar, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
+    pub fn schedule_calendar(
+        &self,
+        calendar: Calendar,
+        run: impl FnMut() + Send + 'static,
+    ) -> Result<TimerId, ScheduleError<()>> {
         let (now, now_ns) = self.wall_clock();
         let mut agenda = Agenda::new(calendar, now, now_ns);
-        let first = agenda.next.and_then(|next| next.duration_since(now).ok()).unwrap_or_default();
-        self.by_wall_clock(first, Box::new(move |now, now_ns| agenda.look(now, now_ns)), u64::MAX, run)
+        let first = agenda
+            .next
+            .and_then(|next| next.duration_since(now).ok())
+            .unwrap_or_default();
+        self.by_wall_clock(
+            first,
+            Box::new(move |now, now_ns| agenda.look(now, now_ns)),
+            u64::MAX,
+            run,
+        )
     }
 }
 
@@ -100,12 +138,20 @@ mod tests {
         UNIX_EPOCH + DAY * day + HOUR * hour
     }
 
-    /// Runs at nine each day; it is eight of day 100.
-    fn agenda(misfire: Misfire) -> Agenda {
-        Agenda::new(Calendar::daily(9, 0).unwrap().zone("UTC").unwrap().misfire(misfire), at(100, 8), 0)
+    /// Runs at nine each day. It is eight o'clock on day 100.
+    fn agenda(policy: MissedRuns) -> Agenda {
+        Agenda::new(
+            Calendar::daily(9, 0)
+                .unwrap()
+                .zone("UTC")
+                .unwrap()
+                .missed(policy),
+            at(100, 8),
+            0,
+        )
     }
 
-    /// How many runs are made now, and when the next one is. Time passes by the wall clock alone.
+    /// How many runs are made now, and when the next one is. Only the wall clock moves.
     fn runs(agenda: &mut Agenda, now: SystemTime) -> (u32, Option<SystemTime>) {
         let mut runs = 0;
         while agenda.look(now, 0) == Some(Duration::ZERO) {
@@ -116,44 +162,65 @@ mod tests {
 
     #[test]
     fn one_run_a_day_however_often_one_looks() {
-        let mut agenda = agenda(Misfire::Once);
+        let mut agenda = agenda(MissedRuns::Once);
         assert_eq!(agenda.look(at(100, 8), 0), Some(HOUR));
         assert_eq!(runs(&mut agenda, at(100, 9)), (1, Some(at(101, 9))));
         assert_eq!(agenda.look(at(100, 10), 0), Some(HOUR * 23));
-        assert_eq!(runs(&mut agenda, at(101, 9) + Duration::from_millis(3)), (1, Some(at(102, 9))));
+        assert_eq!(
+            runs(&mut agenda, at(101, 9) + Duration::from_millis(3)),
+            (1, Some(at(102, 9)))
+        );
     }
 
     #[test]
     fn what_was_missed_is_made_up_for_once_or_each_or_left_out() {
-        let missed = |misfire, now| runs(&mut agenda(misfire), now);
+        let missed = |policy, now| runs(&mut agenda(policy), now);
         // Days 100 to 104: five runs, the last of them an hour ago.
         let (now, next) = (at(104, 10), Some(at(105, 9)));
-        assert_eq!(missed(Misfire::Once, now), (1, next));
-        assert_eq!(missed(Misfire::Each(0), now), (1, next));
-        assert_eq!(missed(Misfire::Each(1), now), (1, next));
-        assert_eq!(missed(Misfire::Each(3), now), (3, next));
-        assert_eq!(missed(Misfire::Each(5), now), (5, next));
-        assert_eq!(missed(Misfire::Each(u32::MAX), now), (5, next));
-        assert_eq!(missed(Misfire::Skip(HOUR / 2), now), (0, next));
-        assert_eq!(missed(Misfire::Skip(HOUR), now), (1, next), "as late as is allowed");
-        assert_eq!(missed(Misfire::Skip(DAY * 2), now), (1, next), "two are not too late: one run");
-        assert_eq!(missed(Misfire::Skip(Duration::ZERO), at(100, 9)), (1, Some(at(101, 9))), "in time");
+        assert_eq!(missed(MissedRuns::Once, now), (1, next));
+        assert_eq!(missed(MissedRuns::Burst(0), now), (1, next));
+        assert_eq!(missed(MissedRuns::Burst(1), now), (1, next));
+        assert_eq!(missed(MissedRuns::Burst(3), now), (3, next));
+        assert_eq!(missed(MissedRuns::Burst(5), now), (5, next));
+        assert_eq!(missed(MissedRuns::Burst(u32::MAX), now), (5, next));
+        assert_eq!(missed(MissedRuns::SkipAfter(HOUR / 2), now), (0, next));
+        assert_eq!(
+            missed(MissedRuns::SkipAfter(HOUR), now),
+            (1, next),
+            "as late as is allowed"
+        );
+        assert_eq!(
+            missed(MissedRuns::SkipAfter(DAY * 2), now),
+            (1, next),
+            "two are not too late: one run"
+        );
+        assert_eq!(
+            missed(MissedRuns::SkipAfter(Duration::ZERO), at(100, 9)),
+            (1, Some(at(101, 9))),
+            "in time"
+        );
         // The next time that it falls behind, the limit counts anew.
-        let mut twice = agenda(Misfire::Each(3));
-        assert_eq!([now, now + DAY, now + DAY * 9].map(|now| runs(&mut twice, now).0), [3, 1, 3]);
+        let mut twice = agenda(MissedRuns::Burst(3));
+        assert_eq!(
+            [now, now + DAY, now + DAY * 9].map(|now| runs(&mut twice, now).0),
+            [3, 1, 3]
+        );
     }
 
     #[test]
     fn a_clock_that_is_set_back_a_little_repeats_nothing() {
-        let mut agenda = agenda(Misfire::Once);
+        let mut agenda = agenda(MissedRuns::Once);
         assert_eq!(runs(&mut agenda, at(100, 9)).0, 1);
-        assert_eq!(runs(&mut agenda, at(100, 9) - CORRECTION), (0, Some(at(101, 9))));
+        assert_eq!(
+            runs(&mut agenda, at(100, 9) - CORRECTION),
+            (0, Some(at(101, 9)))
+        );
         assert_eq!(runs(&mut agenda, at(100, 9)).0, 0);
     }
 
     #[test]
     fn a_clock_that_was_wrong_begins_anew() {
-        let mut agenda = agenda(Misfire::Once);
+        let mut agenda = agenda(MissedRuns::Once);
         // A year ahead by mistake, where it ran once; then set right.
         assert_eq!(runs(&mut agenda, at(465, 9)).0, 1);
         assert_eq!(runs(&mut agenda, at(100, 8)), (0, Some(at(100, 9))));
@@ -163,18 +230,28 @@ mod tests {
     #[test]
     fn time_that_passes_between_two_looks_counts() {
         // Set back by three hours, half a minute after the last look: it shows half a minute more.
-        for (back, next) in [(CORRECTION, at(101, 9)), (CORRECTION + Duration::from_nanos(1), at(100, 9))] {
-            let mut agenda = agenda(Misfire::Once);
+        for (back, next) in [
+            (CORRECTION, at(101, 9)),
+            (CORRECTION + Duration::from_nanos(1), at(100, 9)),
+        ] {
+            let mut agenda = agenda(MissedRuns::Once);
             assert_eq!(runs(&mut agenda, at(100, 9)).0, 1);
             let half = Duration::from_secs(30);
-            assert!(agenda.look(at(100, 9) + half - back, half.as_nanos() as u64).is_some());
+            assert!(
+                agenda
+                    .look(at(100, 9) + half - back, half.as_nanos() as u64)
+                    .is_some()
+            );
             assert_eq!(agenda.next, Some(next));
         }
     }
 
     #[test]
     fn a_calendar_that_is_over_ends() {
-        let calendar = Calendar::cron("0 0 9 1 1 * 1971").unwrap().zone("UTC").unwrap();
+        let calendar = Calendar::cron("0 0 9 1 1 * 1971")
+            .unwrap()
+            .zone("UTC")
+            .unwrap();
         let mut agenda = Agenda::new(calendar, at(100, 8), 0);
         assert_eq!(agenda.look(at(365, 9), 0), Some(Duration::ZERO));
         assert_eq!(agenda.look(at(365, 9), 0), None);

@@ -1,6 +1,10 @@
-//! Claim: how a cell is armed, and how its content comes out of it again: A, C, P and D in README.md of this room.
+//! Claim: how a cell is armed, and how its content comes out again.
+//!
+//! Any thread with an id or an entry may try; one wins. This file has the steps ArmWrite to
+//! ArmPublish, ClaimLoad to ClaimRead, PutBack, DoomMark and DoomLeave of README.md of this room.
 
-use super::state::{Content, Filed, Fill, Place, Slot};
+use super::content::{Content, Fill};
+use super::state::{CellRef, DueAt, Filed};
 use super::word::{State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
@@ -8,76 +12,89 @@ use crate::sync::{Fault, Ordering, broken, ordering};
 /// A timer that was cancelled, or taken away by `stop`.
 #[derive(Debug)]
 pub(crate) struct Claimed<T> {
-    /// `None`: a periodic timer's run is in progress, has it, and drops it.
+    /// `None`: a periodic timer's run is in progress, has the content, and drops it.
     pub(crate) content: Option<Content<T>>,
-    /// The entry that waits for the timer in vain. `None`: somebody else sees to it.
+    /// The entry that is dead now. `None`: another thread sends its tombstone, or it has come.
     pub(crate) filed: Option<Filed>,
-    /// Shard and deadline.
-    pub(crate) place: Place,
-    /// The cell's, for the caller to hold. `None`: somebody else frees it, or it is used up.
+    /// The timer's deadline and shard.
+    pub(crate) due_at: DueAt,
+    /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or its
+    /// generations are used up.
     pub(crate) index: Option<u32>,
 }
 
 /// What a due entry finds.
 #[derive(Debug)]
-pub(crate) enum Due<T> {
+pub(crate) enum DueClaim<T> {
     /// Nothing: its timer is gone, or filed elsewhere.
     Dead,
-    /// A timer that fires.
+    /// A timer that fires: its payload, and the cell's index for the caller to hold.
     Payload(T, Option<u32>),
-    /// A periodic timer, whose run may `begin`: QUEUED, with its content.
-    Run(Place),
-    /// A timer that was re-armed to a later deadline: the entry goes there.
+    /// A periodic timer whose run may `begin`. It is QUEUED, and its content is in the cell.
+    Run(DueAt),
+    /// A timer that was re-armed to a later deadline: the caller sends the entry there.
     Later(Filed),
 }
 
-impl<T> Slot<'_, T> {
-    /// Stores a payload and makes it claimable (A1, A2). Returns its count.
+impl<T> CellRef<'_, T> {
+    /// Stores a content and makes it claimable (ArmWrite, ArmPublish). Returns the timer's birth.
     ///
     /// # Safety
-    /// The caller holds this cell's index, and gives it up: the winner of the claim has it next.
+    /// The caller holds this cell's index, and gives it up. The winner of the claim has it next.
     #[inline]
-    pub(crate) unsafe fn arm<C: Fill<T>>(&self, place: Place, content: C) -> u64 {
-        // Ordering: Relaxed. The holder's own: it freed the cell, or got the index through the depot.
+    pub(crate) unsafe fn arm<C: Fill<T>>(&self, due_at: DueAt, content: C) -> u64 {
+        // Ordering: Relaxed. The holder's own word: it freed the cell, or got the index through the
+        // depot.
         let vacant = Word(self.cell.word.load(Ordering::Relaxed));
         let armed = vacant.with_state(State::Armed);
         let armed = if C::REPEATS { armed.repeating() } else { armed };
-        // SAFETY: A1. The cell is VACANT and its index is the caller's: nobody else touches the content.
+        // SAFETY: ArmWrite. The cell is VACANT and the caller holds its index: no other thread
+        // touches the content.
         unsafe { self.cell.put_content(content) };
-        // Ordering: Relaxed. Published by A2; a reader of an older word fails at C3.
-        self.cell.place.store(place.0, Ordering::Relaxed);
-        // Ordering: Release (A2). Pairs with the Acquire of C1; publishes content and place. A store suffices: nobody else writes a
-        // VACANT word.
-        self.cell.word.store(armed.0, ordering(Ordering::Release, Fault::ArmRelaxed));
-        vacant.count()
+        // Ordering: Relaxed. Published by ArmPublish; a reader of an older word fails at
+        // ClaimExchange.
+        self.cell.due_at.store(due_at.0, Ordering::Relaxed);
+        // Ordering: Release (ArmPublish). Pairs with the Acquire of ClaimLoad; publishes content
+        // and `due_at`. A store is enough: no other thread writes a VACANT word.
+        self.cell
+            .word
+            .store(armed.0, ordering(Ordering::Release, Fault::ArmRelaxed));
+        vacant.generation()
     }
 
-    /// Claims for a due entry, if the timer was not moved to later and does not repeat: the usual case. `None`: try `claim_due`.
+    /// Claims for a due entry (ClaimLoad to ClaimRead) in the usual case: the timer has no lag and
+    /// does not repeat. `None`: try `claim_due`.
     #[inline]
     pub(crate) fn claim_due_plain(&self, entry: Entry) -> Option<(T, Option<u32>)> {
         let word = self.load();
-        if !word.is_plain(entry.tag()) || self.place().deadline() > entry.deadline() {
+        if !word.is_plain(entry.generation()) || self.due_at().deadline() > entry.deadline() {
             return None;
         }
         self.cell.exchange(word, word.freed()).ok()?;
-        // SAFETY: C4. As in `claim_due`; it is a payload, since the word says that it does not repeat.
+        // SAFETY: ClaimRead. As in `claim_due`; it is a payload, because the word says that it does
+        // not repeat.
         Some((unsafe { self.cell.take_payload() }, self.index(word)))
     }
 
-    /// Claims for a due entry (C1 to C4), or puts it back (P1).
-    pub(crate) fn claim_due(&self, entry: Entry) -> Due<T> {
+    /// Claims for a due entry (ClaimLoad to ClaimRead), or puts it back (PutBack).
+    pub(crate) fn claim_due(&self, entry: Entry) -> DueClaim<T> {
         let mut word = self.load();
         loop {
-            let same_filing = word.count() == entry.tag() || broken(Fault::ClaimIgnoresGeneration);
-            if word.state() != State::Armed || !same_filing {
-                return Due::Dead;
+            let is_its_filing =
+                word.generation() == entry.generation() || broken(Fault::ClaimIgnoresGeneration);
+            if word.state() != State::Armed || !is_its_filing {
+                return DueClaim::Dead;
             }
-            let place = self.place();
-            let deadline = place.deadline() + word.lag();
+            let due_at = self.due_at();
+            let deadline = due_at.deadline() + word.lag();
             if deadline > entry.deadline() && !broken(Fault::ClaimIgnoresDeadline) {
-                return self.put_back(word, place);
+                return self.put_back(word, due_at);
             }
-            let next = if word.repeats() { word.with_state(State::Queued) } else { word.freed() };
+            let next = if word.repeats() {
+                word.with_state(State::Queued)
+            } else {
+                word.freed()
+            };
             match self.cell.exchange(word, next) {
                 Ok(()) => {}
                 Err(now) => {
@@ -86,24 +103,33 @@ impl<T> Slot<'_, T> {
                 }
             }
             if word.repeats() {
-                return Due::Run(Place::new(deadline, place.shard()));
+                return DueClaim::Run(DueAt::new(deadline, due_at.shard()));
             }
-            // SAFETY: C4. We won this filing's only way out of ARMED: nobody writes the content, and nobody else reads it. A1 put it there, and
-            // it is a payload, since the word says that it does not repeat.
-            return Due::Payload(unsafe { self.cell.take_payload() }, self.index(word));
+            // SAFETY: ClaimRead. This thread won this filing's only exchange out of ARMED: no
+            // thread writes the content, and no other reads it. ArmWrite put it there, and it is a
+            // payload, because the word says that it does not repeat.
+            return DueClaim::Payload(unsafe { self.cell.take_payload() }, self.index(word));
         }
     }
 
-    /// P1. The entry's new way.
+    /// PutBack. Returns where the entry goes now.
     #[cold]
-    fn put_back(&self, word: Word, place: Place) -> Due<T> {
+    fn put_back(&self, word: Word, due_at: DueAt) -> DueClaim<T> {
         // Ordering: Relaxed. A hint, see `whereabouts`.
-        self.side.put_back.store(word.count() << 16 | word.lag(), Ordering::Relaxed);
-        // Not beyond the last tick, should the place be a later filing's: then the entry is dead anyway.
-        Due::Later(self.filed((place.deadline() + word.lag()).min(DEADLINE_MAX), place.shard(), word))
+        self.side
+            .put_back
+            .store(word.generation() << 16 | word.lag(), Ordering::Relaxed);
+        // At most the last tick. `due_at` may be a later filing's: then the entry is dead in any
+        // case.
+        DueClaim::Later(self.filed(
+            (due_at.deadline() + word.lag()).min(DEADLINE_MAX),
+            due_at.shard(),
+            word,
+        ))
     }
 
-    /// Claims for the holder of an id, if `wanted` says so of the word. `None`: the timer has fired, or was cancelled.
+    /// Claims in any state from which a timer can be cancelled, if `wanted` says so of the word.
+    /// `None`: the timer has fired, or was cancelled.
     #[inline]
     fn claim(&self, wanted: impl Fn(Word) -> bool) -> Option<Claimed<T>> {
         let mut word = self.load();
@@ -112,27 +138,9 @@ impl<T> Slot<'_, T> {
                 return None;
             }
             let outcome = match word.state() {
-                state @ (State::Armed | State::Queued) => self.cell.exchange(word, word.freed()).map(|()| {
-                    let place = self.place();
-                    // SAFETY: C4. As in `claim_due`; and QUEUED has one way out for the content too.
-                    let content = Some(unsafe { self.cell.take_content(word) });
-                    // The entry of what is QUEUED has come.
-                    let filed = (state == State::Armed).then(|| self.whereabouts(word, place));
-                    let index = self.index(word);
-                    Claimed { content, filed, place: Place::new(place.deadline() + word.lag(), place.shard()), index }
-                }),
-                State::Held => self.cell.exchange(word, word.with_state(State::Doomed)).map(|()| {
-                    // SAFETY: D1. The holder moves the timer and leaves the content alone; the cell is not freed before both have left.
-                    let content = Some(unsafe { self.cell.take_content(word) });
-                    let place = self.place();
-                    Claimed { content, filed: None, place, index: self.leave(word) }
-                }),
-                State::Running => self.cell.exchange(word, word.with_state(State::Ended)).map(|()| Claimed {
-                    content: None,
-                    filed: None,
-                    place: self.place(),
-                    index: None,
-                }),
+                state @ (State::Armed | State::Queued) => self.claim_content(word, state),
+                State::Held => self.claim_held(word),
+                State::Running => self.claim_running(word),
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
             };
             match outcome {
@@ -142,32 +150,88 @@ impl<T> Slot<'_, T> {
         }
     }
 
-    /// D2. Of the two that have to do with a doomed cell, whoever leaves last frees it.
-    #[cold]
-    pub(super) fn leave(&self, word: Word) -> Option<u32> {
-        // Ordering: AcqRel (D2). The last one's Acquire sees that the other is done with the cell; the first one's Release says so.
-        let before = Word(self.cell.word.swap(word.with_state(State::Left).0, ordering(Ordering::AcqRel, Fault::LeaveRelaxed)));
-        if before.state() == State::Left || broken(Fault::LeaveAlone) { self.free(word) } else { None }
+    /// Claims what is ARMED or QUEUED: the content is in the cell, and this thread frees it.
+    #[inline(always)]
+    fn claim_content(&self, word: Word, state: State) -> Result<Claimed<T>, Word> {
+        self.cell.exchange(word, word.freed())?;
+        let due_at = self.due_at();
+        // SAFETY: ClaimRead. As in `claim_due`; QUEUED, too, has one exchange that takes the
+        // content out.
+        let content = Some(unsafe { self.cell.take_content(word) });
+        // The entry of a QUEUED timer has come.
+        let filed = (state == State::Armed).then(|| self.whereabouts(word, due_at));
+        let index = self.index(word);
+        Ok(Claimed {
+            content,
+            filed,
+            due_at: DueAt::new(due_at.deadline() + word.lag(), due_at.shard()),
+            index,
+        })
     }
 
-    /// Makes the cell VACANT. The caller is the only one who has to do with it.
+    /// DoomMark. Claims what is HELD: the content is in the cell, and the last to leave frees it.
+    #[inline(always)]
+    fn claim_held(&self, word: Word) -> Result<Claimed<T>, Word> {
+        self.cell.exchange(word, word.with_state(State::Doomed))?;
+        // SAFETY: DoomMark. The holder moves the timer and leaves the content alone; the cell is
+        // not freed before both threads have left.
+        let content = Some(unsafe { self.cell.take_content(word) });
+        let due_at = self.due_at();
+        Ok(Claimed {
+            content,
+            filed: None,
+            due_at,
+            index: self.leave(word),
+        })
+    }
+
+    /// Claims what is RUNNING: the run has the content, and frees the cell.
+    #[inline(always)]
+    fn claim_running(&self, word: Word) -> Result<Claimed<T>, Word> {
+        self.cell.exchange(word, word.with_state(State::Ended))?;
+        Ok(Claimed {
+            content: None,
+            filed: None,
+            due_at: self.due_at(),
+            index: None,
+        })
+    }
+
+    /// DoomLeave. Two threads use a DOOMED cell; the last to leave frees it.
+    #[cold]
+    pub(super) fn leave(&self, word: Word) -> Option<u32> {
+        // Ordering: AcqRel (DoomLeave). Pairs with the other thread's swap: the first one's Release
+        // says that it has left the cell, the last one's Acquire sees it.
+        let before = Word(self.cell.word.swap(
+            word.with_state(State::Left).0,
+            ordering(Ordering::AcqRel, Fault::LeaveRelaxed),
+        ));
+        if before.state() == State::Left || broken(Fault::LeaveAlone) {
+            self.free(word)
+        } else {
+            None
+        }
+    }
+
+    /// Makes the cell VACANT. The caller is the only thread that uses it.
     pub(super) fn free(&self, word: Word) -> Option<u32> {
-        // Ordering: Release. Whoever looks at it next sees what was done before.
+        // Ordering: Release. Pairs with the Acquire of ClaimLoad; publishes what was done before.
         self.cell.word.store(word.freed().0, Ordering::Release);
         self.index(word)
     }
 
-    /// Claims for the holder of an id, if the timer is one that was never moved and does not repeat: the usual case. `None`: try `claim_id`.
+    /// Claims for the holder of an id in the usual case: the timer was never moved and does not
+    /// repeat. `None`: try `claim_id`.
     #[inline]
-    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, Place, Option<u32>)> {
+    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, DueAt, Option<u32>)> {
         let word = Word::new(birth, State::Armed);
         if self.load() != word && !broken(Fault::ClaimIgnoresGeneration) {
             return None;
         }
         self.cell.exchange(word, word.freed()).ok()?;
-        // SAFETY: C4. As in `claim_due`.
+        // SAFETY: ClaimRead. As in `claim_due`.
         let payload = unsafe { self.cell.take_payload() };
-        Some((payload, self.place(), self.index(word)))
+        Some((payload, self.due_at(), self.index(word)))
     }
 
     /// Claims for the holder of an id.
@@ -176,23 +240,23 @@ impl<T> Slot<'_, T> {
         self.claim(|word| self.birth(word) == birth || broken(Fault::ClaimIgnoresGeneration))
     }
 
-    /// Claims for the holder of an id who wants the payload: not a periodic timer.
+    /// Claims for the holder of an id that wants the payload, so not a periodic timer.
     #[inline]
     pub(crate) fn claim_payload(&self, birth: u64) -> Option<Claimed<T>> {
         self.claim(|word| self.birth(word) == birth && !word.repeats())
     }
 
-    /// Claims a periodic timer, for a drain.
+    /// Claims the cell's timer if it is periodic, for a drain of the service.
     pub(crate) fn claim_repeat(&self) -> Option<Claimed<T>> {
         self.claim(Word::repeats)
     }
 
-    /// Claims whatever is armed and no run has, for a `stop` that fires all.
+    /// Claims the cell's timer unless it is RUNNING, for a `stop` that fires all timers.
     pub(crate) fn claim_waiting(&self) -> Option<Claimed<T>> {
         self.claim(|word| word.state() != State::Running)
     }
 
-    /// Claims whatever is armed, for `stop`.
+    /// Claims the cell's timer, for `stop`.
     pub(crate) fn claim_any(&self) -> Option<Claimed<T>> {
         self.claim(|_| true)
     }

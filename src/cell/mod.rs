@@ -2,19 +2,26 @@
 
 mod arena;
 mod claim;
+mod content;
+mod depot;
+mod gather;
 mod magazine;
 mod page;
+mod pair;
 mod rearm;
 mod state;
 mod word;
 
-pub(crate) use arena::{Arena, Maintenance};
-pub(crate) use claim::{Claimed, Due};
-pub(crate) use magazine::{Depot, Magazines};
+pub(crate) use arena::Arena;
+pub(crate) use claim::{Claimed, DueClaim};
+pub(crate) use content::{Content, Fill, Payload};
+pub(crate) use depot::Depot;
+pub(crate) use gather::Maintenance;
+pub(crate) use pair::Magazines;
 pub(crate) use rearm::Rearmed;
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};
-pub(crate) use state::{Content, Filed, Fill, Payload, Place, SHARD_BITS, Slot};
+pub(crate) use state::{CellRef, DueAt, Filed, SHARD_BITS};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

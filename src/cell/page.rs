@@ -1,22 +1,23 @@
-//! Page: the memory of some cells, and of their sides.
+//! Page: the memory of 4,096 cells (fewer if their payload is large), and of their sides.
 //!
-//! The arena makes, publishes and frees pages. How many cells one has is known when it is compiled, by
-//! their size: the same for all payloads of up to a kilobyte, fewer for larger ones.
+//! The arena owns pages: it makes, publishes and frees them. The number of cells is known at
+//! compile time, from their size: 4,096 cells of up to a kilobyte each, fewer of larger ones. The
+//! cells come first, then the sides. Memory that is not touched costs nothing.
 
-use super::state::{Cell, Side, Slot};
+use super::state::{Cell, CellRef, Side};
 use crate::mem::Zeroed;
 use std::marker::PhantomData;
 
-/// Cells in a page, at most: with 8-byte payloads they are 96 KiB.
+/// Greatest number of cells in a page: with 8-byte payloads they take 96 KiB.
 #[cfg(not(loom))]
 const CELLS_MAX: u32 = 4096;
 #[cfg(loom)]
 const CELLS_MAX: u32 = 2;
 
-/// The cells of a page take no more than this, unless it has only one: 4,096 of a kilobyte.
+/// Greatest size of a page's cells (4,096 of a kilobyte). A page of one cell may take more.
 const BYTES_MAX: usize = 4 << 20;
 
-/// How many cells of a size a page has: a power of two, so that an index is parted by a shift.
+/// How many cells of this size a page has: a power of two, so that a shift gives an index's page.
 const fn cells_of(bytes: usize) -> u32 {
     let mut cells = CELLS_MAX;
     while cells > 1 && bytes > BYTES_MAX / cells as usize {
@@ -28,9 +29,10 @@ const fn cells_of(bytes: usize) -> u32 {
 #[cfg(not(loom))]
 const _: () = assert!(cells_of(1 << 10) == 4096 && cells_of((1 << 10) + 8) == 2048);
 #[cfg(not(loom))]
-const _: () = assert!(cells_of(4 << 20) == 1 && cells_of(2 << 20) == 2 && cells_of(usize::MAX) == 1);
+const _: () =
+    assert!(cells_of(4 << 20) == 1 && cells_of(2 << 20) == 2 && cells_of(usize::MAX) == 1);
 
-/// All cells, then all sides: memory that is not touched costs nothing.
+/// A page's memory: all cells, then all sides.
 pub(super) struct Page<T> {
     #[cfg(not(loom))]
     memory: Zeroed<u64>,
@@ -43,7 +45,7 @@ pub(super) struct Page<T> {
 #[cfg(not(loom))]
 pub(super) type Start<T> = Cell<T>;
 
-/// In a model, all of it: loom's types are not plain memory.
+/// In a model, all cells and sides: loom's types are not plain memory.
 #[cfg(loom)]
 pub(super) struct Start<T>([Cell<T>; CELLS_MAX as usize], [Side; CELLS_MAX as usize]);
 
@@ -51,7 +53,10 @@ pub(super) struct Start<T>([Cell<T>; CELLS_MAX as usize], [Side; CELLS_MAX as us
 // SAFETY: made value by value.
 unsafe impl<T> crate::mem::Zeroable for Start<T> {
     fn zeroed() -> Self {
-        Self(std::array::from_fn(|_| Cell::zeroed()), std::array::from_fn(|_| Side::zeroed()))
+        Self(
+            std::array::from_fn(|_| Cell::zeroed()),
+            std::array::from_fn(|_| Side::zeroed()),
+        )
     }
 }
 
@@ -59,22 +64,29 @@ impl<T> Page<T> {
     /// Cells in a page of this payload.
     pub(super) const CELLS: u32 = cells_of(size_of::<Cell<T>>());
 
-    /// Bytes that they take.
+    /// Bytes that the cells of a page take.
     pub(super) const CELLS_BYTES: usize = Self::CELLS as usize * size_of::<Cell<T>>();
 
-    /// Cells and sides of zeros.
+    /// A page of zeros.
     pub(super) fn new() -> Self {
         #[cfg(not(loom))]
         let words = const {
-            assert!(size_of::<Cell<T>>().is_multiple_of(8) && align_of::<Side>() == 8 && align_of::<Cell<T>>() <= 4096);
+            assert!(
+                size_of::<Cell<T>>().is_multiple_of(8)
+                    && align_of::<Side>() == 8
+                    && align_of::<Cell<T>>() <= 4096
+            );
             (Self::CELLS_BYTES + Self::CELLS as usize * size_of::<Side>()) / size_of::<u64>()
         };
         #[cfg(loom)]
         let words = 1;
-        Self { memory: Zeroed::new(words), _cells: PhantomData }
+        Self {
+            memory: Zeroed::new(words),
+            _cells: PhantomData,
+        }
     }
 
-    /// Has the system lay memory under all its cells now.
+    /// Asks the system for the memory of all its cells now.
     pub(super) fn populate(&self) {
         self.memory.populate(Self::CELLS_BYTES);
     }
@@ -84,44 +96,49 @@ impl<T> Page<T> {
     }
 
     pub(super) fn cells(&self) -> impl Iterator<Item = &Cell<T>> {
-        // SAFETY: the memory is this page's, which lives as long as `self`.
-        (0..Self::CELLS).map(|cell| unsafe { Self::slot(self.start(), cell) }.cell)
+        // SAFETY: the memory is this page's, and lives as long as `self`.
+        (0..Self::CELLS).map(|index| unsafe { Self::cell_ref(self.start(), index) }.cell)
     }
 
     /// The cell of an index, in its page.
     ///
     /// # Safety
-    /// The memory is that of a page, which lives as long as what is returned.
+    /// The memory is a page's, and lives as long as the returned reference.
     #[inline]
-    pub(super) unsafe fn slot<'a>(start: *const Start<T>, cell: u32) -> Slot<'a, T> {
-        let position = (cell % Self::CELLS) as usize;
+    pub(super) unsafe fn cell_ref<'a>(start: *const Start<T>, index: u32) -> CellRef<'a, T> {
+        let position = (index % Self::CELLS) as usize;
         #[cfg(not(loom))]
         {
-            // SAFETY: the caller's promise. A page has more cells than that.
-            let here = unsafe { start.add(position) };
-            // SAFETY: in the same page, after its last cell.
+            // SAFETY: the caller's promise. `position` is less than the number of cells.
+            let cell = unsafe { start.add(position) };
+            // SAFETY: in this page, after its last cell.
             let sides = unsafe { start.add(Self::CELLS as usize) }.cast::<Side>();
-            // SAFETY: it has as many sides as cells. They are aligned, since cells take a multiple of 8 bytes.
+            // SAFETY: the page has as many sides as cells. They are aligned, because cells take a
+            // multiple of 8 bytes.
             let side = unsafe { sides.add(position) };
             // SAFETY: the caller's promise. A cell may be zeros.
-            let here = unsafe { &*here };
+            let cell = unsafe { &*cell };
             // SAFETY: as above.
             let side = unsafe { &*side };
-            Slot { index: cell, cell: here, side }
+            CellRef { index, cell, side }
         }
         #[cfg(loom)]
         {
             // SAFETY: the caller's promise.
             let Start(cells, sides) = unsafe { &*start };
-            Slot { index: cell, cell: &cells[position], side: &sides[position] }
+            CellRef {
+                index,
+                cell: &cells[position],
+                side: &sides[position],
+            }
         }
     }
 
-    /// T3. Nobody looks at this page any more.
+    /// RetireFree. No thread looks at this page any more.
     #[cfg(not(loom))]
     pub(super) fn free(self) {}
 
-    /// The same for a model, which notices whoever looks at it still. The memory stays.
+    /// RetireFree in a model: poisons the cells, so that a later look fails. The memory stays.
     #[cfg(loom)]
     pub(super) fn free(mut self) {
         let Start(cells, _) = &mut self.memory[0];
@@ -129,9 +146,11 @@ impl<T> Page<T> {
         std::mem::forget(self);
     }
 
-    /// Where the cell of an index is, or would be: an address only.
+    /// Where the cell of an index is, or would be. Only an address: nothing is read.
     #[inline]
-    pub(super) fn address(start: *const Start<T>, cell: u32) -> *const Cell<T> {
-        start.cast::<Cell<T>>().wrapping_add((cell % Self::CELLS) as usize)
+    pub(super) fn address(start: *const Start<T>, index: u32) -> *const Cell<T> {
+        start
+            .cast::<Cell<T>>()
+            .wrapping_add((index % Self::CELLS) as usize)
     }
 }

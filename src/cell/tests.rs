@@ -1,113 +1,166 @@
-//! What each call does with a cell in each state, one after the other. What they do at the same time is for the models.
+//! What each call does with a cell in each state, one call after the other. The models of
+//! loom-tests have calls at one time.
 
-use super::claim::{Claimed, Due};
+use super::claim::{Claimed, DueClaim};
+use super::content::{Content, Payload};
 use super::rearm::Rearmed;
-use super::state::{Cell, Content, Filed, Payload, Place, Side, Slot};
+use super::state::{Cell, CellRef, DueAt, Filed, Side};
 use super::word::{LAG_MAX, MOVES_MAX, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::mem::Zeroed;
-use crate::time::{Missed, Repeat};
+use crate::repeat::{Missed, Repeat};
 
 const SHARD: usize = 5;
 
-/// A cell that starts at this count, of this index.
+/// A cell that starts at this generation, of this index.
 struct Fixture {
     cell: Zeroed<Cell<&'static str>>,
     side: Zeroed<Side>,
 }
 
-const COUNT: u64 = 40;
+const GENERATION: u64 = 40;
 const INDEX: u32 = 17;
 
 impl Fixture {
     fn new() -> Self {
         let (cell, side) = (Zeroed::new(1), Zeroed::new(1));
         let fixture = Self { cell, side };
-        fixture.cell[0].start_at(COUNT);
+        fixture.cell[0].start_at(GENERATION);
         fixture
     }
 
     /// One in which a payload is armed, due then.
     fn armed(deadline: u64) -> Self {
         let fixture = Self::new();
-        // SAFETY: the cell is nobody's else.
-        let birth = unsafe { fixture.slot().arm(Place::new(deadline, SHARD), Payload("payload")) };
-        assert_eq!(birth, COUNT);
+        // SAFETY: no other thread uses the cell.
+        let birth = unsafe {
+            fixture
+                .cell()
+                .arm(DueAt::new(deadline, SHARD), Payload("payload"))
+        };
+        assert_eq!(birth, GENERATION);
         fixture
     }
 
     /// One in which a periodic timer is armed, due then.
     fn repeating(deadline: u64) -> Self {
         let fixture = Self::new();
-        let repeat = Box::new(Repeat::every(10, Missed::Skip, deadline, 3, Box::new(|| ())));
-        // SAFETY: the cell is nobody's else.
-        let birth = unsafe { fixture.slot().arm(Place::new(deadline, SHARD), repeat) };
-        assert_eq!(birth, COUNT);
+        let repeat = Box::new(Repeat::every(
+            10,
+            Missed::Skip,
+            deadline,
+            3,
+            Box::new(|| ()),
+        ));
+        // SAFETY: no other thread uses the cell.
+        let birth = unsafe { fixture.cell().arm(DueAt::new(deadline, SHARD), repeat) };
+        assert_eq!(birth, GENERATION);
         fixture
     }
 
-    fn slot(&self) -> Slot<'_, &'static str> {
-        Slot { index: INDEX, cell: &self.cell[0], side: &self.side[0] }
+    fn cell(&self) -> CellRef<'_, &'static str> {
+        CellRef {
+            index: INDEX,
+            cell: &self.cell[0],
+            side: &self.side[0],
+        }
     }
 
     fn word(&self) -> Word {
-        self.slot().load()
+        self.cell().load()
     }
 
     fn set(&self, state: State) -> Word {
         let before = self.word();
-        self.cell[0].exchange(before, before.with_state(state)).expect("there is one thread");
+        self.cell[0]
+            .exchange(before, before.with_state(state))
+            .expect("there is one thread");
         before
     }
 
     /// Queues a run.
-    fn queue(&self, deadline: u64, count: u64) {
-        let Due::Run(place) = self.slot().claim_due(entry(deadline, count)) else { panic!("it is due") };
-        assert_eq!((place, self.word().state()), (Place::new(deadline, SHARD), State::Queued));
+    fn queue(&self, deadline: u64, generation: u64) {
+        let DueClaim::Run(due_at) = self.cell().claim_due(entry(deadline, generation)) else {
+            panic!("it is due")
+        };
+        assert_eq!(
+            (due_at, self.word().state()),
+            (DueAt::new(deadline, SHARD), State::Queued)
+        );
     }
 
     /// Queues a run, and begins it.
-    fn run(&self, deadline: u64, count: u64) -> Box<Repeat> {
-        self.queue(deadline, count);
-        let repeat = self.slot().begin(count).expect("nobody cancelled it");
+    fn run(&self, deadline: u64, generation: u64) -> Box<Repeat> {
+        self.queue(deadline, generation);
+        let repeat = self.cell().begin(generation).expect("nobody cancelled it");
         assert_eq!(self.word().state(), State::Running);
         repeat
     }
 }
 
-fn entry(deadline: u64, count: u64) -> Entry {
-    Entry::new(deadline, INDEX, count)
+fn entry(deadline: u64, generation: u64) -> Entry {
+    Entry::new(deadline, INDEX, generation)
 }
 
-fn filed(deadline: u64, count: u64) -> Filed {
-    Filed { entry: entry(deadline, count), shard: SHARD }
+fn filed(deadline: u64, generation: u64) -> Filed {
+    Filed {
+        entry: entry(deadline, generation),
+        shard: SHARD,
+    }
 }
 
 /// What a cancel got: deadline, whether there was a payload, where the entry is, index.
 fn got(claimed: Option<Claimed<&'static str>>) -> Option<(u64, bool, Option<Filed>, Option<u32>)> {
-    let Claimed { content, filed, place, index } = claimed?;
-    assert_eq!(place.shard(), SHARD);
+    let Claimed {
+        content,
+        filed,
+        due_at,
+        index,
+    } = claimed?;
+    assert_eq!(due_at.shard(), SHARD);
     let is_payload = matches!(content, Some(Content::Payload(payload)) if payload == "payload");
-    Some((place.deadline(), is_payload, filed, index))
+    Some((due_at.deadline(), is_payload, filed, index))
 }
 
 #[test]
 fn a_payload_is_claimed_once_by_any_way() {
     let ways: [&dyn Fn(&Fixture) -> bool; 6] = [
-        &|armed| got(armed.slot().claim_id(COUNT)) == Some((100, true, Some(filed(100, COUNT)), Some(INDEX))),
-        &|armed| got(armed.slot().claim_payload(COUNT)) == Some((100, true, Some(filed(100, COUNT)), Some(INDEX))),
-        &|armed| got(armed.slot().claim_any()) == Some((100, true, Some(filed(100, COUNT)), Some(INDEX))),
-        &|armed| armed.slot().claim_first(COUNT) == Some(("payload", Place::new(100, SHARD), Some(INDEX))),
-        &|armed| armed.slot().claim_due_plain(entry(100, COUNT)) == Some(("payload", Some(INDEX))),
-        &|armed| matches!(armed.slot().claim_due(entry(100, COUNT)), Due::Payload("payload", Some(INDEX))),
+        &|armed| {
+            got(armed.cell().claim_id(GENERATION))
+                == Some((100, true, Some(filed(100, GENERATION)), Some(INDEX)))
+        },
+        &|armed| {
+            got(armed.cell().claim_payload(GENERATION))
+                == Some((100, true, Some(filed(100, GENERATION)), Some(INDEX)))
+        },
+        &|armed| {
+            got(armed.cell().claim_any())
+                == Some((100, true, Some(filed(100, GENERATION)), Some(INDEX)))
+        },
+        &|armed| {
+            armed.cell().claim_first(GENERATION)
+                == Some(("payload", DueAt::new(100, SHARD), Some(INDEX)))
+        },
+        &|armed| {
+            armed.cell().claim_due_plain(entry(100, GENERATION)) == Some(("payload", Some(INDEX)))
+        },
+        &|armed| {
+            matches!(
+                armed.cell().claim_due(entry(100, GENERATION)),
+                DueClaim::Payload("payload", Some(INDEX))
+            )
+        },
     ];
     for first in ways {
         let armed = Fixture::armed(100);
-        assert!(armed.slot().is_pending(COUNT) && !armed.slot().is_pending(COUNT + 1));
-        assert_eq!(armed.slot().look(), Some((COUNT, Place::new(100, SHARD))));
+        assert!(armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + 1));
+        assert_eq!(
+            armed.cell().look(),
+            Some((GENERATION, DueAt::new(100, SHARD)))
+        );
         assert!(first(&armed));
-        assert_eq!(armed.word(), Word::new(COUNT + 1, State::Vacant));
-        assert!(!armed.slot().is_pending(COUNT) && armed.slot().look().is_none());
+        assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
+        assert!(!armed.cell().is_pending(GENERATION) && armed.cell().look().is_none());
         for second in ways {
             assert!(!second(&armed));
         }
@@ -117,33 +170,69 @@ fn a_payload_is_claimed_once_by_any_way() {
 #[test]
 fn who_names_another_timer_gets_nothing() {
     let armed = Fixture::armed(100);
-    let slot = armed.slot();
-    for count in [COUNT - 1, COUNT + 1] {
-        assert!(slot.claim_id(count).is_none() && slot.claim_payload(count).is_none() && slot.claim_first(count).is_none());
-        assert!(slot.claim_due_plain(entry(100, count)).is_none() && matches!(slot.claim_due(entry(100, count)), Due::Dead));
-        assert!(matches!(slot.rearm(count, 500), Rearmed::Gone));
+    let cell = armed.cell();
+    for generation in [GENERATION - 1, GENERATION + 1] {
+        assert!(
+            cell.claim_id(generation).is_none()
+                && cell.claim_payload(generation).is_none()
+                && cell.claim_first(generation).is_none()
+        );
+        assert!(
+            cell.claim_due_plain(entry(100, generation)).is_none()
+                && matches!(cell.claim_due(entry(100, generation)), DueClaim::Dead)
+        );
+        assert!(matches!(cell.rearm(generation, 500), Rearmed::Gone));
     }
-    assert!(slot.claim_repeat().is_none() && slot.claim_due_plain(entry(99, COUNT)).is_none());
-    assert_eq!(armed.word(), Word::new(COUNT, State::Armed));
+    assert!(cell.claim_repeat().is_none() && cell.claim_due_plain(entry(99, GENERATION)).is_none());
+    assert_eq!(armed.word(), Word::new(GENERATION, State::Armed));
 }
 
 #[test]
 fn later_is_a_lag_up_to_its_limit() {
     for (deadline, lag) in [(100, 0), (101, 1), (100 + LAG_MAX, LAG_MAX)] {
         let armed = Fixture::armed(100);
-        assert!(matches!(armed.slot().rearm(COUNT, deadline), Rearmed::Done { shard: SHARD }));
-        assert_eq!(armed.word(), Word::new(COUNT, State::Armed).with_lag(lag));
-        assert_eq!(armed.slot().look(), Some((COUNT, Place::new(deadline, SHARD))));
+        assert!(matches!(
+            armed.cell().rearm(GENERATION, deadline),
+            Rearmed::Done { shard: SHARD }
+        ));
+        assert_eq!(
+            armed.word(),
+            Word::new(GENERATION, State::Armed).with_lag(lag)
+        );
+        assert_eq!(
+            armed.cell().look(),
+            Some((GENERATION, DueAt::new(deadline, SHARD)))
+        );
         // Nothing was put back: the entry is where it was.
-        assert_eq!(got(armed.slot().claim_id(COUNT)), Some((deadline, true, Some(filed(100, COUNT)), Some(INDEX))));
+        assert_eq!(
+            got(armed.cell().claim_id(GENERATION)),
+            Some((deadline, true, Some(filed(100, GENERATION)), Some(INDEX)))
+        );
     }
     for deadline in [99, 0, 101 + LAG_MAX, DEADLINE_MAX] {
         let armed = Fixture::armed(100);
-        let Rearmed::Refiled { old, new } = armed.slot().rearm(COUNT, deadline) else { panic!("{deadline} is filed anew") };
-        assert_eq!((old, new), (filed(100, COUNT), filed(deadline, COUNT + 1)));
-        assert_eq!(armed.slot().look(), Some((COUNT, Place::new(deadline, SHARD))));
-        assert!(matches!(armed.slot().claim_due(entry(100, COUNT)), Due::Dead), "the old entry is");
-        assert!(matches!(armed.slot().claim_due(entry(deadline, COUNT + 1)), Due::Payload("payload", Some(INDEX))));
+        let Rearmed::Refiled { old, new } = armed.cell().rearm(GENERATION, deadline) else {
+            panic!("{deadline} is filed anew")
+        };
+        assert_eq!(
+            (old, new),
+            (filed(100, GENERATION), filed(deadline, GENERATION + 1))
+        );
+        assert_eq!(
+            armed.cell().look(),
+            Some((GENERATION, DueAt::new(deadline, SHARD)))
+        );
+        assert!(
+            matches!(
+                armed.cell().claim_due(entry(100, GENERATION)),
+                DueClaim::Dead
+            ),
+            "the old entry is"
+        );
+        assert!(matches!(
+            armed.cell().claim_due(entry(deadline, GENERATION + 1)),
+            DueClaim::Payload("payload", Some(INDEX))
+        ));
     }
 }
 
@@ -151,45 +240,94 @@ fn later_is_a_lag_up_to_its_limit() {
 #[test]
 fn less_late_is_filed_anew() {
     let armed = Fixture::armed(100);
-    assert!(matches!(armed.slot().rearm(COUNT, 300), Rearmed::Done { .. }));
-    let Rearmed::Refiled { old, new } = armed.slot().rearm(COUNT, 299) else { panic!("it is earlier") };
-    assert_eq!((old, new), (filed(100, COUNT), filed(299, COUNT + 1)));
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 300),
+        Rearmed::Done { .. }
+    ));
+    let Rearmed::Refiled { old, new } = armed.cell().rearm(GENERATION, 299) else {
+        panic!("it is earlier")
+    };
+    assert_eq!(
+        (old, new),
+        (filed(100, GENERATION), filed(299, GENERATION + 1))
+    );
     assert_eq!(armed.word().lag(), 0);
 }
 
 #[test]
 fn an_entry_that_comes_too_early_goes_to_the_deadline() {
     let armed = Fixture::armed(100);
-    assert!(matches!(armed.slot().rearm(COUNT, 350), Rearmed::Done { .. }));
-    assert!(armed.slot().claim_due_plain(entry(100, COUNT)).is_none());
-    let Due::Later(later) = armed.slot().claim_due(entry(100, COUNT)) else { panic!("it is not due") };
-    assert_eq!(later, filed(350, COUNT));
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 350),
+        Rearmed::Done { .. }
+    ));
+    assert!(
+        armed
+            .cell()
+            .claim_due_plain(entry(100, GENERATION))
+            .is_none()
+    );
+    let DueClaim::Later(later) = armed.cell().claim_due(entry(100, GENERATION)) else {
+        panic!("it is not due")
+    };
+    assert_eq!(later, filed(350, GENERATION));
     // Its tombstone goes there too.
-    assert!(matches!(armed.slot().rearm(COUNT, 400), Rearmed::Done { .. }));
-    assert_eq!(armed.slot().look(), Some((COUNT, Place::new(400, SHARD))));
-    assert_eq!(got(armed.slot().claim_id(COUNT)), Some((400, true, Some(filed(350, COUNT)), Some(INDEX))));
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 400),
+        Rearmed::Done { .. }
+    ));
+    assert_eq!(
+        armed.cell().look(),
+        Some((GENERATION, DueAt::new(400, SHARD)))
+    );
+    assert_eq!(
+        got(armed.cell().claim_id(GENERATION)),
+        Some((400, true, Some(filed(350, GENERATION)), Some(INDEX)))
+    );
 
     // What the cell's timer before had put back is not this one's.
     // SAFETY: the claim gave us the index.
-    let birth = unsafe { armed.slot().arm(Place::new(1_000, SHARD), Payload("payload")) };
-    assert_eq!(birth, COUNT + 1);
-    assert!(matches!(armed.slot().rearm(birth, 1_100), Rearmed::Done { .. }));
-    assert_eq!(got(armed.slot().claim_id(birth)), Some((1_100, true, Some(filed(1_000, birth)), Some(INDEX))));
+    let birth = unsafe {
+        armed
+            .cell()
+            .arm(DueAt::new(1_000, SHARD), Payload("payload"))
+    };
+    assert_eq!(birth, GENERATION + 1);
+    assert!(matches!(
+        armed.cell().rearm(birth, 1_100),
+        Rearmed::Done { .. }
+    ));
+    assert_eq!(
+        got(armed.cell().claim_id(birth)),
+        Some((1_100, true, Some(filed(1_000, birth)), Some(INDEX)))
+    );
 }
 
 #[test]
 fn an_entry_that_comes_late_finds_its_timer() {
     let armed = Fixture::armed(100);
-    assert!(matches!(armed.slot().rearm(COUNT, 350), Rearmed::Done { .. }));
-    assert!(matches!(armed.slot().claim_due(entry(350, COUNT)), Due::Payload("payload", Some(INDEX))));
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, 350),
+        Rearmed::Done { .. }
+    ));
+    assert!(matches!(
+        armed.cell().claim_due(entry(350, GENERATION)),
+        DueClaim::Payload("payload", Some(INDEX))
+    ));
 }
 
 #[test]
 fn no_entry_goes_beyond_the_end_of_time() {
     let armed = Fixture::armed(DEADLINE_MAX - 10);
-    assert!(matches!(armed.slot().rearm(COUNT, DEADLINE_MAX), Rearmed::Done { .. }));
-    let Due::Later(later) = armed.slot().claim_due(entry(DEADLINE_MAX - 10, COUNT)) else { panic!("it is not due") };
-    assert_eq!(later, filed(DEADLINE_MAX, COUNT));
+    assert!(matches!(
+        armed.cell().rearm(GENERATION, DEADLINE_MAX),
+        Rearmed::Done { .. }
+    ));
+    let DueClaim::Later(later) = armed.cell().claim_due(entry(DEADLINE_MAX - 10, GENERATION))
+    else {
+        panic!("it is not due")
+    };
+    assert_eq!(later, filed(DEADLINE_MAX, GENERATION));
 }
 
 /// However often it is moved, its id names it.
@@ -197,16 +335,40 @@ fn no_entry_goes_beyond_the_end_of_time() {
 fn an_id_outlives_all_moves() {
     let armed = Fixture::armed(1_000);
     for moves in 1..3 * MOVES_MAX {
-        let Rearmed::Refiled { old, new } = armed.slot().rearm(COUNT, 1_000 - moves) else { panic!("it is earlier") };
-        assert_eq!((old, new), (filed(1_001 - moves, COUNT + moves - 1), filed(1_000 - moves, COUNT + moves)));
-        assert!(armed.slot().is_pending(COUNT) && !armed.slot().is_pending(COUNT + moves));
-        assert_eq!(armed.slot().look(), Some((COUNT, Place::new(1_000 - moves, SHARD))));
-        assert!(armed.slot().claim_first(COUNT).is_none(), "it is not as it was first filed");
+        let Rearmed::Refiled { old, new } = armed.cell().rearm(GENERATION, 1_000 - moves) else {
+            panic!("it is earlier")
+        };
+        assert_eq!(
+            (old, new),
+            (
+                filed(1_001 - moves, GENERATION + moves - 1),
+                filed(1_000 - moves, GENERATION + moves)
+            )
+        );
+        assert!(
+            armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + moves)
+        );
+        assert_eq!(
+            armed.cell().look(),
+            Some((GENERATION, DueAt::new(1_000 - moves, SHARD)))
+        );
+        assert!(
+            armed.cell().claim_first(GENERATION).is_none(),
+            "it is not as it was first filed"
+        );
     }
-    let count = COUNT + 3 * MOVES_MAX - 1;
+    let generation = GENERATION + 3 * MOVES_MAX - 1;
     let deadline = 1_001 - 3 * MOVES_MAX;
-    assert_eq!(got(armed.slot().claim_id(COUNT)), Some((deadline, true, Some(filed(deadline, count)), Some(INDEX))));
-    assert_eq!(armed.word(), Word::new(count + 1, State::Vacant));
+    assert_eq!(
+        got(armed.cell().claim_id(GENERATION)),
+        Some((
+            deadline,
+            true,
+            Some(filed(deadline, generation)),
+            Some(INDEX)
+        ))
+    );
+    assert_eq!(armed.word(), Word::new(generation + 1, State::Vacant));
 }
 
 /// A cancel that meets a re-arm has the payload at once; whoever leaves last has the cell.
@@ -214,90 +376,141 @@ fn an_id_outlives_all_moves() {
 fn a_timer_that_is_being_moved_is_cancelled() {
     let armed = Fixture::armed(100);
     let word = armed.set(State::Held);
-    assert!(armed.slot().is_pending(COUNT));
-    assert!(matches!(armed.slot().rearm(COUNT, 7), Rearmed::Done { shard: SHARD }), "the other one's takes effect after it");
-    assert!(matches!(armed.slot().claim_due(entry(100, COUNT)), Due::Dead));
-    assert_eq!(got(armed.slot().claim_id(COUNT)), Some((100, true, None, None)));
-    assert!(!armed.slot().is_pending(COUNT) && armed.slot().look().is_none() && armed.slot().claim_any().is_none());
-    assert!(matches!(armed.slot().rearm(COUNT, 7), Rearmed::Gone));
+    assert!(armed.cell().is_pending(GENERATION));
+    assert!(
+        matches!(
+            armed.cell().rearm(GENERATION, 7),
+            Rearmed::Done { shard: SHARD }
+        ),
+        "the other one's takes effect after it"
+    );
+    assert!(matches!(
+        armed.cell().claim_due(entry(100, GENERATION)),
+        DueClaim::Dead
+    ));
+    assert_eq!(
+        got(armed.cell().claim_id(GENERATION)),
+        Some((100, true, None, None))
+    );
+    assert!(
+        !armed.cell().is_pending(GENERATION)
+            && armed.cell().look().is_none()
+            && armed.cell().claim_any().is_none()
+    );
+    assert!(matches!(armed.cell().rearm(GENERATION, 7), Rearmed::Gone));
     assert_eq!(armed.word().state(), State::Left);
     // What the re-arm does when it finds that.
-    assert_eq!(armed.slot().leave(word), Some(INDEX));
-    assert_eq!(armed.word(), Word::new(COUNT + 1, State::Vacant));
+    assert_eq!(armed.cell().leave(word), Some(INDEX));
+    assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
 
     // In the other order.
     let armed = Fixture::armed(100);
     let word = armed.set(State::Doomed);
-    assert_eq!(armed.slot().leave(word), None);
-    assert_eq!(armed.slot().leave(word), Some(INDEX));
+    assert_eq!(armed.cell().leave(word), None);
+    assert_eq!(armed.cell().leave(word), Some(INDEX));
 }
 
 #[test]
 fn a_periodic_timer_runs_and_comes_again() {
     let armed = Fixture::repeating(100);
-    let slot = armed.slot();
-    assert!(slot.claim_due_plain(entry(100, COUNT)).is_none() && slot.claim_payload(COUNT).is_none() && slot.claim_first(COUNT).is_none());
-    let mut count = COUNT;
+    let cell = armed.cell();
+    assert!(
+        cell.claim_due_plain(entry(100, GENERATION)).is_none()
+            && cell.claim_payload(GENERATION).is_none()
+            && cell.claim_first(GENERATION).is_none()
+    );
+    let mut generation = GENERATION;
     for deadline in [100, 110, 120] {
         let is_on_its_way = || {
-            assert!(slot.is_pending(COUNT) && slot.look() == Some((COUNT, Place::new(deadline, SHARD))));
-            assert!(matches!(slot.rearm(COUNT, 500), Rearmed::Gone) && slot.claim_payload(COUNT).is_none());
-            assert!(matches!(slot.claim_due(entry(deadline, count)), Due::Dead));
+            assert!(
+                cell.is_pending(GENERATION)
+                    && cell.look() == Some((GENERATION, DueAt::new(deadline, SHARD)))
+            );
+            assert!(
+                matches!(cell.rearm(GENERATION, 500), Rearmed::Gone)
+                    && cell.claim_payload(GENERATION).is_none()
+            );
+            assert!(matches!(
+                cell.claim_due(entry(deadline, generation)),
+                DueClaim::Dead
+            ));
         };
-        armed.queue(deadline, count);
+        armed.queue(deadline, generation);
         is_on_its_way();
-        assert!(slot.begin(count + 1).is_none(), "another filing's");
-        let repeat = slot.begin(count).expect("nobody cancelled it");
+        assert!(cell.begin(generation + 1).is_none(), "another filing's");
+        let repeat = cell.begin(generation).expect("nobody cancelled it");
         is_on_its_way();
-        assert!(slot.begin(count).is_none(), "twice");
-        count += 1;
+        assert!(cell.begin(generation).is_none(), "twice");
+        generation += 1;
         // SAFETY: the run is ours.
-        let again = unsafe { slot.file_again(repeat, Place::new(deadline + 10, SHARD)) };
-        assert_eq!(again.expect("nobody cancelled it"), filed(deadline + 10, count));
+        let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD)) };
+        assert_eq!(
+            again.expect("nobody cancelled it"),
+            filed(deadline + 10, generation)
+        );
     }
-    drop(armed.run(130, count));
+    drop(armed.run(130, generation));
     // SAFETY: as above.
-    assert_eq!(unsafe { slot.end() }, (Some(INDEX), false));
-    assert_eq!(armed.word(), Word::new(count + 1, State::Vacant));
+    assert_eq!(unsafe { cell.end() }, (Some(INDEX), false));
+    assert_eq!(armed.word(), Word::new(generation + 1, State::Vacant));
 }
 
 #[test]
 fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
-    type Cancel = fn(Slot<'_, &'static str>) -> Option<Claimed<&'static str>>;
-    let cancels: [Cancel; 3] = [|slot| slot.claim_id(COUNT), |slot| slot.claim_repeat(), |slot| slot.claim_any()];
+    type Cancel = fn(CellRef<'_, &'static str>) -> Option<Claimed<&'static str>>;
+    let cancels: [Cancel; 3] = [
+        |cell| cell.claim_id(GENERATION),
+        |cell| cell.claim_repeat(),
+        |cell| cell.claim_any(),
+    ];
     for cancel in cancels {
         let armed = Fixture::repeating(100);
-        let claimed = cancel(armed.slot()).expect("it waits");
+        let claimed = cancel(armed.cell()).expect("it waits");
         assert!(matches!(claimed.content, Some(Content::Repeat(_))));
-        assert_eq!((claimed.filed, claimed.place, claimed.index), (Some(filed(100, COUNT)), Place::new(100, SHARD), Some(INDEX)));
+        assert_eq!(
+            (claimed.filed, claimed.due_at, claimed.index),
+            (
+                Some(filed(100, GENERATION)),
+                DueAt::new(100, SHARD),
+                Some(INDEX)
+            )
+        );
 
         // Before the run has begun.
         let armed = Fixture::repeating(100);
-        armed.queue(100, COUNT);
-        let claimed = cancel(armed.slot()).expect("it waits to run");
+        armed.queue(100, GENERATION);
+        let claimed = cancel(armed.cell()).expect("it waits to run");
         assert!(matches!(claimed.content, Some(Content::Repeat(_))) && claimed.filed.is_none());
-        assert_eq!((claimed.place, claimed.index), (Place::new(100, SHARD), Some(INDEX)));
-        assert_eq!(armed.word(), Word::new(COUNT + 1, State::Vacant));
-        assert!(armed.slot().begin(COUNT).is_none());
+        assert_eq!(
+            (claimed.due_at, claimed.index),
+            (DueAt::new(100, SHARD), Some(INDEX))
+        );
+        assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
+        assert!(armed.cell().begin(GENERATION).is_none());
 
         // While it runs.
         for files in [true, false] {
             let armed = Fixture::repeating(100);
-            let slot = armed.slot();
-            let repeat = armed.run(100, COUNT);
-            let claimed = cancel(slot).expect("it runs");
-            assert!(claimed.content.is_none() && claimed.filed.is_none() && claimed.index.is_none());
-            assert_eq!(claimed.place, Place::new(100, SHARD));
-            assert!(cancel(slot).is_none() && !slot.is_pending(COUNT) && slot.look().is_none());
+            let cell = armed.cell();
+            let repeat = armed.run(100, GENERATION);
+            let claimed = cancel(cell).expect("it runs");
+            assert!(
+                claimed.content.is_none() && claimed.filed.is_none() && claimed.index.is_none()
+            );
+            assert_eq!(claimed.due_at, DueAt::new(100, SHARD));
+            assert!(
+                cancel(cell).is_none() && !cell.is_pending(GENERATION) && cell.look().is_none()
+            );
             if files {
                 // SAFETY: the run is ours.
-                let (_, index) = unsafe { slot.file_again(repeat, Place::new(110, SHARD)) }.expect_err("it was cancelled");
+                let (_, index) = unsafe { cell.file_again(repeat, DueAt::new(110, SHARD)) }
+                    .expect_err("it was cancelled");
                 assert_eq!(index, Some(INDEX));
             } else {
                 // SAFETY: as above.
-                assert_eq!(unsafe { slot.end() }, (Some(INDEX), true));
+                assert_eq!(unsafe { cell.end() }, (Some(INDEX), true));
             }
-            assert_eq!(armed.word(), Word::new(COUNT + 1, State::Vacant));
+            assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
         }
     }
 }

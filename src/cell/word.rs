@@ -1,4 +1,6 @@
-//! Word: the bits of a cell's state word. What the states mean: README.md of this room.
+//! Word: the bits of a cell's state word. README.md of this room says what the states mean.
+//!
+//! Pure functions: no atomics here.
 
 const STATE_BITS: u32 = 3;
 const MOVES_SHIFT: u32 = STATE_BITS;
@@ -6,20 +8,22 @@ const MOVES_BITS: u32 = 4;
 const REPEATS: u64 = 1 << (MOVES_SHIFT + MOVES_BITS);
 const LAG_SHIFT: u32 = MOVES_SHIFT + MOVES_BITS + 1;
 const LAG_BITS: u32 = 16;
-const COUNT_SHIFT: u32 = LAG_SHIFT + LAG_BITS;
-const COUNT_BITS: u32 = 64 - COUNT_SHIFT;
-const _: () = assert!(COUNT_BITS == 40);
+const GENERATION_SHIFT: u32 = LAG_SHIFT + LAG_BITS;
+const GENERATION_BITS: u32 = 64 - GENERATION_SHIFT;
+const _: () = assert!(GENERATION_BITS == 40);
 
 /// The longest lag, in ticks: 65 s at a tick of 1 ms.
 pub(super) const LAG_MAX: u64 = (1 << LAG_BITS) - 1;
 
-/// So many moves are not told from more: the birth of a timer that was filed anew so often is in the side. (In models the first is one too many.)
+/// Where the count of moves stops. A timer that was filed anew this often has its birth in the
+/// side. (In models that is after the first move.)
 pub(super) const MOVES_MAX: u64 = if cfg!(loom) { 1 } else { (1 << MOVES_BITS) - 1 };
 
-/// A cell whose count has come so far when it is freed is not used again: 2^39 timers, eight hours of a tight loop on one cell. What is left is for the filings of
-/// its last timer.
-pub(super) const COUNT_LAST: u64 = 1 << (COUNT_BITS - 1);
+/// A cell that has reached this generation when it is freed is not used again: 2^39 timers, eight
+/// hours of a tight loop on one cell. The generations above are for the filings of its last timer.
+pub(super) const GENERATION_LAST: u64 = 1 << (GENERATION_BITS - 1);
 
+/// The state of a cell: the table in README.md of this room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Vacant,
@@ -32,14 +36,14 @@ pub(super) enum State {
     Queued,
 }
 
-/// `count (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
+/// `generation (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
 impl Word {
     #[inline]
-    pub(super) fn new(count: u64, state: State) -> Self {
-        Self(count << COUNT_SHIFT | state as u64)
+    pub(super) fn new(generation: u64, state: State) -> Self {
+        Self(generation << GENERATION_SHIFT | state as u64)
     }
 
     #[inline]
@@ -56,35 +60,35 @@ impl Word {
         }
     }
 
-    /// Rises with every filing and every free: names the filing.
+    /// Rises with every filing and every free: it names the filing.
     #[inline]
-    pub(super) fn count(self) -> u64 {
-        self.0 >> COUNT_SHIFT
+    pub(super) fn generation(self) -> u64 {
+        self.0 >> GENERATION_SHIFT
     }
 
-    /// Whether it is ARMED with a payload, due where it is filed, and this filing.
+    /// Whether it is ARMED with a payload, has no lag, and has this generation.
     #[inline]
-    pub(super) fn is_plain(self, count: u64) -> bool {
+    pub(super) fn is_plain(self, generation: u64) -> bool {
         let moves = ((1 << MOVES_BITS) - 1) << MOVES_SHIFT;
-        self.0 & !moves == Self::new(count, State::Armed).0
+        self.0 & !moves == Self::new(generation, State::Armed).0
     }
 
-    /// Ticks from the filed deadline to the timer's.
+    /// Ticks from the filed deadline to the timer's deadline.
     #[inline]
     pub(super) fn lag(self) -> u64 {
         self.0 >> LAG_SHIFT & LAG_MAX
     }
 
-    /// Filings of the timer after its first, up to `MOVES_MAX`.
+    /// How often the timer was filed anew, up to `MOVES_MAX`.
     #[inline]
     pub(super) fn moves(self) -> u64 {
         self.0 >> MOVES_SHIFT & ((1 << MOVES_BITS) - 1)
     }
 
-    /// The count of the timer's first filing. `None`: it is in the side.
+    /// The generation of the timer's first filing. `None`: the side has it.
     #[inline]
     pub(super) fn birth(self) -> Option<u64> {
-        (self.moves() < MOVES_MAX).then(|| self.count() - self.moves())
+        (self.moves() < MOVES_MAX).then(|| self.generation() - self.moves())
     }
 
     /// Whether the content is a `Repeat`.
@@ -108,18 +112,32 @@ impl Word {
         Self(self.0 | REPEATS)
     }
 
-    /// The timer's next filing.
+    /// The word of the timer's next filing.
     #[inline]
     pub(super) fn refiled(self) -> Self {
-        // The count's bits are the highest: what would go beyond them is gone.
-        let move_up = if self.moves() < MOVES_MAX { 1 << MOVES_SHIFT } else { 0 };
-        Self(self.with_lag(0).with_state(State::Armed).0.wrapping_add(1 << COUNT_SHIFT) + move_up)
+        // The generation has the highest bits: an overflow is lost, and touches no other field.
+        let move_up = if self.moves() < MOVES_MAX {
+            1 << MOVES_SHIFT
+        } else {
+            0
+        };
+        Self(
+            self.with_lag(0)
+                .with_state(State::Armed)
+                .0
+                .wrapping_add(1 << GENERATION_SHIFT)
+                + move_up,
+        )
     }
 
-    /// The cell's next timer.
+    /// The word of the cell's next timer.
     #[inline]
     pub(super) fn freed(self) -> Self {
-        Self(Self::new(self.count(), State::Vacant).0.wrapping_add(1 << COUNT_SHIFT))
+        Self(
+            Self::new(self.generation(), State::Vacant)
+                .0
+                .wrapping_add(1 << GENERATION_SHIFT),
+        )
     }
 }
 
@@ -130,28 +148,77 @@ mod tests {
     #[test]
     fn fields_do_not_touch_each_other() {
         let waiting = [State::Vacant, State::Armed, State::Held, State::Queued];
-        let states = waiting.into_iter().chain([State::Doomed, State::Left, State::Running, State::Ended]);
+        let states =
+            waiting
+                .into_iter()
+                .chain([State::Doomed, State::Left, State::Running, State::Ended]);
         let word = Word::new(5, State::Armed);
         for state in states {
             let all = word.repeating().with_lag(LAG_MAX).with_state(state);
-            assert_eq!((all.count(), all.lag(), all.state(), all.repeats(), all.moves()), (5, LAG_MAX, state, true, 0));
+            assert_eq!(
+                (
+                    all.generation(),
+                    all.lag(),
+                    all.state(),
+                    all.repeats(),
+                    all.moves()
+                ),
+                (5, LAG_MAX, state, true, 0)
+            );
             let mut again = all;
             for moves in 1..MOVES_MAX + 3 {
                 again = again.with_lag(LAG_MAX).with_state(state).refiled();
-                assert_eq!((again.count(), again.lag(), again.state(), again.repeats()), (5 + moves, 0, State::Armed, true));
-                assert_eq!((again.moves(), again.birth()), (moves.min(MOVES_MAX), (moves < MOVES_MAX).then_some(5)));
+                assert_eq!(
+                    (
+                        again.generation(),
+                        again.lag(),
+                        again.state(),
+                        again.repeats()
+                    ),
+                    (5 + moves, 0, State::Armed, true)
+                );
+                assert_eq!(
+                    (again.moves(), again.birth()),
+                    (moves.min(MOVES_MAX), (moves < MOVES_MAX).then_some(5))
+                );
                 assert_eq!(again.freed(), Word::new(6 + moves, State::Vacant));
             }
         }
         let plain = Word::new(5, State::Armed);
-        assert!(!plain.repeats() && !plain.with_lag(LAG_MAX).repeats() && plain.repeating().repeats());
-        assert_eq!((plain.repeating().lag(), plain.repeating().moves(), plain.repeating().repeating()), (0, 0, plain.repeating()));
-        assert_eq!(plain.repeating().with_lag(LAG_MAX).with_lag(0), plain.repeating());
-        assert!(plain.is_plain(5) && plain.refiled().is_plain(6), "moved, but filed where it is due");
-        assert!(!plain.is_plain(4) && !plain.is_plain(6) && !plain.refiled().is_plain(5), "another filing");
-        assert!(!plain.repeating().is_plain(5) && !plain.with_lag(1).is_plain(5) && !plain.with_state(State::Held).is_plain(5));
-        let last = Word::new((1 << COUNT_BITS) - 1, State::Held);
-        assert_eq!(last.refiled().count(), 0, "the count goes round, and touches nothing else");
+        assert!(
+            !plain.repeats() && !plain.with_lag(LAG_MAX).repeats() && plain.repeating().repeats()
+        );
+        assert_eq!(
+            (
+                plain.repeating().lag(),
+                plain.repeating().moves(),
+                plain.repeating().repeating()
+            ),
+            (0, 0, plain.repeating())
+        );
+        assert_eq!(
+            plain.repeating().with_lag(LAG_MAX).with_lag(0),
+            plain.repeating()
+        );
+        assert!(
+            plain.is_plain(5) && plain.refiled().is_plain(6),
+            "moved, but filed where it is due"
+        );
+        assert!(
+            !plain.is_plain(4) && !plain.is_plain(6) && !plain.refiled().is_plain(5),
+            "another filing"
+        );
+        assert!(
+            !plain.repeating().is_plain(5)
+                && !plain.with_lag(1).is_plain(5)
+                && !plain.with_state(State::Held).is_plain(5)
+        );
+        let last = Word::new((1 << GENERATION_BITS) - 1, State::Held);
+        assert_eq!(
+            last.refiled().generation(),
+            0,
+            "the generation goes round, and touches nothing else"
+        );
         assert_eq!(last.freed(), Word::new(0, State::Vacant));
     }
 }

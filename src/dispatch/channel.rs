@@ -1,13 +1,23 @@
-//! Channel: payloads of due timers, sent in batches to whoever receives.
+//! Channel: sends the payloads of due timers, in batches, to whoever receives.
 //!
-//! The shard's thread claims a leaf of entries and sends its payloads as one message. Ground rule: **nothing is claimed before there is a place for it**
-//! in the channel, so that what does not fit can still be cancelled.
+//! Each shard owns a [`ToChannel`]; its thread alone touches it. The shards share the channel.
 //!
-//! The channel itself has no bound; what bounds it is the look before each claim. So its memory is that of the messages in it, a receiver that goes
-//! away takes them with it, and no send fails for want of a place. Shards that find the last place at the same time all use it.
+//! Ground rule: **the shard finds a free place in the channel before it claims**. So a timer that
+//! does not fit can still be cancelled.
+//!
+//! # How it works
+//!
+//! - The shard's thread claims a grain of entries and sends its payloads as one message.
+//! - The channel itself is unbounded: the look before each claim bounds it. So it needs memory only
+//!   for the messages in it, and no send fails for want of a place. A receiver that goes away takes
+//!   the messages with it.
+//!
+//! Limit: shards that find the last free place at one instant all use it.
 
+use super::dispatcher::Dispatcher;
+use super::fire::Fire;
 use super::job::during;
-use super::{Batch, Dispatcher, Fire, LEAF};
+use super::sizes::{EntryBatch, GRAIN};
 use crate::entry::Entry;
 use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
 use std::sync::Arc;
@@ -15,32 +25,42 @@ use std::sync::Arc;
 /// The shards' end of a channel.
 pub(crate) struct Outbox<P> {
     sender: Sender<Vec<P>>,
-    /// Messages that it holds before it is full.
+    /// Messages that the channel holds when it is full.
     capacity: usize,
 }
 
 impl<P> Outbox<P> {
-    /// A channel for so many messages, at least one; `None`: for as many as memory holds.
+    /// A channel for `capacity` messages; 0 counts as 1. `None`: as many as memory holds.
     pub(crate) fn new(capacity: Option<usize>) -> (Self, Receiver<Vec<P>>) {
         let (sender, receiver) = unbounded();
-        (Self { sender, capacity: capacity.map_or(usize::MAX, |capacity| capacity.max(1)) }, receiver)
+        (
+            Self {
+                sender,
+                capacity: capacity.map_or(usize::MAX, |capacity| capacity.max(1)),
+            },
+            receiver,
+        )
     }
 
-    /// Sends a message, whether there is a place for it or not. It comes back if all receivers are gone.
+    /// Sends a message, even if the channel is full. The message comes back if all receivers are
+    /// gone.
     pub(crate) fn send(&self, payloads: Vec<P>) -> Result<(), Vec<P>> {
         self.sender.send(payloads).map_err(SendError::into_inner)
     }
 
-    /// How many places are free. All of them, if all receivers are gone.
+    /// The number of free places. All places are free if all receivers are gone.
     fn free(&self) -> usize {
         self.capacity.saturating_sub(self.sender.len())
     }
 }
 
-// By hand, so that a payload needs no Clone.
+// Not derived: a payload needs no Clone.
 impl<P> Clone for Outbox<P> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), capacity: self.capacity }
+        Self {
+            sender: self.sender.clone(),
+            capacity: self.capacity,
+        }
     }
 }
 
@@ -55,12 +75,16 @@ impl<F: Fire> ToChannel<F> {
         Self { fire, outbox }
     }
 
-    /// Claims a leaf of entries, and sends what that gives. Periodic timers run here.
+    /// Claims a grain of entries and sends their payloads. Runs periodic timers here.
     fn send(&self, entries: &[Entry]) {
         let mut payloads = Vec::with_capacity(entries.len());
         let mut runs = Vec::new();
-        self.fire.claim(entries, |payload| payloads.push(payload), |run| runs.push(run));
-        // Refused only if all receivers are gone.
+        self.fire.claim(
+            entries,
+            |payload| payloads.push(payload),
+            |run| runs.push(run),
+        );
+        // A send is refused only if all receivers are gone.
         if !payloads.is_empty()
             && let Err(refused) = self.outbox.send(payloads)
         {
@@ -72,13 +96,13 @@ impl<F: Fire> ToChannel<F> {
 
 impl<F: Fire> Dispatcher for ToChannel<F> {
     fn room(&self) -> usize {
-        self.outbox.free().saturating_mul(LEAF)
+        self.outbox.free().saturating_mul(GRAIN)
     }
 
-    fn submit(&mut self, batch: &mut Batch) {
+    fn submit(&mut self, batch: &mut EntryBatch) {
         let mut sent = 0;
         during(&*self.fire, |_| {
-            for entries in batch.chunks(LEAF).take_while(|_| self.outbox.free() > 0) {
+            for entries in batch.chunks(GRAIN).take_while(|_| self.outbox.free() > 0) {
                 self.send(entries);
                 sent += entries.len();
             }

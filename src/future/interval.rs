@@ -2,25 +2,26 @@
 
 use super::timers::Home;
 use super::waiting::Waiting;
-use crate::service::TimerHandle;
-use crate::time::{Missed, later, nanos};
+use crate::repeat::Missed;
+use crate::service::ServiceHandle;
+use crate::time::{later, nanos};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Ticks at a fixed rate, the first time at the first poll; [`interval`](super::interval()) makes
-/// one. A stream, too, that does not end.
+/// Ticks at a fixed rate, for the first time at the first poll. [`interval`](super::interval())
+/// makes one. It is also a stream, without an end.
 ///
-/// A tick gives the time at which it was meant to be: nothing drifts, however late it is taken. What happens to ticks that nobody took in time is up to [`missed`](Self::missed):
-/// unless set, they are skipped. One that is late by less than a tick of the service was not
-/// missed.
+/// A tick returns the time for which it was meant. So nothing drifts, however late a tick is taken.
+/// [`missed`](Self::missed) decides what happens to ticks that nobody took in time; by default they
+/// are skipped. A tick that is late by less than a tick of the service was not missed.
 ///
-/// A period is at least a tick of the service: a shorter one, or zero, is as good as that. So a
-/// loop over [`tick`](Self::tick) waits each time, but for ticks that it has missed and makes up
-/// for, or whose time passed while it did something else. Of these it gets four at most, then other
-/// tasks get their turn.
+/// A period is at least a tick of the service; a shorter one, or zero, acts as one tick. So a loop
+/// over [`tick`](Self::tick) waits each time, with two exceptions: missed ticks that it makes up
+/// for, and ticks whose time passed while the loop did something else. It gets at most four of
+/// these in a row. Then it yields to other tasks.
 ///
 /// # Example
 /// ```
@@ -37,11 +38,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 #[must_use = "an interval does nothing until it is polled"]
 pub struct Interval {
-    /// When the next tick is meant to be.
+    /// The time for which the next tick is meant.
     at: Instant,
-    /// The same by the service's clock, which decides.
+    /// This time by the service's clock, which decides.
     at_ns: u64,
-    /// Until it may be given.
+    /// Until the next tick may be given.
     waiting: Waiting,
     period: Duration,
     missed: Missed,
@@ -49,29 +50,40 @@ pub struct Interval {
     in_a_row: u32,
 }
 
-/// So many ticks are given before the task yields, however many are late. It takes less time than
-/// the shortest tick.
+/// Ticks that are given before the task yields, however many are late. They take less time than the
+/// shortest tick.
 const IN_A_ROW_MAX: u32 = 4;
 
-/// What counts as a suspension of the machine.
+/// A difference between two clocks that counts as a suspension of the machine.
 const SUSPENSION_MIN: Duration = Duration::from_secs(1);
 
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
         let (at_ns, tick_ns) = (home.handle().now_ns(), home.handle().ticks().nanos());
-        let (at, period) = (home.handle().instant(at_ns), period.max(Duration::from_nanos(tick_ns)));
-        Self { at, at_ns, waiting: Waiting::new(home, at_ns), period, missed: Missed::Skip, in_a_row: 0 }
+        let (at, period) = (
+            home.handle().instant(at_ns),
+            period.max(Duration::from_nanos(tick_ns)),
+        );
+        Self {
+            at,
+            at_ns,
+            waiting: Waiting::new(home, at_ns),
+            period,
+            missed: Missed::Skip,
+            in_a_row: 0,
+        }
     }
 
-    /// The same, with the first tick so much later.
+    /// Lets the first tick come after `delay`.
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, Instant};
+    /// use wheelwork::future::interval;
     ///
     /// # futures_lite::future::block_on(async {
     /// let start = Instant::now();
-    /// wheelwork::future::interval(Duration::from_secs(1)).first(Duration::from_millis(2)).tick().await;
+    /// interval(Duration::from_secs(1)).first(Duration::from_millis(2)).tick().await;
     /// assert!(start.elapsed() >= Duration::from_millis(2));
     /// # });
     /// ```
@@ -80,7 +92,7 @@ impl Interval {
         self
     }
 
-    /// The same, with another way with ticks that were not taken in time.
+    /// What happens to ticks that were not taken in time. Default: [`Missed::Skip`].
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -94,14 +106,17 @@ impl Interval {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// assert_eq!(wheelwork::future::interval(Duration::from_secs(1)).period(), Duration::from_secs(1));
+    /// use wheelwork::future::interval;
+    ///
+    /// let period = Duration::from_secs(1);
+    /// assert_eq!(interval(period).period(), period);
     /// ```
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// The next tick is a period from now.
+    /// Lets the next tick come a period from now.
     ///
     /// # Example
     /// ```
@@ -118,20 +133,21 @@ impl Interval {
         self.set_out(self.period);
     }
 
-    /// The next tick is so much later.
+    /// Lets the next tick come after `delay`.
     fn set_out(&mut self, delay: Duration) {
-        // Not by the cheaper reading, which may be up to 1 us ahead: what comes at once is ready at
-        // the first poll.
+        // Not `soon_ns`, which may be up to 1 us ahead: a tick without a delay is ready at the
+        // first poll.
         self.at_ns = self.handle().now_ns().saturating_add(nanos(delay));
         self.at = self.handle().instant(self.at_ns);
         self.waiting.move_to(self.at_ns);
     }
 
-    fn handle(&self) -> &TimerHandle<Waker> {
+    fn handle(&self) -> &ServiceHandle<Waker> {
         self.waiting.home().handle()
     }
 
-    /// The next tick: when it was meant to be. Nothing is lost if this is dropped before it is ready.
+    /// Waits for the next tick, and returns the time for which it was meant. If this future is
+    /// dropped before it is ready, no tick is lost.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -139,7 +155,7 @@ impl Interval {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// Whether it is time for the next tick, and when that was meant to be.
+    /// Returns the next tick if its time has come: the time for which it was meant.
     ///
     /// # Example
     /// ```
@@ -158,36 +174,48 @@ impl Interval {
             return Poll::Ready(self.give());
         }
         if is_over {
-            // Other tasks get their turn first.
+            // Yields: other tasks run first.
             context.waker().wake_by_ref();
         }
         self.in_a_row = 0;
         Poll::Pending
     }
 
-    /// The tick whose time has come. Waits for the next one from now on.
+    /// Gives the tick whose time has come. From now on the interval waits for the next one.
     fn give(&mut self) -> Instant {
         let (handle, at_ns, at) = (self.handle(), self.at_ns, self.at);
         let (now_ns, ticks) = (handle.now_ns(), handle.ticks());
         let begun_ns = ticks.start(ticks.whole(now_ns));
         let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
-        // A tick that was due when the service's present one began is given at once. All others
+        // A tick that was due when the service's present tick began is given at once. All others
         // come as timers do.
-        let until_ns = if next_ns <= begun_ns { next_ns } else { ticks.start(ticks.deadline(next_ns.max(now_ns + 1))) };
-        // Counted, so that ticks keep their distance: a clock that runs on while the machine is
-        // suspended knows an instant only roughly. Read anew if it was suspended.
-        let (counted, read) = (later(at, Duration::from_nanos(next_ns.saturating_sub(at_ns))), handle.instant(next_ns));
-        self.at = if counted.max(read) - counted.min(read) < SUSPENSION_MIN { counted } else { read };
+        let until_ns = if next_ns <= begun_ns {
+            next_ns
+        } else {
+            ticks.start(ticks.deadline(next_ns.max(now_ns + 1)))
+        };
+        // The instant is counted on from the last one, so that ticks keep their distance: a clock
+        // that runs on while the machine is suspended knows an instant only roughly. After a
+        // suspension it is read anew.
+        let (counted, read) = (
+            later(at, Duration::from_nanos(next_ns.saturating_sub(at_ns))),
+            handle.instant(next_ns),
+        );
+        self.at = if counted.max(read) - counted.min(read) < SUSPENSION_MIN {
+            counted
+        } else {
+            read
+        };
         self.at_ns = next_ns;
         self.waiting.move_to(until_ns);
         at
     }
 }
 
-/// The tick after the one that was meant to be at `at_ns` and was given at `now_ns`, in a tick of
-/// the service that began at `begun_ns`.
+/// The tick after the one that was meant for `at_ns` and was given at `now_ns`, in a tick of the
+/// service that began at `begun_ns`.
 fn next(at_ns: u64, begun_ns: u64, now_ns: u64, period_ns: u64, missed: Missed) -> u64 {
-    // Ticks that have passed since. One whose time came after `begun_ns` is due at the service's
+    // Ticks that were missed since. A tick whose time came after `begun_ns` is due at the service's
     // next tick, so it is not late.
     let late = begun_ns.saturating_sub(at_ns) / period_ns;
     let after = |periods: u64| at_ns.saturating_add(period_ns.saturating_mul(periods));
@@ -229,9 +257,20 @@ mod tests {
             (35, Missed::Burst(2), 20),
             (35, Missed::Burst(0), 40),
         ] {
-            assert_eq!(next(at, at + late, at + late + 1, period, missed), at + expected, "{late} late, {missed:?}");
+            assert_eq!(
+                next(at, at + late, at + late + 1, period, missed),
+                at + expected,
+                "{late} late, {missed:?}"
+            );
         }
-        assert_eq!(next(at, at, at, nanos(Duration::MAX), Missed::Skip), at + nanos(Duration::MAX));
-        assert_eq!(next(at, at - 3, at, period, Missed::Delay), at + period, "it came at once");
+        assert_eq!(
+            next(at, at, at, nanos(Duration::MAX), Missed::Skip),
+            at + nanos(Duration::MAX)
+        );
+        assert_eq!(
+            next(at, at - 3, at, period, Missed::Delay),
+            at + period,
+            "it came at once"
+        );
     }
 }

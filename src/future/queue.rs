@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Names one value of one [`DelayQueue`].
 ///
-/// Plain `Copy` data of 16 bytes, safe to keep for ever: once its value is gone, and in any other
-/// queue, every call answers that there is none.
+/// Plain `Copy` data of 16 bytes, safe to keep for ever. If its value is gone, or with another
+/// queue, each call answers that there is no such value.
 ///
 /// # Example
 /// ```
@@ -49,14 +49,16 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A queue whose values come when their time has come: for one task with many deadlines, such as a cache, or sessions that expire. A stream of the values.
+/// A queue whose values come when their time has come. It is for one task with many deadlines, such
+/// as a cache, or sessions that expire. It is also a stream of the values.
 ///
-/// It has a [`Wheel`] of its own, and one timer for the value that comes first; so an insert or a
-/// removal costs no message, and no other thread anything. A value comes when a
-/// [`Sleep`](super::Sleep) of its deadline would be ready: at the service's first tick at or after
-/// it; at once, if it has passed. While it is empty the stream gives `None`; it goes on when
-/// something is inserted. Whoever removes the last value wakes the task that waits, which gets that
-/// `None`.
+/// A value comes when a [`Sleep`](super::Sleep) with its deadline would be ready: at the service's
+/// first tick at or after the deadline, or at once if that has passed. While the queue is empty,
+/// the stream gives `None`; after an insert it goes on. When a remove empties the queue, the task
+/// that waits is woken and gets this `None`.
+///
+/// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
+/// insert or a remove sends no message and costs other threads nothing.
 ///
 /// # Example
 /// ```
@@ -67,7 +69,7 @@ fn next_number() -> u64 {
 /// let mut sessions = DelayQueue::new();
 /// let first = sessions.insert("first", Duration::from_secs(60));
 /// sessions.insert("second", Duration::from_millis(2));
-/// // It is alive.
+/// // The first one is alive.
 /// assert!(sessions.reset(first, Duration::from_secs(60)));
 /// assert_eq!(sessions.next().await, Some("second"));
 /// assert_eq!(sessions.remove(first), Some("first"));
@@ -76,12 +78,12 @@ fn next_number() -> u64 {
 /// ```
 #[derive(Debug)]
 pub struct DelayQueue<T> {
-    /// Which one it is.
+    /// Which queue it is, for its keys.
     number: u64,
     home: Home,
-    /// By the service's ticks.
+    /// In ticks of the service.
     wheel: Wheel<T>,
-    /// Until the wheel has something to do; there while somebody waits for it.
+    /// Until the wheel has something to do. `None` while nobody waits for it.
     waiting: Option<Waiting>,
 }
 
@@ -92,7 +94,7 @@ impl<T> Default for DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue, with the service that all share.
+    /// An empty queue, with the shared service.
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
@@ -106,19 +108,33 @@ impl<T> DelayQueue<T> {
 
     pub(super) fn at(home: Home) -> Self {
         let now = home.handle().ticks().whole(home.handle().now_ns());
-        Self { number: next_number(), home, wheel: Wheel::new(now), waiting: None }
+        Self {
+            number: next_number(),
+            home,
+            wheel: Wheel::new(now),
+            waiting: None,
+        }
     }
 
-    /// The tick of a time: the present one, or an earlier one, if it has passed; else it rounds up.
+    /// The tick of a time. Rounds up; but for a time that has passed, the present tick or an
+    /// earlier one.
     fn tick_of(&self, at_ns: u64) -> u64 {
         let ticks = self.home.handle().ticks();
-        if self.home.is_over(at_ns) { ticks.whole(at_ns) } else { ticks.deadline(at_ns) }
+        if self.home.is_over(at_ns) {
+            ticks.whole(at_ns)
+        } else {
+            ticks.deadline(at_ns)
+        }
     }
 
-    /// The tick so long from now.
+    /// The tick of now + `delay`.
     fn tick_after(&self, delay: Duration) -> u64 {
         let at_ns = self.home.handle().soon_ns().saturating_add(nanos(delay));
-        if delay.is_zero() { self.tick_of(at_ns) } else { self.home.handle().ticks().deadline(at_ns) }
+        if delay.is_zero() {
+            self.tick_of(at_ns)
+        } else {
+            self.home.handle().ticks().deadline(at_ns)
+        }
     }
 
     fn tick_at(&self, deadline: Instant) -> u64 {
@@ -130,7 +146,7 @@ impl<T> DelayQueue<T> {
         (key.queue == self.number).then_some(key.handle)
     }
 
-    /// Puts a value in, to come after so long. Amortized O(1).
+    /// Inserts a value that comes after `delay`. Amortized O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -138,11 +154,12 @@ impl<T> DelayQueue<T> {
         self.put(value, self.tick_after(delay))
     }
 
-    /// Puts a value in, to come at a point in time. If that has passed it comes at once.
+    /// Inserts a value that comes at a point in time; at once if that has passed. Amortized O(1).
     ///
     /// # Example
     /// ```
     /// use std::time::Instant;
+    ///
     /// # futures_lite::future::block_on(async {
     /// let mut queue = wheelwork::future::DelayQueue::new();
     /// queue.insert_at("now", Instant::now());
@@ -156,13 +173,17 @@ impl<T> DelayQueue<T> {
     fn put(&mut self, value: T, tick: u64) -> Key {
         let handle = self.wheel.insert(tick, value);
         self.hurry();
-        Key { queue: self.number, handle }
+        Key {
+            queue: self.number,
+            handle,
+        }
     }
 
-    /// Takes a value out; `None` if it has come, was removed, or is in another queue. Amortized
-    /// O(1).
+    /// Removes a value and returns it. `None` if it has come, was removed, or is in another queue.
+    /// Amortized O(1).
     ///
-    /// The last value's removal wakes the task that waits. If that waker panics, the value is dropped.
+    /// If the queue is empty afterwards, the task that waits is woken. If its waker panics, the
+    /// value is dropped.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -177,7 +198,7 @@ impl<T> DelayQueue<T> {
         Some(value)
     }
 
-    /// Lets a value come so long from now. `false` if it is gone. Amortized O(1).
+    /// Lets a value come after `delay`. `false` if it is gone. Amortized O(1).
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -185,11 +206,13 @@ impl<T> DelayQueue<T> {
         self.move_to(key, self.tick_after(delay))
     }
 
-    /// Lets a value come at a point in time; at once, if that has passed. `false` if it is gone.
+    /// Lets a value come at a point in time; at once if that has passed. `false` if it is gone.
+    /// Amortized O(1).
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, Instant};
+    ///
     /// # futures_lite::future::block_on(async {
     /// let mut queue = wheelwork::future::DelayQueue::new();
     /// let key = queue.insert("soon", Duration::from_secs(60));
@@ -202,12 +225,14 @@ impl<T> DelayQueue<T> {
     }
 
     fn move_to(&mut self, key: Key, tick: u64) -> bool {
-        let is_there = self.handle(key).is_some_and(|handle| self.wheel.reschedule(handle, tick));
+        let is_there = self
+            .handle(key)
+            .is_some_and(|handle| self.wheel.reschedule(handle, tick));
         self.hurry();
         is_there
     }
 
-    /// Values in it.
+    /// The number of values in the queue.
     ///
     /// # Example
     /// ```
@@ -220,7 +245,7 @@ impl<T> DelayQueue<T> {
         self.wheel.len()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the queue has no values.
     ///
     /// # Example
     /// See [`len`](Self::len).
@@ -242,7 +267,8 @@ impl<T> DelayQueue<T> {
         self.wheel.get(self.handle(key)?)
     }
 
-    /// The next value, when its time has come; `None` if nothing is in the queue. Nothing is lost if this is dropped before it is ready.
+    /// Waits for the next value. `None` if the queue is empty. If this future is dropped before it
+    /// is ready, no value is lost.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -250,10 +276,9 @@ impl<T> DelayQueue<T> {
         poll_fn(|context| self.poll_expired(context)).await
     }
 
-    /// The next value, if its time has come.
+    /// Returns the next value if its time has come.
     ///
-    /// It does not yield by itself: a loop over a million values that are due polls them all in one
-    /// go.
+    /// It does not yield by itself: a loop over a million due values polls them all in one go.
     ///
     /// # Example
     /// ```
@@ -276,7 +301,9 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(None);
             };
             let at_ns = ticks.start(next);
-            let waiting = self.waiting.get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
             if waiting.at_ns() != at_ns {
                 waiting.move_to(at_ns);
             }
@@ -284,11 +311,17 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// What was put in, or moved, may come before what is waited for.
+    /// A value was inserted or moved, and may come before the time for which the queue waits.
     fn hurry(&mut self) {
-        let Some(next) = self.wheel.next_deadline() else { return };
+        let Some(next) = self.wheel.next_deadline() else {
+            return;
+        };
         let at_ns = self.home.handle().ticks().start(next);
-        if let Some(waiting) = self.waiting.as_mut().filter(|waiting| at_ns < waiting.at_ns()) {
+        if let Some(waiting) = self
+            .waiting
+            .as_mut()
+            .filter(|waiting| at_ns < waiting.at_ns())
+        {
             waiting.move_to(at_ns);
         }
     }

@@ -8,17 +8,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Waits until its deadline; [`sleep`](super::sleep()) makes one.
+/// Waits until its deadline. [`sleep`](super::sleep()) makes one.
 ///
-/// It arms its timer when it is polled for the first time, with the waker that it is given, and cancels it when it is dropped. Polled with the same waker again it has one look
-/// at the timer; with another one it arms the timer anew. It is ready at the first tick at or after its deadline, never before, and stays so. It allocates nothing, may be moved
-/// (it is `Unpin`), and may be polled by any thread, under any runtime.
+/// It is ready at the first tick at or after its deadline, never before, and stays ready. Its first
+/// poll arms a timer with the waker that it gets; its drop cancels the timer. A further poll with
+/// the same waker has one look at the timer. A poll with another waker arms a new timer.
 ///
-/// It is never ready before its deadline. Its timer is one of those that
-/// [`Timers::handle`](super::Timers::handle) sees: if somebody cancels it there, or moves it to an
-/// earlier time, the next poll arms a new one.
+/// It allocates nothing, may be moved (it is `Unpin`), and may be polled on any thread, under any
+/// runtime.
 ///
-/// As long as a service of your own has as many timers as it may, its sleeps ask to be polled again at once.
+/// [`Timers::handle`](super::Timers::handle) sees its timer. If that is cancelled there, or moved
+/// to an earlier time, the next poll arms a new one.
+///
+/// A service of your own may be full ([`max_pending`](crate::Builder::max_pending)). As long as it
+/// is, a sleep asks to be polled again at once.
 ///
 /// # Example
 /// ```
@@ -35,21 +38,25 @@ use std::time::{Duration, Instant};
 /// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Sleep {
-    /// As it was asked for.
+    /// As the caller gave it: not rounded.
     deadline: Instant,
     waiting: Waiting,
 }
 
 impl Sleep {
     pub(super) fn new(home: Home, deadline: Instant, at_ns: u64) -> Self {
-        Self { deadline, waiting: Waiting::new(home, at_ns) }
+        Self {
+            deadline,
+            waiting: Waiting::new(home, at_ns),
+        }
     }
 
-    /// Its deadline, as it was asked for.
+    /// Its deadline, as the caller gave it.
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, Instant};
+    ///
     /// let at = Instant::now() + Duration::from_secs(1);
     /// assert_eq!(wheelwork::future::sleep_until(at).deadline(), at);
     /// ```
@@ -58,7 +65,7 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether its time has come.
+    /// Whether its deadline has passed.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -67,9 +74,10 @@ impl Sleep {
         self.waiting.is_over()
     }
 
-    /// Waits for so long from now on; one whose time had come waits again. The task that was waiting is woken at the new deadline. Costs a
-    /// [`reschedule`](crate::TimerHandle::reschedule). Without a delay it is like
-    /// [`reset_at`](Self::reset_at) now.
+    /// Moves the deadline to now + `delay`. A sleep that was ready waits again. If a task waits, it
+    /// is woken at the new deadline. A delay of zero acts as [`reset_at`](Self::reset_at) now.
+    ///
+    /// Costs a [`reschedule`](crate::ServiceHandle::reschedule).
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -83,8 +91,8 @@ impl Sleep {
         self.waiting.move_ahead(at_ns);
     }
 
-    /// Waits until this deadline. If that has passed, the task that was waiting is woken at once,
-    /// and the next poll is ready. Otherwise like [`reset`](Self::reset).
+    /// Moves the deadline to a point in time. If that has passed, a task that waits is woken at
+    /// once, and the next poll is ready. Otherwise like [`reset`](Self::reset).
     ///
     /// # Example
     /// ```
@@ -98,7 +106,8 @@ impl Sleep {
     /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
         self.deadline = deadline;
-        self.waiting.move_to(self.waiting.home().handle().instant_ns(deadline));
+        self.waiting
+            .move_to(self.waiting.home().handle().instant_ns(deadline));
     }
 }
 
@@ -112,6 +121,9 @@ impl Future for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.deadline).field("is_elapsed", &self.is_elapsed()).finish_non_exhaustive()
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
     }
 }

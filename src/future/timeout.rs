@@ -1,6 +1,6 @@
-//! Timeout: a future that has only so much time.
+//! Timeout: a future with a deadline.
 
-use super::Sleep;
+use super::sleep::Sleep;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
@@ -9,9 +9,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// Gives a future so much time; [`timeout`](super::timeout()) makes one. What the future gives, or [`Elapsed`]: then the future is still there, and goes when this one is dropped.
+    /// Runs a future until a deadline at most. [`timeout`](super::timeout()) makes one.
     ///
-    /// The future is polled first: one that is ready costs no timer, and wins at its last moment.
+    /// It gives what the future gives, or [`Elapsed`] if the deadline came first. After `Elapsed`
+    /// the future is still there; it is dropped with the timeout.
+    ///
+    /// The future is polled before the deadline. So a future that is ready at once costs no
+    /// timer, and one that becomes ready together with the deadline wins.
     ///
     /// # Example
     /// ```
@@ -32,12 +36,16 @@ pin_project! {
     }
 }
 
-/// The time was over first. Becomes an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+/// The deadline came before the future was ready. It converts to an [`io::Error`] of the kind
+/// [`TimedOut`](io::ErrorKind::TimedOut).
 ///
 /// # Example
 /// ```
+/// use std::future::pending;
+/// use std::time::Duration;
+///
 /// # futures_lite::future::block_on(async {
-/// let outcome = wheelwork::future::timeout(std::time::Duration::ZERO, std::future::pending::<()>()).await;
+/// let outcome = wheelwork::future::timeout(Duration::ZERO, pending::<()>()).await;
 /// let error: std::io::Error = outcome.unwrap_err().into();
 /// assert_eq!(error.to_string(), "the time is over");
 /// # });
@@ -65,7 +73,7 @@ impl<F> Timeout<F> {
         Self { future, sleep }
     }
 
-    /// The future, and no timeout.
+    /// The future, without the timeout.
     ///
     /// # Example
     /// ```

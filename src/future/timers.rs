@@ -1,21 +1,22 @@
-//! Timers: a service whose payloads are wakers.
+//! Timers: a service whose payloads are wakers, and the reference that each future has to it.
 
-use super::{DelayQueue, Interval, Sleep, Timeout};
 use crate::dispatch::Dispatch;
+use crate::engine::batch::Batch;
 use crate::error::StartError;
-use crate::service::{Batch, Builder, TimerHandle, TimerService};
+use crate::service::{Builder, ServiceHandle, TimerService};
 use crate::time::{later, nanos};
-use std::future::IntoFuture;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 static GLOBAL: OnceLock<Result<Timers, StartError>> = OnceLock::new();
 
-/// A service for futures. Cloning it costs a reference count; it ends when all clones, and all futures made from them, are gone.
+/// A service for futures. Cloning it costs a reference count. It ends when all clones, and all
+/// futures made from them, are gone.
 ///
-/// Tasks are woken by the shard's own thread unless the builder's [`dispatch`](Builder::dispatch) was set: a waker puts its task into a queue, which takes less time
-/// than to hand it to another thread.
+/// The shard's own thread wakes the tasks, unless the builder's [`dispatch`](Builder::dispatch) was
+/// called: a waker only puts its task into a queue, which takes less time than a hand-over to
+/// another thread.
 ///
 /// # Example
 /// ```
@@ -43,14 +44,17 @@ impl Timers {
     /// See the [type](Self)'s.
     pub fn start(builder: Builder) -> Result<Self, StartError> {
         let wake = |wakers: &mut Batch<'_, Waker>| wakers.for_each(Waker::wake);
-        let builder = builder.dispatch_unless_set(Dispatch::Inline).on_expire(wake).let_go(Waker::wake);
+        let builder = builder
+            .dispatch_unless_set(Dispatch::Inline)
+            .on_expire(wake)
+            .let_go(Waker::wake);
         Ok(Self(Arc::new(builder.start()?)))
     }
 
-    /// The service that the functions of this module use; started if it was not. It never ends.
+    /// The service that the functions of this module use. The first call starts it. It never ends.
     ///
     /// # Errors
-    /// The first one that its start had.
+    /// The error of its start. Every later call returns it too.
     ///
     /// # Example
     /// ```
@@ -58,7 +62,9 @@ impl Timers {
     /// assert!(timers.handle().shards() > 0);
     /// ```
     pub fn global() -> Result<&'static Self, &'static StartError> {
-        GLOBAL.get_or_init(|| Self::start(TimerService::builder().name("wheelwork-async"))).as_ref()
+        GLOBAL
+            .get_or_init(|| Self::start(TimerService::builder().name("wheelwork-async")))
+            .as_ref()
     }
 
     pub(super) fn shared() -> Home {
@@ -68,77 +74,32 @@ impl Timers {
         }
     }
 
-    fn home(&self) -> Home {
+    pub(super) fn home(&self) -> Home {
         Home::Own(self.clone())
     }
 
     /// The calls of the service: its time, its counters, and timers for wakers of your own.
     ///
-    /// They see the timers of futures too. A future whose timer is cancelled here is not ready
-    /// before its time: it arms a new one when it is polled again.
-    /// [`cancel_all`](TimerHandle::cancel_all) wakes the tasks so that they do, and wakes your own
-    /// wakers. Whoever cancels a future's timer by its id ([`pending`](TimerHandle::pending) tells
-    /// it) drops its waker: a task that nothing else wakes then waits for ever. To
-    /// [`take`](TimerHandle::take) it gives the waker. A future whose timer is moved to later by its
-    /// id may wait that long.
+    /// These calls see the timers of futures too ([`pending`](ServiceHandle::pending) gives their
+    /// ids). A future is never ready before its time, whatever happens to its timer:
+    ///
+    ///  - [`cancel_all`](ServiceHandle::cancel_all) wakes all tasks, and your own wakers. A future
+    ///    whose time has not come arms a new timer when it is polled.
+    ///  - [`cancel`](ServiceHandle::cancel) drops the future's waker. A task that nothing else
+    ///    wakes then waits for ever.
+    ///  - [`take`](ServiceHandle::take) returns the future's waker.
+    ///  - A future whose timer [`reschedule`](ServiceHandle::reschedule) moved to a later time may
+    ///    wait until then.
     ///
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
-    pub fn handle(&self) -> &TimerHandle<Waker> {
+    pub fn handle(&self) -> &ServiceHandle<Waker> {
         &self.0
-    }
-
-    /// Waits for a time: see [`Sleep`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
-    pub fn sleep(&self, delay: Duration) -> Sleep {
-        self.home().sleep(delay)
-    }
-
-    /// Waits until a point in time.
-    ///
-    /// # Example
-    /// See [`sleep_until`](super::sleep_until).
-    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        self.home().sleep_until(deadline)
-    }
-
-    /// Gives a future so much time: see [`Timeout`].
-    ///
-    /// # Example
-    /// See [`timeout`](super::timeout()).
-    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-        self.home().timeout(delay, future)
-    }
-
-    /// Gives a future time until a point in time.
-    ///
-    /// # Example
-    /// See [`timeout_at`](super::timeout_at).
-    pub fn timeout_at<F: IntoFuture>(&self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-        self.home().timeout_at(deadline, future)
-    }
-
-    /// Ticks at a fixed rate, the first time at once: see [`Interval`].
-    ///
-    /// # Example
-    /// See [`interval`](super::interval()).
-    pub fn interval(&self, period: Duration) -> Interval {
-        self.home().interval(period)
-    }
-
-    /// A queue of values that come when their time has come: see [`DelayQueue`].
-    ///
-    /// # Example
-    /// See [`DelayQueue`].
-    pub fn delay_queue<T>(&self) -> DelayQueue<T> {
-        DelayQueue::at(self.home())
     }
 }
 
-/// Where a future's timers are: the service that all share costs no reference count.
+/// The service that has a future's timers. The shared service costs no reference count.
 #[derive(Clone, Debug)]
 pub(super) enum Home {
     Global(&'static Timers),
@@ -146,45 +107,26 @@ pub(super) enum Home {
 }
 
 impl Home {
-    pub(super) fn handle(&self) -> &TimerHandle<Waker> {
+    pub(super) fn handle(&self) -> &ServiceHandle<Waker> {
         match self {
             Self::Global(timers) => timers.handle(),
             Self::Own(timers) => timers.handle(),
         }
     }
 
-    /// So long from now: as an instant, and by the service's clock. The instant is not what the
-    /// other is computed from: a clock that counts suspended time knows it only roughly.
+    /// Now + `delay`: as an instant, and by the service's clock. Neither is computed from the
+    /// other: a clock that counts suspended time knows an instant only roughly.
     pub(super) fn after(&self, delay: Duration) -> (Instant, u64) {
         let now_ns = self.handle().soon_ns();
-        (later(self.handle().instant(now_ns), delay), now_ns.saturating_add(nanos(delay)))
+        (
+            later(self.handle().instant(now_ns), delay),
+            now_ns.saturating_add(nanos(delay)),
+        )
     }
 
-    /// Whether it is this time or later.
+    /// Whether a time has come.
     pub(super) fn is_over(&self, at_ns: u64) -> bool {
-        // Most of the time the cheaper reading shows that it is not.
+        // Most of the time the cheaper reading shows that it has not.
         self.handle().soon_ns() >= at_ns && self.handle().now_ns() >= at_ns
-    }
-
-    pub(super) fn sleep(self, delay: Duration) -> Sleep {
-        let (deadline, at_ns) = self.after(delay);
-        Sleep::new(self, deadline, at_ns)
-    }
-
-    pub(super) fn sleep_until(self, deadline: Instant) -> Sleep {
-        let at_ns = self.handle().instant_ns(deadline);
-        Sleep::new(self, deadline, at_ns)
-    }
-
-    pub(super) fn timeout<F: IntoFuture>(self, delay: Duration, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep(delay))
-    }
-
-    pub(super) fn timeout_at<F: IntoFuture>(self, deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-        Timeout::new(future.into_future(), self.sleep_until(deadline))
-    }
-
-    pub(super) fn interval(self, period: Duration) -> Interval {
-        Interval::new(self, period)
     }
 }

@@ -1,25 +1,32 @@
-//! Wait: what a sleep does when it is polled, apart from time and service.
+//! Wait: the protocol of a sleep, apart from clock and service.
 //!
-//! Ground rules: one thread at a time polls (the sleep is borrowed mutably); the alarm goes off on another one.
+//! Ground rules: one thread at a time polls, since a poll borrows the sleep mutably. The alarm goes
+//! off on another thread.
 //!
-//! A sleep is armed with the waker of the poll that found it idle (P1). When it is polled again with this waker it looks whether its timer is pending (P2): if it is, the alarm, which goes off after the claim
-//! that ends that, wakes a task that has been polled since. Polled with another waker it takes the
-//! timer away (P3).
+//! Poll:
 //!
-//! If there is no timer any more, the alarm has gone off, or somebody else has ended or moved the
-//! timer. The clock tells which (P4): an alarm goes off after its time, so whoever sees that it has
-//! reads no earlier time. Before the deadline the sleep arms a new timer (P1). So the waker that is
-//! woken is that of the last poll, or that poll has seen the time come; and no poll is ready before
-//! its time.
+//!  - `PollTake`: the sleep is armed with another waker: take its timer away.
+//!  - `PollPending`: the sleep is armed with this waker, and its timer is pending: done. The alarm
+//!    goes off after the claim that ends "pending", so it wakes a task that was polled before.
+//!  - `PollClock`: there is no timer any more. The alarm has gone off, or somebody else has ended
+//!    or moved the timer. The clock tells which: an alarm goes off after its time, so whoever sees
+//!    that it has gone off reads no earlier time. If the deadline has passed, the sleep is over.
+//!  - `PollArm`: otherwise arm a new timer with the waker of this poll.
 //!
-//! Who ends the timers of all wakes their tasks after that, as an alarm does. Who ends one by its id
-//! wakes nobody: such a sleep arms anew when its task is polled for another reason.
+//! So the waker that is woken is that of the last poll, or the last poll has seen the time come. No
+//! poll is ready before the deadline.
 //!
-//! A sleep that is moved takes its timer along. If the new deadline has passed, it takes the timer
-//! away and wakes the task itself (P5). If there is none to take, the alarm wakes the task, or it
-//! was ended.
+//! Reset:
+//!
+//!  - `ResetToPast`: the new deadline has passed: take the timer away, and wake its task. If there
+//!    is no timer to take, the alarm wakes the task, or somebody else has ended the timer.
+//!
+//! Otherwise the sleep moves its timer.
+//!
+//! `cancel_all` wakes the tasks after it has ended their timers, as an alarm does. A `cancel` by id
+//! wakes nobody: the sleep arms a new timer when its task is polled for another reason.
 
-use crate::service::TimerId;
+use crate::engine::id::TimerId;
 use crate::sync::{Fault, broken};
 use std::task::{Poll, Waker};
 
@@ -28,7 +35,7 @@ pub(crate) trait Alarm {
     /// Whether the deadline has passed.
     fn is_over(&self) -> bool;
 
-    /// Arms a timer with a waker; which comes back if there is no room.
+    /// Arms a timer with a waker. If there is no room, the waker comes back.
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker>;
 
     /// Whether a timer has neither gone off nor been ended.
@@ -37,28 +44,32 @@ pub(crate) trait Alarm {
     /// Moves a timer to the deadline. `false`: it is gone.
     fn rearm(&self, id: TimerId) -> bool;
 
-    /// Cancels a timer, and gives its waker back; `None`: it is gone.
+    /// Cancels a timer, and returns its waker. `None`: the timer is gone.
     fn take(&self, id: TimerId) -> Option<Waker>;
 }
 
-/// How far a sleep is.
+/// The state of a sleep.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     /// Not armed.
     Idle,
     /// Armed with this waker.
     Armed(TimerId, WakerName),
-    /// The time has come.
+    /// The deadline has passed.
     Over,
 }
 
-/// What tells a waker from another one, without keeping it alive: the armed one is alive as long as its timer is pending.
+/// Tells two wakers apart without keeping one alive. The waker with which a timer is armed lives as
+/// long as the timer is pending.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakerName(usize, usize);
 
 impl WakerName {
     fn of(waker: &Waker) -> Self {
-        Self(waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
+        Self(
+            waker.data().addr(),
+            std::ptr::from_ref(waker.vtable()).addr(),
+        )
     }
 }
 
@@ -67,30 +78,30 @@ impl Wait {
         let (mut new_waker, mut old_waker) = (None, None);
         if let Self::Armed(id, armed_with) = *self {
             if armed_with != WakerName::of(waker) && !broken(Fault::SleepKeepsWaker) {
-                // Before the old one is taken: if it panics nothing has happened.
+                // Cloned before the old waker is taken: if the clone panics, nothing has changed.
                 new_waker = Some(waker.clone());
-                old_waker = alarm.take(id); // P3
+                old_waker = alarm.take(id); // PollTake
             } else if alarm.is_pending(id) {
-                return Poll::Pending; // P2
+                return Poll::Pending; // PollPending
             }
             let is_over = old_waker.is_none() && broken(Fault::SleepTakesGoneForOver);
             *self = if is_over { Self::Over } else { Self::Idle };
         }
         let outcome = self.poll_without_timer(alarm, waker, new_waker);
-        // Its drop is the user's code and may panic: so it comes last.
+        // The drop comes last: it is the user's code and may panic.
         drop(old_waker);
         outcome
     }
 
-    /// The deadline was moved, perhaps into the past. The task that waits is woken then; at once,
-    /// if it has passed.
+    /// The deadline was moved; with `perhaps_past`, perhaps into the past. A task that waits is
+    /// woken at the new deadline, or at once if that has passed.
     pub(crate) fn follow(&mut self, alarm: &impl Alarm, perhaps_past: bool) {
         let Self::Armed(id, _) = *self else {
             *self = Self::Idle;
             return;
         };
         if perhaps_past && alarm.is_over() {
-            let waker = alarm.take(id); // P5
+            let waker = alarm.take(id); // ResetToPast
             *self = Self::Over;
             if let Some(waker) = waker.filter(|_| !broken(Fault::SleepMovedInSilence)) {
                 waker.wake();
@@ -100,14 +111,19 @@ impl Wait {
         }
     }
 
-    fn poll_without_timer(&mut self, alarm: &impl Alarm, waker: &Waker, new_waker: Option<Waker>) -> Poll<()> {
+    fn poll_without_timer(
+        &mut self,
+        alarm: &impl Alarm,
+        waker: &Waker,
+        new_waker: Option<Waker>,
+    ) -> Poll<()> {
         if matches!(self, Self::Over) || alarm.is_over() {
-            *self = Self::Over; // P4
+            *self = Self::Over; // PollClock
             return Poll::Ready(());
         }
         match alarm.arm(new_waker.unwrap_or_else(|| waker.clone())) {
-            Ok(id) => *self = Self::Armed(id, WakerName::of(waker)), // P1
-            // Perhaps there is room the next time.
+            Ok(id) => *self = Self::Armed(id, WakerName::of(waker)), // PollArm
+            // No room. The task polls again at once.
             Err(waker) => waker.wake(),
         }
         Poll::Pending

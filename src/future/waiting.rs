@@ -1,14 +1,14 @@
-//! Waiting: what sleeps, intervals and queues have in common: a time by the service's clock, and a
-//! timer that wakes.
+//! Waiting: what sleeps, intervals and queues share: a time by the service's clock, and a timer
+//! that wakes the task.
 
 use super::timers::Home;
 use super::wait::{Alarm, Wait};
+use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
-use crate::service::TimerId;
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
-/// Waits until a time. Cancels its timer when it is dropped.
+/// Waits until a time. Its drop cancels its timer.
 pub(super) struct Waiting {
     due: Due,
     wait: Wait,
@@ -17,7 +17,7 @@ pub(super) struct Waiting {
 /// When, and by whose clock.
 struct Due {
     home: Home,
-    /// Not after the last tick.
+    /// At most the start of the last tick.
     at_ns: u64,
 }
 
@@ -34,7 +34,10 @@ impl Alarm for Due {
     }
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
-        self.home.handle().schedule_at_ns(self.at_ns, waker).map_err(ScheduleError::into_payload)
+        self.home
+            .handle()
+            .schedule_at_ns(self.at_ns, waker)
+            .map_err(ScheduleError::into_payload)
     }
 
     fn is_pending(&self, id: TimerId) -> bool {
@@ -54,14 +57,17 @@ impl Waiting {
     pub(super) fn new(home: Home, at_ns: u64) -> Self {
         let mut due = Due { home, at_ns };
         due.set(at_ns);
-        Self { due, wait: Wait::Idle }
+        Self {
+            due,
+            wait: Wait::Idle,
+        }
     }
 
     pub(super) fn home(&self) -> &Home {
         &self.due.home
     }
 
-    /// Until when.
+    /// The time until which it waits.
     pub(super) fn at_ns(&self) -> u64 {
         self.due.at_ns
     }
@@ -74,13 +80,15 @@ impl Waiting {
         }
     }
 
-    /// Waits until another time. The task that waits is woken then; at once, if that has passed.
+    /// Waits until another time. A task that waits is woken then, or at once if that time has
+    /// passed.
     pub(super) fn move_to(&mut self, at_ns: u64) {
         self.due.set(at_ns);
         self.wait.follow(&self.due, true);
     }
 
-    /// The same for a time that is known to be still to come: costs a reading of the clock less.
+    /// As [`move_to`](Self::move_to), for a time that is known to lie in the future. Saves a
+    /// reading of the clock.
     pub(super) fn move_ahead(&mut self, at_ns: u64) {
         self.due.set(at_ns);
         self.wait.follow(&self.due, false);
@@ -101,6 +109,8 @@ impl Drop for Waiting {
 
 impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("is_over", &self.is_over()).finish_non_exhaustive()
+        f.debug_struct("Waiting")
+            .field("is_over", &self.is_over())
+            .finish_non_exhaustive()
     }
 }

@@ -1,152 +1,203 @@
-//! The shard's end of a lane: claim, drain, and what is left of recalls. Protocol and proof: README.md of this room.
+//! The shard's end of a lane: settle, claim, drain.
+//!
+//! Only the shard calls it, by way of the inbox's one `Drain`. It has the steps UnsureSettle,
+//! UnsureClear, DrainLoad to DrainRelease (DrainFence is in `inbox.rs`) and DoubtRead. Protocol and
+//! proof: README.md of this room.
 
-use super::segment::{LEN, Lane, Segment};
+use super::segment::{LEN, Segment};
+use super::shared::{Lane, Reader};
 use crate::sync::{Fault, Ordering, broken, ordering};
 use std::ptr;
-
-/// The shard's end.
-pub(super) struct Consumer<M> {
-    segment: *mut Segment<M>,
-    position: usize,
-    count: u64,
-    /// The end of what may be read.
-    claimed: u64,
-}
-
-impl<M> Consumer<M> {
-    pub(super) fn new(segment: *mut Segment<M>) -> Self {
-        Self { segment, position: 0, count: 0, claimed: 0 }
-    }
-}
 
 /// What a drain found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drained {
-    /// Messages, each time that something was said of one.
+    /// How many times it reported a message, or skipped one.
     pub(crate) messages: u64,
-    /// Those of them that their producers had recalled.
+    /// How many messages it skipped, because their producers had recalled them.
     pub(crate) recalled: u64,
 }
 
-/// What a drain says of a message.
+/// What a drain reports of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Arrival {
     /// It came.
     Came,
-    /// It came, and is in doubt: its producer's word.
+    /// It came in doubt, with its producer's word or a lesser one.
     InDoubt(u64),
-    /// It came in an earlier drain, and its producer recalled it just then.
+    /// It came in an earlier drain, and its producer recalled it at that time.
     Recalled,
 }
 
+impl<M> Reader<M> {
+    /// DrainRead at the end of a segment: goes on to the next one.
+    ///
+    /// # Safety
+    /// A message beyond this segment is published.
+    #[cold]
+    unsafe fn enter_next_segment(&mut self) {
+        // SAFETY: a message beyond this segment is published (the caller's promise), so the
+        // segment's `next` was written before `tail`.
+        self.segment = unsafe { &*self.segment }.next.with(|next| unsafe { *next });
+        self.position = 0;
+        debug_assert!(!self.segment.is_null(), "a published message has a segment");
+    }
+}
+
+/// DrainRead of recalled messages, whose bits are given from the place `begin` on: notes that the
+/// shard skips them.
+#[cold]
+fn skip<M>(segment: &Segment<M>, begin: usize, recalled: u64) {
+    let skipped = &segment.skipped[begin / 64];
+    // Ordering: Relaxed. The shard's own, except at a reuse, which comes before DrainLoad.
+    skipped.store(
+        skipped.load(Ordering::Relaxed) | recalled << (begin % 64),
+        Ordering::Relaxed,
+    );
+}
+
 impl<M: Copy> Lane<M> {
-    /// Sees to a message that was recalled while a drain claimed it, or all that were to come: gives it to `late` if it was given out.
+    /// Settles a message that was left to the shard (UnsureSettle, UnsureClear): gives it to `late`
+    /// if an earlier drain has reported it.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane.
     pub(super) unsafe fn settle(&self, late: impl FnOnce(M)) {
-        // Ordering: Acquire (U2). Pairs with the Release of U1; the number, and a claim that covers it: a drain that has ended.
+        // Ordering: Acquire (UnsureSettle). Pairs with the Release of UnsureName; publishes the
+        // message's number and its bit.
         let segment = self.tail.unsure.load(Ordering::Acquire);
-        // SAFETY: as long as this is not null the segment is neither freed (`trim`) nor used again (`next_segment`).
-        let Some(segment) = (unsafe { segment.as_ref() }) else { return };
-        // Ordering: Relaxed. Published by U1.
+        // SAFETY: while this is not null the segment is neither freed (`trim`) nor reused
+        // (`next_segment`).
+        let Some(segment) = (unsafe { segment.as_ref() }) else {
+            return;
+        };
+        // Ordering: Relaxed. Published by UnsureName.
         let number = self.tail.unsure_number.load(Ordering::Relaxed);
         // SAFETY: one consumer (the caller's promise).
-        let is_read = number < self.consumer.with(|consumer| unsafe { (*consumer).count });
+        let is_read = number < self.reader.with(|reader| unsafe { (*reader).count });
         let place = number as usize % LEN;
-        // Ordering: Relaxed. Our own.
-        let is_skipped = segment.skipped[place / 64].load(Ordering::Relaxed) >> (place % 64) & 1 != 0;
-        // (If it is still to be read, it will be skipped: U2 has seen what came before U1, the bit too.)
+        // Ordering: Relaxed. The shard's own.
+        let is_skipped =
+            segment.skipped[place / 64].load(Ordering::Relaxed) >> (place % 64) & 1 != 0;
+        // (A message that is still unread will be skipped: UnsureSettle has seen what came before
+        // UnsureName, so its bit too.)
         if is_read && !is_skipped && !broken(Fault::LaneUnsureSkipped) {
-            // SAFETY: it was published, and is not written as long as `unsure` names its segment.
+            // SAFETY: it was published, and is not written while `unsure` names its segment.
             let message = segment.messages[place].with(|message| unsafe { *message });
             // SAFETY: as above.
             late(unsafe { message.assume_init() });
         }
-        // Ordering: Release (U3). Pairs with the Acquire in `next_segment`; our look at the segment comes before it is used again.
+        // Ordering: Release (UnsureClear). Pairs with the Acquire in `next_segment`; the shard's
+        // look at the segment comes before its reuse.
         self.tail.unsure.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Claims every message published so far, for `drain`; and, unless they may be recalled, those to come.
+    /// Claims every message published so far, for `drain` (DrainLoad, DrainClaim). Unless
+    /// `may_recall`, claims all later messages too.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane.
     pub(super) unsafe fn claim(&self, may_recall: bool) {
-        // Ordering: Acquire (D1). Pairs with the Release in `Producer::push`; publishes the messages below it.
+        // Ordering: Acquire (DrainLoad). Pairs with the Release of PushPublish; publishes the
+        // messages below it.
         let tail = self.tail.count.load(Ordering::Acquire);
         // SAFETY: one consumer (the caller's promise).
-        self.consumer.with_mut(|consumer| unsafe { (*consumer).claimed = tail });
+        self.reader
+            .with_mut(|reader| unsafe { (*reader).claimed = tail });
         let claimed = if may_recall { tail } else { u64::MAX };
-        // Ordering: Relaxed. Our own: what did not change is not written, for the producer's cache.
+        // Ordering: Relaxed. The shard's own. It writes only a change, so that the producer keeps
+        // its cache line.
         if self.taken.claimed.load(Ordering::Relaxed) != claimed {
-            // Ordering: Relaxed (D2). If it was not `MAX`, the fence of `Drain::drain` (D3) follows, which pairs with Y3.
+            // Ordering: Relaxed (DrainClaim). If the old value was not `MAX`, DrainFence in
+            // `Drain::drain` follows, which pairs with RecallFence.
             self.taken.claimed.store(claimed, Ordering::Relaxed);
         }
     }
 
-    /// Gives `f` every message that was claimed and not recalled, oldest first, and whether it is in doubt.
+    /// Gives `f` every message that was claimed and not recalled, oldest first, and whether it is
+    /// in doubt (DrainRead, DoubtRead, DrainRelease).
     ///
     /// # Safety
-    /// The caller is the one consumer of this lane, and has passed a heavy fence since the claim, if messages might be recalled before it.
-    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M, Told)) -> Drained {
-        self.consumer.with_mut(|consumer| {
-            // SAFETY: one consumer (the caller's promise), and `f` has no way to this cell.
-            let consumer = unsafe { &mut *consumer };
-            let mut drained = Drained { messages: consumer.claimed - consumer.count, recalled: 0 };
+    /// The caller is the one consumer of this lane, and has passed a heavy fence since the claim,
+    /// if messages could be recalled before it.
+    #[inline(always)]
+    pub(super) unsafe fn drain(&self, mut f: impl FnMut(M, Arrival)) -> Drained {
+        self.reader.with_mut(|reader| {
+            // SAFETY: one consumer (the caller's promise), and `f` cannot reach this cell.
+            let reader = unsafe { &mut *reader };
+            let mut drained = Drained {
+                messages: reader.claimed - reader.count,
+                recalled: 0,
+            };
             if drained.messages == 0 {
                 return drained;
             }
-            while consumer.count < consumer.claimed {
-                if consumer.position == LEN {
-                    // SAFETY: D4. There is a message beyond this segment, so its `next` was written before `tail`.
-                    consumer.segment = unsafe { &*consumer.segment }.next.with(|next| unsafe { *next });
-                    consumer.position = 0;
-                    debug_assert!(!consumer.segment.is_null(), "a published message has a segment");
+            while reader.count < reader.claimed {
+                if reader.position == LEN {
+                    // SAFETY: DrainRead. There is a message beyond this segment.
+                    unsafe { reader.enter_next_segment() };
                 }
-                // SAFETY: the shard's own segment is not reused (R2), so it is alive.
-                let segment = unsafe { &*consumer.segment };
-                let (begin, shift) = (consumer.position, consumer.position % 64);
-                let len = (64 - shift).min(LEN - begin).min((consumer.claimed - consumer.count) as usize);
-                // Ordering: Relaxed (D4). What was recalled for good is seen: a D3 that pairs with its Y3 came before.
-                let recalled = segment.recalled[begin / 64].load(Ordering::Relaxed) >> shift & (u64::MAX >> (64 - len));
+                // SAFETY: the shard's own segment is not reused (ReuseCheck), so it is alive.
+                let segment = unsafe { &*reader.segment };
+                let (begin, shift) = (reader.position, reader.position % 64);
+                let len = (64 - shift)
+                    .min(LEN - begin)
+                    .min((reader.claimed - reader.count) as usize);
+                // Ordering: Relaxed (DrainRead). The bit of a message that was recalled for good is
+                // visible: a DrainFence that pairs with its RecallFence came before.
+                let recalled = segment.recalled[begin / 64].load(Ordering::Relaxed) >> shift
+                    & (u64::MAX >> (64 - len));
                 if recalled != 0 {
-                    let skipped = &segment.skipped[begin / 64];
-                    // Ordering: Relaxed. Our own, but for the clearing before D1.
-                    skipped.store(skipped.load(Ordering::Relaxed) | recalled << shift, Ordering::Relaxed);
+                    skip(segment, begin, recalled);
                     drained.recalled += u64::from(recalled.count_ones());
                 }
-                // Ordering: Relaxed (V5). Published by P3.
+                // Ordering: Relaxed (DoubtRead). Published by PushPublish.
                 let doubted = segment.doubted[begin / 64].load(Ordering::Relaxed) >> shift;
                 let mut kept = !recalled & (u64::MAX >> (64 - len));
                 while kept != 0 {
                     let place = kept.trailing_zeros();
                     let slot = &segment.messages[begin + place as usize];
                     kept &= kept - 1;
-                    // SAFETY: D4. The message's number is below `tail`, so it is not written again before D5.
+                    // SAFETY: DrainRead. The message's number is below `tail`, so it is not written
+                    // again before DrainRelease.
                     let message = slot.with(|message| unsafe { *message });
                     // SAFETY: as above, and it was written.
                     let message = unsafe { message.assume_init() };
-                    // Ordering: Relaxed (V5). As above, or newer: not greater, unless the message is vouched for.
-                    let doubt = || Told::InDoubt(segment.doubt[begin / 64].load(Ordering::Relaxed));
-                    f(message, if doubted >> place & 1 == 0 { Told::Came } else { doubt() });
+                    // Ordering: Relaxed (DoubtRead). As above, or a newer word: not a greater one,
+                    // unless the producer has vouched for the message.
+                    let doubt =
+                        || Arrival::InDoubt(segment.doubt[begin / 64].load(Ordering::Relaxed));
+                    f(
+                        message,
+                        if doubted >> place & 1 == 0 {
+                            Arrival::Came
+                        } else {
+                            doubt()
+                        },
+                    );
                 }
-                consumer.position += len;
-                consumer.count += len as u64;
+                reader.position += len;
+                reader.count += len as u64;
             }
-            // Ordering: Release (D5). Pairs with the Acquire in `take_oldest`; our reads come before the reuse.
-            self.taken.head.store(consumer.count, ordering(Ordering::Release, Fault::LaneRecycleRelaxed));
+            // Ordering: Release (DrainRelease). Pairs with the Acquire of ReuseCheck; the shard's
+            // reads come before the reuse.
+            self.taken.head.store(
+                reader.count,
+                ordering(Ordering::Release, Fault::LaneReleaseRelaxed),
+            );
             drained
         })
     }
 
-    /// Whether something is published that was not drained.
+    /// Whether messages are published that were not drained.
     ///
     /// # Safety
     /// The caller is the one consumer of this lane.
     pub(super) unsafe fn has_messages(&self) -> bool {
         // SAFETY: one consumer (the caller's promise).
-        let count = self.consumer.with(|consumer| unsafe { (*consumer).count });
-        // Ordering: Relaxed. Ordered by the doorbell's fence where it matters; otherwise a hint.
+        let count = self.reader.with(|reader| unsafe { (*reader).count });
+        // Ordering: Relaxed. In SleepLook the doorbell's SleepFence orders it; elsewhere it is a
+        // hint.
         self.tail.count.load(Ordering::Relaxed) != count
     }
 }

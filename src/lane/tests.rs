@@ -1,8 +1,9 @@
-//! One lane, by one thread.
+//! One lane, used by one thread.
 
-use super::consumer::{Drained, Told};
+use super::consumer::{Arrival, Drained};
 use super::producer::{POSITION_BITS, Producer};
-use super::segment::{LEN, Lane, RECENT};
+use super::segment::{LEN, RECENT};
+use super::shared::Lane;
 use crate::sync::Ordering;
 
 const SEGMENT: u64 = LEN as u64;
@@ -16,9 +17,15 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let (lane, mut producer) = Lane::new();
+        let (lane, segment) = Lane::new();
+        let mut producer = Producer::new(segment);
         producer.lane = &raw const *lane;
-        Self { lane, producer, sent: 0, came: 0 }
+        Self {
+            lane,
+            producer,
+            sent: 0,
+            came: 0,
+        }
     }
 
     /// Sends messages. What the last push said.
@@ -30,7 +37,10 @@ impl Fixture {
             assert_eq!(u64::from(sent.position), self.sent);
             self.sent += 1;
             waiting = sent.waiting;
-            assert!(waiting == 0 || self.sent.is_multiple_of(SEGMENT), "told at the end of a segment");
+            assert!(
+                waiting == 0 || self.sent.is_multiple_of(SEGMENT),
+                "said at the end of a segment"
+            );
         }
         waiting
     }
@@ -56,14 +66,17 @@ impl Fixture {
 
     fn drain(&mut self) -> u64 {
         let came = &mut self.came;
-        let next = |message, told| {
-            assert_eq!((message, told), (*came, Told::Came));
+        let next = |message, arrival| {
+            assert_eq!((message, arrival), (*came, Arrival::Came));
             *came += 1;
         };
         // SAFETY: there is one thread.
         unsafe { self.lane.claim(false) };
         // SAFETY: as above.
-        let Drained { messages: drained, recalled } = unsafe { self.lane.drain(next) };
+        let Drained {
+            messages: drained,
+            recalled,
+        } = unsafe { self.lane.drain(next) };
         assert_eq!((self.came, recalled), (self.sent, 0));
         // SAFETY: as above.
         assert!(!unsafe { self.lane.has_messages() });
@@ -98,27 +111,44 @@ fn messages_come_once_and_in_order() {
         assert_eq!(fixture.lane.depth(), messages);
         // SAFETY: there is one thread.
         assert!(unsafe { fixture.lane.has_messages() });
-        assert_eq!((fixture.drain(), fixture.lane.depth(), fixture.drain()), (messages, 0, 0));
+        assert_eq!(
+            (fixture.drain(), fixture.lane.depth(), fixture.drain()),
+            (messages, 0, 0)
+        );
     }
 }
 
 #[test]
 fn a_full_segment_tells_how_many_wait() {
     let mut fixture = Fixture::new();
-    assert_eq!((fixture.send(SEGMENT - 1), fixture.send(1), fixture.send(SEGMENT)), (0, SEGMENT, 2 * SEGMENT));
+    assert_eq!(
+        (
+            fixture.send(SEGMENT - 1),
+            fixture.send(1),
+            fixture.send(SEGMENT)
+        ),
+        (0, SEGMENT, 2 * SEGMENT)
+    );
     fixture.drain();
     assert_eq!((fixture.send(7), fixture.send(SEGMENT - 7)), (0, SEGMENT));
 }
 
-/// The shard has to be beyond a segment: it comes back to the one that it has read to the end, for what lies behind.
+/// The shard has to be beyond a segment. It comes back to a segment that it has read to the end,
+/// for `next`.
 #[test]
 fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
     let mut fixture = Fixture::new();
     fixture.send(SEGMENT);
     fixture.drain();
-    assert_eq!((fixture.lane.take_oldest(1, u64::MAX), fixture.segments()), (None, 1));
+    assert_eq!(
+        (fixture.lane.take_oldest(1, u64::MAX), fixture.segments()),
+        (None, 1)
+    );
     fixture.send(1);
-    assert_eq!((fixture.lane.take_oldest(1, u64::MAX), fixture.segments()), (None, 2));
+    assert_eq!(
+        (fixture.lane.take_oldest(1, u64::MAX), fixture.segments()),
+        (None, 2)
+    );
     fixture.drain();
     for _ in 0..5 {
         fixture.send(SEGMENT);
@@ -131,7 +161,11 @@ fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
     assert_eq!(fixture.segments(), 5, "nothing was read");
     fixture.drain();
     fixture.lane.trim();
-    assert_eq!(fixture.segments(), 5, "messages of the newest might be recalled");
+    assert_eq!(
+        fixture.segments(),
+        5,
+        "messages of the newest might be recalled"
+    );
     fixture.send(10 * SEGMENT);
     fixture.drain();
     fixture.lane.trim();
@@ -144,9 +178,9 @@ fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
 fn doubts(fixture: &mut Fixture) -> Vec<(u64, u64)> {
     let mut doubts = Vec::new();
     fixture.claim(false);
-    let doubtful = |message, told| match told {
-        Told::InDoubt(word) => doubts.push((message, word)),
-        _ => assert_eq!(told, Told::Came),
+    let doubtful = |message, arrival| match arrival {
+        Arrival::InDoubt(word) => doubts.push((message, word)),
+        _ => assert_eq!(arrival, Arrival::Came),
     };
     // SAFETY: there is one thread.
     unsafe { fixture.lane.drain(doubtful) };
@@ -163,14 +197,21 @@ fn what_is_in_doubt_comes_with_a_word() {
         let is_vouched = |set: u64| vouched.contains(&(set % 4));
         for set in 0..SETS {
             // SAFETY: the lane is alive.
-            assert_eq!(unsafe { fixture.producer.settle_doubts(is_vouched(set)) }, set > 0);
+            let settled = unsafe { fixture.producer.settle_doubts(is_vouched(set)) };
+            assert_eq!(settled, set > 0);
             for message in fixture.sent..fixture.sent + 10 {
                 let producer = &mut fixture.producer;
                 // SAFETY: the lane is alive.
-                let push_in_doubt = |producer: &mut Producer<u64>| unsafe { producer.push_in_doubt(message, 1_000 + message) };
+                let push_in_doubt = |producer: &mut Producer<u64>| unsafe {
+                    producer.push_in_doubt(message, 1_000 + message)
+                };
                 // SAFETY: as above.
                 let push = |producer: &mut Producer<u64>| unsafe { producer.push(message) };
-                let sent = if message.is_multiple_of(3) { push_in_doubt(producer) } else { push(producer) };
+                let sent = if message.is_multiple_of(3) {
+                    push_in_doubt(producer)
+                } else {
+                    push(producer)
+                };
                 assert_eq!(u64::from(sent.position), message);
             }
             fixture.sent += 10;
@@ -180,13 +221,23 @@ fn what_is_in_doubt_comes_with_a_word() {
             let next = (message - first) / 10 + 1;
             message.is_multiple_of(3) && (next == SETS || !is_vouched(next))
         };
-        assert!(doubts.iter().map(|&(message, _)| message).eq((first..fixture.sent).filter(|&message| is_doubted(message))));
+        assert!(
+            doubts
+                .iter()
+                .map(|&(message, _)| message)
+                .eq((first..fixture.sent).filter(|&message| is_doubted(message)))
+        );
         for (message, word) in doubts {
             let around = (message / 64 * 64).max(first)..=message;
-            assert!(around.contains(&(word - 1_000)), "message {message} with {word}");
+            assert!(
+                around.contains(&(word - 1_000)),
+                "message {message} with {word}"
+            );
         }
     };
-    [&[][..], &[0, 1, 2, 3], &[1], &[0, 2], &[]].into_iter().for_each(&mut round);
+    [&[][..], &[0, 1, 2, 3], &[1], &[0, 2], &[]]
+        .into_iter()
+        .for_each(&mut round);
     assert!(fixture.segments() <= 7, "they are used again");
 }
 
@@ -213,12 +264,34 @@ fn what_was_recalled_does_not_come() {
     let sent = 3 * SEGMENT + 70;
     fixture.send(sent);
     // Alone, beside each other, at the ends of words and segments, and the last.
-    let recalled = [0, 1, 5, 62, 63, 64, 128, SEGMENT - 1, SEGMENT, SEGMENT + 63, 2 * SEGMENT - 1, 3 * SEGMENT, sent - 1];
-    assert!(recalled.iter().all(|&message| fixture.recall(message, message)));
+    let recalled = [
+        0,
+        1,
+        5,
+        62,
+        63,
+        64,
+        128,
+        SEGMENT - 1,
+        SEGMENT,
+        SEGMENT + 63,
+        2 * SEGMENT - 1,
+        3 * SEGMENT,
+        sent - 1,
+    ];
+    assert!(
+        recalled
+            .iter()
+            .all(|&message| fixture.recall(message, message))
+    );
     assert!(fixture.recall(5, 5), "a second time: as before");
     fixture.claim(true);
     let (came, count) = fixture.read();
-    assert!(came.iter().copied().eq((0..sent).filter(|message| !recalled.contains(message))));
+    assert!(
+        came.iter()
+            .copied()
+            .eq((0..sent).filter(|message| !recalled.contains(message)))
+    );
     assert_eq!(count, recalled.len() as u64);
     // A whole word, in segments that are used again: nothing is left of their bits.
     for _ in 0..5 {
@@ -227,7 +300,10 @@ fn what_was_recalled_does_not_come() {
         assert!((first + 100..first + 200).all(|message| fixture.recall(message, message)));
         fixture.claim(true);
         let (came, count) = fixture.read();
-        assert!(came.into_iter().eq((first..first + 100).chain(first + 200..first + SEGMENT)));
+        assert!(
+            came.into_iter()
+                .eq((first..first + 100).chain(first + 200..first + SEGMENT))
+        );
         assert_eq!(count, 100);
     }
 }
@@ -246,8 +322,12 @@ fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
     fixture.send(4);
     fixture.claim(true);
     assert_eq!(settle(&fixture), None);
-    // As if the claim had come between Y2 and Y4, and the shard had read what it claimed before the first, or before the second.
-    assert!(fixture.producer.leave_to_shard(1) && !fixture.producer.leave_to_shard(2), "one at a time");
+    // As if the claim had come between RecallMark and RecallConfirm, and the shard had read the
+    // messages before RecallMark, or before RecallConfirm.
+    assert!(
+        fixture.producer.leave_to_shard(1) && !fixture.producer.leave_to_shard(2),
+        "one at a time"
+    );
     assert_eq!(fixture.read(), (vec![0, 1, 2, 3], 0));
     let segments = RECENT as u64 + 5;
     fixture.send(segments * SEGMENT);
@@ -255,7 +335,11 @@ fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
     assert_eq!(fixture.read().0.len() as u64, segments * SEGMENT);
     fixture.lane.trim();
     fixture.send(2 * SEGMENT);
-    assert_eq!(fixture.segments() as u64, segments + 3, "none was freed, or used again");
+    assert_eq!(
+        fixture.segments() as u64,
+        segments + 3,
+        "none was freed, or used again"
+    );
     assert_eq!((settle(&fixture), settle(&fixture)), (Some(1), None));
     fixture.claim(true);
     fixture.read();
@@ -274,24 +358,38 @@ fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
 fn only_what_is_there_and_not_claimed_is_recalled() {
     let mut fixture = Fixture::new();
     fixture.send(3);
-    assert!(!fixture.recall(2, 2), "the shard does not let messages be recalled");
+    assert!(
+        !fixture.recall(2, 2),
+        "the shard does not let messages be recalled"
+    );
     fixture.claim(true);
     fixture.send(3);
-    assert!(!fixture.recall(2, 2) && fixture.recall(3, 3), "three are claimed");
-    assert!(!fixture.recall(4, 5) && !fixture.recall(6, 6), "another message, and none");
+    assert!(
+        !fixture.recall(2, 2) && fixture.recall(3, 3),
+        "three are claimed"
+    );
+    assert!(
+        !fixture.recall(4, 5) && !fixture.recall(6, 6),
+        "another message, and none"
+    );
     // A position is the end of a number.
     assert!(!fixture.recall(1 << 20, 5) && fixture.recall((1 << POSITION_BITS) + 5, 5));
     fixture.claim(false);
     assert_eq!(fixture.read(), (vec![0, 1, 2, 4], 2));
     fixture.send(1);
-    assert!(!fixture.recall(6, 6), "the shard does not let them any more");
+    assert!(
+        !fixture.recall(6, 6),
+        "the shard does not let them any more"
+    );
     fixture.claim(true);
     assert_eq!(fixture.read(), (vec![6], 0));
     // Only in the newest segments.
     let first = fixture.sent;
     fixture.send(RECENT as u64 * SEGMENT);
     let oldest = fixture.sent / SEGMENT * SEGMENT - (RECENT as u64 - 1) * SEGMENT;
-    assert!(first < oldest && !fixture.recall(oldest - 1, oldest - 1) && fixture.recall(oldest, oldest));
+    assert!(
+        first < oldest && !fixture.recall(oldest - 1, oldest - 1) && fixture.recall(oldest, oldest)
+    );
     fixture.claim(true);
     assert_eq!(fixture.read().1, 1);
 }
@@ -306,10 +404,16 @@ fn one_at_a_time_is_at_the_chain() {
     assert_eq!(fixture.lane.take_oldest(1, u64::MAX), None);
     // Ordering: Relaxed. As above.
     fixture.lane.busy.store(false, Ordering::Relaxed);
-    let taken = fixture.lane.take_oldest(1, u64::MAX).expect("the shard is beyond it");
-    // SAFETY: unlinked, so we alone have it; it came from `Segment::allocate`.
+    let taken = fixture
+        .lane
+        .take_oldest(1, u64::MAX)
+        .expect("the shard is beyond it");
+    // SAFETY: unlinked, so no other thread has it; it came from `Segment::allocate`.
     drop(unsafe { Box::from_raw(taken) });
     assert_eq!(fixture.segments(), 1);
     // Ordering: Relaxed. As above.
-    assert!(!fixture.lane.busy.load(Ordering::Relaxed), "the chain is free again");
+    assert!(
+        !fixture.lane.busy.load(Ordering::Relaxed),
+        "the chain is free again"
+    );
 }

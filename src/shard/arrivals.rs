@@ -1,73 +1,88 @@
-//! Arrivals: what came lately, and so how long a shard naps that has nothing due.
+//! Arrivals: which messages came lately, and so how long a shard naps when nothing is due.
 //!
-//! Whatever a nap is, it ends when something is due, or when somebody rings. So a long one costs a ring
-//! where timers are armed that are due before its end. A shard that was rung for naps for a short time,
-//! and then longer and longer.
+//! A nap ends when something is due, or when somebody rings. A thread rings if it arms a timer that
+//! is due before the nap's end. So a long nap costs rings where timers are short. After a ring the
+//! shard naps for a short time, and then longer and longer.
 
 /// The shortest nap, unless the tick is longer.
 pub(super) const NAP_MIN_NS: u64 = 1_000_000;
 
-/// A nap's part of the time since the shard was last rung for, or busy. So it is rung for at most some 60 times
-/// a second, whatever is armed.
+/// A nap lasts at most this part of the time since the last ring, or since the shard was busy. So
+/// the shard is rung for at most about 60 times a second, whatever timers are armed.
 const NAP_SHARE: u64 = 16;
 
 /// The longest nap while messages come.
 const NAP_MAX_NS: u64 = 1_000_000_000;
 
-/// Messages that a nap may gather: a lane rings at twice as many.
+/// Messages that may come during a nap. A lane rings at twice as many.
 const NAP_MESSAGES: u64 = 8_192;
 
-/// With so many messages in a millisecond a shard is busy. Naps are short then: a lane would ring, and while a shard sleeps announced, no timers
-/// share a reading of the clock.
+/// With this many messages in a millisecond, a shard is busy. Its naps are short then, for two
+/// reasons: a lane would ring; and during an announced sleep no timers share a reading of the
+/// clock.
 const BUSY_PER_MS: u64 = 4_096;
 
-/// A shard naps for so long after the last message.
+/// After the last message a shard naps for this long. Then it sleeps without an end.
 const LINGER_NS: u64 = 2_000_000_000;
 
+/// What a shard's thread knows of its messages. All times are since the clock's origin.
 pub(super) struct Arrivals {
     last_turn_ns: u64,
     last_message_ns: u64,
-    /// When a short nap was called for: by a ring, or by many messages.
+    /// When the last ring came, or when the shard was last busy.
     last_haste_ns: u64,
-    /// The doorbell's count.
+    /// Rings that the doorbell has counted.
     rings: u64,
-    /// Messages in the time before the last turn, and that time.
+    /// Messages that the last turn found.
     messages: u64,
+    /// The time from the turn before it to the last turn.
     elapsed_ns: u64,
 }
 
 impl Arrivals {
     pub(super) const fn new(now_ns: u64) -> Self {
-        Self { last_turn_ns: now_ns, last_message_ns: 0, last_haste_ns: now_ns, rings: 0, messages: 0, elapsed_ns: 1 }
+        Self {
+            last_turn_ns: now_ns,
+            last_message_ns: 0,
+            last_haste_ns: now_ns,
+            rings: 0,
+            messages: 0,
+            elapsed_ns: 1,
+        }
     }
 
-    /// So many messages were taken in, in the turn of this time and in the sleep before it.
+    /// Notes a turn: its time, the messages that it and the sleep before it found, and the rings
+    /// that the doorbell has counted so far.
     pub(super) fn note(&mut self, now_ns: u64, messages: u64, rings: u64) {
         if messages > 0 {
             self.last_message_ns = now_ns;
         }
-        (self.messages, self.elapsed_ns) = (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
+        (self.messages, self.elapsed_ns) =
+            (messages, now_ns.saturating_sub(self.last_turn_ns).max(1));
         self.last_turn_ns = now_ns;
         if rings != self.rings || self.time_of(BUSY_PER_MS) < NAP_MIN_NS {
             (self.rings, self.last_haste_ns) = (rings, now_ns);
         }
     }
 
-    /// How long a nap may be, if nothing is due. `None`: it is quiet, so there is no end to it.
+    /// How long a nap may be, if nothing is due. `None`: it is quiet, and the sleep has no end.
     pub(super) fn nap_ns(&self, now_ns: u64, tick_ns: u64) -> Option<u64> {
         let quiet_ns = now_ns - self.last_message_ns;
         if quiet_ns >= LINGER_NS.max(tick_ns) {
             return None;
         }
         let leisure_ns = now_ns - self.last_haste_ns;
-        let long_ns = (leisure_ns / NAP_SHARE).min(NAP_MAX_NS).min(self.time_of(NAP_MESSAGES));
+        let long_ns = (leisure_ns / NAP_SHARE)
+            .min(NAP_MAX_NS)
+            .min(self.time_of(NAP_MESSAGES));
         Some(quiet_ns.max(long_ns).max(NAP_MIN_NS).max(tick_ns))
     }
 
-    /// The time in which so many messages come, at the present rate.
+    /// The time in which this number of messages comes, at the present rate.
     fn time_of(&self, messages: u64) -> u64 {
-        // In 128 bits: a turn may come after hours.
-        let time_ns = u128::from(messages) * u128::from(self.elapsed_ns) / u128::from(self.messages.max(1));
+        // 128 bits, since hours may pass between two turns.
+        let time_ns =
+            u128::from(messages) * u128::from(self.elapsed_ns) / u128::from(self.messages.max(1));
         u64::try_from(time_ns).unwrap_or(u64::MAX)
     }
 }
@@ -79,8 +94,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
 
-    /// A shard that takes naps as they come, with so many messages in a millisecond, one of them due
-    /// after this time. Its naps, and how often it was rung for, in so many seconds.
+    /// Runs a shard for `seconds`. `per_ms` messages come in each millisecond, and one of them is
+    /// due after `due_ns`. Returns its naps, and how often it was rung for.
     fn naps(per_ms: u64, due_ns: u64, seconds: u64) -> (Vec<u64>, u64) {
         let (mut now_ns, mut rings, mut naps) = (10 * S, 0, Vec::new());
         let mut arrivals = Arrivals::new(now_ns);
@@ -101,7 +116,10 @@ mod tests {
     fn naps_grow_while_nobody_rings() {
         let (naps, rings) = naps(1, 30 * S, 20);
         assert_eq!(rings, 0);
-        assert!(naps.is_sorted() && naps[0] == MS && naps.last() == Some(&S), "{naps:?}");
+        assert!(
+            naps.is_sorted() && naps[0] == MS && naps.last() == Some(&S),
+            "{naps:?}"
+        );
         assert!(naps.len() < 150, "{} wake-ups in 20 s", naps.len());
     }
 
@@ -117,10 +135,17 @@ mod tests {
     fn a_nap_gathers_some_thousand_messages() {
         for per_ms in [1, 10, 100, 1_000] {
             let (naps, _) = naps(per_ms, 30 * S, 60);
-            assert!(naps.iter().all(|nap_ns| nap_ns * per_ms / MS <= NAP_MESSAGES), "{per_ms}: {naps:?}");
+            assert!(
+                naps.iter()
+                    .all(|nap_ns| nap_ns * per_ms / MS <= NAP_MESSAGES),
+                "{per_ms}: {naps:?}"
+            );
         }
         let (naps, _) = naps(5_000, 30 * S, 1);
-        assert!(naps.iter().all(|&nap_ns| nap_ns == MS), "timers share readings");
+        assert!(
+            naps.iter().all(|&nap_ns| nap_ns == MS),
+            "timers share readings"
+        );
     }
 
     #[test]
@@ -133,8 +158,15 @@ mod tests {
             (now_ns, naps) = (now_ns + nap_ns, naps + 1);
             arrivals.note(now_ns, 0, 1);
         }
-        assert!((3 * S..5 * S).contains(&now_ns) && naps <= 13, "{naps} naps until {now_ns}");
-        assert_eq!(arrivals.nap_ns(now_ns, 10 * S), Some(10 * S), "with a tick of ten seconds it is too soon");
+        assert!(
+            (3 * S..5 * S).contains(&now_ns) && naps <= 13,
+            "{naps} naps until {now_ns}"
+        );
+        assert_eq!(
+            arrivals.nap_ns(now_ns, 10 * S),
+            Some(10 * S),
+            "with a tick of ten seconds it is too soon"
+        );
         assert_eq!(Arrivals::new(0).nap_ns(u64::MAX / 2, MS), None);
     }
 }

@@ -1,34 +1,46 @@
 //! Manual clock: time that stands still until a test moves it.
+//!
+//! Any thread may move it. One thread at a time *drives*: it takes the turns of all services on the
+//! clock, from event to event, until the target is reached.
+//!
+//! Ground rules:
+//!  - Only the thread that set [`DRIVEN`] drives.
+//!  - A thread that wants more time raises the target, and counts a request. If somebody drives, it
+//!    returns: the driver cannot stop while there is a request that it has not seen.
 
+use super::nanos::{NANOS_MAX, nanos};
 use crate::sync::{AtomicU64, Ordering, pause};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Somebody runs turns.
+/// Bit of `requests`: a thread drives.
 const DRIVEN: u64 = 1;
 
-/// Somebody takes a turn of the shards, perhaps for long.
+/// Another thread takes a turn of the shards. It may take long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy;
 
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
-    /// One turn of every shard. Whether anything was drained or fired.
+    /// Takes one turn of every shard. Returns whether anything was drained or fired.
     fn turn(&self) -> bool;
 
-    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin. `Err`: somebody else takes a turn.
+    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin.
+    /// `Err`: another thread takes a turn.
     fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
 
-    /// Due entries that its turns have dispatched so far.
+    /// Due entries that the turns have dispatched so far.
     fn dispatched(&self) -> u64;
 }
 
-/// Time for tests: stands still until it is moved, and moves the shards of its services with it.
+/// Time for tests. It stands still until a test moves it.
 ///
-/// A service on a manual clock has no shard threads: [`advance`](Self::advance) runs the turns of its shards on the calling
-/// thread, from event to event, so that every timer fires at exactly its tick and a test is the same each time. Handlers run inline
-/// in `advance` unless the builder names another dispatch.
+/// A service on a manual clock has no shard threads. [`advance`](Self::advance) does their work on
+/// the calling thread, from event to event. So every timer fires exactly at its tick, and each run
+/// of a test is alike. Handlers run inside `advance`, unless the builder names another dispatch.
+///
+/// Several services may share a clock: clones name the same clock.
 ///
 /// # Example
 /// ```
@@ -40,7 +52,9 @@ pub(crate) trait Driven: Send + Sync {
 /// let service = TimerService::builder().clock(clock.clone()).start()?;
 /// let fired = Arc::new(AtomicU32::new(0));
 /// let counter = fired.clone();
-/// service.schedule(Duration::from_secs(3600), move || { counter.fetch_add(1, Ordering::Relaxed); })?;
+/// service.schedule(Duration::from_secs(3600), move || {
+///     counter.fetch_add(1, Ordering::Relaxed);
+/// })?;
 ///
 /// clock.advance(Duration::from_secs(3599));
 /// assert_eq!(fired.load(Ordering::Relaxed), 0);
@@ -49,27 +63,33 @@ pub(crate) trait Driven: Send + Sync {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct ManualClock(Arc<Shared>);
+pub struct ManualClock(Arc<ManualState>);
 
-struct Shared {
+/// What the clones of a clock share.
+struct ManualState {
     origin: Instant,
     now_ns: AtomicU64,
-    /// How far `advance` has been asked to go: a task may ask for more while it runs.
+    /// The time up to which `advance` has to go. A task may raise it while it runs.
     target_ns: AtomicU64,
-    /// Twice the calls of `drive` so far, and [`DRIVEN`]: so whoever drives cannot end without seeing those that left it to him.
+    /// Twice the calls of `drive` so far, and [`DRIVEN`]. A driver that ends compares the whole
+    /// word: so it sees the calls of other threads, which left their work to it.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
-    /// How many services there have been.
+    /// Services that were ever registered.
     registered: AtomicU64,
-    /// The wall clock at a time since the origin.
+    /// The wall clock's reading, and the time since the origin at which it was set.
     wall: Mutex<(SystemTime, u64)>,
 }
 
-/// So many nanoseconds after a time; the last time that there is, if that is sooner.
+/// A time plus nanoseconds; the last time that a `SystemTime` can show, if that is sooner.
 fn later_or_last(time: SystemTime, nanos: u64) -> SystemTime {
     let later = |time: SystemTime, nanos| time.checked_add(Duration::from_nanos(nanos));
-    // What can be added is less than that: it is found bit by bit, the highest one first.
-    let last = || (0..u64::BITS).rev().fold(time, |time, bit| later(time, 1 << bit).unwrap_or(time));
+    // Less can be added than `nanos`: find it bit by bit, the highest bit first.
+    let last = || {
+        (0..u64::BITS)
+            .rev()
+            .fold(time, |time, bit| later(time, 1 << bit).unwrap_or(time))
+    };
     later(time, nanos).unwrap_or_else(last)
 }
 
@@ -81,7 +101,9 @@ impl Default for ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManualClock").field("elapsed", &self.elapsed()).finish()
+        f.debug_struct("ManualClock")
+            .field("elapsed", &self.elapsed())
+            .finish()
     }
 }
 
@@ -89,10 +111,13 @@ impl ManualClock {
     /// A clock at its origin. Costs an allocation.
     ///
     /// # Example
-    /// See the [type](Self)'s.
+    /// ```
+    /// let clock = wheelwork::ManualClock::new();
+    /// assert_eq!(clock.elapsed(), std::time::Duration::ZERO);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ManualState {
             origin: Instant::now(),
             now_ns: AtomicU64::new(0),
             target_ns: AtomicU64::new(0),
@@ -106,13 +131,19 @@ impl ManualClock {
     /// How far the clock has been moved since it was made.
     ///
     /// # Example
-    /// See [`set_system_time`](Self::set_system_time).
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let clock = wheelwork::ManualClock::new();
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(5));
+    /// ```
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.now_ns())
     }
 
-    /// The clock's present as an `Instant`, for [`schedule_at`](crate::TimerHandle::schedule_at).
+    /// The clock's time as an `Instant`, for [`schedule_at`](crate::ServiceHandle::schedule_at).
     ///
     /// # Example
     /// ```
@@ -127,21 +158,30 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        self.0.origin.checked_add(self.elapsed()).unwrap_or(self.0.origin)
+        self.0
+            .origin
+            .checked_add(self.elapsed())
+            .unwrap_or(self.0.origin)
     }
 
-    /// The clock's wall clock: the Unix epoch at first, moved with the clock. At the last time that
-    /// a `SystemTime` can show it stands still.
+    /// The time of day on this clock. It starts at the Unix epoch and moves with the clock. It
+    /// stops at the last time that a `SystemTime` can show.
     ///
     /// # Example
-    /// See [`set_system_time`](Self::set_system_time).
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = wheelwork::ManualClock::new();
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.system_time(), SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub fn system_time(&self) -> SystemTime {
         let (set_to, at_ns) = *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
         later_or_last(set_to, self.now_ns() - at_ns)
     }
 
-    /// Sets the clock's wall clock, as somebody sets the system's: no time passes.
+    /// Sets the time of day on this clock, as an administrator sets the system's. No time passes.
     ///
     /// # Example
     /// ```
@@ -157,27 +197,45 @@ impl ManualClock {
         *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner) = (time, self.now_ns());
     }
 
-    /// Moves time forward by `by` and fires what falls due on the way, each timer at its own tick, in order of ticks.
+    /// Moves time forward by `by`. Fires the timers that become due, each at its own tick, in order
+    /// of ticks.
     ///
-    /// Called from a task that an `advance` runs (or from a second thread meanwhile), it extends that `advance` and returns at
-    /// once. Costs a turn of every shard for each tick on which something is due. Time ends 292 years after the origin.
+    /// A call from a task that an `advance` runs, or from a second thread during it, extends that
+    /// `advance` and returns at once. Costs a turn of every shard for each tick on which something
+    /// is due. Time ends 292 years after the origin.
     ///
     /// # Example
-    /// See the [type](Self)'s.
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{ManualClock, TimerService};
+    ///
+    /// let clock = ManualClock::new();
+    /// let service = TimerService::builder().clock(clock.clone()).start()?;
+    /// let id = service.schedule(Duration::from_secs(10), || println!("ten seconds"))?;
+    /// clock.advance(Duration::from_secs(9));
+    /// assert_eq!(service.remaining(id), Some(Duration::from_secs(1)));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(service.remaining(id), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn advance(&self, by: Duration) {
-        let by = super::nanos(by);
-        // Ordering: Relaxed. Published by the request in `drive`.
+        let by = nanos(by);
+        // Ordering: Relaxed. The request in `drive` publishes it.
         let _ = self
             .0
             .target_ns
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |target| Some(target.saturating_add(by).min(super::tick::NANOS_MAX)));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |target| {
+                Some(target.saturating_add(by).min(NANOS_MAX))
+            });
         self.drive();
     }
 
-    /// Moves time forward to the next tick on which a timer is due and fires it. Returns how far, or `None` if there is no timer.
+    /// Moves time forward to the next tick on which a timer is due, and fires the timer. Returns
+    /// how far it moved, or `None` if there is no timer.
     ///
-    /// The next tick may turn out to be one at which only a timer was due that was cancelled or moved. What is due already fires first. From inside a task, and while
-    /// another thread advances, it moves nothing and returns `None`.
+    /// Timers that are due already fire first. A cancelled or moved timer may still hold its old
+    /// tick: then time stops there, and nothing fires. From inside a task, and while another thread
+    /// advances, it moves nothing and returns `None`.
     ///
     /// # Example
     /// ```
@@ -197,9 +255,9 @@ impl ManualClock {
         }
         self.drive();
         let (start_ns, dispatched) = (self.now_ns(), self.dispatched());
-        // A wheel has other events too: it moves a large slot to a lower level ahead of time.
+        // A wheel has other events too: it cascades a large slot ahead of time.
         while self.dispatched() == dispatched {
-            // Without waiting for one who has begun to drive since: his tasks may wait for us.
+            // Does not wait for a thread that drives since then: its tasks may wait for this one.
             let by = self.next_event_ns().ok()??.saturating_sub(self.now_ns());
             if self.is_driving() {
                 return None;
@@ -209,21 +267,22 @@ impl ManualClock {
         Some(Duration::from_nanos(self.now_ns() - start_ns))
     }
 
-    /// Whether some `advance` runs: this is called by one of its tasks, or another thread advances.
+    /// Whether an `advance` runs: the caller is one of its tasks, or another thread advances.
     fn is_driving(&self) -> bool {
-        // Ordering: Relaxed. A task sees its own thread's store; for other threads it is a hint.
+        // Ordering: Relaxed. A task sees the store of its own thread; for others it is a hint.
         self.0.requests.load(Ordering::Relaxed) & DRIVEN != 0
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
-        // Ordering: Acquire. Pairs with the Release in `drive`: a thread that sees the time sees what fired before it.
+        // Ordering: Acquire. Pairs with the Release in `drive_to_target`: a thread that sees the
+        // time sees what fired before it.
         self.0.now_ns.load(Ordering::Acquire)
     }
 
-    /// Time passes, and nobody drives: for models, in which it orders nothing.
+    /// Moves time without a driver. For models, in which time orders nothing.
     #[cfg(loom)]
     pub(crate) fn pass(&self, by_ns: u64) {
-        // Ordering: Relaxed. Only the time is taken from it.
+        // Ordering: Relaxed. Publishes nothing but the time.
         self.0.now_ns.fetch_add(by_ns, Ordering::Relaxed);
     }
 
@@ -232,7 +291,11 @@ impl ManualClock {
     }
 
     pub(crate) fn register(&self, service: Weak<dyn Driven>) {
-        let mut services = self.0.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut services = self
+            .0
+            .services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         services.retain(|service| service.strong_count() > 0);
         services.push(service);
         // Ordering: Relaxed. See `registered`.
@@ -240,39 +303,65 @@ impl ManualClock {
     }
 
     fn services(&self) -> Vec<Arc<dyn Driven>> {
-        let services = self.0.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let services = self
+            .0
+            .services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         services.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
-        let events: Vec<_> = self.services().iter().map(|service| service.next_event_ns()).collect::<Result<_, _>>()?;
+        let events: Vec<_> = self
+            .services()
+            .iter()
+            .map(|service| service.next_event_ns())
+            .collect::<Result<_, _>>()?;
         Ok(events.into_iter().flatten().min())
     }
 
     fn dispatched(&self) -> u64 {
-        self.services().iter().map(|service| service.dispatched()).sum()
+        self.services()
+            .iter()
+            .map(|service| service.dispatched())
+            .sum()
     }
 
-    /// Runs turns until the target is reached, unless somebody does already, who then does it for us.
+    /// Drives until the target is reached. If another thread drives, that thread goes on to our
+    /// target.
     fn drive(&self) {
         let request = |requests: u64| Some((requests + 2) | DRIVEN);
-        // Ordering: AcqRel. Pairs with itself and the one below: one drives after the other, and who drives for us sees our target.
-        let Ok(before) = self.0.requests.fetch_update(Ordering::AcqRel, Ordering::Relaxed, request) else { return };
+        // Ordering: AcqRel. Pairs with itself and the AcqRel below: one thread drives after the
+        // other, and the one that drives for us sees our target.
+        let Ok(before) = self
+            .0
+            .requests
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, request)
+        else {
+            return;
+        };
         if before & DRIVEN != 0 {
             return;
         }
         let mut served = (before + 2) | DRIVEN;
         loop {
             self.drive_to_target();
-            // Ordering: AcqRel, Acquire if there are new requests. See above.
-            match self.0.requests.compare_exchange(served, served & !DRIVEN, Ordering::AcqRel, Ordering::Acquire) {
+            // Ordering: AcqRel; Acquire if there are new requests. Pairs with the AcqRel above:
+            // sees the targets of those requests.
+            match self.0.requests.compare_exchange(
+                served,
+                served & !DRIVEN,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return,
                 Err(requests) => served = requests,
             }
         }
     }
 
-    /// A service's next event. Whoever drives waits for those who look at it, which is short: nobody else takes turns.
+    /// A service's next event. Another thread may look at it just then. The driver waits for that
+    /// thread, which is short: no other thread takes turns.
     fn wait_for_event(&self, service: &dyn Driven) -> Option<u64> {
         loop {
             match service.next_event_ns() {
@@ -282,9 +371,10 @@ impl ManualClock {
         }
     }
 
-    /// Services that there have been.
+    /// Services that were ever registered.
     fn registered(&self) -> u64 {
-        // Ordering: Relaxed. A task's own thread sees its store. (Of a service that another thread starts meanwhile nobody knows when.)
+        // Ordering: Relaxed. A task's own thread sees its store. (A service that another thread
+        // starts at the same time has no order to this.)
         self.0.registered.load(Ordering::Relaxed)
     }
 
@@ -300,7 +390,10 @@ impl ManualClock {
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
             let target = self.0.target_ns.load(Ordering::Relaxed);
-            let next = services.iter().filter_map(|service| self.wait_for_event(&**service)).min();
+            let next = services
+                .iter()
+                .filter_map(|service| self.wait_for_event(&**service))
+                .min();
             let next = next.unwrap_or(u64::MAX).min(target);
             if next <= now {
                 break;

@@ -1,25 +1,29 @@
 //! Tick length: nanoseconds to ticks without a division.
 
+use super::nanos::NANOS_MAX;
 use crate::entry::DEADLINE_MAX;
 
-/// Times are below 2^63 ns.
-pub(super) const NANOS_MAX: u64 = i64::MAX as u64;
-
-/// The length of a tick. Deadlines round up to a tick, the clock rounds down: so nothing fires early.
+/// The length of a tick. A deadline rounds up to a tick, the clock rounds down. So no timer fires
+/// early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
     nanos: u64,
-    /// `floor(2^(63 + l) / nanos) + 1` with `l = ceil(log2(nanos))`: multiplied and shifted this is an exact
-    /// division for every dividend below 2^63 (Granlund and Montgomery 1994), for 1 ns instead of 14.
+    /// `floor(2^(63 + l) / nanos) + 1` with `l = ceil(log2(nanos))`. A multiplication by it and a
+    /// shift are an exact division, for every dividend below 2^63 (Granlund and Montgomery 1994).
+    /// They take 1 ns, a division 14 ns.
     magic: u64,
-    /// `l`. One more bit of the shift is in the dividend, the other 64 take the upper half of the product.
+    /// `l`. The shift is by `63 + l` bits: the upper half of the product takes 64 of them, and the
+    /// dividend is doubled to make up for one bit.
     log2: u32,
 }
 
 impl TickLength {
     /// `nanos` is at least 1.
     pub(crate) fn new(nanos: u64) -> Self {
-        assert!((1..=NANOS_MAX).contains(&nanos), "the builder refuses others");
+        assert!(
+            (1..=NANOS_MAX).contains(&nanos),
+            "the builder checks the tick"
+        );
         let log2 = u64::BITS - (nanos - 1).leading_zeros();
         let magic = ((1u128 << (63 + log2)) / u128::from(nanos)) as u64 + 1;
         Self { nanos, magic, log2 }
@@ -36,29 +40,37 @@ impl TickLength {
         ((u128::from(2 * nanos) * u128::from(self.magic)) >> 64) as u64 >> self.log2
     }
 
-    /// The last tick at or before any time, even one that is not counted.
+    /// `floor` for any time: a time that the service does not count is held at the last one.
     pub(crate) fn whole(self, nanos: u64) -> u64 {
         self.floor(nanos.min(NANOS_MAX)).min(DEADLINE_MAX)
     }
 
-    /// The first tick at or after the time, at most the last one there is: rounds up.
+    /// The first tick at or after the time, at most `DEADLINE_MAX`: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        self.floor(nanos.min(NANOS_MAX).saturating_add(self.nanos - 1).min(NANOS_MAX)).min(DEADLINE_MAX)
+        self.floor(
+            nanos
+                .min(NANOS_MAX)
+                .saturating_add(self.nanos - 1)
+                .min(NANOS_MAX),
+        )
+        .min(DEADLINE_MAX)
     }
 
-    /// The coarsest tick between two, both included: the one with the most zeros at its end. So timers with some slack meet at few ticks, and lie in
-    /// slots that begin when they are due. `from` if there is none between them.
+    /// The coarsest tick from `from` to `to`, both included: the tick with the most zero bits at
+    /// its end. So timers with slack share few ticks, and lie in slots that begin when they are
+    /// due. `from` if `to` is not after it.
     pub(crate) fn coarsest(from: u64, to: u64) -> u64 {
         if from == 0 || from >= to {
             return from;
         }
-        // The bits above the highest one in which `from - 1` and `to` differ are the same in all ticks between them.
+        // All ticks of the range agree in the bits above the highest bit in which `from - 1` and
+        // `to` differ.
         let zeros = 63 - ((from - 1) ^ to).leading_zeros();
         to >> zeros << zeros
     }
 
-    /// When the tick begins, in nanoseconds, held at the last one counted.
+    /// The time at which the tick begins, at most `NANOS_MAX`.
     #[inline]
     pub(crate) fn start(self, tick: u64) -> u64 {
         tick.saturating_mul(self.nanos).min(NANOS_MAX)
@@ -71,14 +83,24 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            cases: 20_000,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
         #[test]
-        fn floor_is_the_exact_quotient(bits in 0u32..42, low in any::<u64>(), time_bits in 0u32..63, time in any::<u64>(), off in 0u64..3) {
+        fn floor_is_the_exact_quotient(
+            bits in 0u32..42,
+            low in any::<u64>(),
+            time_bits in 0u32..63,
+            time in any::<u64>(),
+            off in 0u64..3,
+        ) {
             let nanos = (1u64 << bits) | (low & ((1 << bits) - 1));
             let time = time & ((1 << time_bits) - 1);
             let tick = TickLength::new(nanos);
             prop_assert_eq!(tick.floor(time), time / nanos);
-            // Around a multiple, where an inexact reciprocal goes wrong.
+            // Near a multiple, where an inexact reciprocal is wrong.
             let near = (time / nanos * nanos + 1).saturating_sub(off);
             prop_assert_eq!(tick.floor(near), near / nanos);
             prop_assert_eq!(tick.deadline(near), near.div_ceil(nanos).min(DEADLINE_MAX));
@@ -89,10 +111,23 @@ mod tests {
     fn the_coarsest_tick_between_two() {
         for from in 0..200u64 {
             for to in from..200 {
-                let best = (from..=to).max_by_key(|tick| if *tick == 0 { 64 } else { tick.trailing_zeros() }).unwrap();
+                let best = (from..=to)
+                    .max_by_key(|tick| {
+                        if *tick == 0 {
+                            64
+                        } else {
+                            tick.trailing_zeros()
+                        }
+                    })
+                    .unwrap();
                 let chosen = TickLength::coarsest(from, to);
                 assert!((from..=to).contains(&chosen));
-                assert!(chosen == best || chosen == 0 || chosen.trailing_zeros() == best.trailing_zeros(), "{from} {to}: {chosen}");
+                assert!(
+                    chosen == best
+                        || chosen == 0
+                        || chosen.trailing_zeros() == best.trailing_zeros(),
+                    "{from} {to}: {chosen}"
+                );
             }
         }
         assert_eq!(TickLength::coarsest(9, 3), 9);

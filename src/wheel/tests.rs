@@ -1,339 +1,182 @@
-//! The wheel alone against a `BTreeMap`: every entry comes out at its tick, once, whatever was cancelled and however time moves.
-//!
-//! A failure prints where the sequence began and the shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same.
+//! How many entries a wheel holds, which the public calls do not show. What the calls promise is in
+//! `tests/wheel.rs`.
 
-use super::slot::LARGE_SLOT;
 use super::*;
 
-/// That of a tick of 1 ms.
-const PACE: u64 = 16_384;
-use crate::entry::DEADLINE_MAX;
-use proptest::prelude::*;
-use proptest::test_runner::{TestCaseResult, TestRunner};
-use std::collections::BTreeMap;
-
-mod large;
-mod large_model;
-
-#[derive(Clone, Debug)]
-enum Step {
-    Insert(u64),
-    /// Cancel one of the living; the tombstone comes after the entry.
-    Cancel(usize),
-    /// An entry whose tombstone comes first.
-    Reversed(u64),
-    Advance(u64),
-    ToNext,
-    Settle,
-    Tidy,
-}
-
-/// Delays and jumps that like the edges of levels.
-fn span() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        4 => 0u64..600,
-        3 => (0u32..7, -1i64..=1).prop_map(|(level, off)| (1u64 << (8 * level)).saturating_add_signed(off)),
-        2 => (0u32..52, any::<u64>()).prop_map(|(bits, low)| low & ((1 << bits) - 1)),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        6 => span().prop_map(Step::Insert),
-        4 => any::<usize>().prop_map(Step::Cancel),
-        1 => span().prop_map(Step::Reversed),
-        3 => span().prop_map(Step::Advance),
-        1 => Just(Step::ToNext),
-        1 => Just(Step::Settle),
-        1 => Just(Step::Tidy),
-    ]
-}
-
-/// One tick before, at and after `256^level`, a multiple of it, and the last one before the next level (or the end of time); and every year of a hundred, with a
-/// tick of a millisecond.
-fn starts() -> impl Iterator<Item = u64> {
-    let edges = (0..=6).flat_map(|level| [1u64, 3, 255].map(|times| (times << (8 * level)) & DEADLINE_MAX));
-    edges.flat_map(|edge| [edge - 1, edge, edge + 1]).chain((0..=100).map(|years| years * 31_557_600_000))
-}
-
-/// Takes out all that is due, in calls of a few entries, and checks it against the model.
-fn advance(wheel: &mut EntryWheel, now: u64, limit: usize, model: &mut BTreeMap<(u64, u32), ()>, dead: &mut BTreeMap<(u64, u32), ()>) {
-    let mut more = true;
-    while more {
-        let mut given = 0;
-        more = wheel.advance(now, limit, |entries| {
-            given += entries.len();
-            for entry in entries {
-                assert!(entry.deadline() <= now, "early");
-                let key = (entry.deadline(), entry.cell());
-                assert!(model.remove(&key).is_some() || dead.remove(&key).is_some(), "{entry:?} came twice or from nowhere");
-            }
-        });
-        assert!(given < limit.saturating_add(84), "{given} at a time, asked for {limit}");
+impl<K> Wheel<K> {
+    /// All entries, live and dead.
+    fn entry_count(&self) -> usize {
+        self.entries.len() + self.due.len()
     }
-    assert!(model.range(..=(now, u32::MAX)).next().is_none(), "something due at {now} did not come: {model:?}");
-    assert_eq!(wheel.rows.now, now);
-}
-
-/// Checks the whole structure, and its counts against each other.
-fn check(wheel: &EntryWheel) {
-    let mut levels = [0; LEVELS];
-    assert_eq!(wheel.rows.check(&wheel.stock.pool, &mut levels), wheel.holes());
-    assert_eq!(levels, wheel.levels());
-    assert_eq!(wheel.due() + levels.iter().sum::<u64>(), wheel.len() as u64);
-}
-
-/// Does what waits to be compacted.
-fn tend(wheel: &mut EntryWheel) {
-    while wheel.advance(wheel.rows.now, usize::MAX, |_| unreachable!("nothing is due")) {}
 }
 
 #[test]
-fn does_what_a_map_does() {
-    let sequences = (1usize..200, prop::collection::vec(step(), 1..400));
-    for start in starts() {
-        let config = ProptestConfig { cases: 9, failure_persistence: None, ..ProptestConfig::default() };
-        let outcome = TestRunner::new(config).run(&sequences, |(limit, steps)| run(start, limit, steps));
-        outcome.unwrap_or_else(|why| panic!("from {start}: {why}"));
+fn a_storm_of_cancels_leaves_little_behind() {
+    let mut wheel = Wheel::new(0);
+    let handles: Vec<_> = (0..100_000)
+        .map(|key| wheel.insert(30_000 + key % 200, key))
+        .collect();
+    for handle in handles {
+        assert!(wheel.cancel(handle).is_some());
     }
-}
-
-fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
-    let mut wheel = EntryWheel::new(start, PACE);
-    let mut now = start;
-    let mut cell = 0;
-    // Always one far timer.
-    let far = Entry::new(DEADLINE_MAX, u32::MAX, 7);
-    wheel.file(far);
-    let mut model = BTreeMap::from([((far.deadline(), far.cell()), ())]);
-    let mut dead = BTreeMap::new();
-    let at = |now: u64, span: u64| (now + span).min(DEADLINE_MAX - 1);
-    for step in steps {
-        match step {
-            Step::Insert(span) => {
-                cell += 1;
-                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
-                wheel.file(entry);
-                model.insert((entry.deadline(), cell), ());
-            }
-            Step::Cancel(which) if model.len() > 1 => {
-                let (&(deadline, cell), ()) = model.iter().nth(which % (model.len() - 1)).unwrap();
-                model.remove(&(deadline, cell));
-                dead.insert((deadline, cell), ());
-                wheel.file(Entry::new(deadline, cell, cell.wrapping_mul(77).into()).tombstone());
-            }
-            Step::Cancel(_) => {}
-            Step::Reversed(span) => {
-                cell += 1;
-                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
-                wheel.file(entry.tombstone());
-                wheel.file(entry);
-                dead.insert((entry.deadline(), cell), ());
-            }
-            Step::Advance(span) => {
-                now = at(now, span);
-                advance(&mut wheel, now, limit, &mut model, &mut dead);
-            }
-            Step::ToNext => {
-                let next = wheel.next_event().unwrap();
-                prop_assert!(next <= model.first_key_value().unwrap().0.0, "sleeps past a deadline");
-                if next < DEADLINE_MAX && next > now {
-                    now = next;
-                    advance(&mut wheel, now, limit, &mut model, &mut dead);
-                }
-            }
-            Step::Settle | Step::Tidy => {
-                if let Step::Tidy = step {
-                    wheel.tidy()
-                } else {
-                    wheel.settle()
-                };
-                let next = wheel.next_event().unwrap();
-                prop_assert!(next <= model.first_key_value().unwrap().0.0);
-            }
+    // One slot.
+    assert!(wheel.entry_count() < 100, "{} entries", wheel.entry_count());
+    // A small window of live timers moves through many.
+    let mut window = VecDeque::new();
+    for key in 0..100_000 {
+        window.push_back(wheel.insert(30_000, key));
+        if window.len() > 100 {
+            assert!(
+                window
+                    .pop_front()
+                    .and_then(|oldest| wheel.cancel(oldest))
+                    .is_some()
+            );
         }
     }
-    check(&wheel);
-    advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
-    prop_assert_eq!((wheel.len(), wheel.holes(), wheel.levels()), (0, 0, [0; LEVELS]));
-    prop_assert_eq!(wheel.next_event(), None);
-    Ok(())
+    assert!(
+        wheel.entry_count() < 500 && wheel.keys.iter().count() == 100,
+        "{} entries",
+        wheel.entry_count()
+    );
 }
 
 #[test]
-fn dead_entries_do_not_outnumber_the_living() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    // A window of 100 live timers moves through 100,000, all in one slot's range.
-    for cell in 0..100_000u32 {
-        wheel.file(Entry::new(30_000, cell, 1));
-        if let Some(old) = cell.checked_sub(100) {
-            wheel.file(Entry::new(30_000, old, 1).tombstone());
-            tend(&mut wheel);
-        }
-        assert!(wheel.len() <= 100 + 101 + 2, "{} entries at {cell}", wheel.len());
+fn timers_cancelled_when_due_leave_little_behind() {
+    let mut wheel = Wheel::new(10);
+    let old: Vec<_> = (0..1_000).map(|key| wheel.insert(0, key)).collect();
+    for key in 0..10_000 {
+        let due = wheel.insert(0, key);
+        assert_eq!(wheel.cancel(due), Some(key));
+        assert!(
+            wheel.entry_count() <= 2 * 1_000 + DEAD_MIN + 1,
+            "{} entries",
+            wheel.entry_count()
+        );
     }
-}
-
-#[test]
-fn a_cancel_costs_a_few_entries_of_compaction() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    let timers = 100_000u32;
-    (0..timers).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
-    for cell in (0..timers).rev() {
-        wheel.file(Entry::new(30_000, cell, 1).tombstone());
-        tend(&mut wheel);
+    // Some entries have left their slots, and time has moved on.
+    assert!(wheel.advance(20, 1, |deadline, key| assert_eq!((deadline, key), (10, 0))));
+    wheel.insert(15, 7);
+    for handle in old {
+        wheel.cancel(handle);
+        assert!(
+            wheel.entry_count() <= 2 * wheel.len() + DEAD_MIN + 1,
+            "{} entries for {}",
+            wheel.entry_count(),
+            wheel.len()
+        );
     }
-    // Between compactions a large slot loses a third of its entries, a small one half: 14 at the most from 100,000 down to 32.
-    assert!(wheel.compactions() <= 14, "{}", wheel.compactions());
-    assert!(wheel.stock.moved <= 3 * u64::from(timers), "{}", wheel.stock.moved);
-    wheel.settle();
-    assert_eq!(wheel.len(), 0);
-    assert_eq!(wheel.next_event(), None);
+    assert_eq!(wheel.pop_due(0), Some((20, 7)));
 }
 
-/// What `settle` does comes before a sleep and is one step: it is short.
 #[test]
-fn settling_leaves_a_large_slot_alone() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    (0..=LARGE_SLOT).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
-    wheel.file(Entry::new(30_000, 0, 1).tombstone());
-    wheel.settle();
-    assert_eq!((wheel.compactions(), wheel.len()), (0, LARGE_SLOT as usize + 1));
-    // A smaller one is cleared.
-    wheel.file(Entry::new(300, 0, 2));
-    wheel.file(Entry::new(300, 0, 2).tombstone());
-    wheel.settle();
-    assert_eq!((wheel.compactions(), wheel.len(), wheel.holes()), (1, LARGE_SLOT as usize + 1, 1));
-}
-
-/// They are not counted where nothing lies that may be dead, and their entries go no further than the door.
-#[test]
-fn tombstones_before_their_entries_leave_nothing() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1).tombstone()));
-    assert_eq!((wheel.holes(), wheel.next_event()), (0, None));
-    (0..100_000u32).for_each(|cell| wheel.file(Entry::new(30_000, cell, 1)));
-    assert_eq!((wheel.len(), wheel.compactions(), wheel.next_event()), (0, 0, None));
-    // Beside a few that live they cost a look at those now and then.
-    (0..100).for_each(|cell| wheel.file(Entry::new(30_000, cell, 2)));
-    for cell in 100_000..200_000 {
-        wheel.file(Entry::new(30_000, cell, 1).tombstone());
-        wheel.file(Entry::new(30_000, cell, 1));
-        tend(&mut wheel);
+fn moving_a_timer_again_and_again_leaves_little_behind() {
+    let mut wheel = Wheel::new(0);
+    let handle = wheel.insert(60_000, ());
+    for now in 1..10_000 {
+        assert!(wheel.reschedule(handle, now + 60_000));
+        assert!(!wheel.advance(now, 1, |_, ()| unreachable!("it was put off")));
+        assert_eq!(wheel.entry_count(), 1);
     }
-    assert_eq!(wheel.len(), 100);
-    assert!(wheel.stock.moved <= 200_000 && wheel.holes() <= 51, "{} moved, {} holes", wheel.stock.moved, wheel.holes());
-}
-
-#[test]
-fn gives_about_as_many_as_asked_for() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    (0..1_000).for_each(|cell| wheel.file(Entry::new(1, cell, 0)));
-    let (mut came, mut more) = (0, true);
-    while more {
-        let before = came;
-        more = wheel.advance(1, 100, |entries| came += entries.len());
-        assert!(came - before < 184, "{} at a time", came - before);
+    assert!(wheel.reschedule(handle, 60_000));
+    assert_eq!(wheel.entry_count(), 1, "back to the deadline of its entry");
+    for deadline in (50_001..60_000).rev() {
+        assert!(wheel.reschedule(handle, deadline));
     }
-    assert_eq!(came, 1_000);
+    // About forty slots, each with fewer dead entries than a compaction is worth.
+    assert!(
+        wheel.entry_count() < 40 * 70,
+        "{} entries",
+        wheel.entry_count()
+    );
+    assert_eq!(wheel.pop_due(50_001), Some((50_001, ())));
 }
 
 #[test]
-fn a_far_timer_is_one_event() {
-    let mut wheel = EntryWheel::new(12_345, PACE);
-    wheel.file(Entry::new(12_345 + 3_600_000, 1, 1));
-    assert_eq!(wheel.next_event(), Some(12_345 + 3_600_000));
+fn a_sweep_keeps_the_order_of_what_was_moved() {
+    let mut wheel = Wheel::new(0);
+    let doomed: Vec<_> = (0..500).map(|key| wheel.insert(5, key)).collect();
+    wheel.insert(5, 1_000);
+    let moved = wheel.insert(5, 1_007);
+    (8..12).for_each(|deadline| _ = wheel.insert(deadline, 1_000 + deadline));
+    assert!(wheel.reschedule(moved, 7));
+    assert!(wheel.advance(10, 1, |deadline, key| assert_eq!((deadline, key), (5, 0))));
+    doomed
+        .into_iter()
+        .skip(1)
+        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
+    assert!(wheel.entry_count() < 100, "{} entries", wheel.entry_count());
+    let mut due = Vec::new();
+    assert!(!wheel.advance(20, 100, |deadline, key| due.push((deadline, key))));
+    assert_eq!(
+        due,
+        [
+            (5, 1_000),
+            (7, 1_007),
+            (8, 1_008),
+            (9, 1_009),
+            (10, 1_010),
+            (11, 1_011)
+        ]
+    );
 }
 
 #[test]
-fn memory_goes_back() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    let timers = 2_000_000;
-    (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
-    assert!(wheel.slabs() > 80);
-    (0..timers).for_each(|cell| wheel.file(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone()));
-    tend(&mut wheel);
-    while wheel.settle() || wheel.trim() {}
-    assert_eq!(wheel.len(), 0);
-    assert!(wheel.slabs() <= 2, "{} slabs left", wheel.slabs());
+fn a_sweep_lets_no_time_pass_what_was_moved() {
+    let mut wheel = Wheel::new(0);
+    wheel.insert(5, 5);
+    wheel.insert(5, 6);
+    let moved = wheel.insert(5, 7);
+    wheel.insert(8, 8);
+    let doomed: Vec<_> = (0..500).map(|_| wheel.insert(9, 9)).collect();
+    assert!(wheel.reschedule(moved, 7));
+    assert!(wheel.advance(10, 1, |_, key| assert_eq!(key, 5)));
+    doomed
+        .into_iter()
+        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
+    let mut due = Vec::new();
+    assert!(!wheel.advance(10, 100, |deadline, key| due.push((deadline, key))));
+    assert_eq!(due, [(5, 6), (7, 7), (8, 8)]);
 }
 
-/// Not while it lasts: that takes time, and tells each core that runs the process.
+/// The wheel of entries may give out dead entries.
 #[test]
-fn memory_of_a_burst_goes_back_when_it_is_over() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    (0..500_000).for_each(|cell| wheel.file(Entry::new(100, cell, 1)));
-    let slabs = wheel.slabs();
-    assert!(slabs > 20);
-    while wheel.advance(100, 1_000, |_| ()) {
-        assert_eq!(wheel.slabs(), slabs);
-    }
-    for left in (1..slabs).rev() {
-        assert_eq!((wheel.trim(), wheel.slabs()), (left > 1, left));
-    }
-    assert!(!wheel.trim());
+fn an_entry_that_was_left_behind_is_dead() {
+    let mut wheel = Wheel::new(0);
+    let moved = wheel.insert(20, 'm');
+    assert!(wheel.reschedule(moved, 10));
+    let gone = wheel.insert(5, 'g');
+    wheel.cancel(gone);
+    wheel.due.extend([gone.entry(5), moved.entry(20)]);
+    assert_eq!(
+        (wheel.pop_due(9), wheel.pop_due(10), wheel.pop_due(20)),
+        (None, Some((10, 'm')), None)
+    );
 }
 
-/// Little lies through a long quiet that nobody needs: not in slots that come later, nor in large ones.
+/// The memory goes back without further calls.
 #[test]
-fn tidying_leaves_few_dead() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    let entry = |cell: u32| Entry::new(300 << (8 * (cell % 3)), cell, 1);
-    let (timers, dead) = (150_000, 20_000);
-    (0..timers).for_each(|cell| wheel.file(entry(cell)));
-    (0..dead).for_each(|cell| wheel.file(entry(cell).tombstone()));
-    tend(&mut wheel);
-    assert_eq!((wheel.len(), wheel.holes()), (timers as usize, dead.into()), "not mostly dead");
-    let mut steps = 0u64;
-    loop {
-        let moved = wheel.stock.moved;
-        let is_more = wheel.tidy();
-        assert!(wheel.stock.moved - moved <= 2 * PACE, "in steps");
-        steps += 1;
-        if !is_more {
-            break;
-        }
-    }
-    assert_eq!((wheel.len(), wheel.holes()), ((timers - dead) as usize, 0));
-    assert!(steps >= u64::from(timers) / PACE);
-    // What is not worth it is left.
-    (dead..dead + 1_000).for_each(|cell| wheel.file(entry(cell).tombstone()));
-    let compactions = wheel.compactions();
-    while wheel.tidy() {}
-    assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
-}
-
-/// In all levels, in a slot that is cascaded ahead of time, and among what is due.
-#[test]
-fn what_is_not_retained_is_not_counted() {
-    let mut wheel = EntryWheel::new(0, 1_000);
-    let large = 10 * LARGE_SLOT;
-    (0..large).for_each(|cell| wheel.file(Entry::new(30_000 + u64::from(cell % 256), cell, 1)));
-    (large..large + 1_000).for_each(|cell| wheel.file(Entry::new(1 + (u64::from(cell) << (cell % 32)), cell, 1)));
-    let cascade = wheel.cascade_begin(wheel.rows.first_large().expect("there is one"));
-    wheel.advance(cascade + 3, 0, |_| ());
-    let ahead = |wheel: &EntryWheel| wheel.levels()[0];
-    while ahead(&wheel) < 2_000 {
-        assert!(wheel.advance(cascade + 3, 1, |_| ()), "a cascade has begun");
-    }
-    check(&wheel);
-    let all = wheel.len();
-    wheel.retain(|entry| !entry.cell().is_multiple_of(3));
-    check(&wheel);
-    assert!(wheel.len() * 100 / all == 66, "{} of {all}", wheel.len());
-    wheel.retain(|_| false);
-    check(&wheel);
-    assert_eq!((wheel.len(), wheel.levels()), (0, [0; LEVELS]));
-}
-
-/// Whoever comes first in the wheel may be nobody: a tombstone whose entry lies in another lane still.
-#[test]
-fn a_tombstone_without_an_entry_hides_no_timer() {
-    let mut wheel = EntryWheel::new(0, PACE);
-    wheel.file(Entry::new(300, 1, 0).tombstone());
-    wheel.file(Entry::new(400, 2, 0));
-    wheel.file(Entry::new(70_000, 3, 0));
-    assert!(wheel.next_event().is_some_and(|next| next <= 400), "{:?}", wheel.next_event());
-    wheel.settle();
-    assert!(wheel.next_event().is_some_and(|next| next <= 400), "{:?}", wheel.next_event());
+fn entries_give_their_memory_back() {
+    let mut wheel = Wheel::new(0);
+    let handles: Vec<_> = (0..200_000)
+        .map(|key| wheel.insert(1_000 + key % 50_000, key))
+        .collect();
+    assert!(wheel.entries.slabs() > 5);
+    handles
+        .into_iter()
+        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
+    assert!(
+        wheel.is_empty() && wheel.entries.slabs() <= 2,
+        "{} slabs left",
+        wheel.entries.slabs()
+    );
+    let mut wheel = Wheel::new(0);
+    (0..200_000).for_each(|key| _ = wheel.insert(1_000, key));
+    assert!(wheel.entries.slabs() > 5);
+    while wheel.pop_due(1_000).is_some() {}
+    assert!(
+        wheel.entries.slabs() <= 1,
+        "{} slabs left",
+        wheel.entries.slabs()
+    );
 }

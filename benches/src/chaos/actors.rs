@@ -1,15 +1,17 @@
 //! Actors: threads that arm timers, and do to each other's whatever can be done to a timer.
 
-use super::beat;
 use super::ledger::{Line, Outcome};
-use super::parcel::{Cargo, World};
+use super::payload::{Cargo, World};
+use super::periodic;
 use fastrand::Rng;
 use std::cell::RefCell;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{ScheduleError, TimerId};
+use wheelwork_bench::lock::lock;
 
 /// Places on the board where actors leave timers for each other.
 const PLACES: usize = 512;
@@ -44,17 +46,26 @@ pub(crate) fn delay(rng: &mut Rng) -> Duration {
 
 impl<C: Cargo> Stage<C> {
     pub(crate) fn new(world: Arc<World<C>>, lines_max: u64) -> Self {
-        Self { world, board: (0..PLACES).map(|_| Mutex::new(None)).collect(), is_over: AtomicBool::new(false), lines_max }
+        Self {
+            world,
+            board: (0..PLACES).map(|_| Mutex::new(None)).collect(),
+            is_over: AtomicBool::new(false),
+            lines_max,
+        }
     }
 
     /// Puts a token into a random place; who was there is returned.
     fn swap(&self, token: Option<Token>, rng: &mut Rng) -> Option<Token> {
-        let mut place = self.board[rng.usize(..PLACES)].lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *place, token)
+        std::mem::replace(&mut *lock(&self.board[rng.usize(..PLACES)]), token)
     }
 
     fn place(&self, id: TimerId, line: Arc<Line>, rng: &mut Rng) {
-        if let Some(other) = self.swap(Some(Token { id, line, is_only_one: true }), rng)
+        let token = Token {
+            id,
+            line,
+            is_only_one: true,
+        };
+        if let Some(other) = self.swap(Some(token), rng)
             && rng.bool()
         {
             self.cancel(&other);
@@ -70,7 +81,7 @@ impl<C: Cargo> Stage<C> {
     /// One thing that an actor does.
     fn act(&self, rng: &mut Rng) {
         let world = &self.world;
-        let room = world.book.opened() < self.lines_max;
+        let room = world.ledger.opened() < self.lines_max;
         match rng.u32(..100) {
             0..40 if room => match world.arm(delay(rng), 0, Duration::ZERO) {
                 Some((id, line)) => self.place(id, line, rng),
@@ -79,7 +90,7 @@ impl<C: Cargo> Stage<C> {
             },
             40..44 if room => self.arm_many(rng),
             44..46 if room => {
-                if let Some((id, line)) = beat::start(world, rng) {
+                if let Some((id, line)) = periodic::start(world, rng) {
                     self.place(id, line, rng);
                 }
             }
@@ -95,21 +106,30 @@ impl<C: Cargo> Stage<C> {
             }
             48..65 => _ = self.swap(None, rng).map(|token| self.cancel(&token)),
             65..70 => _ = self.swap(None, rng).map(|token| self.take(&token)),
-            70..85 => _ = self.swap(None, rng).map(|token| self.reschedule(token, rng)),
+            70..85 => {
+                _ = self
+                    .swap(None, rng)
+                    .map(|token| self.reschedule(token, rng))
+            }
             85..90 => {
                 // Two who have it from now on.
-                if let Some(token) = self.swap(None, rng) {
-                    let token = Token { is_only_one: false, ..token };
+                if let Some(mut token) = self.swap(None, rng) {
+                    token.is_only_one = false;
                     self.swap(Some(token.clone()), rng);
                     self.swap(Some(token), rng);
                 }
             }
-            90..91 => _ = self.swap(None, rng).map(|token| self.cancel_and_wait(&token)),
+            90..91 => {
+                _ = self
+                    .swap(None, rng)
+                    .map(|token| self.cancel_and_wait(&token))
+            }
             91..93 => self.cancel_many(rng),
             93..98 => {
                 if let Some(token) = self.swap(None, rng) {
-                    let (pending, left) = (world.handle.is_pending(token.id), world.handle.remaining(token.id));
-                    std::hint::black_box((pending, left, world.handle.deadline(token.id)));
+                    black_box(world.handle.is_pending(token.id));
+                    black_box(world.handle.remaining(token.id));
+                    black_box(world.handle.deadline(token.id));
                     self.swap(Some(token), rng);
                 }
             }
@@ -129,7 +149,7 @@ impl<C: Cargo> Stage<C> {
 
     fn reschedule(&self, token: Token, rng: &mut Rng) {
         let delay = delay(rng);
-        let at_ns = self.world.book.after_ns(delay);
+        let at_ns = self.world.ledger.after_ns(delay);
         token.line.may_fire_from(at_ns);
         if self.world.handle.reschedule(token.id, delay) {
             if token.is_only_one && !token.line.is_periodic {
@@ -147,23 +167,26 @@ impl<C: Cargo> Stage<C> {
                     token.line.close(Outcome::Cancelled);
                 }
             }
-            Err(inside) => self.world.book.fault(format_args!("cancel_and_wait from a thread of its own: {inside}")),
+            Err(inside) => self.world.ledger.fault(format_args!(
+                "cancel_and_wait from a thread of its own: {inside}"
+            )),
         }
     }
 
     fn arm_many(&self, rng: &mut Rng) {
         let mut lines = Vec::new();
-        let timers: Vec<_> = (0..rng.usize(..20))
-            .map(|_| {
-                let delay = delay(rng);
-                let (line, cargo) = self.world.parcel(delay, 0, Duration::ZERO);
-                lines.push(line);
-                (delay, cargo)
-            })
-            .collect();
+        let mut timers = Vec::new();
+        for _ in 0..rng.usize(..20) {
+            let delay = delay(rng);
+            let (line, cargo) = self.world.payload(delay, 0, Duration::ZERO);
+            lines.push(line);
+            timers.push((delay, cargo));
+        }
         let results = self.world.handle.schedule_many(timers);
-        if results.len() != lines.len() {
-            self.world.book.fault(format_args!("schedule_many gave {} results for {}", results.len(), lines.len()));
+        let (given, asked) = (results.len(), lines.len());
+        if given != asked {
+            let what = format_args!("schedule_many gave {given} results for {asked}");
+            self.world.ledger.fault(what);
         }
         for (result, line) in results.into_iter().zip(lines) {
             match result.map_err(ScheduleError::into_payload) {
@@ -177,14 +200,18 @@ impl<C: Cargo> Stage<C> {
     }
 
     fn cancel_many(&self, rng: &mut Rng) {
-        let tokens: Vec<_> = (0..rng.usize(..20)).filter_map(|_| self.swap(None, rng)).collect();
+        let tokens: Vec<_> = (0..rng.usize(..20))
+            .filter_map(|_| self.swap(None, rng))
+            .collect();
         let handle = &self.world.handle;
         if rng.bool() {
             handle.cancel_many(tokens.iter().map(|token| token.id));
         } else {
             let delay = delay(rng);
-            let at_ns = self.world.book.after_ns(delay);
-            tokens.iter().for_each(|token| token.line.may_fire_from(at_ns));
+            let at_ns = self.world.ledger.after_ns(delay);
+            tokens
+                .iter()
+                .for_each(|token| token.line.may_fire_from(at_ns));
             handle.reschedule_many(tokens.iter().map(|token| token.id), delay);
         }
     }
@@ -199,17 +226,17 @@ impl<C: Cargo> Stage<C> {
         }
     }
 
-    /// A short life: some acts, and a last wish that a thread-local's destructor fulfils, before or after the service's own.
+    /// A short life: some acts, and a last wish that a thread-local's destructor fulfils, before or
+    /// after the service's own.
     pub(crate) fn live_shortly(self: &Arc<Self>, mut rng: Rng) {
         let end = Instant::now() + Duration::from_millis(1);
         let stage: Arc<dyn Wish> = self.clone();
-        if rng.bool() {
-            LAST_WISHES.with_borrow_mut(|wishes| wishes.0.push((stage, rng.u64(..))));
+        let acts_first = rng.bool();
+        if acts_first {
             self.act(&mut rng);
-        } else {
-            self.act(&mut rng);
-            LAST_WISHES.with_borrow_mut(|wishes| wishes.0.push((stage, rng.u64(..))));
         }
+        LAST_WISHES.with_borrow_mut(|wishes| wishes.0.push((stage, rng.u64(..))));
+        self.act(&mut rng);
         while Instant::now() < end && !self.is_over.load(SeqCst) {
             self.act(&mut rng);
         }
@@ -235,7 +262,9 @@ struct LastWishes(Vec<(Arc<dyn Wish>, u64)>);
 
 impl Drop for LastWishes {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(|(stage, seed)| stage.fulfil(seed));
+        self.0
+            .drain(..)
+            .for_each(|(stage, seed)| stage.fulfil(seed));
     }
 }
 

@@ -1,20 +1,23 @@
-//! Episode: a service of some make, the actors on it, trouble, its end, and the audit of its book.
+//! Episode: a service of some make, the actors on it, trouble, its end, and the audit of its
+//! ledger.
 
 use super::actors::Stage;
-use super::ledger::{Book, Totals};
-use super::parcel::{Cargo, Typed, World};
+use super::ledger::{Ledger, Totals};
+use super::payload::{Cargo, Typed, World};
 use super::trouble;
 use fastrand::Rng;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork::{Builder, Dispatch, StopPolicy, Task, TimerService, Unfired};
+use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
+use wheelwork_bench::lock::lock;
 
-/// Whatever is due, and whatever a service has to give up, has come after so long, or is stuck: a machine that is shared stalls for seconds.
+/// Whatever is due, and whatever a service has to give up, has come after so long, or is stuck: a
+/// machine that is shared stalls for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Timers of a longer delay are not waited for.
@@ -29,6 +32,13 @@ enum End {
     Dropped,
     CancelAll,
     FromTask,
+}
+
+impl End {
+    const ALL: [Self; 6] = {
+        use End::{CancelAll, Drain, Dropped, FireAll, FromTask, HandBack};
+        [HandBack, Drain, FireAll, Dropped, CancelAll, FromTask]
+    };
 }
 
 /// What is drawn for an episode.
@@ -62,7 +72,6 @@ pub(crate) enum Size {
 impl Draw {
     fn new(rng: &mut Rng, size: Size) -> Self {
         let full = matches!(size, Size::Full);
-        let ends = [End::HandBack, End::Drain, End::FireAll, End::Dropped, End::CancelAll, End::FromTask];
         Self {
             is_typed: rng.bool(),
             dispatch: rng.usize(..5),
@@ -70,13 +79,13 @@ impl Draw {
             tick: Duration::from_micros([50, 1_000, 1_000, 10_000][rng.usize(..4)]),
             max_pending: (rng.u32(..5) == 0).then(|| rng.usize(1..2_000)),
             spin: Duration::from_micros(if rng.u32(..5) == 0 { 100 } else { 0 }),
-            actors: if full { rng.usize(2..8) } else { rng.usize(..2) },
-            time: Duration::from_millis(if full { rng.u64(300..2_500) } else { rng.u64(..20) }),
+            actors: rng.usize(if full { 2..8 } else { 0..2 }),
+            time: Duration::from_millis(rng.u64(if full { 300..2_500 } else { 0..20 })),
             hogs: full && rng.u32(..4) == 0,
             suspend: full && rng.u32(..8) == 0,
             blocked_pool: full && rng.u32(..5) == 0,
             is_busy_at_end: rng.bool(),
-            end: ends[rng.usize(..ends.len())],
+            end: End::ALL[rng.usize(..End::ALL.len())],
         }
     }
 
@@ -85,8 +94,15 @@ impl Draw {
     }
 
     fn settings<C: Cargo>(self, builder: Builder<C>) -> Builder<C> {
-        let builder = builder.tick(self.tick).shards(self.shards).spin(self.spin).name("chaos");
-        let builder = builder.on_panic(|_| ()).on_late(Duration::from_millis(50), |_, _| ()).on_stall(Duration::from_millis(10), |_, _| ());
+        let builder = builder
+            .tick(self.tick)
+            .shards(self.shards)
+            .spin(self.spin)
+            .name("chaos");
+        let builder = builder
+            .on_panic(|_| ())
+            .on_late(Duration::from_millis(50), |_, _| ())
+            .on_stall(Duration::from_millis(10), |_, _| ());
         let builder = match self.max_pending {
             Some(timers) => builder.max_pending(timers),
             None => builder,
@@ -107,22 +123,22 @@ fn threads_of_ours() -> Dispatch {
     for _ in 0..2 {
         let queue = queue.clone();
         thread::spawn(move || {
-            while let Ok(job) = { queue.lock().unwrap_or_else(PoisonError::into_inner).recv() } {
+            while let Ok(job) = { lock(&queue).recv() } {
                 job();
             }
         });
     }
     let jobs: Mutex<Sender<_>> = Mutex::new(jobs);
-    Dispatch::executor(move |job| _ = jobs.lock().unwrap_or_else(PoisonError::into_inner).send(job))
+    Dispatch::executor(move |job| _ = lock(&jobs).send(job))
 }
 
 /// What an episode came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Summary {
-    pub(crate) totals: Totals,
-    pub(crate) runs: u64,
-    pub(crate) rearmed: u64,
-    pub(crate) panics: u64,
+    totals: Totals,
+    runs: u64,
+    rearmed: u64,
+    panics: u64,
     pub(crate) faults: u64,
 }
 
@@ -130,18 +146,25 @@ pub(crate) struct Summary {
 pub(crate) fn run(seed: u64, size: Size) -> Result<Summary, String> {
     let mut rng = Rng::with_seed(seed);
     let draw = Draw::new(&mut rng, size);
-    let book = Book::new(draw.is_channel());
+    let ledger = Ledger::new(draw.is_channel());
     let started = |error: wheelwork::StartError| format!("no service: {error}");
-    let play = Play { draw, book, seed, size };
+    let play = Play {
+        draw,
+        ledger,
+        seed,
+        size,
+    };
+    let builder = TimerService::builder();
     if !draw.is_typed {
-        let service = draw.settings::<Task>(TimerService::builder()).start().map_err(started)?;
-        return play.perform(service, rng);
+        let service = draw.settings::<Task>(builder).start();
+        return play.perform(service.map_err(started)?, rng);
     }
     if !draw.is_channel() {
-        let service = draw.settings(TimerService::builder().on_expire(Typed::fire_all)).start().map_err(started)?;
-        return play.perform(service, rng);
+        let service = draw.settings(builder.on_expire(Typed::fire_all)).start();
+        return play.perform(service.map_err(started)?, rng);
     }
-    let (builder, expired) = TimerService::builder().on_expire_channel::<Typed>(rng.bool().then(|| rng.usize(1..100)));
+    let room = rng.bool().then(|| rng.usize(1..100));
+    let (builder, expired) = builder.on_expire_channel::<Typed>(room);
     let service = draw.settings(builder).start().map_err(started)?;
     // Not until it is disconnected: guards that are forgotten have handles.
     let is_over = AtomicBool::new(false);
@@ -149,7 +172,8 @@ pub(crate) fn run(seed: u64, size: Size) -> Result<Summary, String> {
         scope.spawn(|| {
             let expired = expired;
             while !is_over.load(SeqCst) {
-                for cargo in expired.recv_timeout(Duration::from_millis(5)).into_iter().flatten() {
+                let batch = expired.recv_timeout(Duration::from_millis(5));
+                for cargo in batch.into_iter().flatten() {
                     let _ = catch_unwind(AssertUnwindSafe(|| cargo.fire()));
                 }
             }
@@ -162,14 +186,17 @@ pub(crate) fn run(seed: u64, size: Size) -> Result<Summary, String> {
 
 struct Play {
     draw: Draw,
-    book: Arc<Book>,
+    ledger: Arc<Ledger>,
     seed: u64,
     size: Size,
 }
 
 impl fmt::Debug for Play {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} episode of seed {}: {:?}", self.size, self.seed, self.draw)
+        let Self {
+            size, seed, draw, ..
+        } = self;
+        write!(f, "{size:?} episode of seed {seed}: {draw:?}")
     }
 }
 
@@ -177,145 +204,196 @@ impl Play {
     fn perform<C: Cargo>(&self, service: TimerService<C>, mut rng: Rng) -> Result<Summary, String> {
         let draw = self.draw;
         let handle = service.handle();
-        let world = Arc::new(World { book: self.book.clone(), handle: handle.clone(), seed: self.seed });
-        let lines_max = if matches!(self.size, Size::Full) { 300_000 } else { 500 };
+        let world = Arc::new(World {
+            ledger: self.ledger.clone(),
+            handle: handle.clone(),
+            seed: self.seed,
+        });
+        let lines_max = match self.size {
+            Size::Full => 300_000,
+            Size::Small => 500,
+        };
         let stage = Arc::new(Stage::new(world.clone(), lines_max));
         let mut service = Some(service);
-        let trouble = thread::scope(|scope| {
-            let actors: Vec<_> = (0..draw.actors)
-                .map(|_| {
-                    let (stage, rng) = (stage.clone(), rng.fork());
-                    scope.spawn(move || stage.act_until_over(rng))
-                })
-                .collect();
-            let mortals = {
-                let (stage, mut rng) = (stage.clone(), rng.fork());
-                scope.spawn(move || {
-                    while !stage.is_over.load(SeqCst) {
-                        let (stage, rng) = (stage.clone(), rng.fork());
-                        thread::spawn(move || stage.live_shortly(rng)).join().expect("an actor does not panic");
-                    }
-                })
-            };
+        thread::scope(|scope| {
+            let mut actors = Vec::new();
+            for _ in 0..draw.actors {
+                let (stage, rng) = (stage.clone(), rng.fork());
+                actors.push(scope.spawn(move || stage.act_until_over(rng)));
+            }
+            let (mortals, mut rng) = (stage.clone(), rng.fork());
+            actors.push(scope.spawn(move || {
+                while !mortals.is_over.load(SeqCst) {
+                    let (stage, rng) = (mortals.clone(), rng.fork());
+                    let mortal = thread::spawn(move || stage.live_shortly(rng));
+                    mortal.join().expect("an actor does not panic");
+                }
+            }));
             if draw.hogs {
                 trouble::hog(scope, draw.time);
             }
             if draw.blocked_pool {
-                (0..4).for_each(|_| _ = world.arm(Duration::from_millis(50), u32::MAX, Duration::from_secs(1)));
+                let (soon, long) = (Duration::from_millis(50), Duration::from_secs(1));
+                (0..4).for_each(|_| _ = world.arm(soon, u32::MAX, long));
             }
             thread::sleep(draw.time);
-            let trouble = if draw.suspend { trouble::suspend() } else { Ok(()) };
-            let close = || stage.is_over.store(true, SeqCst);
+            let trouble = if draw.suspend {
+                trouble::suspend()
+            } else {
+                Ok(())
+            };
             if draw.is_busy_at_end {
                 self.end(&mut service, &world);
-                close();
+                stage.is_over.store(true, SeqCst);
             } else {
-                close();
-                actors.into_iter().for_each(|actor| actor.join().expect("an actor does not panic"));
-                mortals.join().expect("an actor does not panic");
+                stage.is_over.store(true, SeqCst);
+                for actor in actors {
+                    actor.join().expect("an actor does not panic");
+                }
                 self.wait_for_due();
                 self.end(&mut service, &world);
             }
             trouble
-        });
-        trouble?;
+        })?;
         drop(service);
         drop((stage, world));
-        self.wait_until(|| self.book.alive() == 0, || format!("{} payloads exist after the end", self.book.alive()));
+        self.wait_while(|| match self.ledger.alive() {
+            0 => None,
+            alive => Some(format!("{alive} payloads exist after the end")),
+        });
         // The run that stopped the service ends after that, and has no line.
-        let pending = || handle.stats().sum(|shard| shard.pending);
-        self.wait_until(|| pending() == 0, || format!("{} timers pending after the end", pending()));
+        self.wait_while(|| match handle.stats().timers.pending {
+            0 => None,
+            pending => Some(format!("{pending} timers pending after the end")),
+        });
         Ok(self.audit(&handle.stats()))
     }
 
     /// What is due fires, whatever happened meanwhile.
     fn wait_for_due(&self) {
-        let missing = || self.book.missing(self.book.now_ns().saturating_add(FAR_NS));
-        self.wait_until(|| missing().0 == 0, || format!("timers did not fire: {:?}", missing()));
+        self.wait_while(|| {
+            let far_ns = self.ledger.now_ns().saturating_add(FAR_NS);
+            match self.ledger.missing(far_ns) {
+                (0, _) => None,
+                missing => Some(format!("timers did not fire: {missing:?}")),
+            }
+        });
     }
 
-    fn wait_until(&self, is_done: impl Fn() -> bool, what: impl Fn() -> String) {
+    /// Waits as long as something is not as it will be.
+    fn wait_while(&self, is_not_yet: impl Fn() -> Option<String>) {
         let end = Instant::now() + PATIENCE;
-        while !is_done() {
+        while let Some(what) = is_not_yet() {
             if Instant::now() > end {
-                return self.book.fault(format_args!("stuck for {PATIENCE:?}: {}: {self:?}", what()));
+                let what = format_args!("stuck for {PATIENCE:?}: {what}: {self:?}");
+                return self.ledger.fault(what);
             }
             thread::sleep(Duration::from_millis(2));
         }
     }
 
     fn end<C: Cargo>(&self, service: &mut Option<TimerService<C>>, world: &World<C>) {
-        let Some(running) = service.as_ref() else { return };
+        let Some(running) = service.as_ref() else {
+            return;
+        };
+        // What was handed back is in the stats; that it is dropped once, in its line.
         match self.draw.end {
-            End::HandBack => self.take_back(running.stop()),
-            End::Drain => self.take_back(running.stop_with(StopPolicy::Drain(Duration::from_millis(100)))),
+            End::HandBack => drop(running.stop()),
+            End::Drain => {
+                let policy = StopPolicy::Drain(Duration::from_millis(100));
+                drop(running.stop_with(policy));
+            }
             End::FireAll => {
-                self.book.fires_all.store(true, SeqCst);
-                self.take_back(running.stop_with(StopPolicy::FireAll));
+                self.ledger.fires_all.store(true, SeqCst);
+                drop(running.stop_with(StopPolicy::FireAll));
             }
             End::Dropped => drop(service.take()),
             End::CancelAll => {
                 running.cancel_all();
-                self.take_back(running.stop());
+                drop(running.stop());
             }
             End::FromTask => {
-                let (Some(running), (send, stopped)) = (service.take(), mpsc::channel()) else { return };
+                let (Some(running), (send, stopped)) = (service.take(), mpsc::channel()) else {
+                    return;
+                };
                 let stop = move || _ = send.send(running.stop().len());
-                // A run of a periodic timer, of whatever kind of service; one that is refused stops it as it is dropped.
+                // A run of a periodic timer, of whatever kind of service; one that is refused stops
+                // it as it is dropped.
                 let mut stop = Some(stop);
-                let started = world.handle.every(Duration::from_millis(1)).times(1).start(move || _ = stop.take().map(|stop| stop()));
+                let started = world
+                    .handle
+                    .every(Duration::from_millis(1))
+                    .times(1)
+                    .start(move || _ = stop.take().map(|stop| stop()));
                 if started.is_ok() && stopped.recv_timeout(PATIENCE).is_err() {
-                    self.book.fault(format_args!("a stop from inside a task did not return: {self:?}"));
+                    self.ledger.fault(format_args!(
+                        "a stop from inside a task did not return: {self:?}"
+                    ));
                 }
             }
         }
-        if let Some(running) = service
-            && !running.stop().is_empty()
+        if service
+            .as_ref()
+            .is_some_and(|running| !running.stop().is_empty())
         {
-            self.book.fault(format_args!("a second stop handed something back: {self:?}"));
+            let what = format_args!("a second stop handed something back: {self:?}");
+            self.ledger.fault(what);
         }
-    }
-
-    fn take_back<C: Cargo>(&self, unfired: Vec<Unfired<C>>) {
-        // What it was is in the stats; that it is dropped once, in its line.
-        drop(unfired);
     }
 
     /// Compares the lines with what the service has counted.
     fn audit(&self, stats: &wheelwork::Stats) -> Summary {
-        let totals = self.book.check();
-        let sum = |f: fn(&wheelwork::ShardStats) -> u64| stats.sum(f);
-        let [armed, fired, cancelled] = [sum(|shard| shard.armed), sum(|shard| shard.fired), sum(|shard| shard.cancelled)];
-        let [back, ended, pending] = [sum(|shard| shard.handed_back), sum(|shard| shard.ended), sum(|shard| shard.pending)];
+        let fault = |what: fmt::Arguments<'_>| self.ledger.fault(format_args!("{what}: {self:?}"));
+        let totals = self.ledger.check();
+        let sum = |counter: fn(&ShardStats) -> u64| stats.sum(counter);
+        let (armed, fired) = (
+            sum(|shard| shard.timers.armed),
+            sum(|shard| shard.timers.fired),
+        );
+        let (cancelled, back) = (
+            sum(|shard| shard.timers.cancelled),
+            sum(|shard| shard.timers.handed_back),
+        );
+        let (ended, pending) = (
+            sum(|shard| shard.timers.ended),
+            sum(|shard| shard.timers.pending),
+        );
         let own = u64::from(matches!(self.draw.end, End::FromTask));
         let accepted = totals.lines - totals.refused;
         if !(accepted..=accepted + own).contains(&armed) {
-            self.book.fault(format_args!("{armed} timers armed, {accepted} (and {own}) in the book: {self:?}"));
+            let noted = format_args!("{accepted} (and {own}) in the ledger");
+            fault(format_args!("{armed} timers armed, {noted}"));
         }
         if fired != totals.fired || cancelled < totals.cancelled {
-            self.book.fault(format_args!("{fired} fired, {cancelled} cancelled, against {totals:?}: {self:?}"));
+            let counted = format_args!("{fired} fired, {cancelled} cancelled");
+            fault(format_args!("{counted}, against {totals:?}"));
         }
         if pending != 0 || armed != fired + cancelled + back + ended {
-            let all =
-                format_args!("{armed} armed, {fired} fired, {cancelled} cancelled, {back} handed back, {ended} ended, {pending} pending");
-            self.book.fault(format_args!("does not add up: {all}: {self:?}"));
+            fault(format_args!(
+                "does not add up: {armed} armed, {fired} fired, {cancelled} cancelled, {back} handed back, {ended} ended, {pending} pending"
+            ));
         }
-        if self.book.faults() > 0 {
+        if self.ledger.faults() > 0 {
             eprintln!("in {self:?}");
         }
-        let (runs, rearmed) = (sum(|shard| shard.runs), sum(|shard| shard.rearmed));
-        Summary { totals, runs, rearmed, panics: stats.panics, faults: self.book.faults() }
+        Summary {
+            totals,
+            runs: sum(|shard| shard.timers.runs),
+            rearmed: sum(|shard| shard.timers.rearmed),
+            panics: stats.panics,
+            faults: self.ledger.faults(),
+        }
     }
 }
 
 impl Summary {
     pub(crate) fn add(&mut self, other: Self) {
         let (totals, others) = (&mut self.totals, other.totals);
+        totals.lines += others.lines;
+        totals.periodic += others.periodic;
         totals.fired += others.fired;
         totals.cancelled += others.cancelled;
         totals.refused += others.refused;
-        totals.periodic += others.periodic;
-        totals.lines += others.lines;
         self.runs += other.runs;
         self.rearmed += other.rearmed;
         self.panics += other.panics;
@@ -325,8 +403,30 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { fired, cancelled, refused, periodic, lines, .. } = self.totals;
-        write!(f, "{lines} timers, {periodic} of them periodic: {fired} fired, {cancelled} cancelled, {refused} refused; ")?;
-        write!(f, "{} moves, {} runs, {} panics, {} faults", self.rearmed, self.runs, self.panics, self.faults)
+        let Totals {
+            lines,
+            periodic,
+            fired,
+            ..
+        } = self.totals;
+        let Totals {
+            cancelled, refused, ..
+        } = self.totals;
+        let Self {
+            rearmed,
+            runs,
+            panics,
+            faults,
+            ..
+        } = self;
+        write!(
+            f,
+            "{lines} timers, {periodic} of them periodic: {fired} fired, "
+        )?;
+        write!(f, "{cancelled} cancelled, {refused} refused; ")?;
+        write!(
+            f,
+            "{rearmed} moves, {runs} runs, {panics} panics, {faults} faults"
+        )
     }
 }

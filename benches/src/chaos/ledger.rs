@@ -1,18 +1,23 @@
-//! Ledger: a line for each timer. What became of it, how often its payload was dropped, and the time before which it must not fire.
+//! Ledger: a line for each timer. What became of it, how often its payload was dropped, and the
+//! time before which it must not fire.
+//!
+//! It is none of `million`'s: there payloads are numbers, and a line is three flags, since noting
+//! must cost next to nothing. Here whoever has a timer has its line, and outcomes are counted.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use wheelwork_bench::lock::lock;
 
 /// Faults that are printed; the others are counted.
 const PRINTED_MAX: u64 = 20;
 
-/// Locks of a book: threads that arm at the same time rarely meet.
+/// Locks of a ledger: threads that arm at the same time rarely meet.
 const STRIPES: usize = 16;
 
-/// What may become of a timer, as whoever brings it about tells. A timer that a stop, `cancel_all`, `cancel_many` or a guard ended has none of these: how many
-/// they are, the service has counted.
+/// What may become of a timer, as whoever brings it about tells. A timer that a stop, `cancel_all`,
+/// `cancel_many` or a guard ended has none of these: how many they are, the service has counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     Fired,
@@ -23,10 +28,11 @@ pub(crate) enum Outcome {
 const OUTCOMES: [Outcome; 3] = [Outcome::Fired, Outcome::Cancelled, Outcome::Refused];
 
 /// One timer.
+#[derive(Default)]
 pub(crate) struct Line {
     pub(crate) number: u64,
     pub(crate) is_periodic: bool,
-    /// Nanoseconds since the book's start.
+    /// Nanoseconds since the ledger's start.
     not_before_ns: AtomicU64,
     outcomes: [AtomicU8; OUTCOMES.len()],
     drops: AtomicU8,
@@ -80,13 +86,17 @@ impl Line {
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = OUTCOMES.map(|outcome| (outcome, self.count(outcome)));
-        let kind = if self.is_periodic { "periodic timer" } else { "timer" };
-        write!(f, "{kind} {}: {counts:?}, payload dropped {} times", self.number, self.drops.load(SeqCst))
+        let (number, drops) = (self.number, self.drops.load(SeqCst));
+        let kind = if self.is_periodic { "periodic " } else { "" };
+        write!(
+            f,
+            "{kind}timer {number}: {counts:?}, payload dropped {drops} times"
+        )
     }
 }
 
 /// The lines of one service, and what was found wrong with it.
-pub(crate) struct Book {
+pub(crate) struct Ledger {
     start: Instant,
     lines: [Mutex<Vec<Arc<Line>>>; STRIPES],
     opened: AtomicU64,
@@ -100,15 +110,15 @@ pub(crate) struct Book {
 /// What the lines say in all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
+    pub(crate) lines: u64,
+    /// Periodic ones among them.
+    pub(crate) periodic: u64,
     pub(crate) fired: u64,
     pub(crate) cancelled: u64,
     pub(crate) refused: u64,
-    /// Periodic ones among them.
-    pub(crate) periodic: u64,
-    pub(crate) lines: u64,
 }
 
-impl Book {
+impl Ledger {
     pub(crate) fn new(is_deferred: bool) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -125,24 +135,21 @@ impl Book {
     }
 
     pub(crate) fn after_ns(&self, delay: Duration) -> u64 {
-        u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).saturating_add(self.now_ns())
+        u64::try_from(delay.as_nanos())
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.now_ns())
     }
 
     /// A line for a timer that is about to be armed.
     pub(crate) fn open(&self, not_before_ns: u64, is_periodic: bool) -> Arc<Line> {
         let number = self.opened.fetch_add(1, Relaxed);
-        let line = Line {
+        let line = Arc::new(Line {
             number,
             is_periodic,
             not_before_ns: AtomicU64::new(not_before_ns),
-            outcomes: Default::default(),
-            drops: AtomicU8::new(0),
-            is_moved: AtomicBool::new(false),
-            is_unsure: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-        };
-        let line = Arc::new(line);
-        self.lines[number as usize % STRIPES].lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+            ..Line::default()
+        });
+        lock(&self.lines[number as usize % STRIPES]).push(line.clone());
         line
     }
 
@@ -165,15 +172,15 @@ impl Book {
         if line.is_over.load(SeqCst) && !self.is_deferred {
             self.fault(format_args!("begins after cancel_and_wait: {line:?}"));
         }
-        let now_ns = self.now_ns();
-        if now_ns < line.not_before_ns() && !self.fires_all.load(SeqCst) {
-            self.fault(format_args!("early by {} ns: {line:?}", line.not_before_ns() - now_ns));
+        let early_ns = line.not_before_ns().saturating_sub(self.now_ns());
+        if early_ns > 0 && !self.fires_all.load(SeqCst) {
+            self.fault(format_args!("early by {early_ns} ns: {line:?}"));
         }
     }
 
     fn for_each(&self, mut f: impl FnMut(&Line)) {
         for stripe in &self.lines {
-            stripe.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|line| f(line));
+            lock(stripe).iter().for_each(|line| f(line));
         }
     }
 
@@ -201,13 +208,14 @@ impl Book {
     pub(crate) fn check(&self) -> Totals {
         let mut totals = Totals::default();
         self.for_each(|line| {
-            let outcomes: u32 = OUTCOMES.map(|outcome| u32::from(line.count(outcome))).iter().sum();
-            if outcomes > 1 || line.drops.load(SeqCst) != 1 {
+            let [fired, cancelled, refused] =
+                OUTCOMES.map(|outcome| u64::from(line.count(outcome)));
+            if fired + cancelled + refused > 1 || line.drops.load(SeqCst) != 1 {
                 self.fault(format_args!("{line:?}"));
             }
-            totals.fired += u64::from(line.count(Outcome::Fired));
-            totals.cancelled += u64::from(line.count(Outcome::Cancelled));
-            totals.refused += u64::from(line.count(Outcome::Refused));
+            totals.fired += fired;
+            totals.cancelled += cancelled;
+            totals.refused += refused;
             totals.periodic += u64::from(line.is_periodic);
             totals.lines += 1;
         });

@@ -1,33 +1,34 @@
-//! `chaos`: services under whatever their users and the machine may do to them, and every timer accounted for.
+//! `chaos`: services under whatever their users and the machine may do to them, and every timer
+//! accounted for.
 
 mod actors;
-mod beat;
-#[path = "../command_line.rs"]
-mod command_line;
 mod episode;
 mod ledger;
-mod parcel;
+mod payload;
+mod periodic;
 mod trouble;
 
 use clap::Parser;
-use command_line::{parse, wrong};
 use episode::{Size, Summary};
 use std::panic;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use wheelwork_bench::program;
 
 /// An episode that takes longer has hung: its waits end by themselves, after a minute each.
 const EPISODE_MAX: Duration = Duration::from_secs(300);
 
-/// Timer services under load and trouble, one episode after the other, until the time is over. Each timer is accounted for: one outcome, never early, its payload
-/// dropped exactly once.
+/// Timer services under load and trouble, one episode after the other, until the time is over. Each
+/// timer is accounted for: one outcome, never early, its payload dropped exactly once.
 ///
-/// Threads arm timers, cancel, take and move each other's, live for 1 ms, and arm in the destructors of their thread-locals; tasks panic, block, and arm
-/// others, as do payloads that are dropped; services are started, stopped and dropped under load; all cores are taken, the pool is blocked, the
-/// process is stopped for a second. A fault is printed with the seed of its episode; `--seed` and `--episodes 1` begin with it again. Exit codes: 0 every timer
-/// was accounted for, 1 one was not, 2 wrong arguments.
+/// Threads arm timers, cancel, take and move each other's, live for 1 ms, and arm in the
+/// destructors of their thread-locals; tasks panic, block, and arm others, as do payloads that are
+/// dropped; services are started, stopped and dropped under load; all cores are taken, the pool is
+/// blocked, the process is stopped for a second. A fault is printed with the seed of its episode;
+/// `--seed` and `--episodes 1` begin with it again. Exit codes: 0 every timer was accounted for, 1
+/// one was not, 2 wrong arguments.
 #[derive(Parser)]
 #[command(name = "chaos", version, max_term_width = 110)]
 struct Args {
@@ -35,7 +36,8 @@ struct Args {
     #[arg(long, value_name = "MINUTES", default_value = "1")]
     minutes: f64,
 
-    /// Seed of the first episode; each has that of the one before plus one [default: from the clock]
+    /// Seed of the first episode; each has that of the one before plus one [default: from the
+    /// clock]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
@@ -45,32 +47,28 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = match parse::<Args>() {
-        Ok(args) => args,
-        Err(code) => return code,
-    };
-    if !(args.minutes > 0.0 && args.minutes <= 10_080.0) {
-        return wrong::<Args>(&format!("{} minutes: more than 0, at most 10,080", args.minutes));
-    }
-    let from_clock =
-        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
-    let seed = args.seed.unwrap_or_else(from_clock);
-    println!("chaos for {} minutes, seed {seed}", args.minutes);
-    expect_panics();
-    match run(Duration::from_secs_f64(60.0 * args.minutes), seed, args.episodes) {
-        Ok(0) => {
-            println!("every timer was accounted for");
-            ExitCode::SUCCESS
+    program::run(|args: &Args| {
+        let minutes = args.minutes;
+        if !(minutes > 0.0 && minutes <= 10_080.0) {
+            return Err(format!("{minutes} minutes: more than 0, at most 10,080"));
         }
-        Ok(faults) => {
-            eprintln!("{faults} faults; the first seed was {seed}");
-            ExitCode::FAILURE
-        }
-        Err(why) => {
-            eprintln!("chaos: {why}; the first seed was {seed}");
-            ExitCode::FAILURE
-        }
-    }
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let from_clock = since.map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
+        let seed = args.seed.unwrap_or(from_clock);
+        println!("chaos for {minutes} minutes, seed {seed}");
+        expect_panics();
+        let time = Duration::from_secs_f64(60.0 * minutes);
+        let why = match run(time, seed, args.episodes) {
+            Ok(0) => {
+                println!("every timer was accounted for");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Ok(faults) => format!("{faults} faults"),
+            Err(why) => format!("chaos: {why}"),
+        };
+        eprintln!("{why}; the first seed was {seed}");
+        Ok(ExitCode::FAILURE)
+    })
 }
 
 /// Panics that belong to it are not printed.
@@ -87,7 +85,8 @@ fn expect_panics() {
 /// Episodes until the time is over; small ones beside them. Returns how many faults there were.
 fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
     let start = Instant::now();
-    let (is_over, episode_began_ms, small) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (is_over, episode_began_ms, small) =
+        (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let now_ms = || start.elapsed().as_millis() as u64;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -118,13 +117,19 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
                 Ok(summary) => all.add(summary),
                 Err(why) => result = Err(format!("seed {seed}: {why}")),
             }
-            println!("{:6.1} min, {number} episodes and {} small ones: {all}", start.elapsed().as_secs_f64() / 60.0, small.load(SeqCst));
+            println!(
+                "{:6.1} min, {number} episodes and {} small ones: {all}",
+                start.elapsed().as_secs_f64() / 60.0,
+                small.load(SeqCst)
+            );
             if result.is_err() || all.faults > 0 || start.elapsed() >= time {
                 break;
             }
         }
         is_over.store(true, SeqCst);
-        let beside = beside.join().map_err(|_| "a small episode panicked".to_string())??;
+        let beside = beside
+            .join()
+            .map_err(|_| "a small episode panicked".to_string())??;
         println!("  the small ones: {beside}");
         result.map(|()| all.faults + beside.faults)
     })

@@ -22,6 +22,13 @@ pub(crate) fn hog<'scope>(scope: &'scope Scope<'scope, '_>, time: Duration) {
 pub(crate) fn suspend() -> Result<(), String> {
     let process = std::process::id();
     let script = format!("kill -STOP {process}; sleep 1; kill -CONT {process}");
-    let status = Command::new("sh").args(["-c", &script]).status().map_err(|error| format!("no sh to stop the process with: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("the process could not be stopped: {status}")) }
+    let status = Command::new("sh")
+        .args(["-c", &script])
+        .status()
+        .map_err(|error| format!("no sh to stop the process with: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the process could not be stopped: {status}"))
+    }
 }

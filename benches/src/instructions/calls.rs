@@ -1,4 +1,5 @@
-//! Calls: what a thread pays for each call, and a shard's turn for what the calls send. The service is on a manual clock, so this thread does it all.
+//! Calls: what a thread pays for each call, and a shard's turn for what the calls send. The service
+//! is on a manual clock, so this thread does it all.
 
 use crate::count::{Count, OPERATIONS, counted};
 use fastrand::Rng;
@@ -52,8 +53,15 @@ impl Bench {
     fn new() -> Self {
         let clock = ManualClock::new();
         let builder = TimerService::builder().shards(1).clock(clock.clone());
-        let service = builder.on_expire(|batch| batch.for_each(|payload| _ = black_box(payload))).start().expect("the settings are right");
-        let mut bench = Self { clock, service, rng: Rng::with_seed(1) };
+        let service = builder
+            .on_expire(|batch| batch.for_each(|payload| _ = black_box(payload)))
+            .start()
+            .expect("the settings are right");
+        let mut bench = Self {
+            clock,
+            service,
+            rng: Rng::with_seed(1),
+        };
         let ids = bench.armed();
         bench.service.cancel_many(ids);
         bench.turn();
@@ -62,12 +70,18 @@ impl Bench {
 
     /// Uniform from 1 s to 60 s.
     fn delays(&mut self) -> Vec<Duration> {
-        (0..OPERATIONS).map(|_| Duration::from_millis(self.rng.u64(1_000..60_000))).collect()
+        (0..OPERATIONS)
+            .map(|_| Duration::from_millis(self.rng.u64(1_000..60_000)))
+            .collect()
     }
 
     /// Timers with such delays, in the wheel.
     fn armed(&mut self) -> Vec<TimerId> {
-        let ids = self.delays().into_iter().map(|delay| self.arm(delay)).collect();
+        let ids = self
+            .delays()
+            .into_iter()
+            .map(|delay| self.arm(delay))
+            .collect();
         self.turn();
         ids
     }
@@ -105,42 +119,54 @@ impl Bench {
     }
 }
 
-fn arm() -> usize {
+fn arm() {
     let mut bench = Bench::new();
     let delays = bench.delays();
-    counted(|| delays.iter().for_each(|&delay| _ = black_box(bench.arm(delay))));
-    OPERATIONS
+    counted(|| {
+        delays
+            .iter()
+            .for_each(|&delay| _ = black_box(bench.arm(delay)))
+    });
 }
 
-fn arm_and_cancel() -> usize {
+fn arm_and_cancel() {
     let bench = Bench::new();
     counted(|| bench.pairs());
-    OPERATIONS
 }
 
 /// The same once the shard lets inserts be recalled.
-fn arm_and_recall() -> usize {
+fn arm_and_recall() {
     let bench = Bench::recalling();
     counted(|| bench.pairs());
-    assert_eq!(bench.service.stats().sum(|shard| shard.lane_depth), OPERATIONS as u64);
-    OPERATIONS
+    assert_eq!(
+        bench
+            .service
+            .stats()
+            .sum(|shard| shard.machinery.lane_depth),
+        OPERATIONS as u64
+    );
 }
 
-fn arm_and_cancel_closure() -> usize {
-    let service = TimerService::builder().shards(1).clock(ManualClock::new()).start().expect("the settings are right");
+fn arm_and_cancel_closure() {
+    let service = TimerService::builder()
+        .shards(1)
+        .clock(ManualClock::new())
+        .start()
+        .expect("the settings are right");
     let pairs = |pairs| {
         (0..pairs).for_each(|number: usize| {
-            let id = service.schedule(TIMEOUT, move || _ = black_box(number)).expect("there is room");
+            let id = service
+                .schedule(TIMEOUT, move || _ = black_box(number))
+                .expect("there is room");
             assert!(service.cancel(id));
         });
     };
     pairs(1);
     counted(|| pairs(OPERATIONS));
-    OPERATIONS
 }
 
 /// A cancel 1,000 timers after its arm.
-fn window() -> usize {
+fn window() {
     let bench = Bench::new();
     let mut ids: Vec<_> = (0..WINDOW).map(|_| bench.arm(TIMEOUT)).collect();
     counted(|| {
@@ -149,98 +175,107 @@ fn window() -> usize {
             assert!(bench.service.cancel(oldest));
         });
     });
-    OPERATIONS
 }
 
-fn cancel() -> usize {
+fn cancel() {
     let mut bench = Bench::new();
     let ids = bench.shuffled();
     counted(|| ids.iter().for_each(|&id| assert!(bench.service.cancel(id))));
-    OPERATIONS
 }
 
-fn take() -> usize {
+fn take() {
     let mut bench = Bench::new();
     let ids = bench.shuffled();
-    counted(|| ids.iter().for_each(|&id| assert!(bench.service.take(id).is_some())));
-    OPERATIONS
+    counted(|| {
+        ids.iter()
+            .for_each(|&id| assert!(bench.service.take(id).is_some()))
+    });
 }
 
 /// Moves timers once each.
-fn reschedule(delay: Duration) -> usize {
+fn reschedule(delay: Duration) {
     let mut bench = Bench::new();
     let ids = bench.shuffled();
-    counted(|| ids.iter().for_each(|&id| assert!(bench.service.reschedule(id, delay))));
-    OPERATIONS
+    counted(|| {
+        ids.iter()
+            .for_each(|&id| assert!(bench.service.reschedule(id, delay)))
+    });
 }
 
-fn schedule_many() -> usize {
+fn schedule_many() {
     let mut bench = Bench::new();
     let delays = bench.delays();
     counted(|| {
         delays.chunks(BATCH).for_each(|delays| {
-            let armed = bench.service.schedule_many(delays.iter().map(|&delay| (delay, 0u64)));
+            let armed = bench
+                .service
+                .schedule_many(delays.iter().map(|&delay| (delay, 0u64)));
             assert!(armed.iter().all(Result::is_ok));
         });
     });
-    OPERATIONS
 }
 
-fn cancel_many() -> usize {
+fn cancel_many() {
     let mut bench = Bench::new();
     let ids = bench.shuffled();
-    counted(|| ids.chunks(BATCH).for_each(|ids| assert_eq!(bench.service.cancel_many(ids.iter().copied()), ids.len())));
-    OPERATIONS
+    counted(|| {
+        ids.chunks(BATCH)
+            .for_each(|ids| assert_eq!(bench.service.cancel_many(ids.iter().copied()), ids.len()))
+    });
 }
 
 /// To a later deadline.
-fn reschedule_many() -> usize {
+fn reschedule_many() {
     let mut bench = Bench::new();
     let ids = bench.shuffled();
-    counted(|| ids.chunks(BATCH).for_each(|ids| assert_eq!(bench.service.reschedule_many(ids.iter().copied(), LATER), ids.len())));
-    OPERATIONS
+    counted(|| {
+        ids.chunks(BATCH).for_each(|ids| {
+            assert_eq!(
+                bench.service.reschedule_many(ids.iter().copied(), LATER),
+                ids.len()
+            )
+        })
+    });
 }
 
 /// What a shard pays for an insert that stays.
-fn turn_of_inserts() -> usize {
+fn turn_of_inserts() {
     let mut bench = Bench::new();
-    bench.delays().into_iter().for_each(|delay| _ = bench.arm(delay));
+    bench
+        .delays()
+        .into_iter()
+        .for_each(|delay| _ = bench.arm(delay));
     counted(|| bench.turn());
-    OPERATIONS
 }
 
 /// What a shard pays for a timer that was armed and cancelled since its last turn.
-fn turn_of_pairs() -> usize {
+fn turn_of_pairs() {
     let bench = Bench::new();
     bench.pairs();
     counted(|| bench.turn());
-    OPERATIONS
 }
 
 /// The same for one that was recalled.
-fn turn_of_recalled() -> usize {
+fn turn_of_recalled() {
     let bench = Bench::recalling();
     bench.pairs();
     counted(|| bench.turn());
-    OPERATIONS
 }
 
 /// Timers of one tick, from the wheel to the handler.
-fn fire_at_once() -> usize {
+fn fire_at_once() {
     let bench = Bench::new();
     let delay = Duration::from_millis(1);
     (0..OPERATIONS).for_each(|_| _ = bench.arm(delay));
     bench.turn();
     counted(|| bench.clock.advance(delay));
     assert!(bench.service.is_empty());
-    OPERATIONS
 }
 
 /// Timers of a minute, with the turns and cascades on the way.
-fn fire_spread() -> usize {
+fn fire_spread() {
     let mut bench = Bench::new();
     bench.armed();
     counted(|| bench.clock.advance(Duration::from_secs(60)));
     assert!(bench.service.is_empty());
-    OPERATIONS
 }

@@ -1,7 +1,5 @@
 //! Count: what is counted, and where the counting begins and ends.
 
-use crate::{calls, parts, wheels};
-
 /// Operations of one count: enough that a cost in each 64th or 255th of them has its share.
 pub(crate) const OPERATIONS: usize = 10_000;
 
@@ -12,18 +10,19 @@ pub(crate) const COUNTED: &str = "wheelwork_counted";
 #[derive(Clone, Copy)]
 pub(crate) struct Count {
     pub(crate) name: &'static str,
-    /// Prepares, calls [`counted`] once, and returns the number of operations.
-    pub(crate) run: fn() -> usize,
+    pub(crate) operations: usize,
+    /// Prepares, and calls [`counted`] once.
+    pub(crate) run: fn(),
 }
 
 impl Count {
-    pub(crate) const fn new(name: &'static str, run: fn() -> usize) -> Self {
-        Self { name, run }
+    pub(crate) const fn new(name: &'static str, run: fn()) -> Self {
+        Self {
+            name,
+            operations: OPERATIONS,
+            run,
+        }
     }
-}
-
-pub(crate) fn all() -> impl Iterator<Item = Count> {
-    [calls::COUNTS, wheels::COUNTS, parts::COUNTS].into_iter().flatten().copied()
 }
 
 /// Does what is to be counted: callgrind counts while this runs, and nothing else.

@@ -1,24 +1,22 @@
-//! `instructions`: how many instructions each call and each part takes, by callgrind, held against the numbers of `benches/instructions.txt`.
+//! `instructions`: how many instructions each call and each part takes, by callgrind, held against
+//! the numbers of `benches/instructions.txt`.
 
 mod callgrind;
 mod calls;
-#[path = "../command_line.rs"]
-mod command_line;
 mod count;
 mod gate;
 mod numbers;
 mod parts;
-mod toolchain;
+mod setup;
 mod wheels;
 
 use clap::Parser;
-use command_line::{parse, wrong};
 use count::Count;
 use numbers::Numbers;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use toolchain::Toolchain;
+use wheelwork_bench::program;
 
 /// Counts the instructions of each call and each part, and fails if one takes more than it did.
 #[derive(Debug, Parser)]
@@ -38,41 +36,47 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = match parse::<Args>() {
-        Ok(args) => args,
-        Err(code) => return code,
-    };
-    let named = |name: &String| count::all().find(|count| count.name == *name).ok_or(format!("no count '{name}'"));
-    let result = match &args.run {
-        Some(name) => named(name).map(|count| {
-            println!("{}", (count.run)());
-            true
-        }),
-        None if args.only.is_empty() => judge(count::all().collect(), &args),
-        None => args.only.iter().map(named).collect::<Result<_, _>>().and_then(|counts| judge(counts, &args)),
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(why) => wrong::<Args>(&why),
-    }
+    program::run(|args: &Args| {
+        if let Some(name) = &args.run {
+            (named(name)?.run)();
+            return Ok(ExitCode::SUCCESS);
+        }
+        let counts = match args.only.as_slice() {
+            [] => all(),
+            only => only.iter().map(named).collect::<Result<_, _>>()?,
+        };
+        let is_as_it_was = judge(&counts, args)?;
+        Ok(ExitCode::from(u8::from(!is_as_it_was)))
+    })
+}
+
+fn all() -> Vec<Count> {
+    [calls::COUNTS, wheels::COUNTS, parts::COUNTS].concat()
+}
+
+fn named(name: &String) -> Result<Count, String> {
+    let count = all().into_iter().find(|count| count.name == *name);
+    count.ok_or(format!("no count '{name}'"))
 }
 
 /// Counts, and records or compares. Whether all is as it was, or better.
-fn judge(counts: Vec<Count>, args: &Args) -> Result<bool, String> {
+fn judge(counts: &[Count], args: &Args) -> Result<bool, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
-    let toolchain = Toolchain::installed()?;
-    let counted = callgrind::measure(&counts)?;
+    let error = |error| format!("{}: {error}", file.display());
+    let counted = Numbers {
+        toolchain: numbers::toolchain()?,
+        counts: callgrind::measure(counts)?,
+    };
     if args.record {
-        let text = Numbers { toolchain, counts: counted }.to_string();
-        fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
-        print!("{text}");
+        fs::write(&file, counted.to_string()).map_err(error)?;
+        print!("{counted}");
         return Ok(true);
     }
-    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let mut recorded: Numbers = text.parse()?;
-    recorded.counts.retain(|(name, _)| args.only.is_empty() || args.only.contains(name));
-    let verdict = gate::compare(&recorded, &Numbers { toolchain, counts: counted });
-    verdict.lines.iter().for_each(|line| println!("{line}"));
-    Ok(verdict.passed)
+    let mut recorded: Numbers = fs::read_to_string(&file).map_err(error)?.parse()?;
+    if !args.only.is_empty() {
+        recorded.counts.retain(|(name, _)| args.only.contains(name));
+    }
+    let lines = gate::compare(&recorded, &counted);
+    lines.iter().for_each(|line| println!("{line}"));
+    Ok(!lines.iter().any(|line| line.starts_with(gate::FAILED)))
 }

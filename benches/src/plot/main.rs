@@ -1,17 +1,23 @@
 //! `plot`: the figures of `rivals`, or of `wheels`, as one page, with charts.
 
-mod chart;
+mod bars;
 #[path = "../command_line.rs"]
 mod command_line;
+mod curves;
+mod page;
 mod report;
 mod row;
+mod scale;
+mod subject;
+mod svg;
 
 use clap::Parser;
 use command_line::{parse, wrong};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Turns the JSON lines of `rivals --json` or `wheels --json` into one HTML page: rates by workload, cost by the number of timers, curves of lateness.
+/// Turns the JSON lines of `rivals --json` or `wheels --json` into one HTML page: rates by
+/// workload, cost by the number of timers, curves of lateness.
 #[derive(Parser)]
 #[command(name = "plot", version, max_term_width = 110)]
 struct Args {
@@ -40,14 +46,18 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), String> {
-    let text = std::fs::read_to_string(&args.json).map_err(|error| format!("{}: {error}", args.json.display()))?;
+    let text = std::fs::read_to_string(&args.json)
+        .map_err(|error| format!("{}: {error}", args.json.display()))?;
     let figures = row::read(&text).map_err(|why| format!("{}: {why}", args.json.display()))?;
-    let charts = report::charts(&figures.rows)?;
+    let charts = report::charts(&figures.rows);
     if let Some(folder) = &args.pictures {
-        std::fs::create_dir_all(folder).map_err(|error| format!("--pictures {}: {error}", folder.display()))?;
-        charts.iter().try_for_each(|chart| write(&folder.join(chart.file()), &chart.svg))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("--pictures {}: {error}", folder.display()))?;
+        charts
+            .iter()
+            .try_for_each(|chart| write(&folder.join(chart.file()), &chart.svg))?;
     }
-    write(&args.html, &report::page(&figures, &charts))
+    write(&args.html, &page::page(&figures, &charts))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {

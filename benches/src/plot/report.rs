@@ -1,28 +1,109 @@
-//! The page: which charts there are, and what is in them.
+//! Which charts there are, and what is in them.
 
-use crate::chart::{Curve, Places, bars, curves};
-use crate::row::{Figure, Figures, Row};
-use std::fmt::Write;
+use crate::bars::{bars, hide_each_other};
+use crate::curves::{Curve, curves};
+use crate::row::{Figure, Row};
+use crate::scale::commas;
 
-/// A workload's title, and the figure its bars show.
-const WORKLOADS: [(&str, &str, &str, &str); 17] = [
-    ("w1", "W1: arm, warm memory", "mops", "M op/s"),
-    ("w1-cold", "W1: arm, cold memory", "mops", "M op/s"),
-    ("w2", "W2: arm, cancel at once", "mops", "M op/s"),
-    ("w2b", "W2b: arm, cancel 1,000 inserts later", "mops", "M op/s"),
-    ("w3", "W3: cancel a random one, arm another", "mops", "M op/s"),
-    ("w4", "W4: cancel all in random order", "mops", "M op/s"),
-    ("w5", "W5: lateness, p99", "late_ms_p99", "ms, less is better"),
-    ("w5b", "W5b: all due at one instant", "mops", "M tasks/s"),
-    ("w6", "W6: memory of a timer", "bytes_per_timer", "bytes, less is better"),
-    ("w7", "W7: idle", "wakeups_per_s", "wake-ups a second, less is better"),
-    ("w8", "W8: re-arm", "mops", "M op/s"),
-    ("w8", "W8: re-arm, cost", "cpu_s_per_mop", "CPU seconds a million, less is better"),
-    ("w9", "W9: firing at random instants, each second", "cpu_us_per_fire", "us of CPU a timer, less is better"),
-    ("w9-periodic", "W9: a period of a second", "cpu_us_per_fire", "us of CPU a run, less is better"),
-    ("w10", "W10: time-outs answered after 50 ms, each second", "cpu_percent", "% of a core, less is better"),
-    ("w10-fast", "W10: answered after 5 ms, each second", "cpu_percent", "% of a core, less is better"),
-    ("w10-slow", "W10: answered after 500 ms, each second", "cpu_percent", "% of a core, less is better"),
+/// A figure of a workload that is drawn as bars.
+struct Shown {
+    workload: &'static str,
+    title: &'static str,
+    figure: &'static str,
+    unit: &'static str,
+    more_is_better: bool,
+}
+
+impl Shown {
+    const fn less(
+        workload: &'static str,
+        title: &'static str,
+        figure: &'static str,
+        unit: &'static str,
+    ) -> Self {
+        Self {
+            workload,
+            title,
+            figure,
+            unit,
+            more_is_better: false,
+        }
+    }
+
+    /// A rate.
+    const fn more(workload: &'static str, title: &'static str, unit: &'static str) -> Self {
+        Self {
+            workload,
+            title,
+            figure: "mops",
+            unit,
+            more_is_better: true,
+        }
+    }
+}
+
+const MOPS: &str = "million operations a second";
+const PAIRS: &str = "million pairs a second";
+const CPU: &str = "cpu_percent";
+const CPU_UNIT: &str = "CPU, per cent of a core";
+
+/// The bars of rivals, workload by workload.
+const SHOWN: [Shown; 17] = [
+    Shown::more("w1", "W1: arm, warm memory", MOPS),
+    Shown::more("w1-cold", "W1: arm, cold memory", MOPS),
+    Shown::more("w2", "W2: arm, cancel at once", PAIRS),
+    Shown::more("w2b", "W2b: arm, cancel 1,000 inserts later", PAIRS),
+    Shown::more(
+        "w3",
+        "W3: cancel a random one, arm another",
+        "million steps a second",
+    ),
+    Shown::more("w4", "W4: cancel all in random order", MOPS),
+    Shown::less("w5", "W5: lateness, p99", "late_ms_p99", "ms"),
+    Shown::more(
+        "w5b",
+        "W5b: all due at one instant",
+        "million tasks a second",
+    ),
+    Shown::less("w6", "W6: memory of a timer", "bytes_per_timer", "bytes"),
+    Shown::less("w7", "W7: idle", "wakeups_per_s", "wake-ups a second"),
+    Shown::more("w8", "W8: re-arm", MOPS),
+    Shown::less(
+        "w8",
+        "W8: re-arm, cost",
+        "cpu_s_per_mop",
+        "CPU seconds for a million",
+    ),
+    Shown::less(
+        "w9",
+        "W9: firing at random instants, each second",
+        "cpu_us_per_fire",
+        "us of CPU for a timer",
+    ),
+    Shown::less(
+        "w9-periodic",
+        "W9: a period of a second",
+        "cpu_us_per_fire",
+        "us of CPU for a run",
+    ),
+    Shown::less(
+        "w10",
+        "W10: time-outs answered after 50 ms, each second",
+        CPU,
+        CPU_UNIT,
+    ),
+    Shown::less(
+        "w10-fast",
+        "W10: answered after 5 ms, each second",
+        CPU,
+        CPU_UNIT,
+    ),
+    Shown::less(
+        "w10-slow",
+        "W10: answered after 500 ms, each second",
+        CPU,
+        CPU_UNIT,
+    ),
 ];
 
 /// Whose cost is drawn by the number of timers: two of rivals, all of wheels.
@@ -33,116 +114,196 @@ const GROWTH: [(&str, &str); 7] = [
     ("insert-cold", "The wheel alone, insert, new"),
     ("cancel", "The wheel alone, cancel in random order"),
     ("fire", "The wheel alone, fire"),
-    ("churn", "The wheel alone, cancel a random one and insert another"),
+    (
+        "churn",
+        "The wheel alone, cancel a random one and insert another",
+    ),
 ];
 
-const QUANTILES: [(&str, &str); 4] = [("late_ms_p50", "p50"), ("late_ms_p99", "p99"), ("late_ms_p999", "p99.9"), ("late_ms_max", "max")];
-
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>wheelwork and its rivals</title>\n\
-<style>body{font:15px sans-serif;max-width:880px;margin:2em auto;color:#222}svg{max-width:100%;height:auto}h2{margin:1.6em 0 .2em;font-size:1.1em}</style>\n\
-<h1>wheelwork and its rivals</h1>\n<p>Bars are medians, the lines in them go from the least to the most. Green is wheelwork.</p>\n";
+const QUANTILES: [(&str, &str); 4] = [
+    ("late_ms_p50", "p50"),
+    ("late_ms_p99", "p99"),
+    ("late_ms_p999", "p99.9"),
+    ("late_ms_max", "max"),
+];
 
 /// A chart, and what stands above it.
 pub(crate) struct Chart {
+    /// Several charts have one section.
+    pub(crate) section: String,
     pub(crate) title: String,
     pub(crate) svg: String,
+    /// What some subjects did otherwise, by name.
+    pub(crate) remarks: Vec<(String, String)>,
 }
 
 impl Chart {
     /// Its title as a file's name.
     pub(crate) fn file(&self) -> String {
-        let words = self.title.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
+        slug(&self.title) + ".svg"
     }
 }
 
-/// The page: the machine, the charts, the goals.
-pub(crate) fn page(figures: &Figures, charts: &[Chart]) -> String {
-    let mut page = HEAD.to_string();
-    let _ = writeln!(page, "<p>{}</p>", escape(&figures.machine).replace('\n', "<br>"));
-    charts.iter().for_each(|Chart { title, svg }| _ = writeln!(page, "<h2>{title}</h2>\n{svg}"));
-    if !figures.goals.is_empty() {
-        page += "<h2>Distance to the goals</h2>\n<table>\n";
-        for (goal, verdict) in &figures.goals {
-            let _ = writeln!(page, "<tr><td>{}<td>{}", escape(goal), escape(verdict));
-        }
-        page += "</table>\n";
-    }
-    page + "</html>\n"
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+/// Words with lines between them.
+pub(crate) fn slug(text: &str) -> String {
+    let text = text.replace(',', "").to_lowercase();
+    let words = text
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// All charts that can be drawn of what was measured.
-pub(crate) fn charts(rows: &[Row]) -> Result<Vec<Chart>, String> {
-    let mut charts = Vec::new();
-    let mut add = |title: String, chart: Result<String, Box<dyn std::error::Error>>| {
-        let svg = chart.map_err(|error| format!("{title}: {error}"))?;
-        charts.push(Chart { title, svg });
-        Ok::<(), String>(())
-    };
-    for (workload, title, figure, unit) in WORKLOADS {
-        for (timers, threads) in groups(rows, workload) {
-            let of = |row: &&Row| row.workload == workload && (row.timers, row.threads) == (timers, threads);
-            let bar = |row: &'_ Row| row.figures.get(figure).copied();
-            let all: Vec<(&str, Figure)> = rows.iter().filter(of).filter_map(|row| Some((row.subject.as_str(), bar(row)?))).collect();
-            if !all.is_empty() {
-                add(format!("{title}: {timers} timers, {}", producers(threads)), bars(unit, &all))?;
-            }
-        }
-    }
-    for (workload, title) in GROWTH {
-        if let Some((sizes, all)) = growth(rows, workload) {
-            add(format!("{title}: cost by the number of timers, one thread"), curves("ns/op", &sizes, &all))?;
-        }
-    }
-    for (timers, threads) in groups(rows, "w5") {
-        let all = lateness(rows, timers, threads);
-        let places = Places::Named(QUANTILES.iter().map(|(_, name)| name.to_string()).collect());
-        add(format!("W5: lateness, {timers} timers, {}", producers(threads)), curves("ms", &places, &all))?;
-    }
-    Ok(charts)
+pub(crate) fn charts(rows: &[Row]) -> Vec<Chart> {
+    let bars = SHOWN.iter().flat_map(|shown| bar_charts(rows, shown));
+    let growth = GROWTH
+        .iter()
+        .filter_map(|(workload, title)| growth_chart(rows, workload, title));
+    let lateness = groups(rows, "w5")
+        .into_iter()
+        .filter_map(|group| lateness_chart(rows, group));
+    bars.chain(growth).chain(lateness).collect()
 }
 
-fn producers(threads: u64) -> String {
-    if threads == 1 { "1 producer".to_string() } else { format!("{threads} producers") }
+/// The charts of a figure, one for each size and number of producers. All have the same kind of
+/// scale.
+fn bar_charts(rows: &[Row], shown: &Shown) -> Vec<Chart> {
+    type Bars<'a> = Vec<(&'a str, Figure)>;
+    let of_group = |(timers, threads): (u64, u64)| {
+        let of = rows
+            .iter()
+            .filter(move |row| is_of(row, shown.workload, (timers, threads)));
+        let mut bars: Bars = of
+            .filter_map(|row| Some((row.subject.as_str(), *row.figures.get(shown.figure)?)))
+            .collect();
+        bars.sort_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
+        if shown.more_is_better {
+            bars.reverse();
+        }
+        ((timers, threads), bars)
+    };
+    let groups: Vec<((u64, u64), Bars)> = groups(rows, shown.workload)
+        .into_iter()
+        .map(of_group)
+        .filter(|(_, bars)| !bars.is_empty())
+        .collect();
+    let is_log = groups.iter().any(|(_, bars)| hide_each_other(bars));
+    let better = if shown.more_is_better { "more" } else { "less" };
+    let unit = format!("{}: {better} is better", shown.unit);
+    let chart = |(group, all): ((u64, u64), Bars)| {
+        let title = format!("{}: {}", shown.title, size(group));
+        let remarks = rows
+            .iter()
+            .filter(|row| is_of(row, shown.workload, group))
+            .filter_map(|row| Some((row.subject.clone(), row.remark.clone()?)));
+        Chart {
+            section: shown.title.to_string(),
+            svg: bars(&title, &unit, &all, is_log),
+            title,
+            remarks: remarks.collect(),
+        }
+    };
+    groups.into_iter().map(chart).collect()
+}
+
+fn size((timers, threads): (u64, u64)) -> String {
+    let producers = if threads == 1 {
+        "producer"
+    } else {
+        "producers"
+    };
+    let timers = commas(&timers.to_string());
+    format!("{timers} timers, {threads} {producers}")
+}
+
+fn is_of(row: &Row, workload: &str, group: (u64, u64)) -> bool {
+    row.workload == workload && (row.timers, row.threads) == group
 }
 
 /// The sizes and threads that a workload was measured with.
 fn groups(rows: &[Row], workload: &str) -> Vec<(u64, u64)> {
-    let mut groups: Vec<_> = rows.iter().filter(|row| row.workload == workload).map(|row| (row.timers, row.threads)).collect();
+    let mut groups: Vec<_> = rows
+        .iter()
+        .filter(|row| row.workload == workload)
+        .map(|row| (row.timers, row.threads))
+        .collect();
     groups.sort_unstable();
     groups.dedup();
     groups
 }
 
 /// A workload's cost on one thread at each size, if there are two or more.
-fn growth(rows: &[Row], workload: &str) -> Option<(Places, Vec<Curve>)> {
-    let sizes: Vec<u64> = groups(rows, workload).into_iter().filter(|group| group.1 == 1).map(|group| group.0).collect();
-    let &[least, .., most] = sizes.as_slice() else { return None };
-    let place = |size: u64| (size as f64).log10();
+fn growth_chart(rows: &[Row], workload: &str, title: &str) -> Option<Chart> {
+    let sizes: Vec<u64> = groups(rows, workload)
+        .into_iter()
+        .filter(|group| group.1 == 1)
+        .map(|group| group.0)
+        .collect();
+    let &[least, .., most] = sizes.as_slice() else {
+        return None;
+    };
+    let from_least = |size: u64| (size as f64 / least as f64).log10();
+    let place = |size: u64| from_least(size) / from_least(most);
     let mut all: Vec<Curve> = Vec::new();
-    for row in rows.iter().filter(|row| row.workload == workload && row.threads == 1) {
-        let Some(ns) = row.figures.get("ns_per_op") else { continue };
+    for row in rows
+        .iter()
+        .filter(|row| row.workload == workload && row.threads == 1)
+    {
+        let Some(ns) = row.figures.get("ns_per_op") else {
+            continue;
+        };
         let point = (place(row.timers), ns.median);
         match all.iter_mut().find(|curve| curve.name == row.subject) {
             Some(curve) => curve.points.push(point),
-            None => all.push(Curve { name: row.subject.clone(), points: vec![point] }),
+            None => all.push(Curve {
+                name: row.subject.clone(),
+                points: vec![point],
+            }),
         }
     }
-    all.iter_mut().for_each(|curve| curve.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
-    Some((Places::Decades(place(least), place(most)), all))
+    all.iter_mut()
+        .for_each(|curve| curve.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
+    let places: Vec<_> = sizes
+        .iter()
+        .map(|&size| (place(size), commas(&size.to_string())))
+        .collect();
+    let section = format!("{title}: cost by the number of timers");
+    let title = format!("{section}, one thread");
+    let unit = "ns for an operation: less is better";
+    Some(Chart {
+        svg: curves(&title, unit, &places, &all)?,
+        section,
+        title,
+        remarks: Vec::new(),
+    })
 }
 
-fn lateness(rows: &[Row], timers: u64, threads: u64) -> Vec<Curve> {
-    let of = |row: &&Row| row.workload == "w5" && (row.timers, row.threads) == (timers, threads);
+fn lateness_chart(rows: &[Row], group: (u64, u64)) -> Option<Chart> {
+    let places = || (0..).map(|number| f64::from(number) / (QUANTILES.len() - 1) as f64);
     let curve = |row: &Row| {
-        let points = QUANTILES.iter().enumerate().filter_map(|(place, (figure, _))| Some((place as f64, row.figures.get(*figure)?.median)));
-        Curve { name: row.subject.clone(), points: points.collect() }
+        let points = places()
+            .zip(QUANTILES)
+            .filter_map(|(place, (figure, _))| Some((place, row.figures.get(figure)?.median)));
+        Curve {
+            name: row.subject.clone(),
+            points: points.collect(),
+        }
     };
-    rows.iter().filter(of).map(curve).collect()
+    let all: Vec<Curve> = rows
+        .iter()
+        .filter(|row| is_of(row, "w5", group))
+        .map(curve)
+        .collect();
+    let names = QUANTILES.iter().map(|(_, name)| name.to_string());
+    let section = "W5: lateness, quantiles".to_string();
+    let title = format!("{section}: {}", size(group));
+    let unit = "ms: less is better";
+    Some(Chart {
+        svg: curves(&title, unit, &places().zip(names).collect::<Vec<_>>(), &all)?,
+        section,
+        title,
+        remarks: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -151,29 +312,81 @@ mod tests {
     use crate::row;
 
     fn line(subject: &str, workload: &str, timers: u64, figures: &[(&str, f64)]) -> String {
-        let figures: String =
-            figures.iter().map(|(name, figure)| format!(r#","{name}":{figure},"{name}_min":{figure},"{name}_max":{figure}"#)).collect();
-        format!(r#"{{"subject":"{subject}","workload":"{workload}","threads":1,"n":{timers},"reps":1{figures}}}"#)
+        let figures: String = figures
+            .iter()
+            .map(|(name, figure)| {
+                format!(r#","{name}":{figure},"{name}_min":{figure},"{name}_max":{figure}"#)
+            })
+            .collect();
+        format!(
+            r#"{{"subject":"{subject}","workload":"{workload}","threads":1,"n":{timers},"reps":1,"remark":"as {subject}"{figures}}}"#
+        )
+    }
+
+    fn charts_of(lines: &[String]) -> Vec<Chart> {
+        charts(&row::read(&lines.join("\n")).expect("they are right").rows)
     }
 
     #[test]
-    fn a_page_has_a_chart_for_each_group() {
-        let late = [("late_ms_p50", 0.1), ("late_ms_p99", 1.0), ("late_ms_p999", 2.0), ("late_ms_max", 3.0)];
-        let lines = [
-            line("wheelwork", "w3", 10_000, &[("mops", 5.0), ("ns_per_op", 200.0)]),
-            line("wheelwork", "w3", 20_000, &[("mops", 4.0), ("ns_per_op", 250.0)]),
-            line("heap", "w3", 20_000, &[("mops", 2.0), ("ns_per_op", 500.0)]),
-            line("heap", "w5", 20_000, &late),
-            r#"{"machine":"1 < 2 cores\nversions"}"#.to_string(),
-            r#"{"goal":"w3 <= 9","verdict":"holds: 7"}"#.to_string(),
+    fn each_group_has_a_chart() {
+        let late = [
+            ("late_ms_p50", 0.1),
+            ("late_ms_p99", 1.0),
+            ("late_ms_p999", 2.0),
+            ("late_ms_max", 3.0),
         ];
-        let rows = row::read(&lines.join("\n")).expect("they are right");
-        let charts = charts(&rows.rows).expect("it can be drawn");
-        assert_eq!(charts[0].file(), "w3-cancel-a-random-one-arm-another-10000-timers-1-producer.svg");
-        let page = page(&rows, &charts);
-        // Bars for W3 at two sizes and for W5, growth of W3, the curve of W5.
-        assert_eq!(page.matches("<svg").count(), 5, "{page}");
-        assert!(page.contains("W3: cost by the number of timers") && page.contains("p99.9"), "{page}");
-        assert!(page.contains("1 &lt; 2 cores<br>versions") && page.contains("<tr><td>w3 &lt;= 9<td>holds: 7"), "{page}");
+        let rate = |mops: f64| [("mops", mops), ("ns_per_op", 1_000.0 / mops)];
+        let charts = charts_of(&[
+            line("heap", "w3", 10_000, &rate(2.0)),
+            line("wheelwork", "w3", 10_000, &rate(5.0)),
+            line("wheelwork", "w3", 20_000, &rate(4.0)),
+            line("heap", "w5", 20_000, &late),
+        ]);
+        let titles: Vec<_> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        let expected = [
+            "W3: cancel a random one, arm another: 10,000 timers, 1 producer",
+            "W3: cancel a random one, arm another: 20,000 timers, 1 producer",
+            "W5: lateness, p99: 20,000 timers, 1 producer",
+            "W3: cost by the number of timers, one thread",
+            "W5: lateness, quantiles: 20,000 timers, 1 producer",
+        ];
+        assert_eq!(titles, expected);
+        assert_eq!(
+            charts[0].file(),
+            "w3-cancel-a-random-one-arm-another-10000-timers-1-producer.svg"
+        );
+        assert_eq!(charts[0].section, charts[1].section);
+        assert_eq!(
+            charts[1].remarks,
+            [("wheelwork".to_string(), "as wheelwork".to_string())]
+        );
+        assert!(
+            charts[0].svg.contains("more is better"),
+            "{}",
+            charts[0].svg
+        );
+        assert!(
+            charts[2].svg.contains("less is better"),
+            "{}",
+            charts[2].svg
+        );
+        let is_first = |name: &str, other: &str| {
+            let place = |name: &str| charts[0].svg.find(&format!(">{name}<"));
+            place(name).expect("it is drawn") < place(other).expect("it is drawn")
+        };
+        assert!(is_first("wheelwork", "heap"), "the best is first");
+    }
+
+    #[test]
+    fn a_figure_has_one_kind_of_scale() {
+        let mops = |figure| [("mops", figure)];
+        let charts = charts_of(&[
+            line("heap", "w4", 1_000, &mops(2.0)),
+            line("btree", "w4", 1_000, &mops(1.0)),
+            line("heap", "w4", 2_000, &mops(200.0)),
+            line("btree", "w4", 2_000, &mops(1.0)),
+        ]);
+        assert_eq!(charts.len(), 2);
+        assert!(charts.iter().all(|chart| chart.svg.contains("logarithmic")));
     }
 }

@@ -18,13 +18,18 @@ pub(crate) struct Row {
     pub(crate) threads: u64,
     pub(crate) timers: u64,
     pub(crate) figures: BTreeMap<String, Figure>,
+    /// How it was done, where that is not as others do it.
+    pub(crate) remark: Option<String>,
 }
 
 /// All that a run has written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
-    /// Where it ran, and the versions.
+    /// Where it ran.
     pub(crate) machine: String,
+    pub(crate) date: Option<String>,
+    /// Names with their versions.
+    pub(crate) versions: Vec<(String, String)>,
     pub(crate) rows: Vec<Row>,
     /// What should hold, and whether it does.
     pub(crate) goals: Vec<(String, String)>,
@@ -34,19 +39,41 @@ pub(crate) struct Figures {
 pub(crate) fn read(text: &str) -> Result<Figures, String> {
     let mut figures = Figures::default();
     for (number, line) in text.lines().enumerate() {
-        figures.add(line).ok_or_else(|| format!("line {} is none that rivals or wheels has written", number + 1))?;
+        figures.add(line).ok_or_else(|| {
+            format!(
+                "line {} is none that rivals or wheels has written",
+                number + 1
+            )
+        })?;
     }
     figures.rows.retain(|row| !row.figures.is_empty());
-    if figures.rows.is_empty() { Err("there are no figures in it".to_string()) } else { Ok(figures) }
+    if figures.rows.is_empty() {
+        Err("there are no figures in it".to_string())
+    } else {
+        Ok(figures)
+    }
 }
 
 impl Figures {
     /// `None`: it is no line of theirs.
     fn add(&mut self, line: &str) -> Option<()> {
         let object: Map<String, Value> = serde_json::from_str(line).ok()?;
-        let text = |name: &str| object.get(name).and_then(Value::as_str).map(ToString::to_string);
+        let text = |name: &str| {
+            object
+                .get(name)
+                .and_then(Value::as_str)
+                .map(ToString::to_string)
+        };
         if let Some(machine) = text("machine") {
-            self.machine = machine;
+            // The second line: wheelwork 0.1.0; tokio 1.2.3, another 4.5.
+            let (machine, versions) = machine.split_once('\n').unwrap_or((&machine, ""));
+            self.machine = machine.to_string();
+            self.versions = versions
+                .split([';', ','])
+                .filter_map(|version| version.trim().rsplit_once(' '))
+                .map(|(name, version)| (name.to_string(), version.to_string()))
+                .collect();
+            self.date = text("date");
         } else if let Some(goal) = text("goal") {
             self.goals.push((goal, text("verdict")?));
         } else {
@@ -57,11 +84,20 @@ impl Figures {
 }
 
 fn row(object: &Map<String, Value>) -> Option<Row> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).map(ToString::to_string);
+    let text = |name: &str| {
+        object
+            .get(name)
+            .and_then(Value::as_str)
+            .map(ToString::to_string)
+    };
     let count = |name: &str| object.get(name).and_then(Value::as_u64);
     let number = |name: &str| object.get(name).and_then(Value::as_f64);
     let figures = object.keys().filter_map(|name| {
-        let (median, min, max) = (number(name)?, number(&format!("{name}_min"))?, number(&format!("{name}_max"))?);
+        let (median, min, max) = (
+            number(name)?,
+            number(&format!("{name}_min"))?,
+            number(&format!("{name}_max"))?,
+        );
         Some((name.clone(), Figure { median, min, max }))
     });
     Some(Row {
@@ -70,6 +106,7 @@ fn row(object: &Map<String, Value>) -> Option<Row> {
         threads: count("threads")?,
         timers: count("n")?,
         figures: figures.collect(),
+        remark: text("remark"),
     })
 }
 
@@ -82,19 +119,46 @@ mod tests {
 
     #[test]
     fn a_line_is_read() {
-        let figures = BTreeMap::from([("mops".to_string(), Figure { median: 2.75, min: 2.0, max: 3.5 })]);
-        let row = Row { subject: "heap".to_string(), workload: "w4".to_string(), threads: 2, timers: 1_000, figures };
-        let machine = r#"{"machine":"one core\nno rival"}"#;
+        let figures = BTreeMap::from([(
+            "mops".to_string(),
+            Figure {
+                median: 2.75,
+                min: 2.0,
+                max: 3.5,
+            },
+        )]);
+        let row = Row {
+            subject: "heap".to_string(),
+            workload: "w4".to_string(),
+            threads: 2,
+            timers: 1_000,
+            figures,
+            remark: Some("cancel frees nothing".to_string()),
+        };
+        let machine =
+            r#"{"machine":"one core, a load\nours 0.1; theirs 1.2, other 3","date":"today"}"#;
         let goal = r#"{"goal":"all","verdict":"holds: 7"}"#;
         let goals = vec![("all".to_string(), "holds: 7".to_string())];
-        let figures = Figures { machine: "one core\nno rival".to_string(), rows: vec![row], goals };
+        let figures = Figures {
+            machine: "one core, a load".to_string(),
+            date: Some("today".to_string()),
+            versions: [("ours", "0.1"), ("theirs", "1.2"), ("other", "3")]
+                .map(|(name, version)| (name.to_string(), version.to_string()))
+                .to_vec(),
+            rows: vec![row],
+            goals,
+        };
         assert_eq!(read(&format!("{machine}\n{LINE}\n{goal}")), Ok(figures));
     }
 
     #[test]
     fn what_was_skipped_is_left_out() {
-        let skipped = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":0,"skipped":"why"}"#;
-        assert_eq!(read(&format!("{skipped}\n{LINE}\n")).map(|figures| figures.rows.len()), Ok(1));
+        let skipped =
+            r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":0,"skipped":"why"}"#;
+        assert_eq!(
+            read(&format!("{skipped}\n{LINE}\n")).map(|figures| figures.rows.len()),
+            Ok(1)
+        );
         assert!(read(skipped).is_err());
     }
 

@@ -1,8 +1,6 @@
 //! External subjects: a timer in another language, behind the command line of a measurement.
 
-use crate::args::Group;
-use crate::line::Line;
-use crate::subjects::Name;
+use crate::name::Name;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -15,7 +13,10 @@ pub(crate) struct External {
 impl External {
     /// `NAME=PROGRAM`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (name, program) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("not NAME=PROGRAM")?;
+        let (name, program) = text
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
+            .ok_or("not NAME=PROGRAM")?;
         if Name::from_str(name, false).is_ok() {
             return Err(format!("{name} is a subject already"));
         }
@@ -23,17 +24,7 @@ impl External {
         if !program.is_file() {
             return Err(format!("no program {}", program.display()));
         }
-        Ok(Self { name: name.to_string(), program })
-    }
-
-    /// What is known before anything was measured.
-    pub(crate) fn blank(&self, group: Group) -> Line {
-        Line {
-            subject: self.name.clone(),
-            workload: group.workload.text(),
-            threads: group.threads,
-            timers: group.timers,
-            ..Line::default()
-        }
+        let name = name.to_string();
+        Ok(Self { name, program })
     }
 }

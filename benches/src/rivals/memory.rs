@@ -1,8 +1,8 @@
 //! Resident memory without what the allocator merely keeps, and when it comes back.
 
-use crate::system;
 use std::thread;
 use std::time::{Duration, Instant};
+use wheelwork_bench::system;
 
 /// Of what the timers took, so much in a hundred may stay: the allocator's own.
 const KEPT_PERCENT: u64 = 20;
@@ -19,8 +19,13 @@ pub(crate) fn trimmed_bytes() -> u64 {
     system::resident_bytes()
 }
 
-/// Waits until what came on top of `before` up to `full` is back, but for a rest. Returns how long that took, unless it took too long, and the rest.
-pub(crate) fn wait_for_return(before: u64, full: u64, patience: Duration) -> (Option<Duration>, u64) {
+/// Waits until what came on top of `before` up to `full` is back, but for a rest. Returns how long
+/// that took, unless it took too long, and the rest.
+pub(crate) fn wait_for_return(
+    before: u64,
+    full: u64,
+    patience: Duration,
+) -> (Option<Duration>, u64) {
     let start = Instant::now();
     loop {
         let kept = trimmed_bytes().saturating_sub(before);

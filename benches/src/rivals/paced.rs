@@ -10,15 +10,19 @@
 //! again. There all CPU time of the process counts.
 
 use crate::job::Job;
-use crate::line::Figures;
+use crate::ledger::{self, Lateness};
+use crate::producers::{self, start};
 use crate::subjects::{Producer, Subject};
-use crate::usage::{Usage, thread_cpu};
-use crate::{book, crew, throughput};
+use crate::usage::Usage;
 use fastrand::Rng;
 use std::hint::black_box;
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use wheelwork_bench::line::Figures;
+use wheelwork_bench::lock::lock;
+use wheelwork_bench::system::thread_cpu_time;
 
 /// What a producer waits for between two steps.
 const STEP: Duration = Duration::from_millis(1);
@@ -47,8 +51,18 @@ const ARMING_NS_EACH: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long before a timer fires.
-pub(crate) fn delay(rng: &mut Rng) -> Duration {
+fn delay(rng: &mut Rng) -> Duration {
     Duration::from_nanos(LEAD_NS + rng.u64(..SPREAD_NS))
+}
+
+/// Which timers are cancelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// None: all fire.
+    None,
+    /// Those that are answered: all, or all but one in a hundred.
+    All,
+    Most,
 }
 
 /// What a producer owns.
@@ -79,6 +93,41 @@ impl<H> Own<H> {
             armed_due: 0,
         }
     }
+
+    fn step(&mut self, job: &Job, answers: Answers, producer: &mut impl Producer<Handle = H>) {
+        let step = self.steps;
+        self.steps += 1;
+        self.due[step % DROPPED_AFTER].clear();
+        let answered = step % self.requests.len().max(1);
+        if let Some(requests) = self.requests.get_mut(answered) {
+            let requests = requests.drain(..);
+            requests.for_each(|request| producer.cancel(request));
+        }
+        let timers = in_step(job, self.number, step);
+        for _ in 0..timers {
+            let is_answered = match answers {
+                Answers::None => false,
+                Answers::All => true,
+                Answers::Most => self.rng.usize(..UNANSWERED) > 0,
+            };
+            if is_answered {
+                self.requests[answered].push(producer.arm(TIMEOUT, 0));
+                continue;
+            }
+            let delay = delay(&mut self.rng);
+            let due_ns = ledger::now_ns() + delay.as_nanos() as u64;
+            self.due[step % DROPPED_AFTER].push(producer.arm(delay, due_ns));
+            self.armed_due += 1;
+        }
+        self.armed += timers as u64;
+    }
+}
+
+/// Timers of a producer in a step.
+fn in_step(job: &Job, number: usize, step: usize) -> usize {
+    let until =
+        |step: usize| (job.timers * step + number * STEPS_PER_S) / (STEPS_PER_S * job.threads);
+    until(step + 1) - until(step)
 }
 
 /// A producer without timers: what the loop takes by itself.
@@ -97,59 +146,6 @@ impl Producer for Nothing {
     }
 
     fn rearm(&mut self, _: &mut u64, _: Duration) {}
-}
-
-/// What comes in a step.
-#[derive(Clone, Copy)]
-struct Load {
-    per_s: usize,
-    producers: usize,
-    answers: Answers,
-}
-
-/// Which timers are cancelled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answers {
-    /// None: all fire.
-    None,
-    /// Those that are answered: all, or all but one in a hundred.
-    All,
-    Most,
-}
-
-impl Load {
-    /// Timers of a producer in a step.
-    fn in_step(&self, number: usize, step: usize) -> usize {
-        let until = |step: usize| (self.per_s * step + number * STEPS_PER_S) / (STEPS_PER_S * self.producers);
-        until(step + 1) - until(step)
-    }
-
-    fn step<P: Producer>(&self, producer: &mut P, own: &mut Own<P::Handle>) {
-        let step = own.steps;
-        own.steps += 1;
-        own.due[step % DROPPED_AFTER].clear();
-        let answered = step % own.requests.len().max(1);
-        if let Some(requests) = own.requests.get_mut(answered) {
-            requests.drain(..).for_each(|request| producer.cancel(request));
-        }
-        let timers = self.in_step(own.number, step);
-        for _ in 0..timers {
-            let is_answered = match self.answers {
-                Answers::None => false,
-                Answers::All => true,
-                Answers::Most => own.rng.usize(..UNANSWERED) > 0,
-            };
-            if is_answered {
-                own.requests[answered].push(producer.arm(TIMEOUT, 0));
-                continue;
-            }
-            let delay = delay(&mut own.rng);
-            let due_ns = book::now_ns() + delay.as_nanos() as u64;
-            own.due[step % DROPPED_AFTER].push(producer.arm(delay, due_ns));
-            own.armed_due += 1;
-        }
-        own.armed += timers as u64;
-    }
 }
 
 /// What was measured.
@@ -177,15 +173,16 @@ impl Measured {
     }
 
     /// What takes so much of a core besides is not the timers'.
-    fn figures(&self, per_timer: &'static str, besides: f64) -> Figures {
+    fn figures(&self, per_timer: &str, besides: f64) -> Figures {
+        let per_s = |number: f64| number / self.elapsed_s;
         let cpu = self.cpu_per_s() - besides;
         let mut figures = Figures::from([
             (per_timer, cpu * 1e6 * self.elapsed_s / self.timers.max(1.0)),
             ("cpu_percent", cpu * 100.0),
-            ("wakeups_per_s", self.wakeups / self.elapsed_s),
-            ("timers_per_s", self.timers / self.elapsed_s),
+            ("wakeups_per_s", per_s(self.wakeups)),
+            ("timers_per_s", per_s(self.timers)),
         ]);
-        figures.extend(self.rings.map(|rings| ("rings_per_s", rings / self.elapsed_s)));
+        figures.extend(self.rings.map(|rings| ("rings_per_s", per_s(rings))));
         figures
     }
 }
@@ -200,7 +197,11 @@ struct Reading {
 impl Reading {
     fn take<S: Subject>(subject: &S) -> Self {
         let rings = subject.rings();
-        Self { at: Instant::now(), usage: Usage::of_process(), rings }
+        Self {
+            at: Instant::now(),
+            usage: Usage::of_process(),
+            rings,
+        }
     }
 
     /// Adds what has been used since then.
@@ -209,7 +210,8 @@ impl Reading {
         measured.elapsed_s = self.at.elapsed().as_secs_f64();
         measured.cpu_s += used.cpu.as_secs_f64();
         measured.wakeups += used.wakeups as f64;
-        measured.rings = subject.rings().zip(self.rings).map(|(rings, before)| (rings - before) as f64);
+        let rings = subject.rings().zip(self.rings);
+        measured.rings = rings.map(|(rings, before)| (rings - before) as f64);
     }
 }
 
@@ -224,19 +226,30 @@ struct Steps {
 
 impl Steps {
     fn new(job: &Job, before: usize, measured: usize) -> Self {
-        Self { before, measured, gate: Barrier::new(job.threads), sum: Mutex::default() }
+        Self {
+            before,
+            measured,
+            gate: Barrier::new(job.threads),
+            sum: Mutex::default(),
+        }
     }
 
     /// The calling producer takes all steps. The first one reads what the process has used.
-    fn take<S: Subject, H>(&self, subject: &S, own: &mut Own<H>, mut step: impl FnMut(&mut Own<H>)) {
+    fn take<S: Subject, H>(
+        &self,
+        subject: &S,
+        own: &mut Own<H>,
+        mut step: impl FnMut(&mut Own<H>),
+    ) {
         let start = Instant::now();
-        let mut run = |own: &mut Own<H>, steps: std::ops::Range<usize>| {
+        let mut run = |own: &mut Own<H>, steps: Range<usize>| {
             let mut in_steps = Duration::ZERO;
             for number in steps {
-                let before = thread_cpu();
+                let before = thread_cpu_time();
                 step(own);
-                in_steps += thread_cpu() - before;
-                thread::sleep((start + STEP * (number as u32 + 1)).saturating_duration_since(Instant::now()));
+                in_steps += thread_cpu_time() - before;
+                let next = start + STEP * (number as u32 + 1);
+                thread::sleep(next.saturating_duration_since(Instant::now()));
             }
             in_steps
         };
@@ -248,77 +261,74 @@ impl Steps {
         let in_steps = run(own, self.before..self.before + self.measured);
         let used = Usage::of_thread() - before;
         self.gate.wait();
-        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = lock(&self.sum);
         if let Some(reading) = reading {
             reading.add_to(subject, &mut sum);
         }
         sum.add_thread(used, in_steps, own.armed - armed);
     }
 
-    fn measured(self) -> Measured {
-        self.sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn measured(&self) -> Measured {
+        *lock(&self.sum)
     }
 }
 
-/// The loop of a workload, without timers and with them.
-struct Loops {
-    job: Job,
-    /// Steps until a request is answered.
+/// Measures the loop of a workload, without timers and with them. The loads come one after the
+/// other, each with the steps before the measured ones, and those; a request is answered after so
+/// many steps. Returns the figures of each load, and how late the timers were that fired.
+fn loops<S: Subject>(
+    job: &Job,
     answer_steps: usize,
-    per_timer: &'static str,
-    /// The loads, one after the other: each with the steps before the measured ones, and those.
-    loads: Vec<(Answers, usize, usize)>,
+    per_timer: &str,
+    loads: &[(Answers, usize, usize)],
+) -> (Vec<Figures>, Figures) {
+    let alone_steps = if job.quick { 100 } else { 600 };
+    let steps = |&(_, before, measured): &(Answers, usize, usize)| {
+        let alone = Steps::new(job, before.min(answer_steps + 50), alone_steps);
+        (alone, Steps::new(job, before, measured))
+    };
+    let (alone, with): (Vec<_>, Vec<_>) = loads.iter().map(steps).unzip();
+    let subject = start::<S>(job);
+    let own = |number| Own::new(job, number, answer_steps);
+    let mut owns: Vec<_> = (0..job.threads).map(own).collect();
+    let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| {
+        let mut own = Own::new(job, own.number, answer_steps);
+        for (steps, &(answers, ..)) in alone.iter().zip(loads) {
+            steps.take(subject, &mut own, |own| {
+                own.step(job, answers, &mut Nothing)
+            });
+        }
+    };
+    let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
+        for (steps, &(answers, ..)) in with.iter().zip(loads) {
+            steps.take(subject, own, |own| own.step(job, answers, producer));
+        }
+        // What was armed last is due by then.
+        thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS));
+    };
+    producers::run(subject, &mut owns, &[&loop_alone, &loop_with], |_| ());
+    let armed = owns.iter().map(|own| own.armed_due).sum();
+    let lateness = wait_for_fires(armed);
+    std::mem::forget(owns);
+    let mut late = ledger::figures(&lateness);
+    late.extend([("lost", armed.saturating_sub(lateness.count()) as f64)]);
+    let of_loads = with.iter().zip(&alone).map(|(with, alone)| {
+        let besides = alone.measured().cpu_per_s();
+        with.measured().figures(per_timer, besides)
+    });
+    (of_loads.collect(), late)
 }
 
-impl Loops {
-    /// The figures of each load, and how late the timers were that fired.
-    fn measure<S: Subject>(&self) -> (Vec<Figures>, Figures) {
-        let Self { job, answer_steps, per_timer, .. } = *self;
-        let load = |answers| Load { per_s: job.timers, producers: job.threads, answers };
-        let alone_steps = if job.quick { 100 } else { 600 };
-        let alone: Vec<_> = self.loads.iter().map(|&(_, before, _)| Steps::new(&job, before.min(answer_steps + 50), alone_steps)).collect();
-        let with: Vec<_> = self.loads.iter().map(|&(_, before, measured)| Steps::new(&job, before, measured)).collect();
-        let subject = throughput::start::<S>();
-        let mut owns: Vec<_> = (0..job.threads).map(|number| Own::new(&job, number, answer_steps)).collect();
-        let loop_alone = |_: &mut S::Producer, own: &mut Own<_>| {
-            let mut own = Own::new(&job, own.number, answer_steps);
-            for (steps, &(answers, ..)) in alone.iter().zip(&self.loads) {
-                steps.take(subject, &mut own, |own| load(answers).step(&mut Nothing, own));
-            }
-        };
-        let loop_with = |producer: &mut S::Producer, own: &mut Own<_>| {
-            for (steps, &(answers, ..)) in with.iter().zip(&self.loads) {
-                steps.take(subject, own, |own| load(answers).step(producer, own));
-            }
-            // What was armed last is due by then.
-            thread::sleep(Duration::from_nanos(LEAD_NS + SPREAD_NS));
-        };
-        crew::run(subject, &mut owns, &[&loop_alone, &loop_with], |_, _| ());
-        let armed = owns.iter().map(|own| own.armed_due).sum();
-        let lateness = wait_for_fires(armed);
-        std::mem::forget(owns);
-        let mut late = Figures::from([("lost", armed.saturating_sub(lateness.count()) as f64)]);
-        add_lateness(&mut late, &lateness);
-        let of_loads = with.into_iter().zip(alone).map(|(with, alone)| with.measured().figures(per_timer, alone.measured().cpu_per_s()));
-        (of_loads.collect(), late)
-    }
-}
-
-/// The book, when so many timers have fired, or when it has taken too long.
-fn wait_for_fires(timers: u64) -> book::Lateness {
+/// The ledger, when so many timers have fired, or when it has taken too long.
+fn wait_for_fires(timers: u64) -> Lateness {
     let start = Instant::now();
     loop {
-        let lateness = book::lateness();
+        let lateness = ledger::lateness();
         if lateness.count() >= timers || start.elapsed() > PATIENCE {
             return lateness;
         }
         thread::sleep(PATIENCE / 100);
     }
-}
-
-fn add_lateness(figures: &mut Figures, lateness: &book::Lateness) {
-    let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
-    figures.extend([("late_ms_p50", ms(0.5)), ("late_ms_p99", ms(0.99)), ("late_ms_max", ms(1.0)), ("early", lateness.early as f64)]);
 }
 
 /// Starts timers that come again, and measures when all have begun to. `begin` starts so many.
@@ -327,45 +337,60 @@ fn again<S: Subject>(
     first_ns: u64,
     begin: impl Fn(&mut S::Producer, &mut Rng) -> Result<(), String> + Sync,
 ) -> Result<Figures, String> {
-    let subject = throughput::start::<S>();
+    let subject = start::<S>(job);
     let mut owns = [(Rng::with_seed(job.seed.wrapping_mul(7919)), Ok(()))];
-    let (settled, time) = if job.quick { (first_ns / 4, 500) } else { (first_ns, 3_000) };
+    let (settled, time) = if job.quick {
+        (first_ns / 4, 500)
+    } else {
+        (first_ns, 3_000)
+    };
     let mut measured = Measured::default();
-    let begin = |producer: &mut S::Producer, own: &mut (Rng, Result<(), String>)| own.1 = begin(producer, &mut own.0);
-    crew::run(subject, &mut owns, &[&begin], |_, _| {
+    let begin = |producer: &mut S::Producer, own: &mut (Rng, Result<(), String>)| {
+        own.1 = begin(producer, &mut own.0)
+    };
+    producers::run(subject, &mut owns, &[&begin], |_| {
         thread::sleep(Duration::from_nanos(settled));
-        let (reading, own, fired) = (Reading::take(subject), Usage::of_thread(), book::fired_so_far());
+        let (reading, own) = (Reading::take(subject), Usage::of_thread());
+        let fired = ledger::fired_so_far();
         thread::sleep(Duration::from_millis(time));
-        let fired = book::fired_so_far() - fired;
+        let fired = ledger::fired_so_far() - fired;
         reading.add_to(subject, &mut measured);
         measured.add_thread(Usage::of_thread() - own, Duration::ZERO, fired);
     });
     let [(_, begun)] = owns;
+    begun?;
     let mut figures = measured.figures("cpu_us_per_fire", 0.0);
-    add_lateness(&mut figures, &book::lateness());
-    begun.map(|()| figures)
+    figures.0.extend(ledger::figures(&ledger::lateness()).0);
+    Ok(figures)
 }
 
 /// W9: so many timers fire in a second, at random instants.
 pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
     if !S::TASKS {
-        let loads = vec![if job.quick { (Answers::None, 200, 200) } else { (Answers::None, 1_000, 3_000) }];
-        let loops = Loops { job: *job, answer_steps: 0, per_timer: "cpu_us_per_fire", loads };
-        let (mut of_loads, late) = loops.measure::<S>();
-        of_loads[0].0.extend(late.0);
-        return Ok(of_loads.remove(0));
+        let (before, measured) = if job.quick {
+            (200, 200)
+        } else {
+            (1_000, 3_000)
+        };
+        let load = [(Answers::None, before, measured)];
+        let (mut of_load, late) = loops::<S>(job, 0, "cpu_us_per_fire", &load);
+        let mut figures = of_load.remove(0);
+        figures.0.extend(late.0);
+        return Ok(figures);
     }
     // Each task fires once in the mean delay.
     let tasks = (job.timers as u64 * (LEAD_NS + SPREAD_NS / 2)).div_ceil(1_000_000_000);
-    again::<S>(job, LEAD_NS + SPREAD_NS, |producer, rng| (0..tasks).try_for_each(|_| producer.wander(rng.fork())))
+    again::<S>(job, LEAD_NS + SPREAD_NS, |producer, rng| {
+        (0..tasks).try_for_each(|_| producer.wander(rng.fork(), delay))
+    })
 }
 
 /// W9, periodic: so many timers come again each second, each at a random instant of it.
 pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
-    let period_ns = book::PERIOD.as_nanos() as u64;
+    let period_ns = ledger::PERIOD.as_nanos() as u64;
     let lead_ns = ARMING_NS + ARMING_NS_EACH * job.timers as u64;
     again::<S>(job, lead_ns + period_ns, |producer, rng| {
-        let first_ns = book::now_ns() + lead_ns;
+        let first_ns = ledger::now_ns() + lead_ns;
         (0..job.timers).try_for_each(|_| producer.every(first_ns + rng.u64(..period_ns)))
     })
 }
@@ -374,19 +399,23 @@ pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
 /// of them, then all but one in a hundred.
 pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {
     // Within the steps before the second load its first timers are due.
-    let loads = if job.quick {
-        vec![(Answers::All, answer_ms + 50, 200), (Answers::Most, 100, 200)]
+    let [all, most] = if job.quick {
+        [(answer_ms + 50, 200), (100, 200)]
     } else {
-        vec![(Answers::All, answer_ms + 1_000, 2_000), (Answers::Most, 600, 1_500)]
+        [(answer_ms + 1_000, 2_000), (600, 1_500)]
     };
-    let loops = Loops { job: *job, answer_steps: answer_ms, per_timer: "cpu_us_per_request", loads };
-    let (mut of_loads, late) = loops.measure::<S>();
+    let loads = [
+        (Answers::All, all.0, all.1),
+        (Answers::Most, most.0, most.1),
+    ];
+    let (mut of_loads, late) = loops::<S>(job, answer_ms, "cpu_us_per_request", &loads);
     let most = of_loads.remove(1);
     let mut figures = of_loads.remove(0);
-    for (name, of_fires) in
-        [("cpu_percent", "fires_cpu_percent"), ("wakeups_per_s", "fires_wakeups_per_s"), ("rings_per_s", "fires_rings_per_s")]
-    {
-        figures.extend(most.0.get(name).map(|figure| (of_fires, *figure)));
+    for name in ["cpu_percent", "wakeups_per_s", "rings_per_s"] {
+        let of_fires = format!("fires_{name}");
+        figures
+            .0
+            .extend(most.0.get(name).map(|figure| (of_fires, *figure)));
     }
     figures.0.extend(late.0);
     figures
@@ -395,20 +424,33 @@ pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::Name;
     use crate::workload::Workload;
 
-    fn load(per_s: usize, producers: usize, answers: Answers) -> (Job, Load) {
-        let job = Job { workload: Workload::W10, timers: per_s, threads: producers, seed: 1, quick: true };
-        (job, Load { per_s, producers, answers })
+    fn job(per_s: usize, producers: usize) -> Job {
+        Job {
+            subject: Name::Heap,
+            workload: Workload::W10,
+            timers: per_s,
+            threads: producers,
+            seed: 1,
+            quick: true,
+        }
     }
 
     #[test]
     fn producers_share_a_second() {
         for (per_s, producers) in [(100, 1), (100, 3), (1_000, 2), (1_000_000, 2)] {
-            let (_, load) = load(per_s, producers, Answers::None);
-            let of = |step| (0..producers).map(|number| load.in_step(number, step)).sum::<usize>();
-            assert_eq!((0..2 * STEPS_PER_S).map(of).sum::<usize>(), 2 * per_s);
-            assert!((0..STEPS_PER_S).all(|step| of(step) <= per_s / STEPS_PER_S + producers));
+            let job = job(per_s, producers);
+            let of = |step| {
+                (0..producers)
+                    .map(|number| in_step(&job, number, step))
+                    .sum()
+            };
+            let all: Vec<usize> = (0..2 * STEPS_PER_S).map(of).collect();
+            assert_eq!(all.iter().sum::<usize>(), 2 * per_s);
+            let most = per_s / STEPS_PER_S + producers;
+            assert!(all.iter().all(|&step| step <= most));
         }
     }
 
@@ -426,7 +468,8 @@ mod tests {
         fn arm(&mut self, delay: Duration, due_ns: u64) -> bool {
             let is_due = due_ns > 0;
             assert_eq!(is_due, delay < TIMEOUT);
-            *if is_due { &mut self.due } else { &mut self.timeouts } += 1;
+            self.due += usize::from(is_due);
+            self.timeouts += usize::from(!is_due);
             is_due
         }
 
@@ -440,25 +483,36 @@ mod tests {
 
     #[test]
     fn requests_are_answered_in_time() {
-        let (job, all) = load(10_000, 1, Answers::All);
-        let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 5));
-        (0..5).for_each(|_| all.step(&mut counts, &mut own));
+        let (job, mut counts) = (job(10_000, 1), Counts::default());
+        let mut own = Own::new(&job, 0, 5);
+        (0..5).for_each(|_| own.step(&job, Answers::All, &mut counts));
         assert_eq!((counts.timeouts, counts.cancelled), (50, 0));
-        (0..995).for_each(|_| all.step(&mut counts, &mut own));
-        assert_eq!((counts.timeouts, counts.cancelled, counts.due), (10_000, 9_950, 0));
-        let most = Load { answers: Answers::Most, ..all };
-        (0..1_000).for_each(|_| most.step(&mut counts, &mut own));
-        assert!((50..200).contains(&counts.due) && own.armed_due == counts.due as u64, "one in a hundred: {}", counts.due);
+        (0..995).for_each(|_| own.step(&job, Answers::All, &mut counts));
+        let Counts {
+            timeouts,
+            cancelled,
+            due,
+        } = counts;
+        assert_eq!((timeouts, cancelled, due), (10_000, 9_950, 0));
+        (0..1_000).for_each(|_| own.step(&job, Answers::Most, &mut counts));
+        let Counts {
+            timeouts,
+            cancelled,
+            due,
+        } = counts;
+        assert!((50..200).contains(&due), "one in a hundred: {due}");
+        assert_eq!((own.armed_due, timeouts + due), (due as u64, 20_000));
         let waiting: usize = own.requests.iter().map(Vec::len).sum();
-        assert_eq!((counts.timeouts + counts.due, counts.timeouts - counts.cancelled), (20_000, waiting));
+        assert_eq!(timeouts - cancelled, waiting);
     }
 
     #[test]
     fn all_timers_of_w9_fire() {
-        let (job, load) = load(10_000, 1, Answers::None);
-        let (mut counts, mut own) = (Counts::default(), Own::new(&job, 0, 0));
-        (0..2 * DROPPED_AFTER).for_each(|_| load.step(&mut counts, &mut own));
+        let (job, mut counts) = (job(10_000, 1), Counts::default());
+        let mut own = Own::new(&job, 0, 0);
+        (0..2 * DROPPED_AFTER).for_each(|_| own.step(&job, Answers::None, &mut counts));
         assert_eq!((counts.due, counts.timeouts), (20 * DROPPED_AFTER, 0));
-        assert_eq!(own.due.iter().map(Vec::len).sum::<usize>(), 10 * DROPPED_AFTER);
+        let kept: usize = own.due.iter().map(Vec::len).sum();
+        assert_eq!(kept, 10 * DROPPED_AFTER);
     }
 }

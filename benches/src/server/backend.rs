@@ -1,14 +1,15 @@
-//! The backend: a thread that answers each request after a fixed time. It is the same for all timers,
-//! and uses none of them.
+//! The backend: a thread that answers each request after a fixed time. It is the same for all
+//! timers, and uses none of them.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use wheelwork_bench::lock::lock;
 
 /// It wakes no more often than that.
-const BEAT: Duration = Duration::from_millis(1);
+const STEP: Duration = Duration::from_millis(1);
 
 pub(crate) struct Backend {
     after: Duration,
@@ -27,7 +28,10 @@ impl Backend {
         let questions = Arc::new(Questions::default());
         let answering = Arc::clone(&questions);
         let answer = move || answering.answer();
-        thread::Builder::new().name("backend".to_string()).spawn(answer).expect("a thread can be spawned");
+        thread::Builder::new()
+            .name("backend".to_string())
+            .spawn(answer)
+            .expect("a thread can be spawned");
         Self { after, questions }
     }
 
@@ -35,7 +39,7 @@ impl Backend {
     pub(crate) async fn answer(&self) {
         let (answer, answered) = oneshot::channel();
         {
-            let mut waiting = self.questions.lock();
+            let mut waiting = lock(&self.questions.waiting);
             waiting.push_back((Instant::now() + self.after, answer));
             if waiting.len() == 1 {
                 self.questions.came.notify_one();
@@ -46,24 +50,23 @@ impl Backend {
 }
 
 impl Questions {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, oneshot::Sender<()>)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The backend's thread.
     fn answer(&self) {
         let mut due = Vec::new();
         loop {
             let first = {
-                let mut waiting = self.lock();
+                let mut waiting = lock(&self.waiting);
                 while waiting.is_empty() {
-                    waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                    waiting = self
+                        .came
+                        .wait(waiting)
+                        .unwrap_or_else(PoisonError::into_inner);
                 }
                 waiting[0].0
             };
-            thread::sleep(first.saturating_duration_since(Instant::now()).max(BEAT));
+            thread::sleep(first.saturating_duration_since(Instant::now()).max(STEP));
             let now = Instant::now();
-            let mut waiting = self.lock();
+            let mut waiting = lock(&self.waiting);
             let answers = waiting.partition_point(|(at, _)| *at <= now);
             due.extend(waiting.drain(..answers));
             drop(waiting);

@@ -14,7 +14,8 @@ pub(crate) fn open(port: u16, count: usize) -> Result<Vec<TcpStream>, String> {
     while all.len() < count {
         let first = all.len();
         for _ in first..count.min(first + AT_A_TIME) {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).and_then(|mut stream| stream.write_all(REQUEST).map(|()| stream));
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+                .and_then(|mut stream| stream.write_all(REQUEST).map(|()| stream));
             all.push(stream.map_err(|error| format!("connection {}: {error}", all.len()))?);
         }
         all[first..].iter().try_for_each(answered)?;
@@ -25,14 +26,21 @@ pub(crate) fn open(port: u16, count: usize) -> Result<Vec<TcpStream>, String> {
 /// Asks once more.
 #[cfg(test)]
 pub(crate) fn ask(mut stream: &TcpStream) -> Result<(), String> {
-    stream.write_all(REQUEST).map_err(|error| error.to_string())?;
+    stream
+        .write_all(REQUEST)
+        .map_err(|error| error.to_string())?;
     answered(stream)
 }
 
 /// Reads an answer.
 fn answered(stream: &TcpStream) -> Result<(), String> {
-    let status = read_answer(stream).map_err(|error| format!("a connection was not answered: {error}"))?;
-    if status.contains(" 200 ") { Ok(()) } else { Err(format!("a connection was answered {status:?}")) }
+    let status =
+        read_answer(stream).map_err(|error| format!("a connection was not answered: {error}"))?;
+    if status.contains(" 200 ") {
+        Ok(())
+    } else {
+        Err(format!("a connection was answered {status:?}"))
+    }
 }
 
 /// Reads an answer, and gives its first line.

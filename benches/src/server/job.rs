@@ -1,10 +1,12 @@
 //! A job: one measurement, which has a process for itself.
 
-use crate::line::Line;
 use crate::timers::Name;
 use crate::workload::Workload;
 use clap::Args;
 use std::time::Duration;
+use wheelwork_bench::campaign::Measurement;
+use wheelwork_bench::line::Line;
+use wheelwork_bench::program::name;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {
@@ -29,43 +31,56 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// For the command line of a child.
-    pub(crate) fn arguments(&self, repetition: usize) -> Vec<String> {
-        let Self { workload, timers, threads, connections, rate, seconds, seed, quick } = self;
-        let seed = seed.wrapping_add(repetition as u64);
-        let text = format!(
-            "--workload {} --timers {} --threads {threads} --connections {connections} --rate {rate} --seconds {seconds} --seed {seed}",
-            workload.text(),
-            timers.text()
+    /// In a process of its own.
+    pub(crate) fn measurement(&self) -> Measurement {
+        let Self {
+            threads,
+            connections,
+            rate,
+            seconds,
+            ..
+        } = *self;
+        let (workload, timers) = (name(&self.workload), name(&self.timers));
+        let arguments = format!(
+            "measure --workload {workload} --timers {timers} --threads {threads} --connections {connections} --rate {rate} --seconds {seconds}"
         );
-        text.split(' ').chain(quick.then_some("--quick")).map(ToString::to_string).collect()
-    }
-
-    /// What is known before anything was measured.
-    pub(crate) fn blank(&self) -> Line {
-        Line {
-            subject: self.timers.text(),
-            workload: self.workload.text(),
-            threads: self.threads,
-            timers: self.connections,
-            ..Line::default()
+        Measurement {
+            line: Line::new(&timers, &workload, threads, connections),
+            arguments,
+            program: None,
         }
     }
 
     /// For how long it is measured.
     pub(crate) fn time(&self) -> Duration {
-        if self.quick { Duration::from_millis(300) } else { Duration::from_secs(self.seconds) }
+        if self.quick {
+            Duration::from_millis(300)
+        } else {
+            Duration::from_secs(self.seconds)
+        }
     }
 
     /// In a line.
     pub(crate) fn about(&self) -> String {
-        let Self { threads, connections, rate, .. } = self;
-        let what = match self.workload {
-            Workload::Requests => format!("requests as fast as they go; {connections} idle connections"),
-            Workload::RequestsPaced => format!("{rate} requests a second, answers after 5 ms; {connections} idle connections"),
-            Workload::Resets => format!("messages as fast as they go; {connections} deadlines of 60 s"),
-            Workload::ResetsPaced => format!("{rate} messages a second; {connections} deadlines of 60 s"),
+        let Self {
+            threads,
+            connections,
+            rate,
+            ..
+        } = self;
+        let load = match self.workload {
+            Workload::Requests => "requests as fast as they go".to_string(),
+            Workload::RequestsPaced => format!("{rate} requests a second, answers after 5 ms"),
+            Workload::Resets => "messages as fast as they go".to_string(),
+            Workload::ResetsPaced => format!("{rate} messages a second"),
         };
-        format!("{}: {what}; {threads} worker thread{}", self.workload.text(), if *threads == 1 { "" } else { "s" })
+        let held = if self.workload.has_server() {
+            "idle connections"
+        } else {
+            "deadlines of 60 s"
+        };
+        let plural = if *threads == 1 { "" } else { "s" };
+        let workload = name(&self.workload);
+        format!("{workload}: {load}; {connections} {held}; {threads} worker thread{plural}")
     }
 }

@@ -1,12 +1,14 @@
 //! A server under load: its process, connections that are idle, and others that are not.
 
 use crate::job::Job;
-use crate::line::Figures;
 use crate::workload::Workload;
-use crate::{idlers, load, parent, runner};
+use crate::{idlers, load};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
+use wheelwork_bench::campaign::{end_with_us, itself};
+use wheelwork_bench::line::Figures;
+use wheelwork_bench::program;
 
 /// Before a measurement.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -24,7 +26,11 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     let mut figures = run(job, server.port, job.time())?;
     let after = server.figures()?;
     if after.0["open"] < idle.len() as f64 {
-        return Err(format!("only {} of {} idle connections are still open", after.0["open"], idle.len()));
+        return Err(format!(
+            "only {} of {} idle connections are still open",
+            after.0["open"],
+            idle.len()
+        ));
     }
     let cpu_us = (after.0["cpu_s"] - before.0["cpu_s"]) * 1e6;
     figures.extend([("cpu_us_per_request", cpu_us / figures.0["requests"])]);
@@ -32,7 +38,11 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
 }
 
 fn run(job: &Job, port: u16, time: Duration) -> Result<Figures, String> {
-    if job.workload == Workload::RequestsPaced { load::paced(port, job.rate, time) } else { load::full(port, time) }
+    if job.workload == Workload::RequestsPaced {
+        load::paced(port, job.rate, time)
+    } else {
+        load::full(port, time)
+    }
 }
 
 /// A server, in a process of its own. It ends with this.
@@ -45,29 +55,57 @@ struct Server {
 
 impl Server {
     fn start(job: &Job) -> Result<Self, String> {
-        let mut command = runner::itself()?;
-        command.args(["serve", "--timers", &job.timers.text(), "--threads", &job.threads.to_string()]);
-        command.args(["--connections", &(job.connections + load::ACTIVE_MAX).to_string()]);
+        let mut command = itself()?;
+        command.args([
+            "serve",
+            "--timers",
+            &program::name(&job.timers),
+            "--threads",
+            &job.threads.to_string(),
+        ]);
+        command.args([
+            "--connections",
+            &(job.connections + load::ACTIVE_MAX).to_string(),
+        ]);
         if job.workload == Workload::RequestsPaced {
             command.args(["--answer-after", ANSWER_AFTER]);
         }
-        parent::end_with_us(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
-        let mut process = command.spawn().map_err(|error| format!("no server: {error}"))?;
-        let (asks, answers) = process.stdin.take().zip(process.stdout.take()).ok_or("no pipes")?;
-        let mut server = Self { process, asks, answers: BufReader::new(answers), port: 0 };
-        server.port = server.line()?.trim().parse().map_err(|_| "the server did not start")?;
+        end_with_us(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut process = command
+            .spawn()
+            .map_err(|error| format!("no server: {error}"))?;
+        let (asks, answers) = process
+            .stdin
+            .take()
+            .zip(process.stdout.take())
+            .ok_or("no pipes")?;
+        let mut server = Self {
+            process,
+            asks,
+            answers: BufReader::new(answers),
+            port: 0,
+        };
+        server.port = server
+            .line()?
+            .trim()
+            .parse()
+            .map_err(|_| "the server did not start")?;
         Ok(server)
     }
 
     fn line(&mut self) -> Result<String, String> {
         let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(|error| format!("the server: {error}"))?;
+        self.answers
+            .read_line(&mut line)
+            .map_err(|error| format!("the server: {error}"))?;
         Ok(line)
     }
 
     /// What it says of itself now.
     fn figures(&mut self) -> Result<Figures, String> {
-        self.asks.write_all(b"\n").map_err(|error| format!("the server is gone: {error}"))?;
+        self.asks
+            .write_all(b"\n")
+            .map_err(|error| format!("the server is gone: {error}"))?;
         Figures::from_json(&self.line()?).ok_or("no figures of the server".to_string())
     }
 }

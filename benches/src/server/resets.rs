@@ -2,8 +2,6 @@
 //! connections. A message comes for a random one.
 
 use crate::job::Job;
-use crate::line::Figures;
-use crate::system;
 use crate::timers::{Deadline, Name, Never, PingoraDeadline, WheelworkId};
 use crate::workload::Workload;
 use fastrand::Rng;
@@ -14,11 +12,13 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{Barrier, Notify};
+use wheelwork_bench::line::Figures;
+use wheelwork_bench::system;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where deadlines are armed before they are moved for the first time: as those of a server that has
-/// run for a while.
+/// Where deadlines are armed before they are moved for the first time: as those of a server that
+/// has run for a while.
 const FIRST_MS: std::ops::Range<u64> = 1_000..60_000;
 
 /// After so many messages the runtime has a turn.
@@ -28,7 +28,7 @@ const BLOCK: usize = 256;
 const SETTLED: Duration = Duration::from_millis(300);
 
 /// Messages of a fixed rate come so often.
-const BEAT: Duration = Duration::from_millis(1);
+const STEP: Duration = Duration::from_millis(1);
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     match job.timers {
@@ -49,7 +49,10 @@ struct Deadlines<D> {
 
 impl<D: Deadline> Deadlines<D> {
     fn with_room(room: usize) -> Self {
-        Self { all: Vec::with_capacity(room), room }
+        Self {
+            all: Vec::with_capacity(room),
+            room,
+        }
     }
 
     /// For how many there is room.
@@ -65,8 +68,8 @@ impl<D: Deadline> Deadlines<D> {
     }
 
     fn at(&mut self, place: usize) -> Pin<&mut D> {
-        // SAFETY: nobody takes an element out, and `add` never makes the vector grow: each stays where
-        // it is until it is dropped.
+        // SAFETY: nobody takes an element out, and `add` never makes the vector grow: each stays
+        // where it is until it is dropped.
         unsafe { Pin::new_unchecked(&mut self.all[place]) }
     }
 
@@ -84,17 +87,25 @@ struct Shared {
     workers: std::sync::Barrier,
     /// All deadlines are armed; all tasks begin.
     gate: Barrier,
-    /// Wakes all tasks.
-    beat: Notify,
+    /// Wakes all tasks, each step.
+    step: Notify,
 }
 
 fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(job.threads).enable_time().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(job.threads)
+        .enable_time()
+        .build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-    let shared =
-        Arc::new(Shared { workers: std::sync::Barrier::new(job.threads), gate: Barrier::new(job.threads + 1), beat: Notify::new() });
+    let shared = Arc::new(Shared {
+        workers: std::sync::Barrier::new(job.threads),
+        gate: Barrier::new(job.threads + 1),
+        step: Notify::new(),
+    });
     let resident = system::resident_bytes();
-    let tasks: Vec<_> = (0..job.threads).map(|number| runtime.spawn(task::<D>(job.clone(), number, Arc::clone(&shared)))).collect();
+    let tasks: Vec<_> = (0..job.threads)
+        .map(|number| runtime.spawn(task::<D>(job.clone(), number, Arc::clone(&shared))))
+        .collect();
     runtime.block_on(shared.gate.wait());
     thread::sleep(SETTLED);
     let resident = system::resident_bytes().saturating_sub(resident);
@@ -102,8 +113,8 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
     runtime.block_on(shared.gate.wait());
     if job.workload == Workload::ResetsPaced {
         while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
-            thread::sleep(BEAT);
-            shared.beat.notify_waiters();
+            thread::sleep(STEP);
+            shared.step.notify_waiters();
         }
     }
     let (mut messages, mut elapsed) = (0, Duration::ZERO);
@@ -119,8 +130,14 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
         ("messages_per_s", messages as f64 / elapsed.as_secs_f64()),
         ("ns_per_reset", each(elapsed) * job.threads as f64),
         ("cpu_us_per_reset", each(cpu) / 1e3),
-        ("cpu_percent", cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0),
-        ("bytes_per_deadline", resident as f64 / job.connections as f64),
+        (
+            "cpu_percent",
+            cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
+        ),
+        (
+            "bytes_per_deadline",
+            resident as f64 / job.connections as f64,
+        ),
     ]))
 }
 
@@ -143,14 +160,17 @@ async fn task<D: Deadline>(job: Job, number: usize, shared: Arc<Shared>) -> (usi
     let (start, mut messages) = (Instant::now(), 0);
     while messages == 0 || start.elapsed() < job.time() {
         let until = if job.workload == Workload::ResetsPaced {
-            shared.beat.notified().await;
+            shared.step.notified().await;
             (start.elapsed().as_secs_f64() * job.rate as f64) as usize / job.threads
         } else {
             messages + BLOCK
         };
         while messages < until {
             let block = BLOCK.min(until - messages);
-            in_turn(block, |context| deadlines.message(rng.usize(..deadlines.all.len()), context)).await;
+            in_turn(block, |context| {
+                deadlines.message(rng.usize(..deadlines.all.len()), context)
+            })
+            .await;
             messages += block;
         }
     }

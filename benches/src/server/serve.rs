@@ -1,13 +1,11 @@
-//! The server: HTTP/1.1 by hyper on tokio. Each request has a time-out, each connection an idle one,
-//! which starts anew at each request.
+//! The server: HTTP/1.1 by hyper on tokio. Each request has a time-out, each connection an idle
+//! one, which starts anew at each request.
 //!
-//! The system chooses its port, which is the first line that it prints. For each line that it reads it
-//! prints its figures. It ends when its standard input does.
+//! The system chooses its port, which is the first line that it prints. For each line that it reads
+//! it prints its figures. It ends when its standard input does.
 
 use crate::backend::Backend;
-use crate::line::Figures;
 use crate::open_files;
-use crate::system;
 use crate::timers::{Deadline, Name, NoTimers, Pingora, Timers, Tokio, Wheelwork};
 use clap::Args;
 use http_body_util::Full;
@@ -26,6 +24,9 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use wheelwork_bench::line::Figures;
+use wheelwork_bench::system;
 
 const HERE_YOU_ARE: &[u8] = b"here you are\n";
 const TOO_LATE: &[u8] = b"too late\n";
@@ -71,17 +72,13 @@ pub(crate) fn serve(settings: &Settings) -> Result<(), String> {
 
 fn serve_with<T: Timers>(settings: &Settings) -> Result<(), String> {
     open_files::allow(settings.connections)?;
-    let backend = (!settings.answer_after.is_zero()).then(|| Backend::start(settings.answer_after));
-    let shared: &'static Shared = Box::leak(Box::new(Shared { settings: settings.clone(), backend, open: AtomicUsize::new(0) }));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(settings.threads).enable_all().build();
-    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-    let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(|error| format!("no port: {error}"))?;
-    let address = listener.local_addr().map_err(|error| format!("no address: {error}"))?;
-    // On a worker, as all else: the calling thread only answers what it is asked.
-    runtime.spawn(accept::<T>(listener, shared));
-    println!("{}", address.port());
+    let (runtime, port, shared) = listen::<T>(settings)?;
+    println!("{port}");
     for _ in io::stdin().lines().map_while(Result::ok) {
-        let figures = Figures::from([("cpu_s", system::cpu_time().as_secs_f64()), ("open", shared.open.load(Relaxed) as f64)]);
+        let figures = Figures::from([
+            ("cpu_s", system::cpu_time().as_secs_f64()),
+            ("open", shared.open.load(Relaxed) as f64),
+        ]);
         // Who asked may be gone.
         if writeln!(io::stdout(), "{}", figures.to_json()).is_err() {
             break;
@@ -89,6 +86,29 @@ fn serve_with<T: Timers>(settings: &Settings) -> Result<(), String> {
     }
     runtime.shutdown_background();
     Ok(())
+}
+
+/// Accepts connections on a port that the system chooses. All is done by the runtime's workers: the
+/// calling thread only answers what it is asked.
+fn listen<T: Timers>(settings: &Settings) -> Result<(Runtime, u16, &'static Shared), String> {
+    let answer_after = settings.answer_after;
+    let shared: &'static Shared = Box::leak(Box::new(Shared {
+        settings: settings.clone(),
+        backend: (!answer_after.is_zero()).then(|| Backend::start(answer_after)),
+        open: AtomicUsize::new(0),
+    }));
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder
+        .worker_threads(settings.threads)
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
+    let bound = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let listener = bound.map_err(|error| format!("no port: {error}"))?;
+    let address = listener.local_addr();
+    let address = address.map_err(|error| format!("no address: {error}"))?;
+    runtime.spawn(accept::<T>(listener, shared));
+    Ok((runtime, address.port(), shared))
 }
 
 async fn accept<T: Timers>(listener: TcpListener, shared: &'static Shared) {
@@ -113,7 +133,8 @@ async fn connection<T: Timers>(stream: impl AsyncRead + AsyncWrite + Unpin, shar
         begun.fetch_add(1, Relaxed);
         respond::<T>(request, shared)
     });
-    let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let mut connection =
+        pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     let mut idle = pin!(T::Deadline::after(shared.settings.idle));
     let mut seen = 0;
     poll_fn(|context| {
@@ -131,7 +152,10 @@ async fn connection<T: Timers>(stream: impl AsyncRead + AsyncWrite + Unpin, shar
 }
 
 /// Answers a request, or says that it took too long.
-async fn respond<T: Timers>(request: Request<Incoming>, shared: &Shared) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn respond<T: Timers>(
+    request: Request<Incoming>,
+    shared: &Shared,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let answer = answer(request.uri().path() == "/never", shared);
     let (status, text) = match T::within(shared.settings.timeout, answer).await {
         Some(text) => (StatusCode::OK, text),
@@ -158,14 +182,13 @@ async fn answer(never: bool, shared: &Shared) -> &'static [u8] {
 mod tests {
     use super::*;
     use crate::idlers;
-    use crate::timers::Never;
     use std::pin::Pin;
     use std::task::Context;
 
     /// Timers that never fire, and count what they are asked for.
     struct Counting;
 
-    struct CountingDeadline(Never);
+    struct CountingDeadline;
 
     static ARMED: AtomicUsize = AtomicUsize::new(0);
     static RESET: AtomicUsize = AtomicUsize::new(0);
@@ -178,7 +201,7 @@ mod tests {
         fn after(time: Duration) -> Self {
             assert_eq!(time, IDLE);
             ARMED.fetch_add(1, Relaxed);
-            Self(Never)
+            Self
         }
 
         fn reset(self: Pin<&mut Self>, time: Duration) {
@@ -190,8 +213,8 @@ mod tests {
     impl Future for CountingDeadline {
         type Output = ();
 
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-            Pin::new(&mut self.0).poll(context)
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
     }
 
@@ -207,16 +230,21 @@ mod tests {
 
     #[test]
     fn each_request_has_a_timeout_and_moves_its_connections_deadline() {
-        let settings =
-            Settings { timers: Name::None, threads: 1, connections: 2, answer_after: Duration::ZERO, timeout: TIMEOUT, idle: IDLE };
-        let shared: &'static Shared = Box::leak(Box::new(Shared { settings, backend: None, open: AtomicUsize::new(0) }));
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime starts");
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).expect("there is a port");
-        let port = listener.local_addr().expect("it has an address").port();
-        runtime.spawn(accept::<Counting>(listener, shared));
+        let settings = Settings {
+            timers: Name::None,
+            threads: 1,
+            connections: 2,
+            answer_after: Duration::ZERO,
+            timeout: TIMEOUT,
+            idle: IDLE,
+        };
+        let (_runtime, port, _) = listen::<Counting>(&settings).expect("it starts");
         let clients = idlers::open(port, 2).expect("they are answered");
-        (0..50).for_each(|_| clients.iter().for_each(|client| idlers::ask(client).expect("it is answered")));
+        for client in clients.iter().cycle().take(2 * 50) {
+            idlers::ask(client).expect("it is answered");
+        }
         // A request's deadline was moved when the task waited for its answer.
-        assert_eq!((ARMED.load(Relaxed), RESET.load(Relaxed), WITHIN.load(Relaxed)), (2, 102, 102));
+        let counts = [&ARMED, &RESET, &WITHIN].map(|count| count.load(Relaxed));
+        assert_eq!(counts, [2, 102, 102]);
     }
 }

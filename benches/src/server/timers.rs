@@ -22,7 +22,10 @@ pub(crate) trait Timers: 'static {
     type Deadline: Deadline;
 
     /// What the future gives; or nothing, if that takes longer.
-    fn within<F: Future + Send>(time: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
+    fn within<F: Future + Send>(
+        time: Duration,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> + Send;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -37,12 +40,6 @@ pub(crate) enum Name {
     Wheelwork,
     /// wheelwork without futures: `TimerService::reschedule` (resets only)
     WheelworkIds,
-}
-
-impl Name {
-    pub(crate) fn text(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
-    }
 }
 
 /// Nothing is ever over.
@@ -152,7 +149,12 @@ pub(crate) struct WheelworkId(TimerId);
 fn service() -> &'static TimerService<u64> {
     static SERVICE: OnceLock<TimerService<u64>> = OnceLock::new();
     let close = |batch: &mut Batch<'_, u64>| batch.for_each(|connection| _ = black_box(connection));
-    SERVICE.get_or_init(|| TimerService::builder().on_expire(close).start().expect("a service starts"))
+    SERVICE.get_or_init(|| {
+        TimerService::builder()
+            .on_expire(close)
+            .start()
+            .expect("a service starts")
+    })
 }
 
 impl Deadline for WheelworkId {

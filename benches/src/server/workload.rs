@@ -1,6 +1,7 @@
 //! The workloads by name, and their figures.
 
 use clap::ValueEnum;
+use wheelwork_bench::table::{Column, column};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -14,15 +15,6 @@ pub(crate) enum Workload {
     ResetsPaced,
 }
 
-/// A figure, as it is shown.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) figure: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) digits: usize,
-    pub(crate) beside: Beside,
-}
-
 /// What is shown beside a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Beside {
@@ -33,37 +25,52 @@ pub(crate) enum Beside {
     TokioAndNone,
 }
 
-const fn column(figure: &'static str, title: &'static str, digits: usize, beside: Beside) -> Column {
-    Column { figure, title, digits, beside }
-}
+use Beside::{Nothing, Tokio, TokioAndNone};
 
-const RATE: Column = column("requests_per_s", "requests/s", 0, Beside::Tokio);
-const P50: Column = column("us_p50", "p50 us", 0, Beside::Nothing);
-const P99: Column = column("us_p99", "p99 us", 0, Beside::Nothing);
-const P999: Column = column("us_p999", "p99.9 us", 0, Beside::Nothing);
-const CPU_OF_REQUEST: Column = column("cpu_us_per_request", "CPU us/req", 2, Beside::TokioAndNone);
-const NS: Column = column("ns_per_reset", "ns/reset", 1, Beside::TokioAndNone);
-const CPU_OF_RESET: Column = column("cpu_us_per_reset", "CPU us/reset", 3, Beside::TokioAndNone);
-const CPU: Column = column("cpu_percent", "CPU %", 1, Beside::Nothing);
-const MESSAGES: Column = column("messages_per_s", "messages/s", 0, Beside::Nothing);
-const BYTES: Column = column("bytes_per_deadline", "bytes", 0, Beside::Tokio);
+const RATE: Column = column("requests_per_s", "requests/s", 0);
+const P50: Column = column("us_p50", "p50 us", 0);
+const P99: Column = column("us_p99", "p99 us", 0);
+const P999: Column = column("us_p999", "p99.9 us", 0);
+const CPU_OF_REQUEST: Column = column("cpu_us_per_request", "CPU us/req", 2);
+const NS: Column = column("ns_per_reset", "ns/reset", 1);
+const CPU_OF_RESET: Column = column("cpu_us_per_reset", "CPU us/reset", 3);
+const CPU: Column = column("cpu_percent", "CPU %", 1);
+const MESSAGES: Column = column("messages_per_s", "messages/s", 0);
+const BYTES: Column = column("bytes_per_deadline", "bytes", 0);
 
 impl Workload {
-    pub(crate) fn text(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_string())
-    }
-
     pub(crate) fn has_server(self) -> bool {
         matches!(self, Self::Requests | Self::RequestsPaced)
     }
 
     /// The first one has its least and its most shown too.
-    pub(crate) fn columns(self) -> &'static [Column] {
+    pub(crate) fn columns(self) -> &'static [(Column, Beside)] {
         match self {
-            Self::Requests => &[RATE, P50, P99, P999, CPU_OF_REQUEST],
-            Self::RequestsPaced => &[CPU_OF_REQUEST, P50, P99, P999, Column { beside: Beside::Nothing, ..RATE }],
-            Self::Resets => &[NS, CPU_OF_RESET, BYTES],
-            Self::ResetsPaced => &[CPU_OF_RESET, CPU, BYTES, MESSAGES],
+            Self::Requests => &[
+                (RATE, Tokio),
+                (P50, Nothing),
+                (P99, Nothing),
+                (P999, Nothing),
+                (CPU_OF_REQUEST, TokioAndNone),
+            ],
+            Self::RequestsPaced => &[
+                (CPU_OF_REQUEST, TokioAndNone),
+                (P50, Nothing),
+                (P99, Nothing),
+                (P999, Nothing),
+                (RATE, Nothing),
+            ],
+            Self::Resets => &[
+                (NS, TokioAndNone),
+                (CPU_OF_RESET, TokioAndNone),
+                (BYTES, Tokio),
+            ],
+            Self::ResetsPaced => &[
+                (CPU_OF_RESET, TokioAndNone),
+                (CPU, Nothing),
+                (BYTES, Tokio),
+                (MESSAGES, Nothing),
+            ],
         }
     }
 }

@@ -1,4 +1,5 @@
-use super::super::state::{Payload, Place};
+use super::super::content::Payload;
+use super::super::state::DueAt;
 use super::*;
 
 const PAGE_CELLS: u32 = Arena::<u64>::PAGE_CELLS;
@@ -24,16 +25,27 @@ impl<T: Send + 'static> Fixture<T> {
     fn of() -> Self {
         let depot = Arc::new(Depot::new());
         let magazines = Magazines::new(&depot);
-        Self { arena: Arena::new(depot, Collector::new()), magazines }
+        Self {
+            arena: Arena::new(depot, Collector::new()),
+            magazines,
+        }
     }
 
     fn take(&mut self, cells: usize) -> Vec<u32> {
-        (0..cells).map(|_| self.arena.take(&mut self.magazines).expect("there are more")).collect()
+        (0..cells)
+            .map(|_| {
+                self.arena
+                    .take(&mut self.magazines)
+                    .expect("there are more")
+            })
+            .collect()
     }
 
     /// Puts cells back, all of them into the depot.
     fn put(&mut self, cells: impl IntoIterator<Item = u32>) {
-        cells.into_iter().for_each(|cell| self.magazines.put(cell, &self.arena.depot));
+        cells
+            .into_iter()
+            .for_each(|cell| self.magazines.put(cell, &self.arena.depot));
         let own = std::mem::replace(&mut self.magazines, Magazines::new(&self.arena.depot));
         own.give_back(&self.arena.depot);
     }
@@ -43,7 +55,8 @@ impl<T: Send + 'static> Fixture<T> {
         self.arena.pages.load(Ordering::Relaxed)
     }
 
-    /// Looks at this time, finds nothing yet, looks again, and gathers to the end. The steps, and what it wants next.
+    /// Looks at this time, finds nothing yet, looks again, and gathers to the end. The steps, and
+    /// what it wants next.
     fn gather(&self, now_ns: u64) -> (usize, Maintenance) {
         let again_ns = now_ns + LOOK_EVERY_NS;
         assert_eq!(self.arena.maintain(now_ns), Maintenance::At(again_ns));
@@ -66,7 +79,10 @@ impl<T: Send + 'static> Fixture<T> {
 fn a_page_ends_where_the_next_one_begins() {
     for first in [0, PAGE_CELLS, 7 * PAGE_CELLS] {
         assert!(Arena::<u64>::same_page(first, first + PAGE_CELLS - 1));
-        assert!(!Arena::<u64>::same_page(first + PAGE_CELLS - 1, first + PAGE_CELLS));
+        assert!(!Arena::<u64>::same_page(
+            first + PAGE_CELLS - 1,
+            first + PAGE_CELLS
+        ));
     }
     assert!(!Arena::<u64>::same_page(0, u32::MAX));
 }
@@ -79,16 +95,27 @@ fn cells_come_in_order_and_each_once() {
     assert_eq!(fixture.pages(), 3);
     assert!(fixture.arena.indices().eq(0..3 * PAGE_CELLS));
     fixture.take(1);
-    assert!(fixture.arena.indices().eq(0..4 * PAGE_CELLS), "those too that were never taken");
+    assert!(
+        fixture.arena.indices().eq(0..4 * PAGE_CELLS),
+        "those too that were never taken"
+    );
 }
 
 #[test]
 fn there_are_as_many_pages_as_there_can_be() {
     let mut fixture = Fixture::new();
     // Ordering: Relaxed. There is one thread.
-    fixture.arena.numbers.store(PAGES_MAX - 1, Ordering::Relaxed);
+    fixture
+        .arena
+        .numbers
+        .store(PAGES_MAX - 1, Ordering::Relaxed);
     let first = (PAGES_MAX - 1) * PAGE_CELLS;
-    assert!(fixture.take(PAGE_CELLS as usize).into_iter().eq(first..first + PAGE_CELLS));
+    assert!(
+        fixture
+            .take(PAGE_CELLS as usize)
+            .into_iter()
+            .eq(first..first + PAGE_CELLS)
+    );
     assert_eq!(fixture.arena.take(&mut fixture.magazines), None);
     fixture.put([first + 5]);
     assert_eq!(fixture.take(1), [first + 5]);
@@ -101,8 +128,16 @@ fn the_rest_of_a_page_is_taken_by_others() {
     fixture.take(1);
     let number = fixture.arena.make_page().expect("there is room");
     fixture.arena.give_rest(number);
-    assert!(fixture.take(RUN as usize - 1).into_iter().eq(1..RUN), "what is left of its own");
-    assert!(fixture.take((PAGE_CELLS - RUN) as usize).into_iter().eq(PAGE_CELLS + RUN..2 * PAGE_CELLS));
+    assert!(
+        fixture.take(RUN as usize - 1).into_iter().eq(1..RUN),
+        "what is left of its own"
+    );
+    assert!(
+        fixture
+            .take((PAGE_CELLS - RUN) as usize)
+            .into_iter()
+            .eq(PAGE_CELLS + RUN..2 * PAGE_CELLS)
+    );
     assert_eq!(fixture.take(1), [RUN]);
 }
 
@@ -110,29 +145,58 @@ fn the_rest_of_a_page_is_taken_by_others() {
 fn cells_that_two_looks_have_seen_are_given_back() {
     let mut fixture = Fixture::new();
     let cells = fixture.take(8 * PAGE_CELLS as usize);
-    assert_eq!(fixture.arena.maintain(7), Maintenance::Done, "all are in use");
+    assert_eq!(
+        fixture.arena.maintain(7),
+        Maintenance::Done,
+        "all are in use"
+    );
     fixture.put(cells);
     let first_ns = 7 + LOOK_EVERY_NS;
-    assert_eq!(fixture.arena.maintain(8), Maintenance::At(first_ns), "it is not yet time to look");
-    assert_eq!(fixture.arena.maintain(first_ns - 1), Maintenance::At(first_ns));
-    assert_eq!(fixture.arena.maintain(first_ns), Maintenance::At(first_ns + LOOK_EVERY_NS));
-    assert_eq!(fixture.arena.maintain(first_ns + 1), Maintenance::At(first_ns + LOOK_EVERY_NS));
+    assert_eq!(
+        fixture.arena.maintain(8),
+        Maintenance::At(first_ns),
+        "it is not yet time to look"
+    );
+    assert_eq!(
+        fixture.arena.maintain(first_ns - 1),
+        Maintenance::At(first_ns)
+    );
+    assert_eq!(
+        fixture.arena.maintain(first_ns),
+        Maintenance::At(first_ns + LOOK_EVERY_NS)
+    );
+    assert_eq!(
+        fixture.arena.maintain(first_ns + 1),
+        Maintenance::At(first_ns + LOOK_EVERY_NS)
+    );
     assert_eq!(fixture.pages(), 8);
     let second_ns = first_ns + LOOK_EVERY_NS;
     assert_eq!(fixture.arena.maintain(second_ns), Maintenance::Soon);
-    assert_eq!(fixture.finish(second_ns), (8 * MAGAZINES / STEP_MAGAZINES, Maintenance::At(second_ns + LOOK_EVERY_NS)));
+    assert_eq!(
+        fixture.finish(second_ns),
+        (
+            8 * MAGAZINES / STEP_MAGAZINES,
+            Maintenance::At(second_ns + LOOK_EVERY_NS)
+        )
+    );
     assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
-    assert_eq!(fixture.arena.maintain(second_ns + LOOK_EVERY_NS), Maintenance::Done);
+    assert_eq!(
+        fixture.arena.maintain(second_ns + LOOK_EVERY_NS),
+        Maintenance::Done
+    );
     let collected = fixture.arena.collector.register();
     assert!((0..8 * PAGE_CELLS).all(|cell| fixture.arena.get(cell, &collected.pin()).is_none()));
 }
 
-/// Of each page one cell is in use. What was gathered goes back as it came: so much in a step, and all of it.
+/// Of each page one cell is in use. What was gathered goes back as it came: so much in a step, and
+/// all of it.
 #[test]
 fn what_is_gathered_in_vain_is_put_back_in_steps() {
     let mut fixture = Fixture::new();
     let mut cells = fixture.take(20 * PAGE_CELLS as usize);
-    let kept: Vec<_> = cells.extract_if(.., |cell| *cell % PAGE_CELLS == 77).collect();
+    let kept: Vec<_> = cells
+        .extract_if(.., |cell| *cell % PAGE_CELLS == 77)
+        .collect();
     fixture.put(cells);
     let before = fixture.arena.depot.full_len();
     assert_eq!(before, 20 * MAGAZINES - 1, "and some in a partial one");
@@ -162,7 +226,10 @@ fn who_finds_another_one_gathering_comes_later() {
     let fixture = Fixture::new();
     // Ordering: Relaxed. There is one thread.
     fixture.arena.gathering.store(true, Ordering::Relaxed);
-    assert_eq!(fixture.arena.maintain(9), Maintenance::At(9 + LOOK_EVERY_NS));
+    assert_eq!(
+        fixture.arena.maintain(9),
+        Maintenance::At(9 + LOOK_EVERY_NS)
+    );
 }
 
 /// Only what nobody needed in between: the fewer of the two looks.
@@ -176,32 +243,57 @@ fn what_is_taken_between_two_looks_stays() {
     fixture.put(later);
     assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
     let (steps, next) = fixture.finish(LOOK_EVERY_NS);
-    assert_eq!((steps, next), (15 * MAGAZINES / STEP_MAGAZINES, Maintenance::At(2 * LOOK_EVERY_NS)));
-    assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (1, MAGAZINES));
+    assert_eq!(
+        (steps, next),
+        (
+            15 * MAGAZINES / STEP_MAGAZINES,
+            Maintenance::At(2 * LOOK_EVERY_NS)
+        )
+    );
+    assert_eq!(
+        (fixture.pages(), fixture.arena.depot.full_len()),
+        (1, MAGAZINES)
+    );
 
     let mut fixture = Fixture::new();
     let cells = fixture.take(16 * PAGE_CELLS as usize);
     fixture.put(cells);
     assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
     fixture.take(8 * PAGE_CELLS as usize);
-    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Done, "half of all is no surplus");
+    assert_eq!(
+        fixture.arena.maintain(LOOK_EVERY_NS),
+        Maintenance::Done,
+        "half of all is no surplus"
+    );
     assert_eq!(fixture.pages(), 16);
 }
 
 #[test]
 fn a_surplus_is_four_pages_and_more_than_half() {
-    for (pages, put, surplus) in
-        [(4, 4 * MAGAZINES, true), (4, 4 * MAGAZINES - 1, false), (20, 10 * MAGAZINES + 1, true), (20, 10 * MAGAZINES, false)]
-    {
+    for (pages, put, surplus) in [
+        (4, 4 * MAGAZINES, true),
+        (4, 4 * MAGAZINES - 1, false),
+        (20, 10 * MAGAZINES + 1, true),
+        (20, 10 * MAGAZINES, false),
+    ] {
         let mut fixture = Fixture::new();
         let cells = fixture.take(pages * PAGE_CELLS as usize);
         fixture.put(cells[..put * CELLS].iter().copied());
-        let expected = if surplus { Maintenance::At(5 + LOOK_EVERY_NS) } else { Maintenance::Done };
-        assert_eq!(fixture.arena.maintain(5), expected, "{put} magazines of {pages} pages");
+        let expected = if surplus {
+            Maintenance::At(5 + LOOK_EVERY_NS)
+        } else {
+            Maintenance::Done
+        };
+        assert_eq!(
+            fixture.arena.maintain(5),
+            expected,
+            "{put} magazines of {pages} pages"
+        );
     }
 }
 
-/// A cell of each page is in use: nothing can be freed, nothing is lost, and it is tried less and less often.
+/// A cell of each page is in use: nothing can be freed, nothing is lost, and it is tried less and
+/// less often.
 #[test]
 fn a_gathering_in_vain_puts_all_back_and_rests() {
     let mut fixture = Fixture::new();
@@ -215,11 +307,18 @@ fn a_gathering_in_vain_puts_all_back_and_rests() {
         let end_ns = now_ns + LOOK_EVERY_NS;
         now_ns = end_ns + rest * LOOK_EVERY_NS;
         assert_eq!(fixture.arena.maintain(now_ns - 1), Maintenance::At(now_ns));
-        assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (8, free / CELLS));
+        assert_eq!(
+            (fixture.pages(), fixture.arena.depot.full_len()),
+            (8, free / CELLS)
+        );
     }
     let mut again = fixture.take(free);
     again.sort_unstable();
-    assert!(again.into_iter().eq((0..8 * PAGE_CELLS).filter(|cell| cell % PAGE_CELLS != 3)));
+    assert!(
+        again
+            .into_iter()
+            .eq((0..8 * PAGE_CELLS).filter(|cell| cell % PAGE_CELLS != 3))
+    );
     assert_eq!(fixture.pages(), 8);
 }
 
@@ -229,14 +328,27 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
     for (retired, rest) in [(2, 2), (3, 1)] {
         let mut fixture = Fixture::new();
         let cells = fixture.take(9 * PAGE_CELLS as usize);
-        fixture.put(cells.iter().copied().filter(|cell| cell / PAGE_CELLS < retired || cell % PAGE_CELLS != 3));
+        fixture.put(
+            cells
+                .iter()
+                .copied()
+                .filter(|cell| cell / PAGE_CELLS < retired || cell % PAGE_CELLS != 3),
+        );
         // Of the ninth page a magazine is not full: eight are wanted.
         let free = 9 * PAGE_CELLS as usize - (9 - retired) as usize;
         let (steps, next) = fixture.gather(0);
         // What is left is put back from the last of them on.
         let left = free - (retired * PAGE_CELLS) as usize;
-        assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES) + left.div_ceil(CELLS).div_ceil(STEP_MAGAZINES) - 1);
-        assert_eq!(next, Maintenance::At(LOOK_EVERY_NS + rest * LOOK_EVERY_NS), "{retired} of 9 pages");
+        assert_eq!(
+            steps,
+            (free / CELLS).div_ceil(STEP_MAGAZINES) + left.div_ceil(CELLS).div_ceil(STEP_MAGAZINES)
+                - 1
+        );
+        assert_eq!(
+            next,
+            Maintenance::At(LOOK_EVERY_NS + rest * LOOK_EVERY_NS),
+            "{retired} of 9 pages"
+        );
         assert_eq!(fixture.pages(), 9 - retired);
     }
 }
@@ -244,10 +356,14 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
 /// Timers that end while it gathers: the shard would not hear of it.
 #[test]
 fn what_is_freed_during_a_gathering_is_looked_at() {
-    for (freed, next) in [(CELLS, Maintenance::At(3 * LOOK_EVERY_NS)), (0, Maintenance::Done)] {
+    for (freed, next) in [
+        (CELLS, Maintenance::At(3 * LOOK_EVERY_NS)),
+        (0, Maintenance::Done),
+    ] {
         let mut fixture = Fixture::new();
         let cells = fixture.take(9 * PAGE_CELLS as usize);
-        let (used, free): (Vec<u32>, Vec<u32>) = cells.iter().partition(|&&cell| cell % PAGE_CELLS < RUN);
+        let (used, free): (Vec<u32>, Vec<u32>) =
+            cells.iter().partition(|&&cell| cell % PAGE_CELLS < RUN);
         fixture.put(free);
         assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
         assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
@@ -257,7 +373,8 @@ fn what_is_freed_during_a_gathering_is_looked_at() {
     }
 }
 
-/// A cell of a page number that comes again has a count that no timer of its predecessors had: their ids mean none of its timers.
+/// A cell of a page number that comes again has a generation that no timer of its predecessors had:
+/// their ids mean none of its timers.
 #[test]
 fn a_page_number_that_comes_again_goes_on_counting() {
     let mut fixture = Fixture::new();
@@ -266,10 +383,10 @@ fn a_page_number_that_comes_again_goes_on_counting() {
     let busy = PAGE_CELLS + 9;
     let fire = |fixture: &Fixture| {
         let pin = local.pin();
-        let slot = fixture.arena.get(busy, &pin).expect("the page is there");
+        let cell = fixture.arena.get(busy, &pin).expect("the page is there");
         // SAFETY: nobody else has the cell.
-        let birth = unsafe { slot.arm(Place::new(1, 0), Payload(1)) };
-        assert!(slot.claim_id(birth).is_some());
+        let birth = unsafe { cell.arm(DueAt::new(1, 0), Payload(1)) };
+        assert!(cell.claim_id(birth).is_some());
         birth
     };
     let births: Vec<u64> = (0..3).map(|_| fire(&fixture)).collect();
@@ -278,29 +395,57 @@ fn a_page_number_that_comes_again_goes_on_counting() {
     fixture.gather(0);
     assert_eq!(fixture.pages(), 0);
     let cells = fixture.take(4 * PAGE_CELLS as usize);
-    assert_eq!(cells.iter().max(), Some(&(4 * PAGE_CELLS - 1)), "the numbers come again");
+    assert_eq!(
+        cells.iter().max(),
+        Some(&(4 * PAGE_CELLS - 1)),
+        "the numbers come again"
+    );
     assert_eq!(fire(&fixture), 3);
     let pin = local.pin();
-    assert_eq!(fixture.arena.get(PAGE_CELLS, &pin).map(|slot| slot.cell.count()), Some(3), "the page's other cells start there, too");
-    assert_eq!(fixture.arena.get(0, &pin).map(|slot| slot.cell.count()), Some(0));
+    assert_eq!(
+        fixture
+            .arena
+            .get(PAGE_CELLS, &pin)
+            .map(|cell| cell.cell.generation()),
+        Some(3),
+        "the page's other cells start there, too"
+    );
+    assert_eq!(
+        fixture
+            .arena
+            .get(0, &pin)
+            .map(|cell| cell.cell.generation()),
+        Some(0)
+    );
 }
 
 /// The memory of a page has a limit, whatever the payload's size.
 #[test]
 fn a_page_of_large_payloads_has_fewer_cells() {
     fn page<T: Send + 'static>() -> (u32, u32, usize) {
-        (Arena::<T>::PAGE_CELLS, Arena::<T>::RUN, Arena::<T>::STEP_MAGAZINES)
+        (
+            Arena::<T>::PAGE_CELLS,
+            Arena::<T>::RUN,
+            Arena::<T>::STEP_MAGAZINES,
+        )
     }
     const MIB: usize = 1 << 20;
     assert_eq!(page::<u64>(), (4_096, 64, 64));
-    assert_eq!(page::<[u64; 126]>(), (4_096, 64, 64), "1,024 bytes with the cell's own");
+    assert_eq!(
+        page::<[u64; 126]>(),
+        (4_096, 64, 64),
+        "1,024 bytes with the cell's own"
+    );
     assert_eq!(page::<[u64; 127]>(), (2_048, 64, 32));
     assert_eq!(page::<[u8; 64 << 10]>(), (32, 32, 1));
     assert_eq!(page::<[u8; (64 << 10) - 16]>(), (64, 64, 1), "a magazine's");
     assert_eq!(page::<[u8; 2 * MIB]>(), (1, 1, 1));
     assert_eq!(page::<[u8; 16 * MIB]>(), (1, 1, 1));
     assert_eq!(page::<[u8; MIB]>(), (2, 2, 1));
-    assert_eq!((Page::<()>::CELLS_BYTES, Page::<[u8; MIB]>::CELLS_BYTES), (24 * 4_096, 2 * (MIB + 16)));
+    assert_eq!(
+        (Page::<()>::CELLS_BYTES, Page::<[u8; MIB]>::CELLS_BYTES),
+        (24 * 4_096, 2 * (MIB + 16))
+    );
 }
 
 /// As for small payloads: cells come each once, and pages go back.
@@ -310,18 +455,45 @@ fn goes_round<T: Send + 'static>(pages: u32) {
     let cells = fixture.take((pages * page_cells) as usize);
     assert!(cells.iter().copied().eq(0..pages * page_cells), "in order");
     assert_eq!(fixture.pages(), pages);
-    assert!(cells.windows(2).all(|two| Arena::<T>::same_page(two[0], two[1]) == (two[0] / page_cells == two[1] / page_cells)));
+    assert!(
+        cells
+            .windows(2)
+            .all(|two| Arena::<T>::same_page(two[0], two[1])
+                == (two[0] / page_cells == two[1] / page_cells))
+    );
     // Each is memory of its own.
     let local = fixture.arena.collector.register();
-    let address = |cell: u32| {
+    let address = |index: u32| {
         let pin = local.pin();
-        let slot = fixture.arena.get(cell, &pin).expect("the page is there");
-        ((&raw const *slot.cell).addr(), (&raw const *slot.side).addr())
+        let cell = fixture.arena.get(index, &pin).expect("the page is there");
+        (
+            (&raw const *cell.cell).addr(),
+            (&raw const *cell.side).addr(),
+        )
     };
-    let mut addresses: Vec<_> = cells.iter().flat_map(|&cell| [(address(cell).0, size_of::<Cell<T>>()), (address(cell).1, 16)]).collect();
+    let mut addresses: Vec<_> = cells
+        .iter()
+        .flat_map(|&cell| {
+            [
+                (address(cell).0, size_of::<Cell<T>>()),
+                (address(cell).1, 16),
+            ]
+        })
+        .collect();
     addresses.sort_unstable();
-    assert!(addresses.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "cells and sides overlap");
-    assert!(fixture.arena.get(pages * page_cells, &local.pin()).is_none() && fixture.arena.get(u32::MAX, &local.pin()).is_none());
+    assert!(
+        addresses
+            .windows(2)
+            .all(|two| two[0].0 + two[0].1 <= two[1].0),
+        "cells and sides overlap"
+    );
+    assert!(
+        fixture
+            .arena
+            .get(pages * page_cells, &local.pin())
+            .is_none()
+            && fixture.arena.get(u32::MAX, &local.pin()).is_none()
+    );
     // As many as fill magazines go back; what is left of a magazine stays.
     let whole = (pages * page_cells) as usize / CELLS * CELLS;
     fixture.put(cells[..whole].iter().copied());

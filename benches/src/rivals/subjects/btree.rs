@@ -1,11 +1,8 @@
 //! A B-tree in a mutex, ordered by deadline. A cancelled timer is taken out at once.
 
 use super::keeper::{Keeper, Pending};
-use super::{Producer, Subject};
-use crate::book::{self, PERIODIC};
+use crate::ledger::PERIODIC;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Deadline, and a number that tells timers of one deadline apart.
 type Key = (u64, u64);
@@ -26,8 +23,11 @@ impl Timers {
 }
 
 impl Pending for Timers {
+    type Handle = Key;
+
     fn first_ns(&self) -> Option<u64> {
-        self.by_deadline.first_key_value().map(|(&(due_ns, _), _)| due_ns)
+        let first = self.by_deadline.first_key_value();
+        first.map(|(&(due_ns, _), _)| due_ns)
     }
 
     fn pop(&mut self) -> Option<u64> {
@@ -37,46 +37,19 @@ impl Pending for Timers {
     fn push_periodic(&mut self, due_ns: u64) {
         self.insert(due_ns, due_ns | PERIODIC);
     }
-}
 
-pub(crate) struct Btree(Arc<Keeper<Timers>>);
-
-pub(crate) struct BtreeProducer(Arc<Keeper<Timers>>);
-
-impl Subject for Btree {
-    type Producer = BtreeProducer;
-
-    fn start() -> Self {
-        Self(Keeper::start())
+    fn arm(keeper: &Keeper<Self>, due_ns: u64, payload: u64) -> Key {
+        keeper.change(|timers| timers.insert(due_ns, payload))
     }
 
-    fn within(&self, work: impl FnOnce(&mut BtreeProducer)) {
-        work(&mut BtreeProducer(self.0.clone()));
-    }
-}
-
-impl Producer for BtreeProducer {
-    type Handle = Key;
-
-    fn arm(&mut self, delay: Duration, payload: u64) -> Key {
-        let due_ns = book::now_ns() + delay.as_nanos() as u64;
-        self.0.change(|timers| timers.insert(due_ns, payload))
+    fn cancel(keeper: &Keeper<Self>, handle: &Key) {
+        keeper.lock().by_deadline.remove(handle);
     }
 
-    fn cancel(&mut self, handle: Key) {
-        self.0.lock().by_deadline.remove(&handle);
-    }
-
-    fn rearm(&mut self, handle: &mut Key, delay: Duration) {
-        let due_ns = book::now_ns() + delay.as_nanos() as u64;
-        *handle = self.0.change(|timers| {
+    fn rearm(keeper: &Keeper<Self>, handle: &mut Key, due_ns: u64) {
+        *handle = keeper.change(|timers| {
             let payload = timers.by_deadline.remove(handle).unwrap_or(0);
             timers.insert(due_ns, payload)
         });
-    }
-
-    fn every(&mut self, due_ns: u64) -> Result<(), String> {
-        self.0.change(|timers| timers.push_periodic(due_ns));
-        Ok(())
     }
 }

@@ -1,28 +1,26 @@
-//! The thread timer of hierarchical_hash_wheel_timer: producers send messages, its thread keeps the wheel.
+//! The thread timer of hierarchical_hash_wheel_timer: producers send messages, its thread keeps the
+//! wheel.
 
 use super::{Producer, Subject};
-use crate::book::{self, PERIOD};
+use crate::ledger::{self, PERIOD};
+use crate::name::Name;
 use hierarchical_hash_wheel_timer::thread_timer::{TimerRef, TimerWithThread};
 use hierarchical_hash_wheel_timer::{OneshotState, PeriodicState, Timer, TimerReturn};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use wheelwork_bench::lock::lock;
 
 /// Of each producer's ids.
 const IDS: u64 = 1 << 40;
 
-/// What a timer does: nothing but a word to the book.
+/// What a timer does.
 #[derive(Debug)]
 pub(crate) enum Task {
-    Payload {
-        id: u64,
-        due_ns: u64,
-    },
+    /// Nothing but a word to the ledger.
+    Payload { id: u64, due_ns: u64 },
     /// All that was sent before has been taken in.
-    Settled {
-        id: u64,
-        tell: Sender<()>,
-    },
+    Settled { id: u64, tell: Sender<()> },
 }
 
 impl OneshotState for Task {
@@ -35,7 +33,7 @@ impl OneshotState for Task {
 
     fn trigger(self) {
         match self {
-            Self::Payload { due_ns, .. } => book::fired(due_ns),
+            Self::Payload { due_ns, .. } => ledger::fired(due_ns),
             // Nobody listens any more: all the same.
             Self::Settled { tell, .. } => _ = tell.send(()),
         }
@@ -57,8 +55,8 @@ impl PeriodicState for Periodic {
     }
 
     fn trigger(self) -> TimerReturn<Self> {
-        book::fired(self.due_ns);
-        TimerReturn::Reschedule(Self { due_ns: book::next_ns(self.due_ns), ..self })
+        let due_ns = ledger::fired_again(self.due_ns);
+        TimerReturn::Reschedule(Self { due_ns, ..self })
     }
 }
 
@@ -76,21 +74,33 @@ pub(crate) struct HhwtProducer {
     id: u64,
 }
 
+impl HhwtProducer {
+    fn next_id(&mut self) -> u64 {
+        self.id += 1;
+        self.id
+    }
+}
+
 impl Hhwt {
     fn new_producer(&self) -> HhwtProducer {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         next.1 += IDS;
-        HhwtProducer { timer: next.0.clone(), id: next.1 }
+        HhwtProducer {
+            timer: next.0.clone(),
+            id: next.1,
+        }
     }
 }
 
 impl Subject for Hhwt {
     type Producer = HhwtProducer;
 
-    fn start() -> Self {
+    fn start(_: Name) -> Self {
         let timer = TimerWithThread::new().expect("a thread can be spawned");
-        let next = Mutex::new((timer.timer_ref(), 0));
-        Self { _timer: timer, next }
+        Self {
+            next: Mutex::new((timer.timer_ref(), 0)),
+            _timer: timer,
+        }
     }
 
     fn within(&self, work: impl FnOnce(&mut HhwtProducer)) {
@@ -110,9 +120,10 @@ impl Producer for HhwtProducer {
     type Handle = u64;
 
     fn arm(&mut self, delay: Duration, due_ns: u64) -> u64 {
-        self.id += 1;
-        self.timer.schedule_once(delay, Task::Payload { id: self.id, due_ns });
-        self.id
+        let id = self.next_id();
+        self.timer
+            .schedule_once(delay, Task::Payload { id, due_ns });
+        id
     }
 
     fn cancel(&mut self, handle: u64) {
@@ -125,8 +136,9 @@ impl Producer for HhwtProducer {
     }
 
     fn every(&mut self, due_ns: u64) -> Result<(), String> {
-        self.id += 1;
-        self.timer.schedule_periodic(book::delay_until(due_ns), PERIOD, Periodic { id: self.id, due_ns });
+        let (id, first) = (self.next_id(), ledger::delay_until(due_ns));
+        self.timer
+            .schedule_periodic(first, PERIOD, Periodic { id, due_ns });
         Ok(())
     }
 }

@@ -1,11 +1,14 @@
-//! Wakers for timers that are futures: what they wake tells the book. They carry the due time in
+//! Wakers for timers that are futures: what they wake tells the ledger. They carry the due time in
 //! place of a pointer, so none costs its timer an allocation, a reference count or a cache line.
 
-use crate::book;
+use crate::ledger;
 use std::ptr;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-const _: () = assert!(size_of::<usize>() == size_of::<u64>(), "a due time fits into a waker");
+const _: () = assert!(
+    size_of::<usize>() == size_of::<u64>(),
+    "a due time fits into a waker"
+);
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake, |_| ());
 
@@ -14,7 +17,7 @@ fn clone(due_ns: *const ()) -> RawWaker {
 }
 
 fn wake(due_ns: *const ()) {
-    book::fired(due_ns.addr() as u64);
+    ledger::fired(due_ns.addr() as u64);
 }
 
 /// A waker for a timer that is due at `due_ns`. For 0, where nobody asks for the lateness, the one
@@ -35,12 +38,12 @@ mod tests {
 
     #[test]
     fn a_waker_tells_the_book() {
-        let before = book::fired_so_far();
+        let before = ledger::fired_so_far();
         waker(0).wake();
-        let due = waker(book::now_ns());
+        let due = waker(ledger::now_ns());
         let copy = due.clone();
         due.wake_by_ref();
         copy.wake();
-        assert_eq!(book::fired_so_far(), before + 2);
+        assert_eq!(ledger::fired_so_far(), before + 2);
     }
 }

@@ -1,11 +1,13 @@
-//! wheelwork with a `u64` for each timer: one call for each, batches of calls, and settings in which the handler runs on the shard's thread.
+//! wheelwork with a `u64` for each timer: one call for each, batches of calls, and settings in
+//! which the handler runs on the shard's thread.
 
 use super::{Producer, Subject};
-use crate::book::{self, PERIOD};
-use std::marker::PhantomData;
+use crate::ledger::{self, PERIOD};
+use crate::name::Name;
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Batch, Builder, Dispatch, TimerHandle, TimerId, TimerService};
+use wheelwork::{Dispatch, ServiceHandle, TimerId, TimerService};
+use wheelwork_bench::system;
 
 /// Timers of one call of the batched subject.
 const BATCH: usize = 1_000;
@@ -13,170 +15,100 @@ const BATCH: usize = 1_000;
 /// How often a lane that is not empty is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
-pub(crate) type Pooled = Service<Single, AsItComes>;
-pub(crate) type Batched = Service<Many, AsItComes>;
-pub(crate) type Inline = Service<Single, OnShard>;
-pub(crate) type Cores = Service<Single, OnShardOfEachCore>;
-pub(crate) type Fine = Service<Single, FineTick>;
-pub(crate) type Spin = Service<Single, Margin>;
-
-/// How the service is set.
-pub(crate) trait Setting: 'static {
-    fn set(builder: Builder<u64>) -> Builder<u64>;
-}
-
-/// The handler runs on a rayon pool of the service's own.
-pub(crate) struct AsItComes;
-
-impl Setting for AsItComes {
-    fn set(builder: Builder<u64>) -> Builder<u64> {
-        builder
-    }
-}
-
-/// The handler runs on the shard's thread, as the rivals' tasks run on theirs.
-pub(crate) struct OnShard;
-
-impl Setting for OnShard {
-    fn set(builder: Builder<u64>) -> Builder<u64> {
-        builder.dispatch(Dispatch::Inline)
-    }
-}
-
-/// And there is a shard for each core.
-pub(crate) struct OnShardOfEachCore;
-
-impl Setting for OnShardOfEachCore {
-    fn set(builder: Builder<u64>) -> Builder<u64> {
-        OnShard::set(builder).shards(thread::available_parallelism().map_or(1, usize::from))
-    }
-}
-
-/// One shard with a tick that can be held against exact deadlines.
-pub(crate) struct FineTick;
-
-impl Setting for FineTick {
-    fn set(builder: Builder<u64>) -> Builder<u64> {
-        OnShard::set(builder).tick(Duration::from_micros(50))
-    }
-}
-
-/// One shard that has a core to itself as long as the next timer is not further off than the margin.
-pub(crate) struct Margin;
-
-impl Setting for Margin {
-    fn set(builder: Builder<u64>) -> Builder<u64> {
-        OnShard::set(builder).tick(Duration::from_micros(10)).spin(Duration::from_micros(100))
-    }
-}
-
-pub(crate) struct Service<P, S> {
+pub(crate) struct Service {
     service: TimerService<u64>,
-    _used: PhantomData<fn() -> (P, S)>,
+    by_many: bool,
 }
 
-impl<P, S> Subject for Service<P, S>
-where
-    P: Producer + From<TimerHandle<u64>> + 'static,
-    S: Setting,
-{
-    type Producer = P;
+impl Subject for Service {
+    type Producer = Handle;
 
-    fn start() -> Self {
-        let service = S::set(TimerService::builder().on_expire(handle)).start().expect("a service starts");
-        Self { service, _used: PhantomData }
+    fn start(name: Name) -> Self {
+        let pooled = TimerService::builder().on_expire(|batch| batch.for_each(ledger::fired));
+        let inline = |builder: wheelwork::Builder<u64>| builder.dispatch(Dispatch::Inline);
+        let micros = Duration::from_micros;
+        let builder = match name {
+            // The handler runs on the shard's thread, as the rivals' tasks run on theirs.
+            Name::WheelworkInline => inline(pooled),
+            Name::WheelworkCores => inline(pooled).shards(system::cores()),
+            // A tick that can be held against exact deadlines.
+            Name::WheelworkFine => inline(pooled).tick(micros(50)),
+            // The shard has a core to itself as long as the next timer is not further off than the
+            // margin.
+            Name::WheelworkSpin => inline(pooled).tick(micros(10)).spin(micros(100)),
+            _ => pooled,
+        };
+        Self {
+            service: builder.start().expect("a service starts"),
+            by_many: name == Name::WheelworkBatch,
+        }
     }
 
-    fn within(&self, work: impl FnOnce(&mut P)) {
-        work(&mut P::from(self.service.handle()));
+    fn within(&self, work: impl FnOnce(&mut Handle)) {
+        work(&mut Handle {
+            service: self.service.handle(),
+            by_many: self.by_many,
+        });
     }
 
+    /// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a
+    /// timer that is due at once, and taken back.
     fn settle(&self) {
-        settle(&self.service);
+        let depth = || self.service.stats().sum(|shard| shard.machinery.lane_depth);
+        if depth() > 0 {
+            for shard in 0..self.service.shards() {
+                let armed = self.service.schedule_on(shard, Duration::ZERO, 0u64);
+                self.service.cancel(armed.expect("the service runs"));
+            }
+            while depth() > 0 {
+                thread::sleep(LOOK_AGAIN);
+            }
+        }
     }
 
     fn rings(&self) -> Option<u64> {
-        Some(self.service.stats().sum(|shard| shard.rings))
+        Some(self.service.stats().sum(|shard| shard.machinery.rings))
     }
 }
 
-fn handle(batch: &mut Batch<'_, u64>) {
-    batch.for_each(book::fired);
+/// The rings of the service behind [`wheelwork::future`], which is started if need be.
+pub(super) fn rings_of_futures() -> Option<u64> {
+    let timers = wheelwork::future::Timers::global().expect("a service starts");
+    Some(timers.handle().stats().sum(|shard| shard.machinery.rings))
 }
 
-/// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a timer that is due at once, and taken back.
-fn settle(service: &TimerService<u64>) {
-    let depth = || service.stats().sum(|shard| shard.lane_depth);
-    if depth() > 0 {
-        for shard in 0..service.shards() {
-            let id = service.schedule_on(shard, Duration::ZERO, 0u64).expect("the service runs");
-            service.cancel(id);
-        }
-        while depth() > 0 {
-            thread::sleep(LOOK_AGAIN);
-        }
-    }
+pub(crate) struct Handle {
+    service: ServiceHandle<u64>,
+    by_many: bool,
 }
 
-pub(crate) struct Single(TimerHandle<u64>);
-
-impl From<TimerHandle<u64>> for Single {
-    fn from(handle: TimerHandle<u64>) -> Self {
-        Self(handle)
-    }
-}
-
-impl Producer for Single {
+impl Producer for Handle {
     type Handle = TimerId;
 
     fn arm(&mut self, delay: Duration, payload: u64) -> TimerId {
-        self.0.schedule(delay, payload).expect("the service runs")
+        self.service
+            .schedule(delay, payload)
+            .expect("the service runs")
     }
 
     fn cancel(&mut self, handle: TimerId) {
-        self.0.cancel(handle);
+        self.service.cancel(handle);
     }
 
     fn rearm(&mut self, handle: &mut TimerId, delay: Duration) {
-        self.0.reschedule(*handle, delay);
-    }
-
-    fn every(&mut self, mut due_ns: u64) -> Result<(), String> {
-        let run = move || {
-            book::fired(due_ns);
-            due_ns = book::next_ns(due_ns);
-        };
-        let started = self.0.every(PERIOD).first(book::delay_until(due_ns)).start(run);
-        started.map(|_| ()).map_err(|error| error.to_string())
-    }
-}
-
-pub(crate) struct Many(Single);
-
-impl From<TimerHandle<u64>> for Many {
-    fn from(handle: TimerHandle<u64>) -> Self {
-        Self(handle.into())
-    }
-}
-
-impl Producer for Many {
-    type Handle = TimerId;
-
-    fn arm(&mut self, delay: Duration, payload: u64) -> TimerId {
-        self.0.arm(delay, payload)
-    }
-
-    fn cancel(&mut self, handle: TimerId) {
-        self.0.cancel(handle);
-    }
-
-    fn rearm(&mut self, handle: &mut TimerId, delay: Duration) {
-        self.0.rearm(handle, delay);
+        self.service.reschedule(*handle, delay);
     }
 
     fn arm_many(&mut self, delays: &[Duration], slots: &mut [Option<TimerId>]) {
+        if !self.by_many {
+            for (slot, &delay) in slots.iter_mut().zip(delays) {
+                *slot = Some(self.arm(delay, 0));
+            }
+            return;
+        }
         for (delays, slots) in delays.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
-            let armed = self.0.0.schedule_many(delays.iter().map(|&delay| (delay, 0u64)));
+            let timers = delays.iter().map(|&delay| (delay, 0u64));
+            let armed = self.service.schedule_many(timers);
             for (slot, result) in slots.iter_mut().zip(armed) {
                 *slot = Some(result.expect("the service runs"));
             }
@@ -185,13 +117,30 @@ impl Producer for Many {
 
     fn cancel_many(&mut self, slots: &mut [Option<TimerId>]) {
         for slots in slots.chunks_mut(BATCH) {
-            self.0.0.cancel_many(slots.iter_mut().filter_map(Option::take));
+            let handles = slots.iter_mut().filter_map(Option::take);
+            if self.by_many {
+                self.service.cancel_many(handles);
+            } else {
+                handles.for_each(|handle| self.cancel(handle));
+            }
         }
     }
 
     fn rearm_many(&mut self, slots: &mut [Option<TimerId>], order: &[u32], delay: Duration) {
         for order in order.chunks(BATCH) {
-            self.0.0.reschedule_many(order.iter().filter_map(|&slot| slots[slot as usize]), delay);
+            let handles = order.iter().filter_map(|&slot| slots[slot as usize]);
+            if self.by_many {
+                self.service.reschedule_many(handles, delay);
+            } else {
+                handles.for_each(|mut handle| self.rearm(&mut handle, delay));
+            }
         }
+    }
+
+    fn every(&mut self, mut due_ns: u64) -> Result<(), String> {
+        let run = move || due_ns = ledger::fired_again(due_ns);
+        let first = ledger::delay_until(due_ns);
+        let started = self.service.every(PERIOD).first(first).start(run);
+        started.map(|_| ()).map_err(|error| error.to_string())
     }
 }

@@ -1,0 +1,249 @@
+//! Campaign: measurements in groups, each in a process of its own. The subjects of a group take
+//! turns; medians of the repetitions count.
+
+use crate::line::{Figures, Line};
+use crate::machine;
+use crate::program::{count, duration};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What all programs that measure can be told.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Repetitions of each measurement, 1 to 1,000 [default: 3; with --quick 1]
+    #[arg(long, value_name = "COUNT", value_parser = count(1..=1_000))]
+    reps: Option<usize>,
+
+    /// Few timers and operations, short waits
+    #[arg(long)]
+    pub quick: bool,
+
+    /// A measurement that takes longer is given up, 1s to 1h
+    #[arg(long, value_name = "DURATION", default_value = "3min", value_parser = duration(Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    timeout: Duration,
+
+    /// Seed of the random times and choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Versions to tell beside those of the crates: of what another program was built from
+    #[arg(long, value_name = "NAME VERSION", value_delimiter = ',')]
+    versions: Vec<String>,
+
+    /// Write the figures to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    /// Of each measurement.
+    pub fn reps(&self) -> usize {
+        self.reps.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+}
+
+/// A subject in a workload, and the process that measures it.
+pub struct Measurement {
+    /// What is known before. If it says why it is skipped, nothing is measured.
+    pub line: Line,
+    /// The command line, but for `--seed` and `--quick`.
+    pub arguments: String,
+    /// The program, if it is not this one.
+    pub program: Option<PathBuf>,
+}
+
+/// Takes all groups through their measurements, and prints a table of each. `rivals` are packages
+/// whose versions are told. Returns the lines, and where more can be written.
+pub fn run<G>(
+    options: &Options,
+    rivals: &[&str],
+    groups: &[G],
+    measurements: impl Fn(&G) -> Vec<Measurement>,
+    table: impl Fn(&G, &[Line]) -> String,
+) -> Result<(Vec<Line>, Record), String> {
+    let versions = options
+        .versions
+        .iter()
+        .map(|version| format!(", {version}"));
+    let machine = machine::describe(rivals) + &versions.collect::<String>();
+    let mut record = Record::create(options, &machine)?;
+    println!("{machine}");
+    let groups: Vec<_> = groups
+        .iter()
+        .map(|group| (group, measurements(group)))
+        .collect();
+    let steps: usize = groups.iter().map(|(_, group)| group.len()).sum();
+    let bar = ProgressBar::new((steps * options.reps()) as u64);
+    let style = ProgressStyle::with_template("[{bar:40}] {pos} of {len}, {eta} left: {msg}")
+        .expect("the template is right");
+    bar.set_style(style.progress_chars("=> "));
+    let mut all = Vec::new();
+    for (group, measurements) in groups {
+        let lines = measure(options, measurements, &bar);
+        bar.suspend(|| print!("{}", table(group, &lines)));
+        record.add(lines.iter().map(Line::to_json))?;
+        all.extend(lines);
+    }
+    bar.finish_and_clear();
+    Ok((all, record))
+}
+
+/// The measurements of a group.
+fn measure(options: &Options, mut group: Vec<Measurement>, bar: &ProgressBar) -> Vec<Line> {
+    let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); group.len()];
+    for repetition in 0..options.reps() {
+        for (measurement, figures) in group.iter_mut().zip(&mut figures) {
+            bar.inc(1);
+            let line = &measurement.line;
+            // One that has failed once is not given a second chance to take as long.
+            if line.skipped.is_some() {
+                continue;
+            }
+            let what = format!(
+                "{} {}, {} timers, {} threads",
+                line.subject, line.workload, line.timers, line.threads
+            );
+            if bar.is_hidden() {
+                eprintln!(
+                    "{} of {}: {what}",
+                    bar.position(),
+                    bar.length().unwrap_or(0)
+                );
+            }
+            bar.set_message(what);
+            match measurement.run(options, repetition) {
+                Ok(measured) => figures.push(measured),
+                Err(why) => measurement.line.skipped = Some(why),
+            }
+        }
+    }
+    let summarized = group
+        .into_iter()
+        .zip(figures)
+        .map(|(mut measurement, figures)| {
+            measurement.line.summarize(&figures);
+            measurement.line
+        });
+    summarized.collect()
+}
+
+impl Measurement {
+    /// Once, in a new process.
+    fn run(&self, options: &Options, repetition: usize) -> Result<Figures, String> {
+        let mut command = match &self.program {
+            Some(program) => Command::new(program),
+            None => itself()?,
+        };
+        let seed = options.seed.wrapping_add(repetition as u64).to_string();
+        command
+            .args(self.arguments.split(' '))
+            .args(["--seed", &seed])
+            .args(options.quick.then_some("--quick"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        end_with_us(&mut command);
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("no process: {error}"))?;
+        if !ends_in_time(&mut child, options.timeout) {
+            return Err(format!("given up after {:?}", options.timeout));
+        }
+        // It has ended, so all is there; and it is little.
+        let (mut figures, mut errors) = (String::new(), String::new());
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        _ = out.map(|mut out| out.read_to_string(&mut figures));
+        _ = err.map(|mut err| err.read_to_string(&mut errors));
+        let last = errors.lines().last().unwrap_or("no figures");
+        Figures::from_json(&figures).ok_or_else(|| format!("failed: {last}"))
+    }
+}
+
+/// Waits until the process has ended, and ends it if it takes too long. Returns whether it did not.
+fn ends_in_time(child: &mut Child, timeout: Duration) -> bool {
+    let start = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) {
+        if start.elapsed() > timeout {
+            // It may have ended by now, which is all the same.
+            let _ = child.kill();
+            let _ = child.wait();
+            return false;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    true
+}
+
+/// What the process of a measurement does with its figures.
+pub fn answer(figures: Result<Figures, String>) -> ExitCode {
+    match figures {
+        Ok(figures) => {
+            println!("{}", figures.to_json());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// This program itself.
+pub fn itself() -> Result<Command, String> {
+    std::env::current_exe()
+        .map(Command::new)
+        .map_err(|error| format!("this program cannot be found: {error}"))
+}
+
+/// Has the system end the process when the thread that starts it ends, however that ends.
+pub fn end_with_us(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt;
+        let ask = || {
+            // SAFETY: this call takes numbers, and says what the kernel does with this process.
+            if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        };
+        // SAFETY: between fork and exec only a system call is made; nothing is allocated or locked.
+        unsafe { command.pre_exec(ask) };
+    }
+}
+
+/// The file of `--json`, if there is one: the machine, then a line for each subject in each group.
+pub struct Record(Option<File>);
+
+impl Record {
+    /// Makes the file: before the measurements, not after them.
+    fn create(options: &Options, machine: &str) -> Result<Self, String> {
+        let create = |path: &PathBuf| {
+            File::create(path).map_err(|error| format!("--json {}: {error}", path.display()))
+        };
+        let mut record = options.json.as_ref().map(create).transpose().map(Self)?;
+        let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        record.add([json!({ "machine": machine, "date": date })])?;
+        Ok(record)
+    }
+
+    /// Adds a line for each.
+    pub fn add(&mut self, objects: impl IntoIterator<Item = Value>) -> Result<(), String> {
+        let Some(file) = &mut self.0 else {
+            return Ok(());
+        };
+        let lines = objects.into_iter().map(|object| format!("{object}\n"));
+        file.write_all(lines.collect::<String>().as_bytes())
+            .map_err(|error| format!("--json: {error}"))
+    }
+}

@@ -1,0 +1,12 @@
+//! What the programs of the harness share: command lines, campaigns of measurements, their figures
+//! and tables.
+
+pub mod campaign;
+pub mod command_line;
+pub mod lateness;
+pub mod line;
+pub mod lock;
+mod machine;
+pub mod program;
+pub mod system;
+pub mod table;

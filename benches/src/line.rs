@@ -1,0 +1,179 @@
+//! Figures of one measurement, and the JSON line of several.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What one process has measured, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(pub BTreeMap<String, f64>);
+
+impl<const N: usize> From<[(&str, f64); N]> for Figures {
+    fn from(figures: [(&str, f64); N]) -> Self {
+        let mut all = Self::default();
+        all.extend(figures);
+        all
+    }
+}
+
+impl<'a> Extend<(&'a str, f64)> for Figures {
+    fn extend<I: IntoIterator<Item = (&'a str, f64)>>(&mut self, figures: I) {
+        let figures = figures.into_iter();
+        self.0
+            .extend(figures.map(|(name, figure)| (name.to_string(), figure)));
+    }
+}
+
+impl Figures {
+    /// As one line.
+    pub fn to_json(&self) -> String {
+        json!(self.0).to_string()
+    }
+
+    /// Of such a line.
+    pub fn from_json(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(Self)
+    }
+}
+
+/// A figure over some repetitions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Of an even number of figures: between the two in the middle.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Of no figures: nothing.
+    pub fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_by(f64::total_cmp);
+        let (&min, &max) = (figures.first()?, figures.last()?);
+        let middle = figures.len() / 2;
+        let median = if figures.len() % 2 == 1 {
+            figures[middle]
+        } else {
+            f64::midpoint(figures[middle - 1], figures[middle])
+        };
+        Some(Self { median, min, max })
+    }
+}
+
+/// All that is known of a subject in a workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// Who.
+    pub subject: String,
+    /// In what.
+    pub workload: String,
+    /// Producers, or workers.
+    pub threads: usize,
+    /// Or connections, or deadlines.
+    pub timers: usize,
+    /// Repetitions that gave figures.
+    pub reps: usize,
+    /// By name.
+    pub figures: BTreeMap<String, Summary>,
+    /// Why there are none, or fewer than were asked for.
+    pub skipped: Option<String>,
+    /// What there is to say of how it was done.
+    pub remark: Option<String>,
+}
+
+impl Line {
+    /// Nothing was measured yet.
+    pub fn new(subject: &str, workload: &str, threads: usize, timers: usize) -> Self {
+        Self {
+            subject: subject.to_string(),
+            workload: workload.to_string(),
+            threads,
+            timers,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the figures of the repetitions.
+    pub fn summarize(&mut self, repetitions: &[Figures]) {
+        self.reps = repetitions.len();
+        for name in repetitions.iter().flat_map(|figures| figures.0.keys()) {
+            // Where a repetition has no such figure it counts for nothing.
+            let all = repetitions
+                .iter()
+                .filter_map(|figures| figures.0.get(name).copied());
+            let summary = Summary::of(all.collect());
+            self.figures
+                .extend(summary.map(|summary| (name.clone(), summary)));
+        }
+    }
+
+    /// A figure's, if it was measured.
+    pub fn median(&self, figure: &str) -> Option<f64> {
+        self.figures.get(figure).map(|summary| summary.median)
+    }
+
+    /// The line of `--json`.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        let mut insert = |name: &str, value: Value| _ = object.insert(name.to_string(), value);
+        insert("subject", json!(self.subject));
+        insert("workload", json!(self.workload));
+        insert("threads", json!(self.threads));
+        insert("n", json!(self.timers));
+        insert("reps", json!(self.reps));
+        for (name, summary) in &self.figures {
+            insert(name, json!(summary.median));
+            insert(&format!("{name}_min"), json!(summary.min));
+            insert(&format!("{name}_max"), json!(summary.max));
+        }
+        for (name, text) in [("skipped", &self.skipped), ("remark", &self.remark)] {
+            if let Some(text) = text {
+                insert(name, json!(text));
+            }
+        }
+        Value::Object(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        let of = |figures: &[f64]| {
+            Summary::of(figures.to_vec()).map(|Summary { median, min, max }| (min, median, max))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3.0, 1.0, 2.0]), Some((1.0, 2.0, 3.0)));
+        assert_eq!(of(&[4.0, 1.0]), Some((1.0, 2.5, 4.0)));
+    }
+
+    /// `plot` has a test that reads this line.
+    #[test]
+    fn a_line_has_medians_least_and_most() {
+        let mut line = Line::new("heap", "w4", 2, 1_000);
+        let mops = |mops| Figures::from([("mops", mops)]);
+        line.summarize(&[mops(2.0), mops(3.5)]);
+        line.remark = Some("cancel frees nothing".to_string());
+        let expected = r#"{"subject":"heap","workload":"w4","threads":2,"n":1000,"reps":2,"mops":2.75,"mops_min":2.0,"mops_max":3.5,"remark":"cancel frees nothing"}"#;
+        assert_eq!(line.to_json().to_string(), expected);
+    }
+
+    #[test]
+    fn a_figure_that_some_repetitions_lack_counts_where_it_is() {
+        let mut line = Line::default();
+        let both = Figures::from([("mops", 2.0), ("back_ms", 7.0)]);
+        line.summarize(&[Figures::from([("mops", 2.0)]), both]);
+        let medians = ["back_ms", "ns_per_op"].map(|figure| line.median(figure));
+        assert_eq!((line.reps, medians), (2, [Some(7.0), None]));
+    }
+
+    #[test]
+    fn figures_are_read_as_they_were_written() {
+        let figures = Figures::from([("mops", 1.5), ("wakeups", 0.0)]);
+        assert_eq!(Figures::from_json(&figures.to_json()), Some(figures));
+        assert_eq!(Figures::from_json("no figures"), None);
+    }
+}

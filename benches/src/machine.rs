@@ -1,0 +1,53 @@
+//! The top of the output: the machine, and who takes part.
+
+use crate::system;
+
+/// What the rivals were built from.
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+/// Two lines, with the versions of these packages.
+pub(crate) fn describe(rivals: &[&str]) -> String {
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let model = field(&read("/proc/cpuinfo"), "model name")
+        .unwrap_or_else(|| std::env::consts::ARCH.to_string());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    let version_of = |name: &&str| format!("{name} {}", version(LOCK, name).unwrap_or("?"));
+    let versions: Vec<String> = rivals.iter().map(version_of).collect();
+    format!(
+        "{model}, {} cores, kernel {}, load {}\nwheelwork {}; {}",
+        system::cores(),
+        kernel.trim(),
+        load.split(' ').next().unwrap_or("?"),
+        env!("CARGO_PKG_VERSION"),
+        versions.join(", ")
+    )
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':')
+        .map(|(_, value)| value.trim().to_string())
+}
+
+/// A package's version in a lock file.
+fn version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    package.split_once('"').map(|(version, _)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_versions() {
+        let text = "processor : 0\nmodel name\t: Good one\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("Good one"));
+        let lock = "[[package]]\nname = \"tokio\"\nversion = \"1.2.3\"\n";
+        assert_eq!(version(lock, "tokio"), Some("1.2.3"));
+        assert_eq!(version("", "tokio"), None);
+        assert!(version(LOCK, "tokio").is_some());
+    }
+}

@@ -1,0 +1,113 @@
+//! Program: its beginning and its end; counts, times and names on its command line.
+
+use crate::command_line::{parse, wrong};
+use clap::{Parser, ValueEnum};
+use indicatif::HumanCount;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Reads the arguments and works. What `work` says is wrong is one line, and exit code 2.
+pub fn run<A: Parser>(work: impl FnOnce(&A) -> Result<ExitCode, String>) -> ExitCode {
+    match parse::<A>() {
+        Ok(args) => work(&args).unwrap_or_else(|why| wrong::<A>(&why)),
+        Err(code) => code,
+    }
+}
+
+/// Reads a count within these bounds; k and M are thousands and millions.
+pub fn count(
+    allowed: RangeInclusive<usize>,
+) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
+    move |text| {
+        let (digits, unit) = match text.strip_suffix(['k', 'M']) {
+            Some(digits) if text.ends_with('k') => (digits, 1_000),
+            Some(digits) => (digits, 1_000_000),
+            None => (text, 1),
+        };
+        let number: usize = digits
+            .replace('_', "")
+            .parse()
+            .map_err(|_| "not a whole number".to_string())?;
+        let count = number.saturating_mul(unit);
+        if allowed.contains(&count) {
+            return Ok(count);
+        }
+        let [least, most] = [allowed.start(), allowed.end()].map(|&end| HumanCount(end as u64));
+        Err(format!("not between {least} and {most}"))
+    }
+}
+
+/// Reads a time within these bounds.
+pub fn duration(
+    allowed: RangeInclusive<Duration>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    move |text| {
+        let duration = humantime::parse_duration(text)
+            .map_err(|error| format!("{error} (say 500us, 1ms or 5s)"))?;
+        if allowed.contains(&duration) {
+            return Ok(duration);
+        }
+        let [least, most] =
+            [allowed.start(), allowed.end()].map(|&end| humantime::format_duration(end));
+        Err(format!("not between {least} and {most}"))
+    }
+}
+
+/// The name of a value on the command line.
+pub fn name(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_string())
+}
+
+/// What `--help` says of a value.
+pub fn about(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value
+        .and_then(|value| value.get_help().map(ToString::to_string))
+        .unwrap_or_default()
+}
+
+/// What was chosen, each value once; all if nothing was.
+pub fn chosen<V: ValueEnum + PartialEq>(values: &[V]) -> Vec<V> {
+    let values = if values.is_empty() {
+        V::value_variants()
+    } else {
+        values
+    };
+    let mut chosen: Vec<V> = Vec::new();
+    for value in values {
+        if !chosen.contains(value) {
+            chosen.push(value.clone());
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        let count = count(1_000..=100_000_000);
+        assert_eq!(count("20_000"), Ok(20_000));
+        assert_eq!((count("10k"), count("2M")), (Ok(10_000), Ok(2_000_000)));
+        assert_eq!(
+            count("5"),
+            Err("not between 1,000 and 100,000,000".to_string())
+        );
+        for wrong in [
+            "",
+            "k",
+            "1",
+            "999",
+            "many",
+            "101M",
+            "99999999999999999999M",
+            "-5k",
+        ] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The subjects by name: what there is to know of each before it is measured.
+
+use crate::workload::Workload;
+use clap::ValueEnum;
+use wheelwork_bench::program;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Name {
+    /// One call for each timer, handler on a rayon pool
+    Wheelwork,
+    /// By the calls for many timers
+    WheelworkBatch,
+    /// Its handler runs on the shard's thread
+    WheelworkInline,
+    /// On that of a shard for each core
+    WheelworkCores,
+    /// On the one shard's, with a tick of 50 us
+    WheelworkFine,
+    /// With a tick of 10 us, and a spin margin of 100 us
+    WheelworkSpin,
+    /// Its futures, under tokio
+    WheelworkFuture,
+    /// Its `Sleep`
+    Tokio,
+    /// Its futures, as those of wheelwork
+    TokioFuture,
+    /// tokio-util's, with one owner
+    Delayqueue,
+    /// tokio-util's in a mutex, with a thread that polls it
+    MutexDelayqueue,
+    /// hierarchical_hash_wheel_timer's thread timer
+    Hhwt,
+    /// pingora-timeout
+    Pingora,
+    /// Its `Timer`
+    AsyncIo,
+    /// A binary heap in a mutex, a flag for what is cancelled
+    Heap,
+    /// A B-tree in a mutex
+    Btree,
+}
+
+impl Name {
+    pub(crate) fn is_rival(self) -> bool {
+        !program::name(&self).starts_with("wheelwork")
+    }
+
+    /// Why it is not measured in a workload, if it is not.
+    pub(crate) fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
+        use Workload::{W1, W1Cold, W4, W5, W5b, W8, W9Periodic};
+        let is_paced = workload.rates().is_some();
+        match self {
+            Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
+            Self::WheelworkBatch => Some("its calls take many timers at a time"),
+            Self::WheelworkInline | Self::WheelworkFuture | Self::TokioFuture if is_paced => None,
+            Self::WheelworkFuture | Self::TokioFuture => {
+                Some("its tasks matter where something fires")
+            }
+            Self::WheelworkCores if is_paced => Some("one shard is enough"),
+            Self::WheelworkInline | Self::WheelworkCores if matches!(workload, W5 | W5b) => None,
+            Self::WheelworkInline | Self::WheelworkCores => Some("as wheelwork: nothing fires"),
+            Self::WheelworkFine | Self::WheelworkSpin if workload == W5 => None,
+            Self::WheelworkFine | Self::WheelworkSpin => {
+                Some("its tick matters for lateness alone")
+            }
+            Self::Delayqueue if is_paced => Some("its owner sleeps, and polls nothing"),
+            Self::Tokio if workload == W9Periodic => {
+                Some("its interval needs a task: tokio-future")
+            }
+            Self::Delayqueue if threads > 1 => Some("it has one owner"),
+            _ => None,
+        }
+    }
+
+    /// What there is to say of how it does a workload.
+    pub(crate) fn remark(self, workload: Workload) -> Option<&'static str> {
+        match (self, workload) {
+            (Self::Heap | Self::Hhwt | Self::Pingora, Workload::W8) => {
+                Some("no re-arm: by cancel and arm")
+            }
+            (Self::Heap, _) if workload == Workload::W4 || workload.is_server() => {
+                Some("cancel frees nothing")
+            }
+            (Self::Pingora | Self::AsyncIo, Workload::W9Periodic) => {
+                Some("by sleeps, in tasks of tokio's")
+            }
+            (Self::Pingora, Workload::W5 | Workload::W5b) => Some("on a grid of 10 ms"),
+            (Self::Pingora, _) if workload.rates().is_some() => Some("on a grid of 10 ms"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Producers: threads, pinned one to a core, that go through a measurement's phases together.
+
+use crate::job::Job;
+use crate::subjects::Subject;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork_bench::system;
+
+/// What a phase took, until the last operation had settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) elapsed: Duration,
+    /// The part of it that came after the producers were done.
+    pub(crate) settling: Duration,
+    /// Of all threads of the process.
+    pub(crate) cpu: Duration,
+}
+
+/// What each producer does in a phase with what it owns.
+pub(crate) type Phase<'a, P, O> = &'a (dyn Fn(&mut P, &mut O) + Sync);
+
+/// The service is not taken down: the process ends.
+pub(crate) fn start<S: Subject>(job: &Job) -> &'static S {
+    Box::leak(Box::new(S::start(job.subject)))
+}
+
+/// Takes one thread for each of `owns` through the phases, and tells `watch` each one's number
+/// while the threads wait. Returns what the last one took.
+pub(crate) fn run<S: Subject, O: Send>(
+    subject: &S,
+    owns: &mut [O],
+    phases: &[Phase<'_, S::Producer, O>],
+    mut watch: impl FnMut(usize),
+) -> Cost {
+    let gate = &Barrier::new(owns.len() + 1);
+    let mut last = Cost::default();
+    thread::scope(|scope| {
+        for (number, own) in owns.iter_mut().enumerate() {
+            scope.spawn(move || {
+                system::pin(number);
+                subject.within(|producer| {
+                    for phase in phases {
+                        gate.wait();
+                        phase(producer, own);
+                        gate.wait();
+                    }
+                    // What is armed stays so until it was looked at.
+                    gate.wait();
+                });
+            });
+        }
+        for number in 0..phases.len() {
+            let (start, cpu) = (Instant::now(), system::cpu_time());
+            gate.wait();
+            gate.wait();
+            let done = start.elapsed();
+            subject.settle();
+            let elapsed = start.elapsed();
+            last = Cost {
+                elapsed,
+                settling: elapsed - done,
+                cpu: system::cpu_time() - cpu,
+            };
+            watch(number);
+        }
+        gate.wait();
+    });
+    last
+}

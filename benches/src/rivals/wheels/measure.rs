@@ -1,0 +1,40 @@
+//! Which code measures a job.
+
+use super::job::Job;
+use super::name::Name;
+use super::rounds;
+use super::subjects::bitwheel::BitWheel;
+use super::subjects::btree::Btree;
+use super::subjects::delay_queue::Queue;
+use super::subjects::heap::Heap;
+use super::subjects::hhwt::Hhwt;
+use super::subjects::nexus::Nexus;
+use super::subjects::schemes::{HashedWheel, LinkedWheel, OneWheel, OrderedList, UnorderedList};
+use super::subjects::wheelwork::Wheelwork;
+use wheelwork_bench::line::Figures;
+use wheelwork_bench::system;
+
+pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
+    // The last core: the first one has more to do for the system.
+    system::pin(0);
+    match job.subject {
+        Name::Wheelwork => rounds::measure::<Wheelwork>(job),
+        Name::NexusTimer => rounds::measure::<Nexus>(job),
+        // Of uniform delays up to 60,000 ticks, a slot of the last gear gets a fifteenth.
+        Name::Bitwheel => match job.timers {
+            ..=1_000 => rounds::measure::<BitWheel<128>>(job),
+            1_001..=10_000 => rounds::measure::<BitWheel<1_024>>(job),
+            10_001..=100_000 => rounds::measure::<BitWheel<8_192>>(job),
+            _ => rounds::measure::<BitWheel<81_920>>(job),
+        },
+        Name::Hhwt => rounds::measure::<Hhwt>(job),
+        Name::Delayqueue => rounds::measure::<Queue>(job),
+        Name::UnorderedList => rounds::measure::<UnorderedList>(job),
+        Name::OrderedList => rounds::measure::<OrderedList>(job),
+        Name::Heap => rounds::measure::<Heap>(job),
+        Name::Btree => rounds::measure::<Btree>(job),
+        Name::OneWheel => rounds::measure::<OneWheel>(job),
+        Name::HashedWheel => rounds::measure::<HashedWheel>(job),
+        Name::LinkedWheel => rounds::measure::<LinkedWheel>(job),
+    }
+}

@@ -1,0 +1,145 @@
+//! wheelwork's wheel alone, on one thread and without a clock, against other wheels and the schemes
+//! of the literature: `rivals wheels`.
+
+mod job;
+mod measure;
+mod name;
+mod rounds;
+mod subjects;
+mod watch;
+mod workload;
+
+pub(crate) use job::Job;
+pub(crate) use measure::measure;
+use name::Name;
+use wheelwork_bench::campaign::{self, Measurement, Options};
+use wheelwork_bench::line::Line;
+use wheelwork_bench::program::{self, chosen, count};
+use wheelwork_bench::system;
+use wheelwork_bench::table::{self, growth, times};
+use workload::Workload;
+
+/// The most that a timer and its harness take in any subject: bitwheel's empty slots.
+const BYTES_PER_TIMER: u64 = 700;
+
+const TIMERS: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
+const TIMERS_QUICK: [usize; 2] = [1_000, 10_000];
+
+/// Whose versions are told.
+const RIVALS: [&str; 5] = [
+    "nexus-timer",
+    "bitwheel",
+    "hierarchical_hash_wheel_timer",
+    "tokio",
+    "tokio-util",
+];
+
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Args {
+    /// Subjects to measure [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    subjects: Vec<Name>,
+
+    /// Workloads to measure [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    workloads: Vec<Workload>,
+
+    /// Sizes, 10 to 100,000,000 timers; k and M are understood [default: 10,100,1k,10k,100k,1M]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(10..=100_000_000))]
+    timers: Vec<usize>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// All measurements.
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    let sizes: &[usize] = match args.timers.as_slice() {
+        [] if args.options.quick => &TIMERS_QUICK,
+        [] => &TIMERS,
+        sizes => sizes,
+    };
+    let most = sizes.iter().max().copied().unwrap_or(0);
+    system::check_memory(most, BYTES_PER_TIMER)?;
+    let workloads = chosen(&args.workloads);
+    let mut groups = Vec::new();
+    for &workload in &workloads {
+        for &timers in sizes {
+            if !groups.contains(&(workload, timers)) {
+                groups.push((workload, timers));
+            }
+        }
+    }
+    let measurements = |&(workload, timers): &(Workload, usize)| {
+        let subjects = chosen(&args.subjects).into_iter();
+        subjects
+            .map(|subject| measurement(subject, workload, timers))
+            .collect()
+    };
+    let (lines, _) = campaign::run(&args.options, &RIVALS, &groups, measurements, table)?;
+    let growths = workloads
+        .iter()
+        .filter_map(|workload| growth(&program::name(workload), &lines));
+    growths.for_each(|text| print!("{text}"));
+    Ok(())
+}
+
+fn measurement(subject: Name, workload: Workload, timers: usize) -> Measurement {
+    let (name, work) = (program::name(&subject), program::name(&workload));
+    let mut line = Line::new(&name, &work, 1, timers);
+    line.skipped = subject.refuses(workload, timers).map(ToString::to_string);
+    line.remark = subject.remark(workload).map(ToString::to_string);
+    Measurement {
+        line,
+        arguments: format!("measure-wheel --subject {name} --workload {work} --timers {timers}"),
+        program: None,
+    }
+}
+
+/// A group's table; the last column says how many times as long as wheelwork a subject takes.
+fn table(&(workload, timers): &(Workload, usize), lines: &[Line]) -> String {
+    let columns = workload.columns();
+    let ns = |line: &Line| line.median(columns[0].figure);
+    let ours = lines
+        .iter()
+        .find(|line| line.subject == "wheelwork")
+        .and_then(ns);
+    let (name, about) = (program::name(&workload), program::about(&workload));
+    let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
+    titles.push("ratio");
+    let head = format!("{name} {timers} timers\n  {about}");
+    table::table(&head, &titles, &columns[0], lines, |line| {
+        let ratio = ns(line).zip(ours).map(|(own, ours)| own / ours);
+        let cells = columns.iter().map(|column| column.median(line));
+        cells.chain([times(ratio)]).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wheelwork_bench::line::Figures;
+
+    #[test]
+    fn ratios_are_by_our_own() {
+        let line = |name: Name, ns| {
+            let mut line = measurement(name, Workload::Cancel, 100_000).line;
+            line.summarize(&[Figures::from([("ns_per_op", ns), ("call_ns_p50", 7.0)])]);
+            line
+        };
+        let skipped = measurement(Name::OrderedList, Workload::Cancel, 100_000).line;
+        let lines = [
+            line(Name::Wheelwork, 20.0),
+            line(Name::Btree, 50.0),
+            skipped,
+        ];
+        let text = table(&(Workload::Cancel, 100_000), &lines);
+        for told in [
+            "1.00 x  20.0 - 20.0",
+            "2.50 x  50.0 - 50.0",
+            "not above 10,000 timers",
+        ] {
+            assert!(text.contains(told), "{told} in {text}");
+        }
+    }
+}

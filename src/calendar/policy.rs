@@ -1,0 +1,76 @@
+//! Policy: what becomes of a run at a time that the clock on the wall leaves out, shows twice, or
+//! has passed already.
+
+use std::time::Duration;
+
+/// What becomes of a run at a time that the clock on the wall leaves out, when it is set forward
+/// for summer.
+///
+/// # Example
+/// ```
+/// use wheelwork::calendar::{Calendar, Gap};
+///
+/// // In Berlin there is no 02:30 on the last Sunday of March: it runs at 03:00 then.
+/// let nightly = Calendar::daily(2, 30)?.zone("Europe/Berlin")?.gap(Gap::End);
+/// # Ok::<(), wheelwork::calendar::CalendarError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// It comes when the gap ends. Several runs in one gap make one run. The default of a pattern
+    /// with given hours.
+    End,
+    /// It is left out. The default of a pattern whose hours are `*` or a step (`*/2`): such a
+    /// pattern counts real time.
+    Skip,
+}
+
+/// What becomes of a run at a time that the clock on the wall shows twice, when it is set back for
+/// winter.
+///
+/// # Example
+/// ```
+/// use wheelwork::calendar::{Calendar, Overlap};
+///
+/// // In Berlin 02:30 comes twice on the last Sunday of October.
+/// let nightly = Calendar::daily(2, 30)?.zone("Europe/Berlin")?.overlap(Overlap::Second);
+/// # Ok::<(), wheelwork::calendar::CalendarError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// It comes the first time. The default of a pattern with given hours.
+    First,
+    /// It comes the second time.
+    Second,
+    /// It comes both times. The default of a pattern whose hours are `*` or a step (`*/2`): such a
+    /// pattern counts real time.
+    Both,
+}
+
+/// What becomes of runs whose time passed before the timer could make them: the clock was set
+/// forward, the machine was suspended, or the run before took too long.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::calendar::{Calendar, MissedRuns};
+///
+/// // A report that nobody reads in the afternoon.
+/// let morning = MissedRuns::SkipAfter(Duration::from_secs(3 * 3_600));
+/// let report = Calendar::daily(9, 0)?.missed(morning);
+/// # Ok::<(), wheelwork::calendar::CalendarError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissedRuns {
+    /// All missed runs make one run, at once. The default.
+    #[default]
+    Once,
+    /// Each is made up for, one a tick, up to this number (at least 1). The rest is left out.
+    Burst(u32),
+    /// Runs that are later than this are left out. The others make one run.
+    SkipAfter(Duration),
+}
+
+impl MissedRuns {
+    /// Each is made up for, one a tick.
+    pub const BURST_ALL: Self = Self::Burst(u32::MAX);
+}

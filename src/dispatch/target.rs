@@ -1,0 +1,98 @@
+//! Target: a user's choice where tasks run.
+
+use rayon::ThreadPool;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where the tasks of expired timers run.
+///
+/// # Example
+/// ```
+/// use wheelwork::{Dispatch, TimerService};
+///
+/// let service = TimerService::builder().dispatch(Dispatch::RayonThreads(2)).start()?;
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Dispatch {
+    /// A rayon pool of the service's own, with one thread for each core. The default.
+    #[default]
+    Rayon,
+    /// A rayon pool of the service's own with this many threads (at least 1).
+    RayonThreads(usize),
+    /// A rayon pool shared with others.
+    Pool(Arc<ThreadPool>),
+    /// The shard's own thread. For handlers of a few microseconds at most: while a handler runs,
+    /// the shard's other timers wait.
+    Inline,
+    /// A user's function that is given jobs to run: see [`Dispatch::executor`].
+    Executor(UserExecutor),
+}
+
+/// A user's executor. Made by [`Dispatch::executor`].
+///
+/// # Example
+/// See [`Dispatch::executor`].
+#[derive(Clone)]
+pub struct UserExecutor(pub(crate) Arc<Execute>);
+
+/// A user's function that is given jobs to run.
+pub(crate) type Execute = dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync;
+
+impl Dispatch {
+    /// Has jobs run by your own executor: a thread pool, or the blocking threads of an asynchronous
+    /// runtime.
+    ///
+    /// `execute` is given jobs. Each job runs the tasks of some due timers.
+    ///
+    /// - `execute` may run jobs on any thread, at any time, in any order. Jobs do not unwind.
+    /// - `execute` is called on the shard's thread and on threads that run jobs, so it should be
+    ///   quick. If it runs the job before it returns, it works like [`Dispatch::Inline`].
+    /// - While 64 jobs of a shard have not begun, the shard gives no more. Due timers then wait in
+    ///   its wheel.
+    /// - A job may offer work to idle threads, by further jobs. A further job that runs late has
+    ///   nothing to do. If one is dropped, its timers go without that help, and nothing is lost.
+    /// - A job that is dropped before it runs drops the payloads of its timers. The timers count as
+    ///   fired, and in [`TimerCounts::dropped`](crate::TimerCounts::dropped). A dropped run of a
+    ///   periodic timer ends the timer.
+    /// - A panic of `execute` counts in [`Stats::hook_panics`](crate::Stats::hook_panics).
+    ///
+    /// Cost: two allocations more for each 1,024 due timers.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Dispatch, TimerService};
+    ///
+    /// let (jobs, run) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    /// std::thread::spawn(move || run.into_iter().for_each(|job| job()));
+    /// let execute = move |job| {
+    ///     let _ = jobs.send(job);
+    /// };
+    /// let service = TimerService::builder().dispatch(Dispatch::executor(execute)).start()?;
+    /// let (send, receive) = mpsc::channel();
+    /// service.schedule(Duration::from_millis(1), move || send.send("due").unwrap())?;
+    /// assert_eq!(receive.recv()?, "due");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn executor(execute: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static) -> Self {
+        Self::Executor(UserExecutor(Arc::new(execute)))
+    }
+}
+
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rayon => f.write_str("Rayon"),
+            Self::RayonThreads(threads) => f.debug_tuple("RayonThreads").field(threads).finish(),
+            Self::Pool(pool) => f
+                .debug_tuple("Pool")
+                .field(&pool.current_num_threads())
+                .finish(),
+            Self::Inline => f.write_str("Inline"),
+            Self::Executor(_) => f.write_str("Executor(..)"),
+        }
+    }
+}

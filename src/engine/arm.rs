@@ -1,0 +1,269 @@
+//! Arm: the steps that arm a timer, and the steps that move one.
+//!
+//! Runs on the thread that schedules or reschedules, with its [`Local`]. README.md of this room has
+//! the protocols: stop (ScheduleCheck to ScheduleRecheck) and shared clock (ShareCheck to
+//! ShareSend).
+
+use super::Engine;
+use super::cells::Cells;
+use super::id::TimerId;
+use super::local::Local;
+use super::tally::Event;
+use crate::cell::{DueAt, Fill, Payload, Rearmed};
+use crate::entry::{DEADLINE_MAX, Entry};
+use crate::error::ScheduleError;
+use crate::lane::Sent;
+use crate::sync::{Fault, broken};
+
+/// How a timer got its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Date {
+    /// By a reading of the clock for this timer, or without a reading.
+    Read,
+    /// By a reading that it shares, for the home shard. The deadline was rounded up by
+    /// `rounded_ns`.
+    Shared { rounded_ns: u64 },
+}
+
+impl<T: Send + 'static> Engine<T> {
+    /// Arms a timer in a shard; `None` is the thread's own. `at_ns` turns the present into the
+    /// deadline, both in nanoseconds since the clock's origin.
+    #[inline]
+    pub(crate) fn arm(
+        &self,
+        payload: T,
+        shard: Option<usize>,
+        at_ns: impl FnOnce(u64) -> u64,
+    ) -> Result<TimerId, ScheduleError<T>> {
+        self.cells.with_local(|local| {
+            let home = local.home();
+            let shard = shard.unwrap_or(home);
+            if shard == home
+                && let Some(date_ns) = local.shared_date()
+            {
+                let at_ns = at_ns(date_ns);
+                let deadline = self.tick.deadline(at_ns);
+                let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
+                return self.cells.schedule(
+                    local,
+                    DueAt::new(deadline, home),
+                    Payload(payload),
+                    Date::Shared { rounded_ns },
+                );
+            }
+            self.arm_by_clock(local, payload, shard, at_ns)
+        })
+    }
+
+    /// Arms a timer by a reading of the clock. Lets the next timers share the reading.
+    #[inline(never)]
+    fn arm_by_clock(
+        &self,
+        local: &mut Local,
+        payload: T,
+        shard: usize,
+        at_ns: impl FnOnce(u64) -> u64,
+    ) -> Result<TimerId, ScheduleError<T>> {
+        let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+        let due_at = DueAt::new(self.tick.deadline(at_ns(now_ns)), shard);
+        let armed = self
+            .cells
+            .schedule(local, due_at, Payload(payload), Date::Read);
+        local.note_reading(now_ns, self.shared_slack_ns);
+        armed
+    }
+
+    /// Moves a timer. `at_ns` turns the present into the deadline.
+    #[inline]
+    pub(crate) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
+        // First of all. The processor then fetches this cell while it waits for the cell of the
+        // call before.
+        self.cells.prefetch(&[id]);
+        self.cells.with_local(|local| {
+            let now_ns = self.clock.arming_now_ns(&mut local.anchor);
+            self.cells
+                .rearm(local, id, self.tick.deadline(at_ns(now_ns)))
+        })
+    }
+}
+
+impl<T: Send + 'static> Cells<T> {
+    /// Arms a timer for a tick, in a shard.
+    #[inline]
+    pub(crate) fn schedule<C: Fill<T>>(
+        &self,
+        local: &mut Local,
+        due_at: DueAt,
+        content: C,
+        date: Date,
+    ) -> Result<TimerId, ScheduleError<C::Back>> {
+        if self.shared.is_closed() {
+            return Err(ScheduleError::Stopped(content.back())); // ScheduleCheck
+        }
+        let Some(cell) = self.take_cell(local) else {
+            return Err(ScheduleError::Full(content.back()));
+        };
+        // ScheduleArm, SchedulePush.
+        // SAFETY: this thread has just taken the cell.
+        let (birth, sent) = unsafe { self.arm(local, cell, due_at, content, date) };
+        // ShareSend: an entry in doubt rings as if it were due at once.
+        let waits = date == Date::Read || broken(Fault::DoubtWaits);
+        self.ring(
+            if waits {
+                due_at
+            } else {
+                DueAt::new(0, due_at.shard())
+            },
+            sent.waiting,
+        ); // ScheduleRing
+        if self.shared.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
+            return self.take_back::<C>(
+                local,
+                due_at.shard(),
+                TimerId::new(birth, cell, self.shared.tag(), sent.position),
+            ); // ScheduleRecheck
+        }
+        Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
+    }
+
+    /// Arms timers of one shard. Gives `f` the results in order.
+    pub(crate) fn schedule_many(
+        &self,
+        local: &mut Local,
+        shard: usize,
+        timers: impl Iterator<Item = (DueAt, Payload<T>)>,
+        mut f: impl FnMut(Result<TimerId, ScheduleError<T>>),
+    ) {
+        let (mut earliest, mut waiting) = (DueAt::new(DEADLINE_MAX, shard), 0);
+        let mut armed = Vec::with_capacity(timers.size_hint().0);
+        for (due_at, content) in timers {
+            armed.push(if self.shared.is_closed() {
+                Err(ScheduleError::Stopped(content.back()))
+            } else if let Some(cell) = self.take_cell(local) {
+                // SAFETY: this thread has just taken the cell.
+                let (birth, sent) = unsafe { self.arm(local, cell, due_at, content, Date::Read) };
+                earliest = if due_at.deadline() < earliest.deadline() {
+                    due_at
+                } else {
+                    earliest
+                };
+                waiting = waiting.max(sent.waiting);
+                Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
+            } else {
+                Err(ScheduleError::Full(content.back()))
+            });
+        }
+        self.ring(earliest, waiting);
+        let closed = self.shared.is_closed();
+        armed.into_iter().for_each(|result| match result {
+            Ok(id) if closed => f(self.take_back::<Payload<T>>(local, shard, id)),
+            result => f(result),
+        });
+    }
+
+    /// A cell for one more timer, which the caller then holds. `None`: the limit is reached.
+    #[inline]
+    fn take_cell(&self, local: &mut Local) -> Option<u32> {
+        if !self.shared.reserve() {
+            return None;
+        }
+        let cell = self.arena.take(&mut local.magazines);
+        if cell.is_none() {
+            self.shared.release(1);
+        }
+        cell
+    }
+
+    /// ScheduleArm, SchedulePush. Returns the timer's birth, and what was sent. (Not its id: an id
+    /// that is made here would go through memory.)
+    ///
+    /// # Safety
+    /// The caller holds the cell, and gives it up here.
+    #[inline]
+    unsafe fn arm<C: Fill<T>>(
+        &self,
+        local: &mut Local,
+        cell: u32,
+        due_at: DueAt,
+        content: C,
+        date: Date,
+    ) -> (u64, Sent) {
+        // SAFETY: the caller's promise.
+        let cell_ref = unsafe { self.arena.held(cell) };
+        // SAFETY: the caller's promise. The cell then belongs to whoever claims the timer.
+        let birth = unsafe { cell_ref.arm(due_at, content) };
+        let insert = Entry::new(due_at.deadline(), cell, birth);
+        let sent = match date {
+            Date::Read => local.send_counted(due_at.shard(), insert, Event::Armed),
+            Date::Shared { rounded_ns } => local.send_in_doubt(insert, rounded_ns),
+        };
+        (birth, sent)
+    }
+
+    /// ScheduleRecheck, when the service is closed. Takes the timer back, unless somebody else has
+    /// it.
+    #[cold]
+    fn take_back<C: Fill<T>>(
+        &self,
+        local: &mut Local,
+        shard: usize,
+        id: TimerId,
+    ) -> Result<TimerId, ScheduleError<C::Back>> {
+        let claimed = self
+            .look_up(local, id, |cell| cell.claim_id(id.birth()))
+            .flatten();
+        let Some(claimed) = claimed else {
+            return Ok(id);
+        };
+        match self.settle(local, claimed) {
+            Some(content) => {
+                // The timer was counted as armed: undo that.
+                local.count(shard, Event::Armed, 1u64.wrapping_neg());
+                Err(ScheduleError::Stopped(C::of(content)))
+            }
+            None => {
+                // A periodic timer that already runs, and may be what stops the service. It does
+                // not run again. Its run leaves it to this thread to count the end.
+                if !broken(Fault::RunTakenBackNotCounted) {
+                    local.count(shard, Event::Ended, 1);
+                }
+                Ok(id)
+            }
+        }
+    }
+
+    /// Moves a timer to another tick. Returns whether there was one.
+    #[inline]
+    pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
+        match self
+            .look_up(local, id, |cell| cell.rearm(id.birth(), deadline))
+            .unwrap_or(Rearmed::Gone)
+        {
+            Rearmed::Gone => false,
+            Rearmed::Done { shard } => {
+                local.count(shard, Event::Rearmed, 1);
+                true
+            }
+            Rearmed::Refiled { old, new } => {
+                // The tombstone first: it may meet its entry in the elimination table.
+                self.send_tombstone(local, old);
+                self.send(local, new);
+                local.count(new.shard, Event::Rearmed, 1);
+                true
+            }
+            Rearmed::Cancelled { old, index } => {
+                self.send_tombstone(local, old);
+                self.put(local, index);
+                false
+            }
+        }
+    }
+
+    /// Moves timers to one tick. Returns how many were moved.
+    pub(crate) fn rearm_many(&self, local: &mut Local, ids: &[TimerId], deadline: u64) -> usize {
+        self.prefetch(ids);
+        ids.iter()
+            .filter(|&&id| self.rearm(local, id, deadline))
+            .count()
+    }
+}

@@ -1,0 +1,116 @@
+//! Cells: the arena of one type of payload, and the way to the shards.
+//!
+//! Owned by the engine. All threads touch it, by `&self`; each brings its own [`Local`]. The steps
+//! of the calls are methods of `Cells` in the files of this room that are named after them.
+
+use super::id::TimerId;
+use super::local::Local;
+use super::shared::Shared;
+use super::thread_local;
+use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
+use crate::sync::{Fault, broken};
+use std::sync::Arc;
+
+/// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
+/// of waiting messages is bounded.
+pub(super) const BACKLOG_MAX: u64 = 16_384;
+
+pub(crate) struct Cells<T> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) arena: Arena<T>,
+}
+
+impl<T: Send + 'static> Cells<T> {
+    pub(crate) fn new(shared: Shared) -> Self {
+        let arena = Arena::new(shared.depot().clone(), shared.collector().clone());
+        Self {
+            shared: Arc::new(shared),
+            arena,
+        }
+    }
+
+    /// Gives `f` the calling thread's local. See [`thread_local::with`].
+    #[inline]
+    pub(crate) fn with_local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> R {
+        thread_local::with(&self.shared, f)
+    }
+
+    /// Sends an insert, and wakes the shard if it sleeps past the deadline.
+    #[inline]
+    pub(crate) fn send(&self, local: &mut Local, filed: Filed) {
+        let sent = local.send(filed.shard, filed.entry);
+        self.ring(
+            DueAt::new(filed.entry.deadline(), filed.shard),
+            sent.waiting,
+        );
+    }
+
+    /// Sends the tombstone of an entry. It wakes the shard only if too many messages wait.
+    #[inline]
+    pub(super) fn send_tombstone(&self, local: &mut Local, filed: Filed) {
+        if local.send(filed.shard, filed.entry.tombstone()).waiting > BACKLOG_MAX {
+            self.shared.bell(filed.shard).ring(0);
+        }
+    }
+
+    /// Takes back an index that the caller holds.
+    #[inline]
+    pub(crate) fn put(&self, local: &mut Local, index: Option<u32>) {
+        if let Some(cell) = index {
+            local.magazines.put(cell, self.shared.depot());
+        }
+    }
+
+    /// Wakes the shard if it sleeps past the deadline, or if more than [`BACKLOG_MAX`] messages
+    /// wait.
+    #[inline]
+    pub(crate) fn ring(&self, due_at: DueAt, waiting: u64) {
+        let bell = self.shared.bell(due_at.shard());
+        bell.ring(due_at.deadline());
+        if waiting > BACKLOG_MAX {
+            bell.ring(0);
+        }
+    }
+
+    /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or if the id
+    /// belongs to another service.
+    #[inline]
+    pub(super) fn look_up<R>(
+        &self,
+        local: &mut Local,
+        id: TimerId,
+        f: impl FnOnce(CellRef<'_, T>) -> R,
+    ) -> Option<R> {
+        if id.service != self.shared.tag() {
+            return None;
+        }
+        let guarded = |held| Arena::<T>::same_page(held, id.cell) || broken(Fault::LookUpUnguarded);
+        if local.magazines.peek().is_some_and(guarded) {
+            // The usual case for timers that are cancelled soon. It saves the pin.
+            // SAFETY: the magazine holds an index of this page until `f` is done, so the page stays
+            // (RetireGather).
+            return Some(f(unsafe { self.arena.held(id.cell) }));
+        }
+        // The cell is fetched while this thread pins.
+        self.arena.prefetch(id.cell);
+        let pinned = local.epoch.pin();
+        self.arena.get(id.cell, &pinned).map(f)
+    }
+
+    /// Fetches the cells of these ids ahead of their use.
+    #[inline]
+    pub(crate) fn prefetch(&self, ids: &[TimerId]) {
+        ids.iter()
+            .filter(|id| id.service == self.shared.tag())
+            .for_each(|id| self.arena.prefetch(id.cell));
+    }
+
+    /// The indices of all cells that were ever in use.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> + use<T> {
+        self.arena.indices()
+    }
+
+    pub(crate) fn maintain(&self, now_ns: u64) -> Maintenance {
+        self.arena.maintain(now_ns)
+    }
+}

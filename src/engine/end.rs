@@ -1,0 +1,135 @@
+//! End: the steps that end a timer before it fires: cancel, take, and the claims of `stop`.
+//!
+//! Runs on the thread that calls, with its [`Local`]. No payload is dropped here: the caller drops
+//! it, when its local is no longer borrowed.
+
+use super::cells::{BACKLOG_MAX, Cells};
+use super::id::TimerId;
+use super::local::Local;
+use super::tally::Event;
+use crate::cell::{Claimed, Content};
+use crate::entry::Entry;
+
+impl<T: Send + 'static> Cells<T> {
+    /// Settles a timer that was claimed, and counts how it ended.
+    #[inline]
+    pub(crate) fn end(
+        &self,
+        local: &mut Local,
+        claimed: Claimed<T>,
+        how: Event,
+    ) -> Option<Content<T>> {
+        local.count(claimed.due_at.shard(), how, 1);
+        self.settle(local, claimed)
+    }
+
+    /// Frees the cell of a timer that was claimed, and sends the tombstone of its entry. Returns
+    /// the content; `None` if a run has it.
+    #[inline]
+    pub(crate) fn settle(&self, local: &mut Local, claimed: Claimed<T>) -> Option<Content<T>> {
+        self.put(local, claimed.index);
+        if let Some(filed) = claimed.filed {
+            self.send_tombstone(local, filed);
+        }
+        if claimed.content.is_some() {
+            self.shared.release(1);
+        }
+        claimed.content
+    }
+
+    /// Takes the payload of a timer that was never moved and does not repeat: the usual case.
+    /// `None`: the caller tries `take` or `cancel`.
+    #[inline]
+    pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        let (payload, due_at, index) =
+            self.look_up(local, id, |cell| cell.claim_first(id.birth()))??;
+        self.put(local, index);
+        let entry = Entry::new(due_at.deadline(), id.cell, id.birth());
+        let waiting = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
+        if waiting > BACKLOG_MAX {
+            self.shared.bell(due_at.shard()).ring(0);
+        }
+        self.shared.release(1);
+        Some(payload)
+    }
+
+    /// Cancels a timer. Returns `None` if there is none. `Some(None)`: a periodic timer that runs;
+    /// its run drops the content. Else the caller drops the content, when no local is borrowed.
+    pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
+        let claimed = self.look_up(local, id, |cell| cell.claim_id(id.birth()))??;
+        Some(self.end(local, claimed, Event::Cancelled))
+    }
+
+    /// Takes a timer's payload before it fires.
+    pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        let claimed = self.look_up(local, id, |cell| cell.claim_payload(id.birth()))??;
+        match self.end(local, claimed, Event::Cancelled) {
+            Some(Content::Payload(payload)) => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// Cancels timers. Gives `f` their contents, as `cancel` returns them. Returns how many were
+    /// cancelled.
+    pub(crate) fn cancel_many(
+        &self,
+        local: &mut Local,
+        ids: &[TimerId],
+        mut f: impl FnMut(Option<Content<T>>),
+    ) -> usize {
+        self.prefetch(ids);
+        let first = |local: &mut Local, id| {
+            self.take_first(local, id)
+                .map(|payload| Some(Content::Payload(payload)))
+        };
+        ids.iter()
+            .filter_map(|&id| first(local, id).or_else(|| self.cancel(local, id)))
+            .map(&mut f)
+            .count()
+    }
+
+    /// Cancels the timer that waits in a cell.
+    pub(crate) fn cancel_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
+        let pinned = local.epoch.pin();
+        let claimed = self.arena.get(cell, &pinned)?.claim_any()?;
+        Some(self.end(local, claimed, Event::Cancelled))
+    }
+
+    /// StopClaim, for a model.
+    #[cfg(loom)]
+    pub(crate) fn hand_back_all(&self, local: &mut Local, f: impl FnMut(u64, Content<T>)) {
+        self.claim_all(local, Event::HandedBack, f);
+    }
+
+    /// StopClaim. Claims every armed timer. Gives `f` its deadline and content.
+    pub(crate) fn claim_all(
+        &self,
+        local: &mut Local,
+        how: Event,
+        mut f: impl FnMut(u64, Content<T>),
+    ) {
+        let pinned = local.epoch.pin();
+        // A stop that fires all leaves a RUNNING timer to its run, which sees that the service is
+        // closed.
+        self.arena
+            .claim_all(&pinned, how != Event::Fired, |claimed| {
+                let deadline = claimed.due_at.deadline();
+                let how = if matches!(claimed.content, Some(Content::Payload(_))) {
+                    how
+                } else {
+                    Event::Ended
+                };
+                // No tombstones: the shards are gone.
+                if let Some(content) = self.end(
+                    local,
+                    Claimed {
+                        filed: None,
+                        ..claimed
+                    },
+                    how,
+                ) {
+                    f(deadline, content);
+                }
+            });
+    }
+}

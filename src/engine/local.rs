@@ -1,0 +1,246 @@
+//! Local: the part of a service that one thread has for itself.
+//!
+//! Its magazines, its lane to each shard, its tallies, its epoch handle and its clock reading. With
+//! them the calls of a thread touch no cache line that another thread writes. `thread_local.rs`
+//! makes and finds it.
+//!
+//! Ground rules:
+//!
+//! - Its thread alone uses a local.
+//! - No user code runs while a local is borrowed.
+
+use super::lateness::Histogram;
+use super::shared::Shared;
+use super::shared_clock::SharedClock;
+use super::tally::{Event, Tally};
+use crate::cell::Magazines;
+use crate::counters::Own;
+use crate::entry::Entry;
+use crate::lane::{Sender, Sent};
+use crate::sync::LocalHandle;
+use crate::time::Anchor;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+pub(crate) struct Local {
+    /// The shard to which this thread's timers go. `NO_HOME` until the thread arms a timer: threads
+    /// that only fire timers are not distributed over the shards.
+    home: usize,
+    pub(crate) anchor: Anchor,
+    shared_clock: SharedClock,
+    /// Taken when the local is dropped.
+    pub(crate) magazines: ManuallyDrop<Magazines>,
+    pub(crate) epoch: LocalHandle,
+    /// The link to the home shard, made on first use. It has a field of its own, so that no call
+    /// waits for a timer's cell to say which shard the timer has: see `link_to`.
+    home_link: Option<ShardLink>,
+    /// The links to the other shards.
+    links: Box<[Option<ShardLink>]>,
+    /// `None` until this thread has claimed due entries.
+    lateness: Option<Own<Histogram>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What a thread has for one shard.
+struct ShardLink {
+    /// Its lane, made when it first sends a message.
+    lane: Option<Sender<Entry>>,
+    tally: Own<Tally>,
+}
+
+const NO_HOME: usize = usize::MAX;
+
+impl Local {
+    /// A local for the calling thread.
+    pub(crate) fn attach(shared: &Arc<Shared>) -> Self {
+        Self {
+            home: if shared.shards() == 1 { 0 } else { NO_HOME },
+            anchor: Anchor::default(),
+            shared_clock: SharedClock::default(),
+            magazines: ManuallyDrop::new(Magazines::new(shared.depot())),
+            epoch: shared.collector().register(),
+            home_link: None,
+            links: (0..shared.shards()).map(|_| None).collect(),
+            lateness: None,
+            shared: shared.clone(),
+        }
+    }
+
+    /// The shard to which this thread's timers go.
+    #[inline]
+    pub(crate) fn home(&mut self) -> usize {
+        if self.home == NO_HOME {
+            self.find_home();
+        }
+        self.home
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_home(&mut self) {
+        self.home = self.shared.next_home();
+        self.home_link = self.links[self.home].take();
+    }
+
+    /// The date that the next timer for the home shard may share. `None`: read the clock.
+    #[inline]
+    pub(super) fn shared_date(&mut self) -> Option<u64> {
+        if !self.shared_clock.is_shared() {
+            return None;
+        }
+        let Some(ShardLink {
+            lane: Some(lane), ..
+        }) = &self.home_link
+        else {
+            return None;
+        };
+        self.shared_clock.date(lane, self.shared.bell(self.home))
+    }
+
+    /// Notes a reading of the clock for a timer, which has been sent.
+    #[inline]
+    pub(super) fn note_reading(&mut self, now_ns: u64, slack_ns: u64) {
+        self.shared_clock
+            .note(now_ns, slack_ns, || self.home_link.as_mut()?.lane.as_mut());
+    }
+
+    /// ShareSend. Sends the insert of a timer that shares the date to the home shard, and counts
+    /// it.
+    #[inline]
+    pub(super) fn send_in_doubt(&mut self, insert: Entry, rounded_ns: u64) -> Sent {
+        match &mut self.home_link {
+            Some(ShardLink {
+                lane: Some(lane),
+                tally,
+            }) => {
+                tally.add(Event::Armed, 1);
+                lane.push_in_doubt(insert, self.shared_clock.take(rounded_ns))
+            }
+            _ => unreachable!("the date came by this lane"),
+        }
+    }
+
+    /// Sends a message to a shard. Returns where the message lies, and how many messages wait; that
+    /// number is 0 except at the end of a segment.
+    #[inline]
+    pub(crate) fn send(&mut self, shard: usize, message: Entry) -> Sent {
+        match self.link_to(shard) {
+            Some(ShardLink {
+                lane: Some(lane), ..
+            }) => lane.push(message),
+            _ => self.send_first(shard, message),
+        }
+    }
+
+    /// Sends a message, and counts its event.
+    #[inline]
+    pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
+        match self.link_to(shard) {
+            Some(ShardLink {
+                lane: Some(lane),
+                tally,
+            }) => {
+                tally.add(event, 1);
+                lane.push(message)
+            }
+            _ => self.send_first_counted(shard, message, event),
+        }
+    }
+
+    /// Recalls an insert that this thread sent lately, or sends its tombstone. Counts the event.
+    /// Returns how many messages wait, as `send` does.
+    #[inline]
+    pub(super) fn unsend_counted(
+        &mut self,
+        shard: usize,
+        position: u32,
+        insert: Entry,
+        event: Event,
+    ) -> u64 {
+        match self.link_to(shard) {
+            Some(ShardLink {
+                lane: Some(lane),
+                tally,
+            }) => {
+                tally.add(event, 1);
+                if lane.recall(position, insert) {
+                    0
+                } else {
+                    lane.push(insert.tombstone()).waiting
+                }
+            }
+            _ => {
+                self.send_first_counted(shard, insert.tombstone(), event)
+                    .waiting
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_first(&mut self, shard: usize, message: Entry) -> Sent {
+        let lane = self.shared.inbox(shard).attach();
+        self.link(shard).lane.insert(lane).push(message)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_first_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
+        self.count(shard, event, 1);
+        self.send_first(shard, message)
+    }
+
+    /// Counts an event of a shard's timers.
+    #[inline]
+    pub(crate) fn count(&mut self, shard: usize, event: Event, timers: u64) {
+        match self.link_to(shard) {
+            Some(link) => link.tally.add(event, timers),
+            None => self.link(shard).tally.add(event, timers),
+        }
+    }
+
+    /// The link to a shard, if there is one.
+    ///
+    /// A branch for the home shard, in place of an index: the shard of a timer comes from its cell,
+    /// which may be a cache miss away. The caller then stores into the link. With an index, the
+    /// address of that store would wait for the cell. Some processors let no load pass a store
+    /// whose address is unknown, so all later loads would wait, and with them the next call. A
+    /// branch is predicted, and does not wait.
+    #[inline]
+    fn link_to(&mut self, shard: usize) -> &mut Option<ShardLink> {
+        if shard == self.home {
+            &mut self.home_link
+        } else {
+            &mut self.links[shard]
+        }
+    }
+
+    #[cold]
+    fn link(&mut self, shard: usize) -> &mut ShardLink {
+        let tallies = self.shared.tallies(shard).clone();
+        self.link_to(shard).get_or_insert_with(|| ShardLink {
+            lane: None,
+            tally: tallies.attach(),
+        })
+    }
+
+    /// Gives `f` the local and this thread's histogram.
+    #[inline]
+    pub(super) fn with_lateness<R>(&mut self, f: impl FnOnce(&mut Self, &Histogram) -> R) -> R {
+        let lateness = self
+            .lateness
+            .take()
+            .unwrap_or_else(|| self.shared.lateness().attach());
+        let result = f(self, &lateness);
+        self.lateness = Some(lateness);
+        result
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, and not used afterwards.
+        let magazines = unsafe { ManuallyDrop::take(&mut self.magazines) };
+        magazines.give_back(self.shared.depot());
+    }
+}

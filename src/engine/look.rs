@@ -1,0 +1,47 @@
+//! Look: what a cell says of its timer.
+//!
+//! Answers are snapshots: the timer may change before the caller reads them.
+
+use super::Engine;
+use super::cells::Cells;
+use super::id::TimerId;
+use super::local::Local;
+use crate::cell::DueAt;
+use std::time::Duration;
+
+impl<T: Send + 'static> Engine<T> {
+    pub(crate) fn deadline_of(&self, id: TimerId) -> Option<u64> {
+        self.cells
+            .with_local(|local| self.cells.look(local, id))
+            .map(|due_at| due_at.deadline())
+    }
+
+    /// The time from now to the beginning of a tick. Zero if it has begun.
+    pub(crate) fn until(&self, deadline: u64) -> Duration {
+        Duration::from_nanos(
+            self.tick
+                .start(deadline)
+                .saturating_sub(self.clock.now_ns()),
+        )
+    }
+}
+
+impl<T: Send + 'static> Cells<T> {
+    pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
+        self.look_up(local, id, |cell| cell.is_pending(id.birth()))
+            .unwrap_or(false)
+    }
+
+    /// Deadline and shard of a timer that waits.
+    pub(crate) fn look(&self, local: &mut Local, id: TimerId) -> Option<DueAt> {
+        let (birth, due_at) = self.look_up(local, id, |cell| cell.look())??;
+        (birth == id.birth()).then_some(due_at)
+    }
+
+    /// The timer that waits in a cell.
+    pub(crate) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, DueAt)> {
+        let pinned = local.epoch.pin();
+        let (birth, due_at) = self.arena.get(cell, &pinned)?.look()?;
+        Some((TimerId::new(birth, cell, self.shared.tag(), 0), due_at))
+    }
+}

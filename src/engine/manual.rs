@@ -1,0 +1,71 @@
+//! Manual: the shards of a service on a manual clock, which takes their turns.
+//!
+//! Owned by the service; the clock has a weak reference. Whoever moves the clock takes the turns,
+//! under a lock, and is inside a task meanwhile.
+
+use super::Engine;
+use crate::dispatch::inside::inside;
+use crate::shard::Count;
+use crate::shard::turn::Shard;
+use crate::sync::Mutex;
+use crate::time::{Busy, Driven};
+use std::sync::{Arc, PoisonError, TryLockError};
+
+/// The shards of a service on a manual clock.
+pub(crate) struct ManualShards<T> {
+    pub(crate) engine: Arc<Engine<T>>,
+    pub(crate) shards: Mutex<Vec<Shard>>,
+}
+
+impl<T> ManualShards<T> {
+    pub(crate) fn new(engine: Arc<Engine<T>>, shards: Vec<Shard>) -> Self {
+        let shards = Mutex::new(shards);
+        Self { engine, shards }
+    }
+}
+
+impl<T: Send + 'static> Driven for ManualShards<T> {
+    fn turn(&self) -> bool {
+        let take_turns = || {
+            let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+            // Looked at under the lock: see StopJoin in `service/stop.rs`.
+            if self.engine.cells.shared.is_stopped() {
+                return false;
+            }
+            shards.iter_mut().fold(false, |busy, shard| {
+                let turn = shard.turn(|| self.engine.clock.now_ns());
+                busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
+            })
+        };
+        inside(take_turns)
+    }
+
+    fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
+        if self.engine.cells.shared.is_stopped() {
+            return Ok(None);
+        }
+        let mut shards = match self.shards.try_lock() {
+            Ok(shards) => shards,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Busy),
+        };
+        let events = shards.iter_mut().filter_map(|shard| {
+            while shard.settle() {}
+            shard.next_event()
+        });
+        // Entries that a shard holds, for want of room, do not hold up the time.
+        let now_ns = self.engine.clock.now_ns();
+        Ok(events
+            .map(|tick| self.engine.tick.start(tick))
+            .filter(|&start_ns| start_ns > now_ns)
+            .min())
+    }
+
+    fn dispatched(&self) -> u64 {
+        self.engine
+            .counters
+            .iter()
+            .map(|counters| counters.get(Count::Dispatched))
+            .sum()
+    }
+}

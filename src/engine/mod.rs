@@ -1,0 +1,91 @@
+#![doc = include_str!("README.md")]
+
+pub(crate) mod arm;
+mod backend;
+pub(crate) mod batch;
+pub(crate) mod cells;
+mod claim;
+pub(crate) mod drops;
+mod end;
+#[cfg(feature = "tracing")]
+mod events;
+mod fire;
+pub(crate) mod hooks;
+mod host;
+pub(crate) mod id;
+pub(crate) mod in_flight;
+pub(crate) mod lateness;
+pub(crate) mod local;
+mod look;
+pub(crate) mod manual;
+pub(crate) mod periodic_run;
+mod read_stats;
+pub(crate) mod settings;
+pub(crate) mod shared;
+mod shared_clock;
+pub(crate) mod start;
+pub(crate) mod stats;
+pub(crate) mod tally;
+pub(crate) mod task;
+pub(crate) mod thread_local;
+pub(crate) mod threads;
+pub(crate) mod watchdog;
+
+use crate::counters::Counter;
+use crate::dispatch::channel::Outbox;
+use crate::dispatch::queues::Woken;
+use crate::shard::Counters;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::time::{Clock, TickLength};
+use batch::Batch;
+use cells::Cells;
+use hooks::{Hooks, Users};
+use in_flight::InFlight;
+use std::any::Any;
+use std::sync::Arc;
+
+pub(crate) type Handler<T> = dyn Fn(&mut Batch<'_, T>) + Send + Sync;
+
+/// One running service: cells, clock, handler, counters. Shared by handles, shard threads and jobs.
+pub(crate) struct Engine<T> {
+    pub(crate) cells: Cells<T>,
+    pub(crate) clock: Clock,
+    pub(crate) tick: TickLength,
+    /// The slack of timers that share a reading of the clock. 0: no timer shares one.
+    shared_slack_ns: u64,
+    /// The spin margin, in nanoseconds.
+    pub(crate) spin_ns: u64,
+    /// A shard wakes up at most once in this time, on average. 0: without a limit.
+    pub(crate) wakeup_ns: u64,
+    pub(crate) handler: Users<Box<Handler<T>>>,
+    /// The channel that gets the payloads in place of the handler, if the builder set one.
+    pub(crate) outbox: Option<Outbox<T>>,
+    /// What `cancel_all` does with a payload: drop it, or wake a task.
+    pub(crate) let_go: fn(T),
+    pub(crate) hooks: Hooks,
+    pub(crate) counters: Box<[Arc<Counters>]>,
+    /// The stalls of each shard, written by the watchdog.
+    pub(crate) stalls: Box<[Counter]>,
+    /// The batches of each shard that wait in the pool.
+    backlogs: Box<[Arc<AtomicUsize>]>,
+    /// The threads that run jobs.
+    pub(crate) in_flight: InFlight,
+    pub(crate) panics: AtomicU64,
+    pub(crate) unpinned: AtomicUsize,
+    /// How often its pool has woken threads.
+    pub(crate) woken: Arc<Woken>,
+}
+
+impl<T: Send + 'static> Engine<T> {
+    /// Counts and reports a handler's panic that was caught.
+    pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
+        // Ordering: Relaxed. A counter.
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        self.hooks.panicked(panic);
+    }
+
+    fn count_unpinned(&self) {
+        // Ordering: Relaxed. A counter.
+        self.unpinned.fetch_add(1, Ordering::Relaxed);
+    }
+}

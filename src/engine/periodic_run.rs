@@ -1,0 +1,219 @@
+//! Periodic run: how periodic timers run.
+//!
+//! The closure and its rhythm lie in the cell, in a box. The timer keeps its cell and its id for
+//! all its runs. A worker takes the box out for a run (RUNNING) and puts it back for the next run.
+//! So two runs of a timer never overlap, and a `cancel` between them ends the timer. The steps
+//! RunBegin and RunFile are in `src/cell/README.md`.
+//!
+//! Ground rule: runs happen inside a job; no local is borrowed while the closure runs or is
+//! dropped.
+
+use super::Engine;
+use super::arm::Date;
+use super::cells::Cells;
+use super::id::TimerId;
+use super::local::Local;
+use super::tally::Event;
+use crate::cell::{Content, DueAt};
+use crate::error::ScheduleError;
+use crate::repeat::{Repeat, RunStep};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A run of a periodic timer that is due. A hint until it begins: the timer may be cancelled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) cell: u32,
+    /// The generation of the entry that came due.
+    pub(crate) generation: u64,
+    pub(crate) due_at: DueAt,
+}
+
+impl<T: Send + 'static> Engine<T> {
+    /// Arms a periodic timer.
+    pub(crate) fn arm_repeat(
+        &self,
+        first_ns: u64,
+        repeat: impl FnOnce(u64) -> Repeat,
+    ) -> Result<TimerId, ScheduleError<Box<Repeat>>> {
+        self.cells.with_local(|local| {
+            let at_ns = self.clock.arming_now_ns(&mut local.anchor) + first_ns;
+            let deadline = self.tick.deadline(at_ns);
+            let mut repeat = Box::new(repeat(at_ns));
+            repeat.file(deadline);
+            let due_at = DueAt::new(deadline, local.home());
+            self.cells.schedule(local, due_at, repeat, Date::Read)
+        })
+    }
+
+    /// Counts a run of a periodic timer that was due then, with its lateness.
+    pub(super) fn count_run(&self, due_at: DueAt) {
+        let lateness_ns = self.cells.with_local(|local| {
+            let lateness_ns = self
+                .clock
+                .arming_now_ns(&mut local.anchor)
+                .saturating_sub(self.tick.start(due_at.deadline()));
+            local.with_lateness(|local, histogram| {
+                histogram.add(lateness_ns, 1);
+                local.count(due_at.shard(), Event::Run, 1);
+            });
+            lateness_ns
+        });
+        if lateness_ns > self.hooks.late_above_ns() {
+            self.hooks.late(lateness_ns, 1);
+        }
+    }
+
+    /// Runs a periodic timer once, and files it for its next run. It does not run if it was
+    /// cancelled, or if its time of day has not come. The caller's thread has begun a job.
+    pub(super) fn run_periodic(&self, run: Run) {
+        let Some(mut repeat) = self
+            .cells
+            .with_local(|local| self.cells.begin_run(local, run))
+        else {
+            return;
+        };
+        repeat.claimed(run.due_at.deadline(), |deadline| self.tick.start(deadline));
+        let due = self.or_panicked(RunStep::End, || {
+            repeat.due(self.clock.now_ns(), || self.clock.system_time())
+        });
+        if due == RunStep::Run {
+            self.count_run(run.due_at);
+            self.run_here(&mut repeat);
+        }
+        let now_ns = self.clock.now_ns();
+        let again = match due {
+            RunStep::Run => self.or_panicked(false, || repeat.advance(now_ns, self.tick)),
+            RunStep::Wait => true,
+            RunStep::End => false,
+        };
+        if !again || self.cells.shared.is_closed() {
+            self.cells
+                .with_local(|local| self.cells.end_run(local, run));
+            return if due == RunStep::Wait {
+                self.end_repeat(repeat)
+            } else {
+                self.drop_repeat(Some(repeat))
+            };
+        }
+        let deadline = self.tick.deadline(repeat.at_ns().max(now_ns + 1));
+        if deadline <= run.due_at.deadline() {
+            // There is no later tick: time has ended.
+            return self.end_periodic(run, repeat);
+        }
+        repeat.file(deadline);
+        let due_at = DueAt::new(deadline, run.due_at.shard());
+        let ended = self
+            .cells
+            .with_local(|local| self.cells.file_again(local, Run { due_at, ..run }, repeat));
+        self.drop_repeat(ended);
+        // As in ScheduleRecheck. A stop that fires all has left the timer to this run, or sees it
+        // armed.
+        if self.cells.shared.fires_all()
+            && let Some(Some(Content::Repeat(repeat))) = self
+                .cells
+                .with_local(|local| self.cells.end_periodic_at(local, run.cell))
+        {
+            self.end_repeat(repeat);
+        }
+    }
+
+    /// Ends a periodic timer because the service is closed. If the stop fires all, a timer for a
+    /// time of day that has not come runs now.
+    fn end_repeat(&self, mut repeat: Box<Repeat>) {
+        if repeat.is_for_time_of_day() && self.cells.shared.fires_all() {
+            self.run_here(&mut repeat);
+        }
+        self.drop_repeat(Some(repeat));
+    }
+
+    /// Ends a periodic timer whose run nobody will do. The caller's thread has begun a job.
+    pub(crate) fn give_up(&self, run: Run) {
+        if let Some(repeat) = self
+            .cells
+            .with_local(|local| self.cells.begin_run(local, run))
+        {
+            self.end_periodic(run, repeat);
+        }
+    }
+
+    /// Ends a periodic timer whose run the caller has begun.
+    fn end_periodic(&self, run: Run, repeat: Box<Repeat>) {
+        self.cells
+            .with_local(|local| self.cells.end_run(local, run));
+        self.drop_repeat(Some(repeat));
+    }
+
+    /// Runs the closure. A panic is caught.
+    pub(crate) fn run_here(&self, repeat: &mut Repeat) {
+        self.or_panicked((), || repeat.run());
+    }
+
+    pub(crate) fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
+        self.or_panicked((), || drop(repeat));
+    }
+
+    /// Returns the result of `f`, or `or_else` if `f` panics.
+    fn or_panicked<R>(&self, or_else: R, f: impl FnOnce() -> R) -> R {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+            self.panicked(panic);
+            or_else
+        })
+    }
+}
+
+impl<T: Send + 'static> Cells<T> {
+    /// RunBegin. Begins a run: the content is the caller's until `file_again` or `end_run`. `None`:
+    /// the timer was cancelled after it came due.
+    pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<Box<Repeat>> {
+        let pinned = local.epoch.pin();
+        self.arena.get(run.cell, &pinned)?.begin(run.generation)
+    }
+
+    /// RunFile. Files a periodic timer for its next run. If it was cancelled meanwhile, it has
+    /// ended, and the content is returned.
+    pub(crate) fn file_again(
+        &self,
+        local: &mut Local,
+        run: Run,
+        repeat: Box<Repeat>,
+    ) -> Option<Box<Repeat>> {
+        // SAFETY: the cell is RUNNING, so no magazine has its index, and its page is not retired.
+        let cell = unsafe { self.arena.held(run.cell) };
+        // SAFETY: the caller has the content, so it has begun the run; it ends the run here.
+        match unsafe { cell.file_again(repeat, run.due_at) } {
+            Ok(filed) => {
+                self.send(local, filed);
+                None
+            }
+            Err((repeat, index)) => {
+                self.put(local, index);
+                self.shared.release(1);
+                Some(repeat)
+            }
+        }
+    }
+
+    /// Ends a periodic timer after its last run, or in place of it. The caller has begun the run.
+    pub(super) fn end_run(&self, local: &mut Local, run: Run) {
+        // SAFETY: as in `file_again`.
+        let cell = unsafe { self.arena.held(run.cell) };
+        // SAFETY: as in `file_again`.
+        let (index, cancelled) = unsafe { cell.end() };
+        self.put(local, index);
+        self.shared.release(1);
+        if !cancelled {
+            local.count(run.due_at.shard(), Event::Ended, 1);
+        }
+    }
+
+    /// Cancels the periodic timer that waits in a cell.
+    pub(crate) fn end_periodic_at(
+        &self,
+        local: &mut Local,
+        cell: u32,
+    ) -> Option<Option<Content<T>>> {
+        let pinned = local.epoch.pin();
+        let claimed = self.arena.get(cell, &pinned)?.claim_repeat()?;
+        Some(self.end(local, claimed, Event::Ended))
+    }
+}

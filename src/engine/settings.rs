@@ -1,0 +1,93 @@
+//! Settings: what a service is started with.
+
+use super::Handler;
+use super::hooks::Hooks;
+use crate::dispatch::Dispatch;
+use crate::dispatch::channel::Outbox;
+use crate::time::ManualClock;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// All settings except those that depend on the payload's type. The builder's calls say what each
+/// means.
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    pub(crate) shards: Option<usize>,
+    pub(crate) pinning: Pinning,
+    pub(crate) name: String,
+    pub(crate) dispatch: Option<Dispatch>,
+    pub(crate) clock: Option<ManualClock>,
+    pub(crate) spin: Duration,
+    pub(crate) wakeups: Option<NonZeroU32>,
+    pub(crate) boottime: bool,
+    pub(crate) max_pending: usize,
+    /// Whether large slots of the wheel are cascaded ahead of time, in steps.
+    pub(crate) cascade_budget: bool,
+    pub(crate) hooks: Hooks,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_millis(1),
+            shards: None,
+            pinning: Pinning::default(),
+            name: "wheelwork".to_string(),
+            dispatch: None,
+            clock: None,
+            spin: Duration::ZERO,
+            wakeups: None,
+            boottime: false,
+            max_pending: usize::MAX,
+            cascade_budget: true,
+            hooks: Hooks::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("tick", &self.tick)
+            .field("shards", &self.shards)
+            .field("pinning", &self.pinning)
+            .field("name", &self.name)
+            .field("dispatch", &self.dispatch)
+            .field("clock", &self.clock)
+            .field("spin", &self.spin)
+            .field("wakeups", &self.wakeups)
+            .field("boottime", &self.boottime)
+            .field("max_pending", &self.max_pending)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where payloads go.
+pub(crate) enum Outlet<T> {
+    Handler(Box<Handler<T>>),
+    Channel(Outbox<T>),
+}
+
+/// The cores on which the shards' threads run.
+///
+/// # Example
+/// ```
+/// use wheelwork::{Pinning, TimerService};
+///
+/// let service = TimerService::builder().pinning(Pinning::Off).start()?;
+/// assert_eq!(service.stats().unpinned_shards, 0, "no thread was to be pinned");
+/// # Ok::<(), wheelwork::StartError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pinning {
+    /// Each thread is pinned to a core, in turn over the cores that the process may use. The
+    /// default.
+    #[default]
+    AllCores,
+    /// Each thread is pinned to a core, in turn over these cores, by their numbers.
+    Cores(Vec<usize>),
+    /// Threads are not pinned: the system chooses their cores.
+    Off,
+}

@@ -1,0 +1,213 @@
+//! Shared: the part of a service that does not depend on the payload's type.
+//!
+//! Owned by an `Arc`: the cells of the service, and the local of each thread that uses it. All
+//! threads touch it. README.md of this room has the protocol of stop.
+
+use super::lateness::Histogram;
+use super::tally::Tally;
+use crate::cell::{Depot, SHARD_BITS};
+use crate::counters::Registry;
+use crate::doorbell::Doorbell;
+use crate::entry::Entry;
+use crate::lane::{Drain, Inbox};
+use crate::sync::{
+    AtomicBool, AtomicU32, AtomicUsize, Collector, Fault, Ordering, broken, heavy_fence, pause,
+};
+use crossbeam_utils::CachePadded;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// The most shards: a shard's number lies beside the deadline, in these bits.
+pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
+
+const OPEN: u32 = 0;
+const CLOSED: u32 = 1;
+/// Closed by a stop that fires all timers that wait. A timer for a time of day whose run has only
+/// looked at the wall clock fires, too.
+const FIRES_ALL: u32 = 2;
+
+/// The part of a shard that producers use.
+struct ShardPort {
+    inbox: Arc<Inbox<Entry>>,
+    bell: Doorbell,
+    tallies: Arc<Registry<Tally>>,
+}
+
+pub(crate) struct Shared {
+    tag: NonZeroU32,
+    /// `OPEN`; or `CLOSED` or `FIRES_ALL`, and no timer is accepted. It only rises.
+    closed: AtomicU32,
+    stopped: AtomicBool,
+    /// Whether StopClaim is over.
+    claimed: AtomicBool,
+    ports: Box<[ShardPort]>,
+    depot: Arc<Depot>,
+    collector: Collector,
+    /// How many threads have a home shard. The next thread gets the next shard.
+    homes: AtomicU32,
+    lateness: Arc<Registry<Histogram>>,
+    /// The most timers that may be pending at one instant. `usize::MAX`: nobody counts them.
+    pending_max: usize,
+    pending: CachePadded<AtomicUsize>,
+}
+
+impl Shared {
+    /// Makes it, with the consumers' ends of the shards' inboxes.
+    pub(crate) fn new(
+        tag: NonZeroU32,
+        shards: usize,
+        pending_max: usize,
+    ) -> (Self, Vec<Drain<Entry>>) {
+        let (ports, drains): (Vec<_>, _) = (0..shards)
+            .map(|_| {
+                let (inbox, drain) = Inbox::new();
+                (
+                    ShardPort {
+                        inbox,
+                        bell: Doorbell::new(),
+                        tallies: Registry::new(),
+                    },
+                    drain,
+                )
+            })
+            .unzip();
+        let shared = Self {
+            tag,
+            closed: AtomicU32::new(OPEN),
+            stopped: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+            ports: ports.into(),
+            depot: Arc::new(Depot::new()),
+            collector: Collector::new(),
+            homes: AtomicU32::new(0),
+            lateness: Registry::new(),
+            pending_max,
+            pending: CachePadded::new(AtomicUsize::new(0)),
+        };
+        (shared, drains)
+    }
+
+    /// The tag that names this service in ids.
+    #[inline]
+    pub(super) fn tag(&self) -> NonZeroU32 {
+        self.tag
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Reserves room for one more timer. `false`: the limit is reached.
+    #[inline]
+    pub(super) fn reserve(&self) -> bool {
+        // Ordering: Relaxed. A counter: whoever finds room after a `release` needs nothing else
+        // from there.
+        let one_more = |pending| (pending < self.pending_max).then_some(pending + 1);
+        self.pending_max == usize::MAX
+            || self
+                .pending
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+                .is_ok()
+    }
+
+    /// Gives back the room of `timers` timers.
+    #[inline]
+    pub(crate) fn release(&self, timers: usize) {
+        if self.pending_max != usize::MAX {
+            // Ordering: Relaxed. As in `reserve`.
+            self.pending.fetch_sub(timers, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn bell(&self, shard: usize) -> &Doorbell {
+        &self.ports[shard].bell
+    }
+
+    pub(crate) fn inbox(&self, shard: usize) -> &Arc<Inbox<Entry>> {
+        &self.ports[shard].inbox
+    }
+
+    pub(super) fn tallies(&self, shard: usize) -> &Arc<Registry<Tally>> {
+        &self.ports[shard].tallies
+    }
+
+    pub(crate) fn lateness(&self) -> &Arc<Registry<Histogram>> {
+        &self.lateness
+    }
+
+    pub(crate) fn depot(&self) -> &Arc<Depot> {
+        &self.depot
+    }
+
+    pub(crate) fn collector(&self) -> &Collector {
+        &self.collector
+    }
+
+    /// The home shard of the next thread: threads are spread evenly over shards.
+    pub(super) fn next_home(&self) -> usize {
+        // Ordering: Relaxed. Only the number matters.
+        self.homes.fetch_add(1, Ordering::Relaxed) as usize % self.ports.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Ordering: Relaxed. ScheduleCheck is a hint. The fence of ScheduleRing orders
+        // ScheduleRecheck.
+        self.closed.load(Ordering::Relaxed) != OPEN
+    }
+
+    /// Whether a stop that fires all has closed it.
+    pub(crate) fn fires_all(&self) -> bool {
+        // Ordering: Relaxed. As in `is_closed`.
+        self.closed.load(Ordering::Relaxed) == FIRES_ALL
+    }
+
+    #[inline]
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Ordering: Relaxed. A shard that sees it late takes one more turn.
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// StopMark, StopFence. No timer is accepted any more. The caller sees the timers that were
+    /// accepted before.
+    pub(crate) fn close(&self) {
+        self.close_for(CLOSED);
+    }
+
+    fn close_for(&self, mark: u32) {
+        // Ordering: Relaxed (StopMark). Ordered by StopFence.
+        self.closed.fetch_max(mark, Ordering::Relaxed);
+        if !broken(Fault::StopNoFence) {
+            // Ordering: heavy (StopFence). Pairs with ScheduleRing: RingFence of the doorbell.
+            heavy_fence();
+        }
+    }
+
+    /// StopMark, StopFence. Returns whether this is the first stop.
+    pub(crate) fn stop(&self, fires_all: bool) -> bool {
+        // Ordering: Relaxed (StopMark). The swap decides which stop is the first. StopFence orders
+        // it for shards that sleep.
+        let first = !self.stopped.swap(true, Ordering::Relaxed);
+        self.close_for(if first && fires_all {
+            FIRES_ALL
+        } else {
+            CLOSED
+        });
+        first
+    }
+
+    /// StopClaim of the first stop is over: notes that it has claimed everything.
+    pub(crate) fn note_claims(&self) {
+        // Ordering: Release (StopClaim). Pairs with the Acquire of `wait_for_claims`: whoever sees
+        // the note sees that the first stop's job has begun (FireBegin).
+        self.claimed.store(true, Ordering::Release);
+    }
+
+    /// StopClaim of a further stop: waits for the note of the first stop.
+    pub(crate) fn wait_for_claims(&self) {
+        // Ordering: Acquire (StopClaim). Pairs with the Release of `note_claims`.
+        while !self.claimed.load(Ordering::Acquire) && !broken(Fault::FurtherStopWaitsForNobody) {
+            pause();
+        }
+    }
+}

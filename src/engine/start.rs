@@ -1,0 +1,226 @@
+//! Start: from settings to a service whose threads can be started.
+//!
+//! Runs on the thread that starts the service; nobody else knows the service yet.
+
+use super::backend::{Backend, backend, dispatcher};
+use super::cells::Cells;
+#[cfg(feature = "tracing")]
+use super::events::Events;
+use super::hooks::{Hooks, Users};
+use super::in_flight::InFlight;
+use super::manual::ManualShards;
+use super::settings::{Outlet, Settings};
+use super::shared::{SHARDS_MAX, Shared};
+use super::threads::{Started, Unstarted};
+use super::{Engine, Handler, shared_clock};
+use crate::counters::Counter;
+use crate::dispatch::channel::Outbox;
+use crate::dispatch::{Dispatch, WAITING_MAX};
+use crate::entry::Entry;
+use crate::error::StartError;
+use crate::lane::Drain;
+use crate::shard::turn::{Shard, pace};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences};
+use crate::time::{Clock, Driven, TickLength};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const TICK_MIN: Duration = Duration::from_micros(1);
+const TICK_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What takes the payloads of due timers.
+struct Sink<T> {
+    handler: Box<Handler<T>>,
+    /// The channel, if there is one. No payload comes to the handler then.
+    outbox: Option<Outbox<T>>,
+    backend: Backend<T>,
+}
+
+/// Makes a service, and says which threads it needs. On a manual clock it needs none.
+pub(crate) fn prepare<T: Send + 'static>(
+    mut settings: Settings,
+    outlet: Outlet<T>,
+    let_go: fn(T),
+) -> Result<(Started<T>, Option<Unstarted>), StartError> {
+    let count = check(&settings)?;
+    prepare_fences();
+    let clock = clock(&settings)?;
+    let sink = sink(outlet, &mut settings)?;
+    let (shared, drains) = Shared::new(next_tag(), count, settings.max_pending);
+    let (manual, name) = (settings.clock.clone(), settings.name.clone());
+    let pinning = std::mem::take(&mut settings.pinning);
+    let is_cascaded_ahead = settings.cascade_budget;
+    #[cfg(feature = "tracing")]
+    let tick = settings.tick;
+    let (engine, backend) = engine(settings, shared, clock, sink, let_go);
+    let shards = shards(&engine, drains, &backend, is_cascaded_ahead);
+    #[cfg(feature = "tracing")]
+    engine
+        .hooks
+        .tell(|events| events.starts(shards.len(), tick));
+    let mut started = Started {
+        engine: engine.clone(),
+        threads: Mutex::new(Vec::new()),
+        manual: None,
+    };
+    let Some(clock) = manual else {
+        let unstarted = Unstarted {
+            shards,
+            name,
+            pinning,
+        };
+        return Ok((started, Some(unstarted)));
+    };
+    let manual = Arc::new(ManualShards::new(engine, shards));
+    let driven: Arc<dyn Driven> = manual.clone();
+    clock.register(Arc::downgrade(&driven));
+    started.manual = Some(manual);
+    Ok((started, None))
+}
+
+/// The clock that the settings ask for.
+fn clock(settings: &Settings) -> Result<Clock, StartError> {
+    Ok(match &settings.clock {
+        Some(manual) => Clock::Manual(manual.clone()),
+        None if settings.boottime => Clock::boot().ok_or(StartError::Boottime)?,
+        None => Clock::monotonic(),
+    })
+}
+
+/// What takes the payloads, by the outlet and the settings.
+fn sink<T>(outlet: Outlet<T>, settings: &mut Settings) -> Result<Sink<T>, StartError> {
+    let is_manual = settings.clock.is_some();
+    let handler = match outlet {
+        Outlet::Handler(handler) => handler,
+        Outlet::Channel(outbox) => {
+            return Ok(Sink {
+                handler: Box::new(|_| ()),
+                outbox: Some(outbox.clone()),
+                backend: Backend::Channel(outbox),
+            });
+        }
+    };
+    let dispatch = settings.dispatch.take().unwrap_or(if is_manual {
+        Dispatch::Inline
+    } else {
+        Dispatch::Rayon
+    });
+    Ok(Sink {
+        handler,
+        outbox: None,
+        backend: backend(dispatch, &settings.name, !is_manual)?,
+    })
+}
+
+/// The engine, and where its timers fire.
+fn engine<T: Send + 'static>(
+    settings: Settings,
+    shared: Shared,
+    clock: Clock,
+    sink: Sink<T>,
+    let_go: fn(T),
+) -> (Arc<Engine<T>>, Backend<T>) {
+    let (tick, shards) = (
+        TickLength::new(crate::time::nanos(settings.tick)),
+        shared.shards(),
+    );
+    let engine = Engine {
+        cells: Cells::new(shared),
+        shared_slack_ns: if matches!(clock, Clock::Monotonic { .. }) || cfg!(loom) {
+            tick.nanos() / shared_clock::SLACK
+        } else {
+            0
+        },
+        clock,
+        tick,
+        spin_ns: spin_ns(settings.spin),
+        wakeup_ns: settings
+            .wakeups
+            .map_or(0, |per_s| 1_000_000_000 / u64::from(per_s.get())),
+        handler: Users::new(sink.handler),
+        outbox: sink.outbox,
+        let_go,
+        hooks: Hooks {
+            #[cfg(feature = "tracing")]
+            events: Events::of(&settings.name),
+            ..settings.hooks
+        },
+        counters: (0..shards).map(|_| Arc::default()).collect(),
+        stalls: (0..shards).map(|_| Counter::default()).collect(),
+        backlogs: (0..shards).map(|_| Arc::default()).collect(),
+        in_flight: InFlight::default(),
+        panics: AtomicU64::new(0),
+        unpinned: AtomicUsize::new(0),
+        woken: sink.backend.woken(),
+    };
+    (Arc::new(engine), sink.backend)
+}
+
+/// The shards, which take no turn yet.
+fn shards<T: Send + 'static>(
+    engine: &Arc<Engine<T>>,
+    drains: Vec<Drain<Entry>>,
+    backend: &Backend<T>,
+    is_cascaded_ahead: bool,
+) -> Vec<Shard> {
+    let now = engine.tick.floor(engine.clock.now_ns());
+    let pace = if is_cascaded_ahead {
+        pace(engine.tick)
+    } else {
+        u64::MAX
+    };
+    // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
+    let waiting_max = if matches!(engine.clock, Clock::Manual(_)) {
+        usize::MAX
+    } else {
+        WAITING_MAX
+    };
+    let shard = |(number, drain): (usize, Drain<Entry>)| {
+        let dispatcher = dispatcher(engine, number, backend, waiting_max);
+        let counters = engine.counters[number].clone();
+        Shard::new(engine.tick, drain, now, pace, dispatcher, counters)
+    };
+    drains.into_iter().enumerate().map(shard).collect()
+}
+
+/// The number of shards, if the settings are valid.
+fn check(settings: &Settings) -> Result<usize, StartError> {
+    if !(TICK_MIN..=TICK_MAX).contains(&settings.tick) {
+        return Err(StartError::Tick(settings.tick));
+    }
+    let shards = settings.shards.unwrap_or_else(default_shards);
+    if !(1..=SHARDS_MAX).contains(&shards) {
+        return Err(StartError::Shards(shards));
+    }
+    if settings.name.contains('\0') {
+        return Err(StartError::Name(settings.name.clone()));
+    }
+    Ok(shards)
+}
+
+/// The spin margin in nanoseconds. No sleep is longer than an endless margin.
+fn spin_ns(margin: Duration) -> u64 {
+    if margin == Duration::MAX {
+        u64::MAX
+    } else {
+        crate::time::nanos(margin)
+    }
+}
+
+/// One shard for each four cores, by measurement.
+fn default_shards() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(4))
+}
+
+/// The next service's tag.
+fn next_tag() -> NonZeroU32 {
+    static NEXT: StaticU32 = StaticU32::new(1);
+    loop {
+        // Ordering: Relaxed. Only the number matters.
+        if let Some(tag) = NonZeroU32::new(NEXT.fetch_add(1, Ordering::Relaxed)) {
+            return tag;
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Threads: starts the threads of the shards and of the watchdog, and pins the shards to cores.
+//!
+//! [`Started`] belongs to the one owner of a service, who stops it. The lock around the threads is
+//! taken at start and by `stop`.
+
+use super::Engine;
+use super::host::ShardHost;
+use super::manual::ManualShards;
+use super::settings::Pinning;
+use super::watchdog;
+use crate::dispatch::inside::inside_for_good;
+use crate::error::StartError;
+use crate::shard::turn::Shard;
+use crate::shard::worker;
+use crate::sync::{JoinHandle, Mutex, ThreadBuilder};
+use core_affinity::CoreId;
+use std::sync::{Arc, PoisonError};
+
+/// The number of cores in the system's set of cores. `core_affinity` panics beyond.
+const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) {
+    1024
+} else {
+    64
+};
+
+/// A service that was prepared, for whoever starts its threads and stops it.
+pub(crate) struct Started<T> {
+    pub(crate) engine: Arc<Engine<T>>,
+    /// The threads of the shards and of the watchdog.
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// On a manual clock: the shards. They live as long as the service.
+    pub(crate) manual: Option<Arc<ManualShards<T>>>,
+}
+
+/// The shards of a service whose threads have not started yet.
+pub(crate) struct Unstarted {
+    pub(super) shards: Vec<Shard>,
+    pub(super) name: String,
+    pub(super) pinning: Pinning,
+}
+
+impl<T: Send + 'static> Started<T> {
+    /// Starts the threads of the shards and of the watchdog. After an error some may have started.
+    pub(crate) fn spawn(&self, unstarted: Unstarted) -> Result<(), StartError> {
+        let Unstarted {
+            shards,
+            name,
+            pinning,
+        } = unstarted;
+        let (pins, cores) = (pinning != Pinning::Off, cores(pinning));
+        for (number, shard) in shards.into_iter().enumerate() {
+            let host = self.engine.host(number);
+            let core = cores.get(number % cores.len().max(1)).copied();
+            self.spawn_one(format!("{name}-shard-{number}"), move || {
+                if pins && !core.is_some_and(pin_to) {
+                    note_unpinned(&host);
+                }
+                worker::run(shard, &*host);
+            })?;
+        }
+        self.spawn_watchdog(&name)
+    }
+
+    /// Starts the watchdog, if there is a hook for it.
+    fn spawn_watchdog(&self, name: &str) -> Result<(), StartError> {
+        let Some((threshold_ns, _)) = &self.engine.hooks.on_stall else {
+            return Ok(());
+        };
+        let (engine, threshold_ns) = (self.engine.clone(), *threshold_ns);
+        self.spawn_one(format!("{name}-watchdog"), move || {
+            watchdog::run(&engine, threshold_ns);
+        })
+    }
+
+    /// Starts a thread that is inside a task for good.
+    fn spawn_one(
+        &self,
+        name: String,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), StartError> {
+        let run = || {
+            inside_for_good();
+            run();
+        };
+        let thread = ThreadBuilder::new().name(name).spawn(run);
+        let thread = thread.map_err(StartError::Thread)?;
+        self.threads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(thread);
+        Ok(())
+    }
+}
+
+/// Counts a shard's thread that could not be pinned, and reports it.
+fn note_unpinned<T: Send + 'static>(host: &ShardHost<T>) {
+    host.engine.count_unpinned();
+    #[cfg(feature = "tracing")]
+    host.engine.hooks.tell(|events| events.unpinned(host.shard));
+}
+
+/// The cores to which shards are pinned, in turn. An empty list: shards run unpinned.
+fn cores(pinning: Pinning) -> Vec<CoreId> {
+    match pinning {
+        Pinning::AllCores => core_affinity::get_core_ids().unwrap_or_default(),
+        Pinning::Cores(cores) => cores.into_iter().map(|id| CoreId { id }).collect(),
+        Pinning::Off => Vec::new(),
+    }
+}
+
+/// Pins the calling thread to a core. Returns whether that worked.
+fn pin_to(core: CoreId) -> bool {
+    core.id < CORES_MAX && core_affinity::set_for_current(core)
+}

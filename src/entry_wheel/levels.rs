@@ -1,0 +1,261 @@
+//! Levels: the slots of all levels around one point in time, and sets of those that need work.
+//!
+//! A large slot that is cascaded ahead of time has levels of its own, which stand at its start
+//! (`Slot::ahead`).
+
+use super::chunk::Form;
+use super::parts::WheelParts;
+use super::place::{LEVELS, Place, SLOTS};
+use super::slot::{LARGE_SLOT, Slot};
+use super::slot_set::SlotSet;
+use crate::entry::Entry;
+
+pub(super) struct Levels {
+    pub(super) now: u64,
+    slots: Box<[[Slot<Levels>; SLOTS]; LEVELS]>,
+    /// Slots that are not empty.
+    occupied: [SlotSet; LEVELS],
+    /// Slots that are cascaded in steps.
+    large: [SlotSet; LEVELS],
+    /// Slots that wait for a compaction.
+    to_be_compacted: [SlotSet; LEVELS],
+}
+
+impl Levels {
+    /// Empty levels around the tick `now`.
+    pub(super) fn new(now: u64) -> Self {
+        let slots: Box<[_]> = (0..LEVELS).map(|_| [Slot::EMPTY; SLOTS]).collect();
+        Self {
+            now,
+            slots: slots
+                .try_into()
+                .unwrap_or_else(|_| unreachable!("LEVELS of them")),
+            occupied: [SlotSet::default(); LEVELS],
+            large: [SlotSet::default(); LEVELS],
+            to_be_compacted: [SlotSet::default(); LEVELS],
+        }
+    }
+
+    /// The place of a deadline at or after `now`.
+    #[inline]
+    fn place(&self, deadline: u64) -> Place {
+        Place::of(deadline, self.now)
+    }
+
+    /// Puts an entry into its slot. Its deadline is not before `now`.
+    #[inline]
+    pub(super) fn insert(&mut self, entry: Entry, parts: &mut WheelParts) {
+        let Place { level, index } = self.place(entry.deadline());
+        parts.levels[level] += 1;
+        self.occupied[level].set(index);
+        let slot = &mut self.slots[level][index];
+        slot.push(
+            entry,
+            Form::of_span(Place::span_bits(level)),
+            &mut parts.pool,
+        );
+        if slot.len() == LARGE_SLOT + 1 {
+            self.large[level].set(index);
+        }
+    }
+
+    /// Counts a hole in the slot of a deadline: a tombstone came for it. A slot that is mostly dead
+    /// then is compacted, or marked for a compaction.
+    #[inline]
+    pub(super) fn count_hole(&mut self, deadline: u64, parts: &mut WheelParts) {
+        let place = self.place(deadline);
+        let slot = &mut self.slots[place.level][place.index];
+        if let Some(ahead) = &mut slot.ahead {
+            // The cascade checks the entries that it has still to move.
+            ahead.count_hole(deadline, parts);
+        } else if !slot.is_empty() {
+            slot.holes += 1;
+            parts.holes += 1;
+            if slot.is_to_be_compacted() {
+                self.compact_soon(place, parts);
+            }
+        }
+    }
+
+    pub(super) fn slot(&self, place: Place) -> &Slot<Self> {
+        &self.slots[place.level][place.index]
+    }
+
+    /// Compacts a slot that is mostly dead: now if it is small, else later.
+    #[cold]
+    fn compact_soon(&mut self, place: Place, parts: &mut WheelParts) {
+        if parts.compacts_at_once(self.slot(place).is_compacted_at_once()) {
+            self.compact(place, u64::MAX, parts);
+        } else {
+            self.to_be_compacted[place.level].set(place.index);
+        }
+    }
+
+    /// Compacts a slot. A large one only until `budget_end` entries have been moved.
+    pub(super) fn compact(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
+        self.update(place, parts, |slot, _, parts| {
+            slot.compact(budget_end, parts)
+        });
+        if !self.slot(place).is_to_be_compacted() {
+            self.to_be_compacted[place.level].clear(place.index);
+        }
+    }
+
+    /// Marks the slots of which more than an eighth is dead, for a compaction. Looks at every slot
+    /// that is not empty.
+    pub(super) fn mark_partly_dead(&mut self) {
+        for (level, slots) in self.slots.iter().enumerate() {
+            for index in self.occupied[level]
+                .iter()
+                .filter(|&index| slots[index].is_partly_dead())
+            {
+                self.to_be_compacted[level].set(index);
+            }
+        }
+    }
+
+    /// Drops the entries for which `keeps` returns false.
+    pub(super) fn retain(&mut self, keeps: &mut impl FnMut(Entry) -> bool, parts: &mut WheelParts) {
+        for level in 0..LEVELS {
+            let occupied = self.occupied[level];
+            for index in occupied.iter() {
+                self.update(Place { level, index }, parts, |slot, _, parts| {
+                    if let Some(ahead) = &mut slot.ahead {
+                        ahead.retain(keeps, parts);
+                    }
+                    slot.retain(keeps, parts)
+                });
+            }
+        }
+    }
+
+    /// Gives `work` a slot and its start. Then sets the counts and sets right: `work` may move
+    /// entries out of the slot.
+    pub(super) fn update(
+        &mut self,
+        place @ Place { level, index }: Place,
+        parts: &mut WheelParts,
+        work: impl FnOnce(&mut Slot<Self>, u64, &mut WheelParts),
+    ) {
+        let start = self.start(place);
+        let slot = &mut self.slots[level][index];
+        let before = slot.len();
+        work(slot, start, parts);
+        parts.levels[level] -= u64::from(before - slot.len());
+        if slot.is_empty() {
+            slot.forget_holes(parts);
+            self.occupied[level].clear(index);
+        }
+        if !slot.is_large() {
+            self.large[level].clear(index);
+        }
+    }
+
+    /// The first occupied slot. Lower levels come first: they hold the near future.
+    pub(super) fn first(&self) -> Option<(Place, &Slot<Self>)> {
+        let (level, index) = self
+            .occupied
+            .iter()
+            .enumerate()
+            .find_map(|(level, bits)| Some((level, bits.first()?)))?;
+        Some((Place { level, index }, &self.slots[level][index]))
+    }
+
+    /// The first large slot that has to be cascaded.
+    pub(super) fn first_large(&self) -> Option<Place> {
+        (1..LEVELS).find_map(|level| {
+            Some(Place {
+                level,
+                index: self.large[level].first()?,
+            })
+        })
+    }
+
+    /// The first slot that is to be compacted.
+    pub(super) fn first_to_be_compacted(&self) -> Option<Place> {
+        self.to_be_compacted
+            .iter()
+            .enumerate()
+            .find_map(|(level, bits)| {
+                Some(Place {
+                    level,
+                    index: bits.first()?,
+                })
+            })
+    }
+
+    /// The first tick of a slot in the future.
+    pub(super) fn start(&self, place: Place) -> u64 {
+        place.start(self.now)
+    }
+
+    /// Moves time to the start of a slot and takes the slot out. Also returns whether some of its
+    /// entries may have tombstones.
+    pub(super) fn enter(
+        &mut self,
+        place @ Place { level, index }: Place,
+        parts: &mut WheelParts,
+    ) -> (Slot<Self>, bool) {
+        self.now = self.start(place);
+        self.occupied[level].clear(index);
+        self.large[level].clear(index);
+        self.to_be_compacted[level].clear(index);
+        let mut slot = std::mem::replace(&mut self.slots[level][index], Slot::EMPTY);
+        let has_dead = slot.holes > 0 || slot.is_in_compaction();
+        slot.forget_holes(parts);
+        parts.levels[level] -= u64::from(slot.len());
+        (slot, has_dead)
+    }
+
+    /// Takes over the levels below `level`. They are empty here.
+    pub(super) fn adopt(&mut self, mut levels: Self, level: usize) {
+        self.slots[..level].swap_with_slice(&mut levels.slots[..level]);
+        self.occupied[..level].copy_from_slice(&levels.occupied[..level]);
+        self.large[..level].copy_from_slice(&levels.large[..level]);
+        self.to_be_compacted[..level].copy_from_slice(&levels.to_be_compacted[..level]);
+    }
+
+    /// Entries in all slots, and those that were cascaded ahead of time.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn len(&self) -> usize {
+        self.slots
+            .iter()
+            .flatten()
+            .map(|slot| slot.len() as usize + slot.ahead.as_ref().map_or(0, |ahead| ahead.len()))
+            .sum()
+    }
+
+    /// Checks counts and sets against the slots. Returns the holes that the slots count, and adds
+    /// the entries of each level to `levels`.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn check(&self, pool: &super::chunk::ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
+        let mut holes = 0;
+        for (level, slots) in self.slots.iter().enumerate() {
+            for (index, slot) in slots.iter().enumerate() {
+                let is_in = |sets: &[SlotSet; LEVELS]| sets[level].contains(index);
+                let (mut entries, mut earliest) = (0, u64::MAX);
+                pool.for_each(slot.entries, |entry| {
+                    entries += 1;
+                    earliest = earliest.min(entry.deadline());
+                });
+                assert_eq!(entries, slot.len());
+                levels[level] += u64::from(entries);
+                assert!(slot.is_large() || slot.earliest <= earliest);
+                assert_eq!(is_in(&self.occupied), !slot.is_empty());
+                assert_eq!(is_in(&self.large), slot.is_large());
+                // An insert may take a slot beyond `COMPACTED_IN_STEPS`. From then on a third is
+                // enough, and the next tombstone marks the slot.
+                assert!(
+                    is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2)
+                );
+                assert!(slot.holes == 0 || !slot.is_empty());
+                holes += u64::from(slot.holes)
+                    + slot
+                        .ahead
+                        .as_ref()
+                        .map_or(0, |ahead| ahead.check(pool, levels));
+            }
+        }
+        holes
+    }
+}

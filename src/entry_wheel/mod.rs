@@ -1,0 +1,324 @@
+#![doc = include_str!("README.md")]
+
+mod cascade;
+mod chunk;
+mod levels;
+mod parts;
+mod place;
+mod slot;
+mod slot_set;
+mod tombstones;
+
+use crate::entry::Entry;
+use chunk::{ChunkList, Form};
+use levels::Levels;
+use parts::WheelParts;
+use place::Place;
+use slot::LARGE_SLOT;
+
+pub(crate) use place::LEVELS;
+
+/// Entries that one call of `advance`, `settle` or `tidy` moves before it returns that there is
+/// more. The budget is the pace, held between these two. A call may go over it by a small slot.
+const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
+
+/// A cascade begins early enough to move this many entries more than the slot has: the shard's
+/// thread may be late.
+const SLACK: u64 = 32_768;
+
+/// A hierarchical timing wheel of entries.
+pub(crate) struct EntryWheel {
+    levels: Levels,
+    /// Entries at or before now, oldest first.
+    due: ChunkList,
+    /// Whether some entries in `due` may have tombstones.
+    due_has_dead: bool,
+    parts: WheelParts,
+    /// Entries that may be moved in a tick.
+    pace: u64,
+    budget: u64,
+    /// No tombstone has come since `tidy` last looked at the slots.
+    is_tidy: bool,
+}
+
+impl EntryWheel {
+    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time, `pace` entries a tick;
+    /// `pace` is at least 1, and `u64::MAX` means in one go.
+    pub(crate) fn new(now: u64, pace: u64) -> Self {
+        let budget = if pace == u64::MAX {
+            pace
+        } else {
+            pace.clamp(*BUDGET.start(), *BUDGET.end())
+        };
+        Self {
+            levels: Levels::new(now),
+            due: ChunkList::EMPTY,
+            due_has_dead: false,
+            parts: WheelParts::new(),
+            pace,
+            budget,
+            is_tidy: true,
+        }
+    }
+
+    /// Accepts a message: inserts an entry, or records a tombstone. O(1): one append, or one store.
+    /// A tombstone that makes a small slot mostly dead compacts the slot too.
+    pub(crate) fn accept(&mut self, message: Entry) {
+        if message.is_tombstone() {
+            self.insert_tombstone(message);
+        } else if !self.parts.tombstones.is_dead_on_arrival(message) {
+            self.insert(message);
+        }
+    }
+
+    /// Whether `accept` may have to wait for memory that `prefetch` can fetch in time.
+    pub(crate) fn prefetches(&self) -> bool {
+        self.parts.tombstones.is_large()
+    }
+
+    /// Prefetches what `accept` needs for a message.
+    #[inline]
+    pub(crate) fn prefetch(&self, message: Entry) {
+        self.parts.tombstones.prefetch(message);
+    }
+
+    fn insert_tombstone(&mut self, tombstone: Entry) {
+        // A tombstone that comes at its deadline or later is not needed: the claim finds the timer
+        // dead.
+        if tombstone.deadline() > self.levels.now {
+            self.parts.tombstones.insert(tombstone);
+            self.levels
+                .count_hole(tombstone.deadline(), &mut self.parts);
+            self.is_tidy = false;
+        }
+    }
+
+    /// Puts an entry into its slot, or into the due list.
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        if entry.deadline() > self.levels.now {
+            self.levels.insert(entry, &mut self.parts);
+        } else {
+            self.parts.pool.push(&mut self.due, entry, Form::Wide);
+        }
+    }
+
+    /// Moves time to `now` and gives `f` the entries that are due, in slices. Stops when about
+    /// `limit` entries have been given, or the budget is used up.
+    ///
+    /// Returns whether there is more to do at `now`. Then time may not have reached `now` yet, and
+    /// the next call goes on. Ticks come in order. The entries of one tick come in the order in
+    /// which they came to level 0, unless a large slot was compacted.
+    pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
+        let budget_end = self.parts.budget_end(self.budget);
+        self.parts.renew_at_once();
+        let mut given = 0;
+        loop {
+            while !self.due.is_empty() {
+                if given >= limit {
+                    if given == 0 {
+                        // No room for due entries. Compactions go on meanwhile.
+                        self.compact(budget_end);
+                    }
+                    return true;
+                }
+                given += self.give_block(&mut f);
+            }
+            let Some((place, slot)) = self.levels.first() else {
+                break;
+            };
+            if self.levels.start(place) > now {
+                break;
+            }
+            if self.parts.moved >= budget_end {
+                return true;
+            }
+            if place.level > 0 && slot.has_steps_left() {
+                self.levels.cascade(place, 0, budget_end, &mut self.parts);
+            } else {
+                self.enter(place);
+            }
+        }
+        self.levels.now = self.levels.now.max(now);
+        while let Some(place) = self
+            .levels
+            .first_large()
+            .filter(|&place| self.cascade_begin(place) <= now)
+        {
+            if self.parts.moved >= budget_end {
+                return true;
+            }
+            self.levels
+                .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
+        }
+        self.compact(budget_end)
+    }
+
+    /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before
+    /// the end.
+    fn compact(&mut self, budget_end: u64) -> bool {
+        while let Some(place) = self.levels.first_to_be_compacted() {
+            if self.parts.moved >= budget_end {
+                return true;
+            }
+            self.levels.compact(place, budget_end, &mut self.parts);
+        }
+        false
+    }
+
+    /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,
+    /// dead entries included.
+    fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
+        let Some(mut block) = self.parts.pool.pop(&mut self.due) else {
+            return 0;
+        };
+        let taken = block.len();
+        if self.due_has_dead {
+            self.parts.drop_dead(&mut block);
+        }
+        if !block.is_empty() {
+            f(&block);
+        }
+        self.parts.pool.done(block);
+        self.due_has_dead &= !self.due.is_empty();
+        taken
+    }
+
+    /// Moves time to the start of a slot and empties it: to the due list, or to lower levels.
+    fn enter(&mut self, place: Place) {
+        let (mut slot, has_dead) = self.levels.enter(place, &mut self.parts);
+        if let Some(ahead) = slot.ahead.take() {
+            self.levels.adopt(*ahead, place.level);
+        }
+        if place.level == 0 {
+            self.due_has_dead |= has_dead;
+            self.parts.pool.append(&mut self.due, slot.entries);
+            return;
+        }
+        while let Some(block) = self.parts.pop_cascaded(&mut slot.entries) {
+            block.iter().for_each(|&entry| self.insert(entry));
+            self.parts.pool.done(block);
+        }
+    }
+
+    /// The tick at which the cascade of a large slot begins, or goes on.
+    fn cascade_begin(&self, place: Place) -> u64 {
+        let entries = u64::from(self.levels.slot(place).len()) + SLACK;
+        self.levels
+            .start(place)
+            .saturating_sub(entries.div_ceil(self.pace))
+            .max(self.levels.now)
+    }
+
+    /// The next tick at which `advance` has something to do. Not after the earliest deadline;
+    /// `None` if the wheel is empty.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        if !self.due.is_empty() {
+            return Some(self.levels.now);
+        }
+        let (place, slot) = self.levels.first()?;
+        let event = if slot.is_large() {
+            self.levels.start(place)
+        } else {
+            slot.earliest
+        };
+        let cascade = self
+            .levels
+            .first_large()
+            .map(|place| self.cascade_begin(place));
+        Some(cascade.map_or(event, |begin| begin.min(event)))
+    }
+
+    /// Compacts the slots that come first, until the first one has no holes. Returns whether the
+    /// budget was used up before that. To be called before a long sleep, so that no dead entry ends
+    /// it. A large slot is left alone: it has live entries (`accept` compacts it otherwise).
+    pub(crate) fn settle(&mut self) -> bool {
+        let budget_end = self.parts.budget_end(self.budget);
+        while let Some((place, slot)) = self.levels.first() {
+            if slot.is_large() || slot.ahead.is_some() || slot.holes == 0 {
+                return false;
+            }
+            if self.parts.moved >= budget_end {
+                return true;
+            }
+            self.levels.compact(place, budget_end, &mut self.parts);
+        }
+        false
+    }
+
+    /// Compacts every slot of which more than an eighth is dead. Returns whether the budget was
+    /// used up before the end. To be called in a long quiet, so that dead entries do not keep
+    /// memory through it. Looks at the slots only if a tombstone has come since its last look.
+    pub(crate) fn tidy(&mut self) -> bool {
+        if !std::mem::replace(&mut self.is_tidy, true) {
+            self.levels.mark_partly_dead();
+        }
+        let is_more = self.compact(self.parts.budget_end(self.budget));
+        if self.parts.holes == 0 {
+            // A tombstone that named a wrong deadline might stay unmatched for ever.
+            self.parts.tombstones.clear();
+        }
+        is_more
+    }
+
+    /// Gives one slab of 256 KiB back to the system, if one is not needed. Returns whether there is
+    /// another. One system call, which stops other threads for a moment: not to be called in a
+    /// burst.
+    pub(crate) fn trim(&mut self) -> bool {
+        self.parts.pool.trim()
+    }
+
+    /// Drops the entries for which `keeps` returns false. For an owner who knows which entries are
+    /// dead, and so has no tombstones. Cost: all entries.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(Entry) -> bool) {
+        self.levels.retain(&mut keeps, &mut self.parts);
+        let mut due = std::mem::replace(&mut self.due, ChunkList::EMPTY);
+        while let Some(mut block) = self.parts.pool.pop(&mut due) {
+            block.retain(&mut keeps);
+            self.parts.pool.extend(&mut self.due, &block, Form::Wide);
+            self.parts.pool.done(block);
+        }
+    }
+
+    /// Slabs of chunks, 256 KiB each.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn slabs(&self) -> usize {
+        self.parts.pool.slabs()
+    }
+
+    /// Entries in the wheel, live and dead.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn len(&self) -> usize {
+        self.due.len() as usize + self.levels.len()
+    }
+
+    /// Entries in each level, live and dead. An entry that was cascaded ahead of time counts at its
+    /// new level.
+    pub(crate) fn levels(&self) -> [u64; LEVELS] {
+        self.parts.levels
+    }
+
+    /// Due entries that `advance` has not given out.
+    pub(crate) fn due(&self) -> u64 {
+        self.due.len() as u64
+    }
+
+    /// Holes of all slots: dead entries whose tombstones have come since their slots were last
+    /// compacted.
+    pub(crate) fn holes(&self) -> u64 {
+        self.parts.holes
+    }
+
+    /// Compactions that were begun.
+    pub(crate) fn compactions(&self) -> u64 {
+        self.parts.compactions
+    }
+
+    /// Entries that cascades have moved.
+    pub(crate) fn cascaded(&self) -> u64 {
+        self.parts.cascaded
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

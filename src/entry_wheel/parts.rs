@@ -1,0 +1,101 @@
+//! Wheel parts: what all slots of a wheel share. The pool of chunks, the tombstones, and the counts
+//! of work.
+
+use super::chunk::{Block, ChunkList, ChunkPool};
+use super::place::LEVELS;
+use super::tombstones::Tombstones;
+
+/// Compactions of small slots run as a tombstone comes, while the slot is in the processor's
+/// caches. Between two calls of `advance` they move this many entries; others wait for `advance`.
+const AT_ONCE: u64 = 65_536;
+
+pub(super) struct WheelParts {
+    pub(super) pool: ChunkPool,
+    pub(super) tombstones: Tombstones,
+    /// Entries in the slots of each level. An entry that was cascaded ahead of time counts at its
+    /// new level.
+    pub(super) levels: [u64; LEVELS],
+    /// Holes of all slots.
+    pub(super) holes: u64,
+    /// Compactions that were begun.
+    pub(super) compactions: u64,
+    /// Entries that cascades have moved to a lower level, or dropped since they were dead.
+    pub(super) cascaded: u64,
+    /// Entries that cascades and compactions have moved or dropped.
+    pub(super) moved: u64,
+    /// When `moved` reaches this, no slot is compacted as its tombstone comes.
+    at_once_end: u64,
+}
+
+impl WheelParts {
+    pub(super) fn new() -> Self {
+        Self {
+            pool: ChunkPool::new(),
+            tombstones: Tombstones::default(),
+            levels: [0; LEVELS],
+            holes: 0,
+            compactions: 0,
+            cascaded: 0,
+            moved: 0,
+            at_once_end: AT_ONCE,
+        }
+    }
+
+    /// What `moved` will be when a budget that begins now is used up.
+    pub(super) fn budget_end(&self, budget: u64) -> u64 {
+        self.moved.saturating_add(budget)
+    }
+
+    /// Allows small slots to be compacted at once again.
+    pub(super) fn renew_at_once(&mut self) {
+        self.at_once_end = self.budget_end(AT_ONCE);
+    }
+
+    /// Whether a slot is compacted as its tombstone comes. If not it waits for `advance`.
+    pub(super) fn compacts_at_once(&self, small: bool) -> bool {
+        small && self.moved < self.at_once_end
+    }
+
+    /// Takes the first chunk of a list out, and drops its dead entries. For cascades and
+    /// compactions.
+    pub(super) fn pop_live(&mut self, entries: &mut ChunkList) -> Option<Block> {
+        let mut block = self.pool.pop(entries)?;
+        self.moved += block.len() as u64;
+        self.drop_dead(&mut block);
+        Some(block)
+    }
+
+    /// Drops the dead entries of a block.
+    pub(super) fn drop_dead(&mut self, block: &mut Block) {
+        if !self.tombstones.is_empty() {
+            block
+                .iter()
+                .for_each(|&entry| self.tombstones.prefetch(entry));
+            block.retain(|entry| !self.tombstones.is_dead(entry));
+        }
+    }
+
+    /// `pop_live` for a cascade: counts the entries as cascaded too.
+    pub(super) fn pop_cascaded(&mut self, entries: &mut ChunkList) -> Option<Block> {
+        let moved = self.moved;
+        let block = self.pop_live(entries);
+        self.cascaded += self.moved - moved;
+        block
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_much_is_compacted_at_once() {
+        let mut parts = WheelParts::new();
+        parts.moved = AT_ONCE - 1;
+        assert!(parts.compacts_at_once(true) && !parts.compacts_at_once(false));
+        parts.moved = AT_ONCE;
+        assert!(!parts.compacts_at_once(true));
+        parts.renew_at_once();
+        assert!(parts.compacts_at_once(true));
+    }
+}

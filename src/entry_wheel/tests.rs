@@ -1,0 +1,415 @@
+//! The wheel alone against a `BTreeMap`: every live entry comes out once, at its tick, whatever is
+//! cancelled and however time moves.
+//!
+//! A failure prints the start tick and the shortest sequence that fails. `PROPTEST_RNG_SEED=1` (any
+//! number) makes every run try the same sequences.
+
+use super::slot::LARGE_SLOT;
+use super::*;
+use crate::entry::DEADLINE_MAX;
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestRunner};
+use std::collections::BTreeMap;
+
+mod large;
+mod large_model;
+
+/// The pace of a tick of 1 ms.
+const PACE: u64 = 16_384;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u64),
+    /// Cancels a live timer: the tombstone comes after the entry.
+    Cancel(usize),
+    /// Inserts a dead entry: the tombstone comes first.
+    Reversed(u64),
+    Advance(u64),
+    ToNext,
+    Settle,
+    Tidy,
+}
+
+/// Delays and jumps, many of them at the edges of levels.
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0u64..600,
+        3 => (0u32..7, -1i64..=1)
+            .prop_map(|(level, off)| (1u64 << (8 * level)).saturating_add_signed(off)),
+        2 => (0u32..52, any::<u64>()).prop_map(|(bits, low)| low & ((1 << bits) - 1)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => span().prop_map(Step::Insert),
+        4 => any::<usize>().prop_map(Step::Cancel),
+        1 => span().prop_map(Step::Reversed),
+        3 => span().prop_map(Step::Advance),
+        1 => Just(Step::ToNext),
+        1 => Just(Step::Settle),
+        1 => Just(Step::Tidy),
+    ]
+}
+
+/// Start ticks: one tick before, at and after 1, 3 and 255 times `256^level` for each level; and
+/// the start of each of 100 years with a tick of 1 ms.
+fn starts() -> impl Iterator<Item = u64> {
+    let edges =
+        (0..=6).flat_map(|level| [1u64, 3, 255].map(|times| (times << (8 * level)) & DEADLINE_MAX));
+    edges
+        .flat_map(|edge| [edge - 1, edge, edge + 1])
+        .chain((0..=100).map(|years| years * 31_557_600_000))
+}
+
+/// Takes all due entries out, in calls of a few entries, and checks them against the model.
+fn advance(
+    wheel: &mut EntryWheel,
+    now: u64,
+    limit: usize,
+    model: &mut BTreeMap<(u64, u32), ()>,
+    dead: &mut BTreeMap<(u64, u32), ()>,
+) {
+    let mut more = true;
+    while more {
+        let mut given = 0;
+        more = wheel.advance(now, limit, |entries| {
+            given += entries.len();
+            for entry in entries {
+                assert!(entry.deadline() <= now, "early");
+                let key = (entry.deadline(), entry.cell());
+                assert!(
+                    model.remove(&key).is_some() || dead.remove(&key).is_some(),
+                    "{entry:?} came twice or from nowhere"
+                );
+            }
+        });
+        assert!(
+            given < limit.saturating_add(84),
+            "{given} at a time, asked for {limit}"
+        );
+    }
+    assert!(
+        model.range(..=(now, u32::MAX)).next().is_none(),
+        "something due at {now} did not come: {model:?}"
+    );
+    assert_eq!(wheel.levels.now, now);
+}
+
+/// Checks the whole structure, and its counts.
+fn check(wheel: &EntryWheel) {
+    let mut levels = [0; LEVELS];
+    assert_eq!(
+        wheel.levels.check(&wheel.parts.pool, &mut levels),
+        wheel.holes()
+    );
+    assert_eq!(levels, wheel.levels());
+    assert_eq!(wheel.due() + levels.iter().sum::<u64>(), wheel.len() as u64);
+}
+
+/// Runs all compactions that wait.
+fn compact_all(wheel: &mut EntryWheel) {
+    while wheel.advance(wheel.levels.now, usize::MAX, |_| {
+        unreachable!("nothing is due")
+    }) {}
+}
+
+#[test]
+fn does_what_a_map_does() {
+    let sequences = (1usize..200, prop::collection::vec(step(), 1..400));
+    for start in starts() {
+        let config = ProptestConfig {
+            cases: 9,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
+        let outcome =
+            TestRunner::new(config).run(&sequences, |(limit, steps)| run(start, limit, steps));
+        outcome.unwrap_or_else(|why| panic!("from {start}: {why}"));
+    }
+}
+
+fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
+    let mut wheel = EntryWheel::new(start, PACE);
+    let mut now = start;
+    let mut cell = 0;
+    // One far timer is always there.
+    let far = Entry::new(DEADLINE_MAX, u32::MAX, 7);
+    wheel.accept(far);
+    let mut model = BTreeMap::from([((far.deadline(), far.cell()), ())]);
+    let mut dead = BTreeMap::new();
+    let at = |now: u64, span: u64| (now + span).min(DEADLINE_MAX - 1);
+    for step in steps {
+        match step {
+            Step::Insert(span) => {
+                cell += 1;
+                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
+                wheel.accept(entry);
+                model.insert((entry.deadline(), cell), ());
+            }
+            Step::Cancel(which) if model.len() > 1 => {
+                let (&(deadline, cell), ()) = model.iter().nth(which % (model.len() - 1)).unwrap();
+                model.remove(&(deadline, cell));
+                dead.insert((deadline, cell), ());
+                wheel.accept(Entry::new(deadline, cell, cell.wrapping_mul(77).into()).tombstone());
+            }
+            Step::Cancel(_) => {}
+            Step::Reversed(span) => {
+                cell += 1;
+                let entry = Entry::new(at(now, span), cell, cell.wrapping_mul(77).into());
+                wheel.accept(entry.tombstone());
+                wheel.accept(entry);
+                dead.insert((entry.deadline(), cell), ());
+            }
+            Step::Advance(span) => {
+                now = at(now, span);
+                advance(&mut wheel, now, limit, &mut model, &mut dead);
+            }
+            Step::ToNext => {
+                let next = wheel.next_event().unwrap();
+                prop_assert!(
+                    next <= model.first_key_value().unwrap().0.0,
+                    "sleeps past a deadline"
+                );
+                if next < DEADLINE_MAX && next > now {
+                    now = next;
+                    advance(&mut wheel, now, limit, &mut model, &mut dead);
+                }
+            }
+            Step::Settle | Step::Tidy => {
+                if let Step::Tidy = step {
+                    wheel.tidy()
+                } else {
+                    wheel.settle()
+                };
+                let next = wheel.next_event().unwrap();
+                prop_assert!(next <= model.first_key_value().unwrap().0.0);
+            }
+        }
+    }
+    check(&wheel);
+    advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
+    prop_assert_eq!(
+        (wheel.len(), wheel.holes(), wheel.levels()),
+        (0, 0, [0; LEVELS])
+    );
+    prop_assert_eq!(wheel.next_event(), None);
+    Ok(())
+}
+
+#[test]
+fn at_most_half_of_the_entries_are_dead() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    // A window of 100 live timers moves through 100,000 timers, all in the range of one slot.
+    for cell in 0..100_000u32 {
+        wheel.accept(Entry::new(30_000, cell, 1));
+        if let Some(old) = cell.checked_sub(100) {
+            wheel.accept(Entry::new(30_000, old, 1).tombstone());
+            compact_all(&mut wheel);
+        }
+        assert!(
+            wheel.len() <= 100 + 101 + 2,
+            "{} entries at {cell}",
+            wheel.len()
+        );
+    }
+}
+
+#[test]
+fn a_cancel_costs_a_few_entries_of_compaction() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let timers = 100_000u32;
+    (0..timers).for_each(|cell| wheel.accept(Entry::new(30_000, cell, 1)));
+    for cell in (0..timers).rev() {
+        wheel.accept(Entry::new(30_000, cell, 1).tombstone());
+        compact_all(&mut wheel);
+    }
+    // From one compaction to the next, a large slot loses a third of its entries, a small slot a
+    // half. From 100,000 down to 32 that is at most 14 compactions.
+    assert!(wheel.compactions() <= 14, "{}", wheel.compactions());
+    assert!(
+        wheel.parts.moved <= 3 * u64::from(timers),
+        "{}",
+        wheel.parts.moved
+    );
+    wheel.settle();
+    assert_eq!(wheel.len(), 0);
+    assert_eq!(wheel.next_event(), None);
+}
+
+/// `settle` comes before a sleep, so it must be short.
+#[test]
+fn settling_leaves_a_large_slot_alone() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..=LARGE_SLOT).for_each(|cell| wheel.accept(Entry::new(30_000, cell, 1)));
+    wheel.accept(Entry::new(30_000, 0, 1).tombstone());
+    wheel.settle();
+    assert_eq!(
+        (wheel.compactions(), wheel.len()),
+        (0, LARGE_SLOT as usize + 1)
+    );
+    // A small slot is compacted.
+    wheel.accept(Entry::new(300, 0, 2));
+    wheel.accept(Entry::new(300, 0, 2).tombstone());
+    wheel.settle();
+    assert_eq!(
+        (wheel.compactions(), wheel.len(), wheel.holes()),
+        (1, LARGE_SLOT as usize + 1, 1)
+    );
+}
+
+/// An empty slot counts no holes, and a dead entry does not get into a slot.
+#[test]
+fn tombstones_before_their_entries_leave_nothing() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..100_000u32).for_each(|cell| wheel.accept(Entry::new(30_000, cell, 1).tombstone()));
+    assert_eq!((wheel.holes(), wheel.next_event()), (0, None));
+    (0..100_000u32).for_each(|cell| wheel.accept(Entry::new(30_000, cell, 1)));
+    assert_eq!(
+        (wheel.len(), wheel.compactions(), wheel.next_event()),
+        (0, 0, None)
+    );
+    // Beside a few live entries they cost a few compactions.
+    (0..100).for_each(|cell| wheel.accept(Entry::new(30_000, cell, 2)));
+    for cell in 100_000..200_000 {
+        wheel.accept(Entry::new(30_000, cell, 1).tombstone());
+        wheel.accept(Entry::new(30_000, cell, 1));
+        compact_all(&mut wheel);
+    }
+    assert_eq!(wheel.len(), 100);
+    assert!(
+        wheel.parts.moved <= 200_000 && wheel.holes() <= 51,
+        "{} moved, {} holes",
+        wheel.parts.moved,
+        wheel.holes()
+    );
+}
+
+#[test]
+fn advance_gives_about_the_limit() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..1_000).for_each(|cell| wheel.accept(Entry::new(1, cell, 0)));
+    let (mut came, mut more) = (0, true);
+    while more {
+        let before = came;
+        more = wheel.advance(1, 100, |entries| came += entries.len());
+        assert!(came - before < 184, "{} at a time", came - before);
+    }
+    assert_eq!(came, 1_000);
+}
+
+#[test]
+fn a_far_timer_is_one_event() {
+    let mut wheel = EntryWheel::new(12_345, PACE);
+    wheel.accept(Entry::new(12_345 + 3_600_000, 1, 1));
+    assert_eq!(wheel.next_event(), Some(12_345 + 3_600_000));
+}
+
+#[test]
+fn memory_goes_back() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let timers = 2_000_000;
+    (0..timers)
+        .for_each(|cell| wheel.accept(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1)));
+    assert!(wheel.slabs() > 80);
+    (0..timers).for_each(|cell| {
+        wheel.accept(Entry::new(1_000 + u64::from(cell % 50_000), cell, 1).tombstone())
+    });
+    compact_all(&mut wheel);
+    while wheel.settle() || wheel.trim() {}
+    assert_eq!(wheel.len(), 0);
+    assert!(wheel.slabs() <= 2, "{} slabs left", wheel.slabs());
+}
+
+/// Not during the burst: it takes time, and interrupts each core that runs the process.
+#[test]
+fn memory_of_a_burst_goes_back_when_it_is_over() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    (0..500_000).for_each(|cell| wheel.accept(Entry::new(100, cell, 1)));
+    let slabs = wheel.slabs();
+    assert!(slabs > 20);
+    while wheel.advance(100, 1_000, |_| ()) {
+        assert_eq!(wheel.slabs(), slabs);
+    }
+    for left in (1..slabs).rev() {
+        assert_eq!((wheel.trim(), wheel.slabs()), (left > 1, left));
+    }
+    assert!(!wheel.trim());
+}
+
+/// In a long quiet few dead entries are left, in later slots and in large ones too.
+#[test]
+fn tidying_leaves_few_dead() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let entry = |cell: u32| Entry::new(300 << (8 * (cell % 3)), cell, 1);
+    let (timers, dead) = (150_000, 20_000);
+    (0..timers).for_each(|cell| wheel.accept(entry(cell)));
+    (0..dead).for_each(|cell| wheel.accept(entry(cell).tombstone()));
+    compact_all(&mut wheel);
+    assert_eq!(
+        (wheel.len(), wheel.holes()),
+        (timers as usize, dead.into()),
+        "not mostly dead"
+    );
+    let mut steps = 0u64;
+    loop {
+        let moved = wheel.parts.moved;
+        let is_more = wheel.tidy();
+        assert!(wheel.parts.moved - moved <= 2 * PACE, "in steps");
+        steps += 1;
+        if !is_more {
+            break;
+        }
+    }
+    assert_eq!((wheel.len(), wheel.holes()), ((timers - dead) as usize, 0));
+    assert!(steps >= u64::from(timers) / PACE);
+    // A slot with few dead entries is left alone.
+    (dead..dead + 1_000).for_each(|cell| wheel.accept(entry(cell).tombstone()));
+    let compactions = wheel.compactions();
+    while wheel.tidy() {}
+    assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
+}
+
+/// In all levels, in a slot that is cascaded ahead of time, and in the due list.
+#[test]
+fn what_is_not_retained_is_not_counted() {
+    let mut wheel = EntryWheel::new(0, 1_000);
+    let large = 10 * LARGE_SLOT;
+    (0..large).for_each(|cell| wheel.accept(Entry::new(30_000 + u64::from(cell % 256), cell, 1)));
+    (large..large + 1_000)
+        .for_each(|cell| wheel.accept(Entry::new(1 + (u64::from(cell) << (cell % 32)), cell, 1)));
+    let cascade = wheel.cascade_begin(wheel.levels.first_large().expect("there is one"));
+    wheel.advance(cascade + 3, 0, |_| ());
+    let ahead = |wheel: &EntryWheel| wheel.levels()[0];
+    while ahead(&wheel) < 2_000 {
+        assert!(wheel.advance(cascade + 3, 1, |_| ()), "a cascade has begun");
+    }
+    check(&wheel);
+    let all = wheel.len();
+    wheel.retain(|entry| !entry.cell().is_multiple_of(3));
+    check(&wheel);
+    assert!(wheel.len() * 100 / all == 66, "{} of {all}", wheel.len());
+    wheel.retain(|_| false);
+    check(&wheel);
+    assert_eq!((wheel.len(), wheel.levels()), (0, [0; LEVELS]));
+}
+
+/// A tombstone may come while its entry is still in another lane.
+#[test]
+fn a_tombstone_without_an_entry_hides_no_timer() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    wheel.accept(Entry::new(300, 1, 0).tombstone());
+    wheel.accept(Entry::new(400, 2, 0));
+    wheel.accept(Entry::new(70_000, 3, 0));
+    assert!(
+        wheel.next_event().is_some_and(|next| next <= 400),
+        "{:?}",
+        wheel.next_event()
+    );
+    wheel.settle();
+    assert!(
+        wheel.next_event().is_some_and(|next| next <= 400),
+        "{:?}",
+        wheel.next_event()
+    );
+}

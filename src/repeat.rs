@@ -1,0 +1,370 @@
+//! Repeat: a periodic timer's closure, and when it runs next.
+//!
+//! A `Repeat` lies in the timer's cell between two runs. During a run the thread that runs it owns
+//! it. All times are nanoseconds since the clock's origin.
+
+use crate::time::{NANOS_MAX, TickLength, nanos};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, SystemTime};
+
+/// What a fixed-rate timer does about missed runs.
+///
+/// A run is meant for the tick to which its time is rounded up. It is missed if that tick has come
+/// when the run before it ends: an earlier run took too long, or the workers were busy.
+///
+/// A run that ends less than a period after its own time makes no run missed. With a period of one
+/// tick, a run that ends before the next tick makes no run missed, wherever in a tick the timer was
+/// started.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::Missed;
+/// # let service = wheelwork::TimerService::builder().start()?;
+/// service
+///     .every(Duration::from_millis(100))
+///     .missed(Missed::Burst(3))
+///     .start(|| println!("ten times a second"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// Missed runs are left out. The next run is at the next multiple of the period that is still
+    /// to come. The default.
+    #[default]
+    Skip,
+    /// Missed runs are left out. The next run comes one period after the late run has ended, and
+    /// all later runs move with it.
+    Delay,
+    /// Missed runs are made up for, one a tick, up to this number. The others are left out.
+    Burst(u32),
+}
+
+impl Missed {
+    /// All missed runs are made up for, one a tick.
+    pub const BURST_ALL: Self = Self::Burst(u32::MAX);
+}
+
+/// A timer that goes by the wall clock looks at it this often. So it notices within this time that
+/// somebody has set the clock.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Returns the time until the next run, given the wall clock's time and the service's time. Zero
+/// means now: that run counts as made. `None`: there is no further run.
+pub(crate) type WallLook = Box<dyn FnMut(SystemTime, u64) -> Option<Duration> + Send>;
+
+/// What a claimed periodic timer has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunStep {
+    /// Run now.
+    Run,
+    /// Wait until `Repeat::at_ns`, without a run.
+    Wait,
+    /// End: there is no further run.
+    End,
+}
+
+/// When the next run comes.
+enum Rhythm {
+    /// Fixed rate.
+    Rate { period_ns: u64, missed: Missed },
+    /// Fixed delay after the end of each run.
+    Delay { period_ns: u64 },
+    /// As a function says. It gets the time for which the last run was meant.
+    By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
+    /// By the wall clock. `is_moved`: somebody has moved the timer, and the next run comes without
+    /// a look at the wall clock.
+    Wall { look: WallLook, is_moved: bool },
+}
+
+/// A periodic timer's closure and rhythm.
+pub(crate) struct Repeat {
+    run: Box<dyn FnMut() + Send>,
+    rhythm: Rhythm,
+    /// The time for which the present or next run is meant. Not rounded to ticks, so that nothing
+    /// drifts.
+    at_ns: u64,
+    /// The deadline at which the timer was armed: the tick of `at_ns`, or a later one if that had
+    /// passed.
+    deadline: u64,
+    /// Runs that are left, with the present one.
+    runs_left: u64,
+}
+
+impl Drop for Repeat {
+    /// Drops both of the user's closures, each under its own guard. If two drops of one struct
+    /// panic, the second panic aborts the process.
+    fn drop(&mut self) {
+        let rhythm = std::mem::replace(&mut self.rhythm, Rhythm::Delay { period_ns: 0 });
+        let run = std::mem::replace(&mut self.run, Box::new(|| ()));
+        let panics = [
+            catch_unwind(AssertUnwindSafe(|| drop(rhythm))),
+            catch_unwind(AssertUnwindSafe(|| drop(run))),
+        ];
+        let mut panics = panics.into_iter().filter_map(Result::err);
+        if let Some(first) = panics.next() {
+            // The drop of a panic's payload may panic too.
+            panics.for_each(std::mem::forget);
+            resume_unwind(first);
+        }
+    }
+}
+
+impl fmt::Debug for Repeat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repeat")
+            .field("at_ns", &self.at_ns)
+            .field("runs_left", &self.runs_left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Repeat {
+    /// A fixed rate: first at `at_ns`, then every `period_ns`, or every tick if that is longer.
+    pub(crate) fn every(
+        period_ns: u64,
+        missed: Missed,
+        at_ns: u64,
+        runs: u64,
+        run: Box<dyn FnMut() + Send>,
+    ) -> Self {
+        Self {
+            run,
+            rhythm: Rhythm::Rate { period_ns, missed },
+            at_ns,
+            deadline: 0,
+            runs_left: runs,
+        }
+    }
+
+    /// A fixed delay: first at `at_ns`, then `period_ns` after the end of each run.
+    pub(crate) fn every_after(
+        period_ns: u64,
+        at_ns: u64,
+        runs: u64,
+        run: Box<dyn FnMut() + Send>,
+    ) -> Self {
+        Self {
+            run,
+            rhythm: Rhythm::Delay { period_ns },
+            at_ns,
+            deadline: 0,
+            runs_left: runs,
+        }
+    }
+
+    /// First at `at_ns`, then when `next` says. `next` gets the time for which the last run was
+    /// meant.
+    pub(crate) fn by(
+        next: Box<dyn FnMut(u64) -> Option<u64> + Send>,
+        at_ns: u64,
+        runs: u64,
+        run: Box<dyn FnMut() + Send>,
+    ) -> Self {
+        Self {
+            run,
+            rhythm: Rhythm::By(next),
+            at_ns,
+            deadline: 0,
+            runs_left: runs,
+        }
+    }
+
+    /// By the wall clock, as `look` says. The first look is at `at_ns`.
+    pub(crate) fn by_wall(
+        look: WallLook,
+        at_ns: u64,
+        runs: u64,
+        run: Box<dyn FnMut() + Send>,
+    ) -> Self {
+        Self {
+            run,
+            rhythm: Rhythm::Wall {
+                look,
+                is_moved: false,
+            },
+            at_ns,
+            deadline: 0,
+            runs_left: runs,
+        }
+    }
+
+    /// How long to wait before the next look at the wall clock, if the run is `delay` away by it.
+    pub(crate) fn wall_delay(delay: Duration) -> Duration {
+        delay.min(LOOK_EVERY)
+    }
+
+    /// What to do at `now_ns`. A timer that goes by the wall clock may have to wait: then `at_ns`
+    /// is its next look. The user's look may panic.
+    pub(crate) fn due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> RunStep {
+        let Rhythm::Wall { look, is_moved } = &mut self.rhythm else {
+            return RunStep::Run;
+        };
+        if std::mem::take(is_moved) {
+            return RunStep::Run;
+        }
+        let Some(delay) = look(wall(), now_ns) else {
+            return RunStep::End;
+        };
+        self.at_ns = now_ns
+            .saturating_add(nanos(Self::wall_delay(delay)))
+            .min(NANOS_MAX);
+        if delay.is_zero() {
+            RunStep::Run
+        } else {
+            RunStep::Wait
+        }
+    }
+
+    /// The time for which the next run is meant.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+
+    /// Notes the deadline at which the timer is armed.
+    pub(crate) fn file(&mut self, deadline: u64) {
+        self.deadline = deadline;
+    }
+
+    /// Notes the deadline at which the timer was claimed. If it is not the deadline of `file`,
+    /// somebody has moved the timer: a fixed rate goes on from the new deadline, and a timer by the
+    /// wall clock runs without a look.
+    pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
+        if deadline != self.deadline {
+            self.at_ns = start_ns(deadline);
+            if let Rhythm::Wall { is_moved, .. } = &mut self.rhythm {
+                *is_moved = true;
+            }
+        }
+    }
+
+    /// Whether the timer runs once, at a time of day.
+    pub(crate) fn is_for_time_of_day(&self) -> bool {
+        self.runs_left == 1 && matches!(self.rhythm, Rhythm::Wall { .. })
+    }
+
+    /// Runs the user's closure once. It may panic.
+    pub(crate) fn run(&mut self) {
+        (self.run)();
+    }
+
+    /// Ends a run. Returns whether there is another run, which is at `at_ns` then. The user's
+    /// rhythm may panic.
+    pub(crate) fn advance(&mut self, now_ns: u64, tick: TickLength) -> bool {
+        self.runs_left = self.runs_left.saturating_sub(1);
+        if self.runs_left == 0 {
+            return false;
+        }
+        self.at_ns = match &mut self.rhythm {
+            Rhythm::Rate { period_ns, missed } => {
+                let tick_ns = tick.start(tick.whole(now_ns));
+                // Each run has its own tick.
+                next_at_rate(
+                    self.at_ns,
+                    (*period_ns).max(tick.nanos()),
+                    *missed,
+                    now_ns,
+                    tick_ns,
+                )
+            }
+            Rhythm::Delay { period_ns } => now_ns.saturating_add(*period_ns),
+            Rhythm::By(next) => match next(self.at_ns) {
+                Some(at_ns) => at_ns,
+                None => return false,
+            },
+            // The next look is now.
+            Rhythm::Wall { .. } => now_ns,
+        }
+        .min(NANOS_MAX);
+        true
+    }
+}
+
+/// The next run at a fixed rate. `tick_ns` is the start of the present tick. A run that is meant
+/// for a later time is not missed: its tick is still to come.
+fn next_at_rate(at_ns: u64, period_ns: u64, missed: Missed, now_ns: u64, tick_ns: u64) -> u64 {
+    let next_ns = at_ns.saturating_add(period_ns);
+    if next_ns > tick_ns {
+        return next_ns;
+    }
+    // The number of missed runs. `next_ns` is the first of them.
+    let passed = (tick_ns - next_ns) / period_ns + 1;
+    match missed {
+        Missed::Skip => next_ns.saturating_add(passed.saturating_mul(period_ns)),
+        Missed::Delay => now_ns.saturating_add(period_ns),
+        Missed::Burst(limit) => next_ns.saturating_add(
+            passed
+                .saturating_sub(u64::from(limit))
+                .saturating_mul(period_ns),
+        ),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_runs_are_skipped_delayed_or_made_up_for() {
+        let next = |missed, now_ns| next_at_rate(1_000, 100, missed, now_ns, now_ns);
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
+            assert_eq!(next(missed, 1_000), 1_100, "in time");
+            assert_eq!(next(missed, 1_099), 1_100, "just in time");
+        }
+        assert_eq!(
+            [
+                next(Missed::Skip, 1_100),
+                next(Missed::Skip, 1_199),
+                next(Missed::Skip, 1_450)
+            ],
+            [1_200, 1_200, 1_500]
+        );
+        assert_eq!(
+            [next(Missed::Delay, 1_100), next(Missed::Delay, 1_450)],
+            [1_200, 1_550]
+        );
+        // The runs from 1,100 to 1,400 were missed. 1,300 and 1,400 are made up for.
+        assert_eq!(next(Missed::Burst(2), 1_450), 1_300);
+        assert_eq!(next(Missed::Burst(4), 1_450), 1_100);
+        assert_eq!(next(Missed::Burst(9), 1_450), 1_100);
+        assert_eq!(next(Missed::Burst(0), 1_450), next(Missed::Skip, 1_450));
+        assert_eq!(
+            next_at_rate(NANOS_MAX, u64::MAX, Missed::Skip, 0, 0),
+            u64::MAX
+        );
+    }
+
+    #[test]
+    fn a_run_is_missed_if_its_tick_has_passed() {
+        let next = |missed, now_ns| next_at_rate(1_030, 100, missed, now_ns, now_ns / 100 * 100);
+        for missed in [Missed::Skip, Missed::Delay, Missed::Burst(2)] {
+            // Meant for 1,130, at the tick of 1,200.
+            assert_eq!(
+                [
+                    next(missed, 1_100),
+                    next(missed, 1_130),
+                    next(missed, 1_199)
+                ],
+                [1_130; 3],
+                "{missed:?}"
+            );
+        }
+        assert_eq!(
+            [
+                next(Missed::Skip, 1_200),
+                next(Missed::Skip, 1_299),
+                next(Missed::Skip, 1_300)
+            ],
+            [1_230, 1_230, 1_330]
+        );
+        assert_eq!(
+            [next(Missed::Delay, 1_200), next(Missed::Delay, 1_299)],
+            [1_300, 1_399]
+        );
+        assert_eq!(
+            [next(Missed::Burst(1), 1_299), next(Missed::Burst(1), 1_399)],
+            [1_130, 1_230]
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Faults: the steps of the protocols that a model can break, to show that it notices.
+//!
+//! A fault begins with the name of its step in the README of the step's room. The tests `broken_*`
+//! of loom-tests set a fault and assert that the model fails. Outside loom [`broken`] is a constant
+//! `false`, and the broken branches do not exist.
+
+use std::sync::atomic::Ordering;
+
+/// A step of a protocol that loom-tests can break, to show that its models notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// PushPublish: the lane publishes its tail with Relaxed.
+    LanePublishRelaxed,
+    /// DrainRelease: the shard hands emptied segments back with Relaxed.
+    LaneReleaseRelaxed,
+    /// A new lane is put on its inbox's list with Relaxed.
+    LaneAttachRelaxed,
+    /// UnsureSettle: the shard takes each message that it settles for one that it has skipped.
+    LaneUnsureSkipped,
+    /// DrainFence: no fence between DrainClaim and DrainRead.
+    LaneNoDrainFence,
+    /// RecallFence: no fence between RecallMark and RecallConfirm.
+    LaneNoRecallFence,
+    /// RecallConfirm: no second look at `claimed`.
+    LaneClaimIgnored,
+    /// ReuseCheck: trim frees segments in which the producer may look.
+    LaneTrimTooEarly,
+    /// ReuseCheck: the producer reuses a segment with a recall that the shard has not settled.
+    LaneReuseUnsettled,
+    /// DoubtVouch: messages in doubt that were not vouched for are vouched for with later ones.
+    LaneDoubtsLeftOpen,
+    /// A queue hands over without an order: the next owner of a lane does not see what the last one
+    /// did.
+    #[cfg(loom)]
+    QueueRelaxed,
+    /// ShareDate: the word for timers that share a reading covers only the last of them.
+    ReadingForgetsOthers,
+    /// ShareSend: a timer in doubt wakes no shard that sleeps until before it is due.
+    DoubtWaits,
+    /// ShareVouch: a reading vouches for timers that were armed too late for their date.
+    ReadingVouchesBlindly,
+    /// ShareFile: the shard reads the clock before it claims the messages in doubt.
+    DoubtReadTooEarly,
+    /// DoubtWord: the word of a later message replaces the word of an earlier one.
+    LaneDoubtNotLeast,
+    /// DoubtMark: the message is published before it is in doubt.
+    LaneDoubtLate,
+    /// PushReuse: the bits of doubt of a reused segment are not cleared.
+    LaneDoubtKept,
+    /// ReuseCheck: a segment is reused when all its messages are read, though the shard may still
+    /// stand on it.
+    LaneReuseTooEarly,
+    /// ReuseEnter: a thread enters the chain though another one has `busy`.
+    LaneBusyIgnored,
+    /// ReuseLeave: the chain is left with Relaxed.
+    LaneBusyRelaxed,
+    /// RingFence: a ringer passes no fence between its push and RingLook.
+    DoorbellNoRingFence,
+    /// SleepFence: the shard passes no fence between SleepAnnounce and SleepLook.
+    DoorbellNoSleepFence,
+    /// SleepLook: the shard does not look at the lanes again after SleepAnnounce.
+    DoorbellNoSecondLook,
+    /// SleepAnnounce: the shard announces its sleep with Relaxed.
+    DoorbellAnnounceRelaxed,
+    /// RingUnpark: the winner among the ringers does not unpark the shard.
+    DoorbellNoUnpark,
+    /// ClaimExchange: a store in place of the compare-and-swap.
+    ClaimNotAtomic,
+    /// ClaimLoad: the claim does not compare the generation.
+    ClaimIgnoresGeneration,
+    /// ClaimCompare: a worker's claim does not compare the deadline.
+    ClaimIgnoresDeadline,
+    /// DoomLeave: the first of the two threads that use a DOOMED cell frees it.
+    LeaveAlone,
+    /// DoomLeave: leaving a DOOMED cell publishes and acquires nothing.
+    LeaveRelaxed,
+    /// RearmFile: a re-arm that files the timer anew keeps its generation.
+    RefileKeepsGeneration,
+    /// RunFile: a run files its timer again without looking whether it was cancelled.
+    RunFilesBlindly,
+    /// RunBegin: a run that begins does not compare the generation.
+    RunIgnoresGeneration,
+    /// ClaimExchange: the winner of a claim publishes nothing.
+    ClaimRelaxed,
+    /// ClaimExchange: the loser of a claim acquires nothing.
+    ClaimLostRelaxed,
+    /// ArmPublish: arming publishes the content with Relaxed.
+    ArmRelaxed,
+    /// A magazine that its thread gives to the depot stays in use by the thread.
+    MagazineKept,
+    /// Fresh cells are handed out with Relaxed.
+    FreshRelaxed,
+    /// Fresh cells are handed out by a load and a store.
+    FreshNotAtomic,
+    /// RetireUnlink: a page is retired, and its highest generation is not noted.
+    RetireForgetsGeneration,
+    /// `membarrier` has no effect.
+    #[cfg(loom)]
+    BarrierSkipped,
+    /// When the kernel refuses `membarrier`, nobody waits for threads that have passed a light
+    /// fence.
+    NotWaitedOut,
+    /// When the kernel refuses `membarrier`, it counts as absent at once: other heavy sides do not
+    /// wait.
+    LeavingSkipped,
+    /// A heavy side loads the state of `membarrier` after its own fence, not before.
+    AbsentAskedLate,
+    /// RetireGather: a page is retired though one of its cells is not gathered.
+    RetireIncomplete,
+    /// RetireGather: two shards gather pages at one time.
+    GatherTogether,
+    /// RetireFree: a page is freed at once.
+    RetireAtOnce,
+    /// RetireUnlink comes after RetireFree: a page can be found when the collector has its memory.
+    UnlinkedLate,
+    /// A cell is looked up without a pin, though the thread holds no cell of its page.
+    LookUpUnguarded,
+    /// ScheduleRecheck: `schedule` does not look at `closed` again after it has armed the cell.
+    StopNotSeenAfterArm,
+    /// ScheduleRecheck: a `schedule` that takes its timer back from a stopped service, and finds it
+    /// running, does not count its end.
+    RunTakenBackNotCounted,
+    /// StopJoin: `stop` does not wait for the turn that a manual clock runs.
+    StopTurnNotAwaited,
+    /// StopClaim: a further `stop` does not wait until the first one has claimed everything.
+    FurtherStopWaitsForNobody,
+    /// StopFence: `stop` passes no fence between its mark and its scan of the cells.
+    StopNoFence,
+    /// FireBegin: a job does not count itself.
+    JobNotCounted,
+    /// CallFence: a thread that calls the attendant passes no fence before it looks whether the
+    /// attendant sleeps.
+    AttendantCalledWithoutFence,
+    /// AttendFence: the attendant passes no fence before its look at the queues.
+    AttendantSleepsWithoutFence,
+    /// AttendLook: the attendant does not look at the queues again.
+    AttendantSleepsBlindly,
+    /// KeepFence: the attendant passes no fence before it looks whether it was deposed.
+    AttendantLeavesWithoutFence,
+    /// Depose: the thread that deposes the attendant passes no fence before its look at the queues.
+    DeposedWithoutFence,
+    /// WatchEnd: a shard that ends its watch passes no fence before its last look.
+    UnwatchedWithoutFence,
+    /// AttendPark: the attendant leaves though it has just been called.
+    AttendantLeavesBlindly,
+    /// GrainFill: a grain's payloads are published with Relaxed.
+    GrainFillRelaxed,
+    /// SharedTake: a shared payload is taken by a load and a store.
+    GrainTakeNotAtomic,
+    /// HelpFence: a helper passes no fence before it looks how far the owner is.
+    GrainHelpNoFence,
+    /// OwnerShare, HelpShare: a store decides where the shared payloads begin.
+    GrainSharedTwice,
+    /// SharedTake: a thread that asks for shared payloads steps on, past the end too.
+    GrainStepsPastEnd,
+    /// OfferTake: an offer is taken with Relaxed.
+    OfferRelaxed,
+    /// OfferLeave: a thread that takes an offer leaves no other.
+    OfferNotRenewed,
+    /// FireBegin: a worker that helps with a job does not count itself.
+    HelperNotCounted,
+    /// FireBegin: a worker that helps with a job counts itself in the half of new jobs, not in its
+    /// job's.
+    HelperInPresentHalf,
+    /// AwaitJobs: a thread that waits for jobs looks at only one half of them.
+    WaitForOneHalf,
+    /// FireEnd: a job says with Relaxed that it has ended.
+    JobEndRelaxed,
+    /// The thread that drops the contents of a dropped job does not count itself.
+    AbandonNotCounted,
+    /// A sleep that is polled with another waker keeps the first one.
+    #[cfg(feature = "async")]
+    SleepKeepsWaker,
+    /// PollClock: a sleep whose timer is gone counts as over.
+    #[cfg(feature = "async")]
+    SleepTakesGoneForOver,
+    /// ResetToPast: a sleep that is moved into the past wakes nobody.
+    #[cfg(feature = "async")]
+    SleepMovedInSilence,
+}
+
+/// Whether a step is broken on purpose: never, outside loom.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) const fn broken(_: Fault) -> bool {
+    false
+}
+
+#[cfg(loom)]
+std::thread_local! {
+    /// The step that the running model breaks. loom runs all threads of a model on one OS thread.
+    static FAULT: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Breaks one step of a protocol in the models that this thread runs from now on.
+#[cfg(loom)]
+pub fn set_fault(fault: Option<Fault>) {
+    FAULT.set(fault);
+}
+
+/// Whether the running model breaks this step.
+#[cfg(loom)]
+pub(crate) fn broken(fault: Fault) -> bool {
+    FAULT.get() == Some(fault)
+}
+
+/// The ordering of an access: `normal`, or Relaxed in the model that breaks this step.
+#[inline(always)]
+pub(crate) fn ordering(normal: Ordering, fault: Fault) -> Ordering {
+    if broken(fault) {
+        Ordering::Relaxed
+    } else {
+        normal
+    }
+}

@@ -1,0 +1,60 @@
+//! Sync: atomics, cells, threads, queues and epochs, the real ones (`std.rs`) or loom's stand-ins
+//! under `--cfg loom` (`loom.rs`).
+//!
+//! All rooms use it; it owns no thread. Ground rule: only this room names `std::sync::atomic`, and
+//! park and unpark of `std::thread`. Every other room takes them from here, so that the models in
+//! `loom-tests/` run the code of the release build. `membarrier.rs` has fences in pairs, `fault.rs`
+//! the steps that a model can break.
+//!
+//! Limit: loom does not see into crossbeam-queue and crossbeam-epoch. Under loom a queue is a mutex
+//! around a `VecDeque` (a linearizable stand-in), and an epoch guard does nothing unless the model
+//! asks for epochs. A model proves our code around them, not theirs.
+
+mod fault;
+#[cfg(loom)]
+mod loom_epochs;
+#[cfg(loom)]
+mod loom_kernel;
+mod membarrier;
+
+#[cfg(loom)]
+#[path = "loom.rs"]
+mod imp;
+#[cfg(not(loom))]
+#[path = "std.rs"]
+mod imp;
+
+pub use fault::Fault;
+#[cfg(loom)]
+pub use fault::set_fault;
+pub(crate) use fault::{broken, ordering};
+pub(crate) use imp::*;
+#[cfg(loom)]
+pub use loom_epochs::set_epochs;
+#[cfg(loom)]
+pub(crate) use loom_epochs::{Collector, Guard, LocalHandle, retire};
+#[cfg(loom)]
+pub use loom_kernel::{forbid_membarrier, interrupt, set_kernel, switch_out};
+pub(crate) use membarrier::{heavy_fence, light_fence, prepare_fences};
+
+/// A state of `membarrier`: the kernel does not offer it.
+const ABSENT: u8 = 0;
+
+/// A state of `membarrier`: the kernel offers it.
+const PRESENT: u8 = 1;
+
+/// A state of `membarrier`: the kernel has withdrawn it, and some threads do not know yet.
+const LEAVING: u8 = 2;
+
+/// For statics: loom's atomics cannot be made in a static.
+pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
+
+/// For statics, as above.
+#[cfg(feature = "async")]
+pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
+
+/// For counters, which decide nothing. They are no part of a model.
+pub(crate) use std::sync::atomic::AtomicU64 as CountU64;
+
+/// For the lock around sets of such counters. It is no part of a model either.
+pub(crate) use std::sync::atomic::AtomicBool as CountLock;

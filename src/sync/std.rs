@@ -1,0 +1,98 @@
+//! Std: the real atomics, cells, threads, queues and epochs, with the interface of `loom.rs`.
+
+pub(crate) use std::sync::Mutex;
+pub(crate) use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
+pub(crate) use std::thread_local as per_thread;
+
+pub(crate) use crossbeam_epoch::{Collector, Guard, LocalHandle};
+pub(crate) use crossbeam_queue::SegQueue as Queue;
+
+/// `std::cell::UnsafeCell` with loom's interface.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// A reference that does not keep its target alive.
+#[derive(Debug)]
+pub(crate) struct Loose<T>(std::sync::Weak<T>);
+
+impl<T> Loose<T> {
+    pub(crate) fn of(owned: &std::sync::Arc<T>) -> Self {
+        Self(std::sync::Arc::downgrade(owned))
+    }
+
+    /// The target, unless it is gone.
+    pub(crate) fn get(&self) -> Option<std::sync::Arc<T>> {
+        self.0.upgrade()
+    }
+}
+
+/// Parks for at most `timeout`; without one, until unparked.
+pub(crate) fn park(timeout: Option<std::time::Duration>) {
+    match timeout {
+        Some(timeout) => std::thread::park_timeout(timeout),
+        None => std::thread::park(),
+    }
+}
+
+/// Runs a job that waits in the calling thread's rayon pool. Whether there was one.
+pub(crate) fn run_rayon_job() -> bool {
+    rayon::yield_now() == Some(rayon::Yield::Executed)
+}
+
+/// One step of a spin loop, which keeps its core.
+pub(crate) fn spin() {
+    std::hint::spin_loop();
+}
+
+/// One step of a wait for a change that no thread announces. Other threads run meanwhile.
+pub(crate) fn pause() {
+    std::thread::sleep(std::time::Duration::from_micros(50));
+}
+
+/// Runs `drop_it` once no guard that is pinned now can still hold what it frees.
+///
+/// # Safety
+/// The caller has made what `drop_it` frees unreachable for guards that are pinned later.
+pub(crate) unsafe fn retire(guard: &Guard, drop_it: impl FnOnce() + Send + 'static) {
+    // SAFETY: the caller's promise. The closure owns what it frees, so it may run on any thread.
+    unsafe { guard.defer_unchecked(drop_it) };
+}
+
+/// The light fence where the kernel offers `membarrier`.
+#[inline(always)]
+pub(super) fn compiler_fence() {
+    // Ordering: SeqCst, only for the compiler. Pairs with `heavy_fence`.
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
+/// Waits 10 ms. In that time a thread that has just passed a light fence goes on to its look, or is
+/// switched out, which is a full fence.
+pub(super) fn wait_out() {
+    std::thread::sleep(std::time::Duration::from_millis(10));
+}
+
+#[inline(always)]
+pub(crate) fn full_fence() {
+    // Ordering: SeqCst. Pairs with itself: both sides of the pair where there is no `membarrier`.
+    std::sync::atomic::fence(Ordering::SeqCst);
+}

@@ -1,0 +1,31 @@
+//! Nanoseconds: how the service counts time, and where it stops counting.
+
+use std::time::Duration;
+#[cfg(feature = "async")]
+use std::time::Instant;
+
+/// The last nanosecond since the clock's origin that the service counts: 292 years. All times are
+/// below 2^63 ns.
+pub(crate) const NANOS_MAX: u64 = i64::MAX as u64;
+
+/// Nanoseconds in a duration, at most `NANOS_MAX`.
+#[inline]
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(duration.subsec_nanos()))
+        .min(NANOS_MAX)
+}
+
+/// The `Instant` of a delay after `from`. A delay that the service or the system cannot count is
+/// held at the longest one.
+#[cfg(feature = "async")]
+pub(crate) fn later(from: Instant, delay: Duration) -> Instant {
+    const LONGEST: Duration = Duration::from_nanos(NANOS_MAX);
+    const YEARS_30: Duration = Duration::from_secs(30 * 365 * 86_400);
+    [delay, LONGEST, YEARS_30]
+        .into_iter()
+        .find_map(|delay| from.checked_add(delay))
+        .unwrap_or(from)
+}

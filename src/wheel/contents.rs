@@ -1,0 +1,153 @@
+//! Contents: calls that look at a wheel's timers, or remove all of them.
+
+use super::Wheel;
+use super::keys::{Handle, Timer};
+use crate::entry_wheel::EntryWheel;
+use std::fmt;
+
+impl<K> Wheel<K> {
+    /// The key of a timer; `None` if it is gone. O(1).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// let handle = wheel.insert(7, "key");
+    /// assert_eq!(wheel.get(handle), Some(&"key"));
+    /// ```
+    #[must_use]
+    pub fn get(&self, handle: Handle) -> Option<&K> {
+        self.keys.get(handle).map(|timer| &timer.key)
+    }
+
+    /// The key of a timer, to change it; `None` if it is gone. O(1).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// let handle = wheel.insert(7, 1);
+    /// if let Some(tries) = wheel.get_mut(handle) {
+    ///     *tries += 1;
+    /// }
+    /// assert_eq!(wheel.pop_due(7), Some((7, 2)));
+    /// ```
+    #[must_use]
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut K> {
+        self.keys.get_mut(handle).map(|timer| &mut timer.key)
+    }
+
+    /// The deadline of a timer, as the wheel keeps it; `None` if it is gone. O(1).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// let handle = wheel.insert(7, ());
+    /// assert!(wheel.reschedule(handle, 9));
+    /// assert_eq!(wheel.deadline(handle), Some(9));
+    /// ```
+    #[must_use]
+    pub fn deadline(&self, handle: Handle) -> Option<u64> {
+        self.keys.get(handle).map(|timer| timer.deadline)
+    }
+
+    /// The latest tick to which the wheel was moved. Timers that are due at it may still be in the
+    /// wheel, if a limit ended the last [`advance`](Self::advance).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::<()>::new(0);
+    /// wheel.advance(12, usize::MAX, |_, ()| ());
+    /// wheel.advance(11, usize::MAX, |_, ()| ());
+    /// assert_eq!(wheel.now(), 12);
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The number of timers: armed, neither given out nor cancelled. O(1).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// wheel.insert(7, ());
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether the wheel has no timer. O(1).
+    ///
+    /// # Example
+    /// ```
+    /// assert!(wheelwork::wheel::Wheel::<()>::new(0).is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All timers with their deadlines and keys, in no particular order. Cost: the greatest number
+    /// of timers that the wheel ever had at one time.
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// let handle = wheel.insert(7, "key");
+    /// assert!(wheel.iter().eq([(handle, 7, &"key")]));
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, u64, &K)> {
+        self.keys
+            .iter()
+            .map(|(handle, timer)| (handle, timer.deadline, &timer.key))
+    }
+
+    /// Removes all timers and returns their deadlines and keys, in no particular order. Their
+    /// handles name no timer after that. `now` stays.
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// let handle = wheel.insert(7, "key");
+    /// assert_eq!(wheel.drain(), [(7, "key")]);
+    /// assert_eq!(wheel.cancel(handle), None);
+    /// ```
+    pub fn drain(&mut self) -> Vec<(u64, K)> {
+        self.entries = EntryWheel::new(self.now, u64::MAX);
+        self.due.clear();
+        self.dead = 0;
+        let handles: Vec<Handle> = self.keys.iter().map(|(handle, _)| handle).collect();
+        let timers = handles
+            .into_iter()
+            .filter_map(|handle| self.keys.take(handle));
+        timers
+            .map(|Timer { deadline, key, .. }| (deadline, key))
+            .collect()
+    }
+
+    /// Removes and drops all timers, like [`drain`](Self::drain).
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// wheel.insert(7, "key");
+    /// wheel.clear();
+    /// assert_eq!(wheel.next_deadline(), None);
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+}
+
+/// Shows time, number of timers, and next deadline. Keys need not be `Debug`.
+impl<K> fmt::Debug for Wheel<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut wheel = f.debug_struct("Wheel");
+        wheel
+            .field("now", &self.now)
+            .field("len", &self.len())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}

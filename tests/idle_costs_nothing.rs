@@ -1,0 +1,79 @@
+//! Promise: idle costs nothing. Once nothing happens any more a shard sleeps for good, whatever
+//! happened before.
+//!
+//! Nothing is gated on how long it takes: a test waits until two looks, six seconds apart, find the
+//! same number of wake-ups.
+
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::{Batch, TimerService};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Long enough to mean that it never comes.
+const NEVER: Duration = Duration::from_secs(60);
+
+fn service() -> TimerService<u64> {
+    TimerService::builder()
+        .shards(1)
+        .on_expire(|batch: &mut Batch<'_, u64>| batch.for_each(drop))
+        .start()
+        .unwrap()
+}
+
+fn wakeups(service: &TimerService<u64>) -> u64 {
+    service.stats().sum(|shard| shard.machinery.wakeups)
+}
+
+/// Waits until the shard sleeps for good.
+fn sleeps_for_good(service: &TimerService<u64>) {
+    let start = Instant::now();
+    loop {
+        let before = wakeups(service);
+        thread::sleep(Duration::from_secs(6));
+        if wakeups(service) == before {
+            return;
+        }
+        assert!(start.elapsed() < NEVER, "the shard still wakes up");
+    }
+}
+
+#[test]
+fn after_all_was_cancelled() {
+    let service = service();
+    let ids: Vec<_> = (0..300_000)
+        .map(|timer| service.schedule(HOUR, timer).unwrap())
+        .collect();
+    assert!(ids.into_iter().all(|id| service.cancel(id)));
+    sleeps_for_good(&service);
+}
+
+/// One timer in each page of cells lives on: there is much to gather, and no page to give back.
+#[test]
+fn after_all_but_a_few_were_cancelled() {
+    const PAGE: u64 = 4096;
+    let service = service();
+    let ids: Vec<_> = (0..400_000)
+        .map(|timer| (timer, service.schedule(10 * HOUR, timer).unwrap()))
+        .collect();
+    let cancelled = ids
+        .iter()
+        .filter(|(timer, id)| timer % PAGE != 7 && service.cancel(*id))
+        .count();
+    sleeps_for_good(&service);
+    assert_eq!(service.stop().len(), ids.len() - cancelled);
+}
+
+#[test]
+fn after_a_million_have_fired() {
+    let service = service();
+    (0..1_000_000).for_each(|timer| {
+        _ = service
+            .schedule(Duration::from_millis(timer % 300), timer)
+            .unwrap()
+    });
+    while service.stats().timers.fired < 1_000_000 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    sleeps_for_good(&service);
+}

@@ -1,0 +1,303 @@
+//! Promise: a manual clock loses no time and fires in `advance`, whoever calls it and from
+//! wherever: other threads, and tasks that run in it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+use wheelwork::{Batch, Dispatch, ManualClock, ServiceHandle, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn every_advance_counts_when_threads_advance_at_once() {
+    const THREADS: u32 = 3;
+    const ROUNDS: u32 = 3_000;
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let fired = Arc::new(AtomicU64::new(0));
+    for after in 1..=THREADS * ROUNDS {
+        let fired = fired.clone();
+        service
+            .schedule(MS * after, move || {
+                _ = fired.fetch_add(1, Ordering::Relaxed)
+            })
+            .unwrap();
+    }
+    let barrier = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    barrier.wait();
+                    clock.advance(MS);
+                    barrier.wait();
+                    assert_eq!(clock.elapsed(), MS * (THREADS * round), "all have advanced");
+                    assert_eq!(fired.load(Ordering::Relaxed), u64::from(THREADS * round));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_advance_from_a_task_extends_the_one_that_runs_it() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str| {
+        let (log, clock) = (log.clone(), clock.clone());
+        move || log.lock().unwrap().push((name, clock.elapsed()))
+    };
+    let (first, inner) = (note("first"), clock.clone());
+    service
+        .schedule(MS, move || {
+            first();
+            inner.advance(MS * 10);
+            assert_eq!(inner.elapsed(), MS, "it returns at once");
+        })
+        .unwrap();
+    service.schedule(MS * 5, note("second")).unwrap();
+    service.schedule(MS * 12, note("third")).unwrap();
+    clock.advance(MS);
+    assert_eq!(clock.elapsed(), MS * 11);
+    assert_eq!(*log.lock().unwrap(), [("first", MS), ("second", MS * 5)]);
+    assert_eq!(clock.advance_to_next(), Some(MS));
+    assert_eq!(log.lock().unwrap()[2], ("third", MS * 12));
+    assert_eq!(clock.advance_to_next(), None);
+}
+
+#[test]
+fn a_task_that_arms_itself_for_now_runs_once_a_tick() {
+    fn again(service: ServiceHandle, clock: ManualClock, runs: Arc<AtomicU64>) {
+        runs.fetch_add(1, Ordering::Relaxed);
+        let (handle, at) = (service.clone(), clock.now());
+        let task = move || again(handle, clock, runs);
+        // In turn by a delay of zero, on the edge of a tick, and by a point in time that has come.
+        if service.stats().timers.fired.is_multiple_of(2) {
+            service.schedule(Duration::ZERO, task)
+        } else {
+            service.schedule_at(at, task)
+        }
+        .unwrap();
+    }
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let runs = Arc::new(AtomicU64::new(0));
+    again(service.handle(), clock.clone(), runs.clone());
+    clock.advance(MS * 10);
+    assert_eq!(runs.load(Ordering::Relaxed), 11);
+    assert_eq!(service.stop().len(), 1);
+}
+
+#[test]
+fn advance_to_next_from_a_task_moves_nothing() {
+    let (done, end) = mpsc::channel();
+    // On a thread of its own: a deadlock shall fail, not hang.
+    thread::spawn(move || {
+        let clock = ManualClock::new();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .start()
+            .unwrap();
+        let inner = clock.clone();
+        let answer = done.clone();
+        service
+            .schedule(MS, move || answer.send(inner.advance_to_next()).unwrap())
+            .unwrap();
+        service.schedule(MS * 2, || ()).unwrap();
+        clock.advance(MS);
+        assert_eq!(clock.elapsed(), MS);
+    });
+    assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(None));
+}
+
+#[test]
+fn a_task_may_arm_cancel_and_stop_in_an_advance() {
+    let clock = ManualClock::new();
+    let service = Arc::new(
+        TimerService::builder()
+            .clock(clock.clone())
+            .shards(2)
+            .start()
+            .unwrap(),
+    );
+    let fired = Arc::new(AtomicU64::new(0));
+    let count = || {
+        let fired = fired.clone();
+        move || _ = fired.fetch_add(1, Ordering::Relaxed)
+    };
+    let never = service
+        .schedule(MS * 2, || unreachable!("cancelled by the first"))
+        .unwrap();
+    let (inner, counts) = (Arc::downgrade(&service), count());
+    service
+        .schedule(MS, move || {
+            let service = inner.upgrade().unwrap();
+            assert!(service.cancel(never));
+            service.schedule(MS * 3, counts).unwrap();
+        })
+        .unwrap();
+    let inner = Arc::downgrade(&service);
+    service
+        .schedule(MS * 6, move || {
+            assert_eq!(inner.upgrade().unwrap().stop().len(), 1)
+        })
+        .unwrap();
+    service.schedule(MS * 7, count()).unwrap();
+    clock.advance(MS * 10);
+    assert_eq!(fired.load(Ordering::Relaxed), 1);
+    assert_eq!(service.stats().timers.fired, 3);
+}
+
+#[test]
+fn services_that_share_a_clock_fire_in_order_of_time() {
+    let clock = ManualClock::new();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let service = |tick: Duration| {
+        let (sink, time) = (log.clone(), clock.clone());
+        let handler = move |batch: &mut Batch<'_, u64>| {
+            batch.for_each(|payload| sink.lock().unwrap().push((time.elapsed(), payload)))
+        };
+        TimerService::builder()
+            .tick(tick)
+            .clock(clock.clone())
+            .on_expire(handler)
+            .start()
+            .unwrap()
+    };
+    let (fine, coarse) = (service(MS), service(MS * 10));
+    for delay_ms in [25u64, 1, 11, 30, 9] {
+        fine.schedule(MS * delay_ms as u32, delay_ms).unwrap();
+        coarse
+            .schedule(MS * delay_ms as u32, 100 + delay_ms)
+            .unwrap();
+    }
+    clock.advance(MS * 40);
+    let log: Vec<_> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|&(at, payload)| (at.as_millis(), payload))
+        .collect();
+    assert!(log.is_sorted_by_key(|&(at_ms, _)| at_ms), "{log:?}");
+    let mut sorted = log;
+    sorted.sort_unstable();
+    assert_eq!(
+        sorted,
+        [
+            (1, 1),
+            (9, 9),
+            (10, 101),
+            (10, 109),
+            (11, 11),
+            (20, 111),
+            (25, 25),
+            (30, 30),
+            (30, 125),
+            (30, 130)
+        ],
+        "each at its own tick"
+    );
+}
+
+#[test]
+fn on_a_pool_tasks_run_too() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .dispatch(Dispatch::RayonThreads(2))
+        .start()
+        .unwrap();
+    let (send, receive) = mpsc::channel();
+    for number in 0..1_000 {
+        let send = send.clone();
+        service
+            .schedule(MS * (number % 10), move || send.send(number).unwrap())
+            .unwrap();
+    }
+    clock.advance(MS * 10);
+    let mut ran: Vec<_> = receive.iter().take(1_000).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..1_000).collect::<Vec<_>>());
+    assert!(service.stop().is_empty());
+}
+
+/// Asked by another thread, for which a task waits.
+#[test]
+fn advance_to_next_waits_for_no_task() {
+    for _ in 0..200 {
+        let clock = ManualClock::new();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .start()
+            .unwrap();
+        let (over, rounds, barrier) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(Barrier::new(2)),
+        );
+        let seen = rounds.clone();
+        let task = move || {
+            let until = seen.load(Ordering::SeqCst) + 2;
+            // The other thread may be the one that runs it.
+            while thread::current().name() != Some("asks") && seen.load(Ordering::SeqCst) < until {
+                thread::yield_now();
+            }
+        };
+        service.schedule(MS, task).unwrap();
+        let (its_clock, its_over, its_barrier) = (clock.clone(), over.clone(), barrier.clone());
+        let asks = move || {
+            its_barrier.wait();
+            while !its_over.load(Ordering::SeqCst) {
+                its_clock.advance_to_next();
+                rounds.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let asks = thread::Builder::new()
+            .name("asks".to_string())
+            .spawn(asks)
+            .unwrap();
+        barrier.wait();
+        clock.advance(MS);
+        over.store(true, Ordering::SeqCst);
+        asks.join().unwrap();
+    }
+}
+
+/// One that a task starts on the clock that runs it.
+#[test]
+fn a_service_that_a_task_starts_fires_at_its_time() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let (fired, own) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let (log, kept, inner_clock) = (fired.clone(), own.clone(), clock.clone());
+    service
+        .schedule(MS, move || {
+            let started = TimerService::builder()
+                .clock(inner_clock.clone())
+                .start()
+                .unwrap();
+            started
+                .schedule(MS * 2, move || {
+                    log.lock().unwrap().push(inner_clock.elapsed())
+                })
+                .unwrap();
+            *kept.lock().unwrap() = Some(started);
+        })
+        .unwrap();
+    clock.advance(MS * 10);
+    assert_eq!(*fired.lock().unwrap(), [MS * 3]);
+}

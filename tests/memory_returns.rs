@@ -1,0 +1,212 @@
+//! Promise: memory follows what is pending. A spike of timers is given back to the system (but for
+//! what the allocator keeps), whether it is cancelled or fires; an empty service is small, and so
+//! is a timer.
+//!
+//! By the resident set that the system says, so this is a program of its own, with nothing else in
+//! it. `scripts/check memory` runs it with ten million timers.
+
+#![cfg_attr(not(target_os = "linux"), allow(unused))]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::{Batch, Dispatch, TimerService};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Long enough to mean that something stays for ever.
+const STAYS: Duration = Duration::from_secs(60);
+
+/// A timer with a `u64`: its cell, its entry, and what they lie in.
+const BYTES_OF_A_TIMER_MAX: f64 = 42.0;
+
+/// What a service keeps once it has been large: the wheel's table for tombstones (512 KiB), its
+/// spare slab and those in which a chunk is left (256 KiB each), the batches that went round in a
+/// burst (64 of 25 KiB), and a few emptied magazines.
+const KEPT_MAX: u64 = 3 << 20;
+
+/// An empty service with a shard and two workers, that has done nothing yet.
+const BYTES_EMPTY_MAX: u64 = 1 << 20;
+
+fn main() {
+    #[cfg(target_os = "linux")]
+    {
+        let spike = std::env::var("WHEELWORK_SPIKE").map_or(1_000_000, |timers| {
+            timers
+                .parse()
+                .expect("WHEELWORK_SPIKE is a number of timers")
+        });
+        an_empty_service_is_small();
+        services_that_come_and_go_leave_nothing();
+        a_spike_is_given_back(spike, End::Cancelled);
+        a_spike_is_given_back(spike, End::Fired);
+    }
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    // SAFETY: takes an integer.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+}
+
+/// Has the allocator give back what it keeps.
+fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: takes an integer, and is safe among threads.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+struct Fixture {
+    service: TimerService<u64>,
+    fired: Arc<AtomicU64>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let fired = Arc::new(AtomicU64::new(0));
+        let count = fired.clone();
+        let handler = move |batch: &mut Batch<'_, u64>| {
+            batch.for_each(|_| _ = count.fetch_add(1, Ordering::Relaxed))
+        };
+        let service = TimerService::builder()
+            .shards(1)
+            .pinning(wheelwork::Pinning::Off)
+            .dispatch(Dispatch::RayonThreads(2))
+            .on_expire(handler)
+            .start()
+            .unwrap();
+        Self { service, fired }
+    }
+
+    /// Waits until the shard has taken in all messages.
+    fn taken_in(&self) {
+        wait("messages", || {
+            self.service.stats().sum(|shard| shard.machinery.lane_depth) == 0
+        });
+    }
+}
+
+fn wait(what: &str, done: impl Fn() -> bool) {
+    let patience = Instant::now() + STAYS;
+    while !done() {
+        assert!(
+            Instant::now() < patience,
+            "{what}: not within {STAYS:?}, {} KiB resident",
+            resident() / 1024
+        );
+        thread::sleep(MS * 5);
+    }
+}
+
+fn an_empty_service_is_small() {
+    // What the program itself, the threads' library and the clock need once.
+    drop(Fixture::new());
+    let before = resident();
+    let fixture = Fixture::new();
+    fixture.service.schedule(MS, 0).unwrap();
+    wait("a timer", || fixture.fired.load(Ordering::Relaxed) == 1);
+    let bytes = resident().saturating_sub(before);
+    println!("empty service: {} KiB", bytes / 1024);
+    assert!(
+        bytes <= BYTES_EMPTY_MAX,
+        "{bytes} bytes for an empty service"
+    );
+}
+
+/// Cells and wheels of a million timers, lanes with their messages, taken in or not.
+fn services_that_come_and_go_leave_nothing() {
+    let timers = 50_000;
+    let come_and_go = || {
+        let fixture = Fixture::new();
+        (0..timers).for_each(|timer| {
+            _ = fixture
+                .service
+                .schedule(Duration::from_secs(3600), timer)
+                .unwrap()
+        });
+        assert_eq!(fixture.service.stop().len(), timers as usize);
+    };
+    come_and_go();
+    trim();
+    let before = resident();
+    (0..20).for_each(|_| come_and_go());
+    trim();
+    let bytes = resident().saturating_sub(before);
+    println!(
+        "20 services of {timers} timers that came and went: {} KiB more",
+        bytes / 1024
+    );
+    assert!(bytes <= KEPT_MAX, "{bytes} bytes more after 20 services");
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Cancelled,
+    Fired,
+}
+
+fn a_spike_is_given_back(timers: u64, end: End) {
+    // So many timers were there before, and stay: what is over is measured against them, not
+    // against nothing.
+    let base = timers / 10;
+    let day = Duration::from_secs(24 * 3600);
+    let empty = resident();
+    let fixture = Fixture::new();
+    let service = &fixture.service;
+    (0..base).for_each(|timer| _ = service.schedule(day, timer).unwrap());
+    fixture.taken_in();
+    let before = resident();
+    let mut ids = Vec::new();
+    let peak = {
+        let delay = if end == End::Cancelled {
+            day
+        } else {
+            Duration::from_secs(3)
+        };
+        if end == End::Cancelled {
+            ids.reserve_exact(timers as usize);
+        }
+        for timer in 0..timers {
+            let id = service.schedule(delay, timer).unwrap();
+            if end == End::Cancelled {
+                ids.push(id);
+            }
+        }
+        resident()
+    };
+    if end == End::Cancelled {
+        fixture.taken_in();
+        // The lanes' segments of one long sleep are given back, or not: they belong to the spike.
+        let of_ids = (ids.capacity() * size_of::<wheelwork::TimerId>()) as u64;
+        let each = (resident() - empty - of_ids) as f64 / (timers + base) as f64;
+        println!("{timers} timers: {each:.1} bytes each");
+        assert!(
+            each <= BYTES_OF_A_TIMER_MAX,
+            "{each:.1} bytes for each of {timers} timers"
+        );
+        assert_eq!(service.cancel_many(ids.drain(..)), timers as usize);
+        drop(ids);
+    } else {
+        wait("they fire", || {
+            fixture.fired.load(Ordering::Relaxed) == timers
+        });
+    }
+    // Cells and wheel are given back to the system; of magazines and lanes the allocator keeps for
+    // later what it likes.
+    wait("more stays than the allocator keeps", || {
+        trim();
+        resident() <= before + before / 5 + KEPT_MAX
+    });
+    println!(
+        "{timers} {end:?}: {} KiB before, {} at the spike, {} after",
+        before / 1024,
+        peak / 1024,
+        resident() / 1024
+    );
+    assert_eq!(service.stop().len(), base as usize);
+}

@@ -1,0 +1,111 @@
+//! Promise: `scripts/check` and `scripts/bench` list what there is, and refuse what there is not in
+//! one line.
+//!
+//! The scripts that only start a program of `benches` leave its options to the program: their own
+//! are not looked at. In a package that was downloaded there are no scripts.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of the scripts, if it is there.
+fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    folder.exists().then_some(folder)
+}
+
+fn run(script: &Path, args: &[&str]) -> Output {
+    Command::new(script)
+        .args(args)
+        .output()
+        .expect("bash is there")
+}
+
+/// The names of a kind of script, each with its text.
+fn scripts(folder: &Path, kind: &str) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder.join(format!("{kind}.d"))).expect("there is a folder");
+    let mut scripts: Vec<_> = entries
+        .map(|entry| entry.expect("it can be read").path())
+        .map(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap().to_string();
+            (name, fs::read_to_string(&path).expect("it is text"))
+        })
+        .collect();
+    scripts.sort();
+    scripts
+}
+
+/// One line on standard error, none on standard output, exit code 2.
+fn assert_refuses(script: &Path, args: &[&str]) {
+    let output = run(script, args);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+    assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+    assert!(
+        error.starts_with("scripts/") && output.stdout.is_empty(),
+        "{args:?}: {error}"
+    );
+}
+
+#[test]
+fn help_lists_all_names_and_how_long_they_take() {
+    let Some(folder) = folder() else { return };
+    for (kind, count) in [("check", 7), ("bench", 7)] {
+        let output = run(&folder.join(kind), &["--help"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        let scripts = scripts(&folder, kind);
+        assert_eq!(scripts.len(), count);
+        for (name, _) in scripts {
+            let mut lines = text.lines().map(str::trim);
+            let what = lines.find(|line| line.starts_with(&format!("{name} ")));
+            assert!(what.is_some_and(|what| what.len() > 30), "{name}: {text}");
+            let time = lines.next().unwrap_or_default();
+            assert!(time.starts_with("Takes "), "{name}: {time}");
+        }
+    }
+}
+
+#[test]
+fn help_of_one_has_its_usage() {
+    let Some(folder) = folder() else { return };
+    for kind in ["check", "bench"] {
+        for (name, text) in scripts(&folder, kind) {
+            let usage = format!("Usage: scripts/{kind} {name}");
+            assert!(text.contains(&usage), "{usage}");
+            if text.contains("offer_help") {
+                let output = run(&folder.join(kind), &[&name, "--help"]);
+                let help = String::from_utf8_lossy(&output.stdout);
+                assert_eq!(output.status.code(), Some(0), "{name}: {help}");
+                assert!(help.contains(&usage), "{name}: {help}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there_is_one_line_and_exit_code_2() {
+    let Some(folder) = folder() else { return };
+    let wrong: [&[&str]; 4] = [&[], &["nobody"], &["../lib.sh"], &["loom race"]];
+    for kind in ["check", "bench"] {
+        for args in wrong {
+            assert_refuses(&folder.join(kind), args);
+        }
+    }
+    let wrong: [&[&str]; 7] = [
+        &["fuzz", "nobody"],
+        &["fuzz", "--seconds", "0"],
+        &["memory", "many"],
+        &["mutants", "nobody"],
+        &["mutants", "--shard", "3"],
+        &["race", "nobody"],
+        &["release", "--soon"],
+    ];
+    for args in wrong {
+        assert_refuses(&folder.join("check"), args);
+    }
+    assert_refuses(&folder.join("test"), &["surplus"]);
+}
