@@ -88,7 +88,7 @@ fn main() {
     assert!(wheel.is_empty());
 }
 
-/// A peer that sends a packet every 30 ms, so many times.
+/// A peer that sends a packet every 30 ms, `sends` times.
 fn connect(network: Sender<u32>, number: u32, sends: u32) {
     thread::spawn(move || {
         for _ in 0..sends {

@@ -56,7 +56,7 @@ impl Fixture {
         }
     }
 
-    /// Arms so many timers for the next millisecond.
+    /// Arms this number of timers for the next millisecond.
     fn arm(&self, timers: u64, panics: bool) {
         for _ in 0..timers {
             self.service

@@ -112,7 +112,7 @@ fn missing_scripts(document: &str, is_there: impl Fn(&str) -> bool) -> BTreeSet<
     calls.filter(|path| !is_there(path)).collect()
 }
 
-/// The models of a file: its tests, but for those that must fail.
+/// The models of a file: its tests, without those that must fail.
 fn models(file: &str, source: &str) -> BTreeSet<String> {
     let names = source
         .split("#[test]")
@@ -254,7 +254,7 @@ fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<S
         .collect()
 }
 
-/// The lines that are longer than so many columns, by their numbers.
+/// The numbers of the lines that are longer than `columns`.
 fn too_long<'a>(lines: impl Iterator<Item = &'a str>, columns: usize) -> Vec<usize> {
     let lines = lines.enumerate();
     lines

@@ -403,8 +403,8 @@ fn the_first_tick_comes_at_once() {
     assert_eq!((late, armed(&timers)), (0, 0));
 }
 
-/// How many ticks are given one after the other, at most, in so many polls; each is followed by so
-/// much time.
+/// The most ticks that are given one after the other, in `polls` polls. Each poll is followed by
+/// `step` of time.
 fn in_a_row(
     interval: &mut wheelwork::future::Interval,
     clock: &ManualClock,

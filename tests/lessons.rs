@@ -153,7 +153,7 @@ fn cancelled_entries_that_stay_for_years() {
     assert_eq!(clock.advance_to_next(), None);
 }
 
-/// Eleven timers that are moved and replaced for ever need the wheel records of eleven timers, and
+/// Eleven timers that are moved and replaced for ever need the wheel entries of eleven timers, and
 /// a few.
 #[test]
 fn a_million_stale_entries_for_eleven_timers() {

@@ -151,7 +151,7 @@ enum End {
 }
 
 fn a_spike_is_given_back(timers: u64, end: End) {
-    // So many timers were there before, and stay: what is over is measured against them, not
+    // A tenth of the timers was there before, and stays: what is over is measured against them, not
     // against nothing.
     let base = timers / 10;
     let day = Duration::from_secs(24 * 3600);

@@ -237,7 +237,7 @@ fn two_services_are_told_apart() {
     });
 }
 
-/// Latenesses, each of so many timers, as a blocked worker makes them.
+/// Latenesses, each of a number of timers, as a blocked worker makes them.
 fn fire_late(service: &ServiceHandle, clock: &ManualClock, latenesses: &[(Duration, u64)]) {
     let fired = service.stats().timers.fired;
     let release = block_a_worker(service, clock);

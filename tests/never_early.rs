@@ -23,12 +23,12 @@ enum Call {
     Schedule(Span),
     At(Span),
     Past(Span),
-    /// Some time between the first delay, and so many ticks later.
+    /// Some time between the first delay, and a number of ticks later.
     Within(Span, u64),
     Burst(u16, Span),
     Many(u16, Span),
     Cancel(usize),
-    /// So many timers in a row.
+    /// A number of timers in a row.
     CancelMany(usize, u16),
     RescheduleMany(usize, u16, Span),
     Take(usize),
@@ -176,7 +176,7 @@ impl Model {
         Duration::from_nanos(armed.deadline_ns.saturating_sub(self.now_ns()))
     }
 
-    /// So many payloads in a row, none of them the far timer's.
+    /// This number of payloads in a row, none of them the far timer's.
     fn some(&self, which: usize, timers: u16) -> Vec<u32> {
         let others = self.ids.len() - 1;
         (0..usize::from(timers).min(others))

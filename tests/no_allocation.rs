@@ -140,7 +140,7 @@ impl Fixture {
         self.service.stats().sum(|shard| shard.machinery.drained)
     }
 
-    /// Waits until the shard has drained so much.
+    /// Waits until the shard has drained this number of messages.
     fn wait_drained(&self, messages: u64) {
         while self.drained() < messages {
             thread::sleep(MS);
@@ -194,7 +194,7 @@ fn pairs(handle: &ServiceHandle<bool>) {
     }
 }
 
-/// Pairs with so many timers outstanding.
+/// Pairs with this number of timers outstanding.
 fn window(handle: &ServiceHandle<bool>, window: &mut [Option<TimerId>]) {
     for pair in 0..PAIRS {
         let place = pair % window.len();
@@ -234,7 +234,7 @@ impl Turns {
         }
     }
 
-    /// Has so many threads work once, and waits for them.
+    /// Has each of the threads work once, and waits for them.
     fn ask(&self, threads: u64) {
         let turn = self.asked.fetch_add(1, Ordering::Release) + 1;
         while self.answered.load(Ordering::Acquire) < turn * threads {

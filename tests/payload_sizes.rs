@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 /// Large payloads are moved by way of the stack.
 const STACK: usize = 512 * MIB;
 
-/// So many bytes, of which the first and the last show a number. Counts the living.
+/// `BYTES` bytes, of which the first and the last show a number. Counts the living.
 struct Payload<const BYTES: usize> {
     bytes: [u8; BYTES],
     _alive: Arc<()>,
@@ -37,7 +37,7 @@ impl<const BYTES: usize> Payload<BYTES> {
     }
 }
 
-/// Arms so many timers, up to 255, again and again, moves, takes, cancels and fires them, and
+/// Arms `timers` timers, up to 255, again and again, moves, takes, cancels and fires them, and
 /// leaves some to `stop`.
 fn comes_out_as_it_went_in<const BYTES: usize>(timers: u8, rounds: u8) {
     let alive = Arc::new(());

@@ -181,7 +181,7 @@ fn nothing_dead_is_left_behind_uncounted() {
                 }
             });
         }
-        // So many pairs met in a lane, whatever time that takes.
+        // Until this number of pairs met in a lane, whatever time that takes.
         while shard(&service).machinery.eliminated < 400_000 {
             thread::sleep(MS);
         }

@@ -25,10 +25,12 @@ pub fn count(
             Some(digits) => (digits, 1_000_000),
             None => (text, 1),
         };
-        let number: usize = digits
-            .replace('_', "")
-            .parse()
-            .map_err(|_| "not a whole number".to_string())?;
+        let digits = digits.replace('_', "");
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err("not a whole number".to_string());
+        }
+        // What does not fit is above every bound.
+        let number = digits.parse().unwrap_or(usize::MAX);
         let count = number.saturating_mul(unit);
         if allowed.contains(&count) {
             return Ok(count);

@@ -10,9 +10,9 @@ const TICKS_MAX: u64 = (1 << 52) - 1;
 /// What becomes of a timer when it has fired.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A payload that arms itself so many times more, each time after a delay.
+    /// A payload that arms itself this number of times more, each time after a delay.
     Payload { again: u8, delay_ns: u64 },
-    /// A closure that runs so many times; without `missed` with a fixed delay.
+    /// A closure that runs this number of times; without `missed` with a fixed delay.
     Periodic {
         runs: u8,
         period_ns: u64,
@@ -208,7 +208,7 @@ fn next_run_ns(at_ns: u64, period_ns: u64, missed: Option<Missed>, now_ns: u64) 
         return now_ns.saturating_add(period_ns);
     };
     let period_ns = period_ns.max(1);
-    // So many periods have passed since it was meant to run.
+    // The periods that have passed since it was meant to run.
     let passed = now_ns.saturating_sub(at_ns) / period_ns;
     let after = |periods: u64| at_ns.saturating_add(periods.saturating_mul(period_ns));
     match missed {

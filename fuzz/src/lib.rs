@@ -7,9 +7,9 @@ use arbitrary::Arbitrary;
 /// A tick, from the present one.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Span {
-    /// So many ticks ago.
+    /// A number of ticks ago.
     Back(u8),
-    /// So many ticks from now.
+    /// A number of ticks from now.
     On(u8),
     /// Further on.
     Far(u16),

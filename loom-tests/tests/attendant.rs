@@ -53,7 +53,7 @@ impl Pool {
     }
 }
 
-/// An attendant that sleeps until it has all, while so many threads submit a job each.
+/// An attendant that sleeps until it has all, while each of the threads submits a job.
 fn call_against_sleep(shards: usize) {
     let attendant = thread::spawn(move || {
         let pool = Pool::new();

@@ -23,8 +23,8 @@ fn shard(bell: &Doorbell, drain: &mut Drain<u64>, messages: u64) -> u64 {
     }
 }
 
-/// So many producers, the first of which is the model's own thread, each with so many messages that
-/// are due at once.
+/// The model of `producers` producers, the first of which is its own thread. Each sends `each`
+/// messages that are due at once.
 ///
 /// The shard is a thread that ends when it has all: a late unpark would wake the model's own thread
 /// from a `join`, in loom only.

@@ -14,7 +14,7 @@ fn take_all<const N: usize>(grain: &Grain<'_, usize>, taken: &Ledger<N>) {
     }
 }
 
-/// An owner and so many helpers take `N` payloads. (That these are there before anybody helps is
+/// An owner and `helpers` helpers take `N` payloads. (That these are there before anybody helps is
 /// the job's model.)
 fn share<const N: usize>(helpers: usize) {
     let (grains, taken) = (Arc::new(Grains::new(N)), Arc::new(Ledger::<N>::new()));

@@ -13,7 +13,7 @@ type Payload = Box<usize>;
 
 type Won = Ledger<2>;
 
-/// Drains and claims until so many messages have come.
+/// Drains and claims until this number of messages has come.
 fn shard(cells: &Cells<Payload>, shard: &mut Shard, messages: u64, won: &Won) {
     let mut local = Held::new(cells.local());
     // SAFETY: once, before the waits below; no other thread waits.
@@ -35,7 +35,7 @@ fn shard(cells: &Cells<Payload>, shard: &mut Shard, messages: u64, won: &Won) {
     }
 }
 
-/// So many producers, one of which is the model's own thread, with a timer each.
+/// Each producer has a timer; one of them is the model's own thread.
 fn schedule_and_fire(producers: usize) {
     let (cells, lanes) = Cells::new();
     let (cells, mut lanes) = (Held::new(Arc::new(cells)), Held::new(lanes));

@@ -84,13 +84,13 @@ impl Pool {
         }
     }
 
-    /// Waits until no more than so many are left.
+    /// Waits until at most `left` are left.
     fn wait_until_left(&self, left: usize) {
         self.wait_for(|| (self.left() <= left).then_some(()));
     }
 }
 
-/// So many workers share a job of `N` timers, of which those that are `slow` wait until only slow
+/// The workers share a job of `N` timers, of which those that are `slow` wait until only slow
 /// ones are left.
 fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
     let (fired, pool) = (Arc::new(Ledger::<N>::new()), Pool::new(N));

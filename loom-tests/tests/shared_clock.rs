@@ -115,7 +115,7 @@ impl World {
         spawn(move || (0..turns).for_each(|_| _ = take_turn(&service)))
     }
 
-    /// Lets time pass, tick by tick, until so many timers have fired; each has, once, and not
+    /// Lets time pass, tick by tick, until `timers` timers have fired; each has, once, and not
     /// early.
     fn end(&self, timers: usize) {
         let fired = || self.fired.lock().unwrap();

@@ -11,7 +11,7 @@ use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
 const DUE: u64 = 1;
 
-/// So many threads schedule a timer each while the service stops: StopMark, StopFence and StopClaim
+/// Each of the threads schedules a timer while the service stops: StopMark, StopFence and StopClaim
 /// of stop, all of schedule.
 fn schedule_against_stop(schedulers: usize) {
     let (cells, shard) = Cells::new();

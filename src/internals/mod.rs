@@ -295,15 +295,15 @@ fn payload_of(claimed: cell::Claimed<u64>) -> Option<u64> {
 pub struct Wheel(EntryWheel);
 
 impl Wheel {
-    /// An empty wheel at tick `now`. It cascades large slots ahead of time, `pace` records a tick.
+    /// An empty wheel at tick `now`. It cascades large slots ahead of time, `pace` entries a tick.
     #[must_use]
     pub fn new(now: u64, pace: u64) -> Self {
         Self(EntryWheel::new(now, pace))
     }
 
-    /// Inserts an entry, or records a tombstone.
-    pub fn file(&mut self, record: Entry) {
-        self.0.accept(record.0);
+    /// Inserts an entry, or a tombstone.
+    pub fn file(&mut self, entry: Entry) {
+        self.0.accept(entry.0);
     }
 
     /// Moves time to `now`, and gives `f` the number of due entries in each block. Returns whether

@@ -27,7 +27,7 @@ pub fn nanos(duration: Duration) -> u64 {
 pub enum Span {
     Zero,
     Max,
-    /// So many ticks, and nanoseconds more or less.
+    /// A number of ticks, and nanoseconds more or less.
     Ticks(u64, i64),
     /// `256^level` ticks, and ticks and nanoseconds more or less.
     Level(u32, i64, i64),
@@ -111,7 +111,7 @@ fn starts(tick: Duration) -> Vec<Start> {
         .collect()
 }
 
-/// Tries so many sequences from each start.
+/// Tries this number of sequences from each start.
 pub fn from_every_start<S: Strategy>(
     tick: Duration,
     cases: u32,

@@ -8,7 +8,7 @@ use wheelwork::wheel;
 
 pub(crate) const COUNTS: &[Count] = &[
     Count::new("wheel_file", wheel_file),
-    Count::new("wheel_bury", wheel_bury),
+    Count::new("wheel_tombstone", wheel_tombstone),
     Count::new("wheel_advance", wheel_advance),
     Count {
         operations: SMALL,
@@ -20,7 +20,7 @@ pub(crate) const COUNTS: &[Count] = &[
     Count::new("keyed_wheel_advance", keyed_wheel_advance),
 ];
 
-/// A slot of so many is cascaded in one go.
+/// The size of a slot that is cascaded in one go.
 const SMALL: usize = 4_000;
 
 fn wheel_file() {
@@ -29,7 +29,7 @@ fn wheel_file() {
 }
 
 /// Tombstones in random order, with the compactions that they bring.
-fn wheel_bury() {
+fn wheel_tombstone() {
     let mut entries = spread(OPERATIONS);
     let mut wheel = wheel_of(&entries);
     Rng::with_seed(2).shuffle(&mut entries);

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = count(1..=4096))]
     pub(crate) shards: Option<usize>,
 
-    /// Resolution of the service, 1us to 24h
+    /// Resolution of the service, 1us to 1day
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = duration(Duration::from_micros(1)..=DAY))]
     pub(crate) tick: Duration,
 

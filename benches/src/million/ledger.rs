@@ -64,12 +64,12 @@ pub(crate) struct Balance {
 }
 
 impl Ledger {
-    /// A ledger of so many lines, each with a time of its own.
+    /// A ledger with this number of lines, each with a time of its own.
     pub(crate) fn each(lines: usize) -> Self {
         Self::new(lines, Due::Each(touched(lines)), Lateness::ready)
     }
 
-    /// A ledger of so many lines, all due at the same time.
+    /// A ledger with this number of lines, all due at the same time.
     pub(crate) fn same(lines: usize) -> Self {
         Self::new(lines, Due::Same(AtomicU64::new(0)), Lateness::default)
     }
@@ -112,7 +112,7 @@ impl Ledger {
         }
     }
 
-    /// So many of these timers were found gone. Those that are due have fired, or are about to: a
+    /// The number of these timers that were found gone. Those that are due have fired, or are about to: a
     /// program may be stopped for longer than it left itself time. The rest were refused.
     pub(crate) fn gone(&self, lines: impl IntoIterator<Item = u32>, count: u64) {
         if count > 0 {
@@ -232,7 +232,7 @@ impl Ledger {
     }
 }
 
-/// So many zeros, whose memory has been touched.
+/// A vector of zeros, whose memory has been touched.
 fn touched<T: Default>(lines: usize) -> Box<[T]> {
     (0..lines).map(|_| T::default()).collect()
 }

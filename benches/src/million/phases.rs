@@ -18,13 +18,13 @@ pub(crate) const NO_LINE: u32 = u32::MAX;
 /// The delay of the pair phase: a request timeout.
 pub(crate) const PAIR_DELAY: Duration = Duration::from_secs(30);
 
-/// The shortest delay of so many armed timers: time to arm, churn, move and cancel them before they
+/// The shortest delay of this number of armed timers: time to arm, churn, move and cancel them before they
 /// are due, on a slow machine too.
 pub(crate) fn lead(timers: usize) -> Duration {
     Duration::from_secs(1) + Duration::from_nanos(timers as u64 * 1_000)
 }
 
-/// Progress is told every so many operations.
+/// Operations between two reports of progress.
 const STRIDE: usize = 8192;
 
 /// What a phase took, until its last operation has settled: the wheels have taken in every message.
@@ -70,14 +70,14 @@ pub(crate) struct Phases<'a> {
     pub(crate) spread: Duration,
 }
 
-/// A thread's share of so many.
+/// A thread's share of this number of timers.
 fn part(all: usize, thread: usize, threads: usize) -> Range<usize> {
     all * thread / threads..all * (thread + 1) / threads
 }
 
 impl Phases<'_> {
-    /// Runs `work(thread, done)` on so many threads, pinned in turn to the cores, last core first,
-    /// and measures it until all is settled.
+    /// Runs `work(thread, done)` on this number of threads, pinned in turn to the cores, last core
+    /// first, and measures it until all is settled.
     fn on_threads<O: Send>(
         &self,
         what: &str,

@@ -77,7 +77,7 @@ pub(crate) fn short(figure: f64) -> String {
     number(figure, digits.clamp(0, 9) as usize)
 }
 
-/// So many digits after the point at the most, and commas before it.
+/// At most this number of digits after the point, and commas before it.
 fn number(figure: f64, digits: usize) -> String {
     let text = format!("{:.digits$}", figure.abs());
     let (whole, part) = text.split_once('.').unwrap_or((&text, ""));

@@ -15,8 +15,8 @@ use wheelwork_bench::system;
 /// How long after the last one is due all must have fired.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Arming takes so long at the most, and so much more for each timer: in the slowest service, on a
-/// slow machine.
+/// Arming takes at most this time, and [`ARMING_NS_EACH`] more for each timer: in the slowest
+/// service, on a slow machine.
 const ARMING_NS: u64 = 500_000_000;
 const ARMING_NS_EACH: u64 = 4_000;
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use wheelwork_bench::line::Line;
 use wheelwork_bench::program;
 
-/// The goals are for so many timers.
+/// The number of timers that the goals are for.
 const TIMERS: usize = 1_000_000;
 
 /// "Two producers" of the goals.
@@ -74,17 +74,17 @@ const GROWTH: [(usize, f64); 4] = [
     (10_000_000, 360.0),
 ];
 
-/// CPU of a timer that fires, on a pool: so many times as much as on the shard's thread.
+/// CPU of a timer that fires on a pool, as a multiple of that on the shard's thread.
 const OVER_INLINE: f64 = 1.5;
 
-/// From so many fires a second on it is below that of tokio's timers.
+/// From this number of fires a second on it is below that of tokio's timers.
 const BELOW_TOKIO_FROM: usize = 10_000;
 
-/// p99 of the lateness at a tick of 1 ms, up to so many fires a second.
+/// p99 of the lateness at a tick of 1 ms, up to this number of fires a second.
 const LATE_MS_P99: f64 = 1.2;
 const LATE_UP_TO: usize = 1_000;
 
-/// Per cent of a core that time-outs take which are answered, up to so many requests a second.
+/// Per cent of a core that time-outs take which are answered, up to this number of requests a second.
 const SERVER_PERCENT: f64 = 0.3;
 const SERVER_UP_TO: usize = 10_000;
 
@@ -160,7 +160,7 @@ fn unless_usual(ours: &str) -> String {
     }
 }
 
-/// The lines of a workload with so many timers.
+/// The lines of a workload with this number of timers.
 fn group<'a>(lines: &'a [Line], workload: &str, threads: usize, timers: usize) -> Vec<&'a Line> {
     let fits = |line: &&Line| {
         line.workload == workload && line.threads == threads && line.timers == timers

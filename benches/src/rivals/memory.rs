@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_bench::system;
 
-/// Of what the timers took, so much in a hundred may stay: the allocator's own.
+/// The per cent of what the timers took that may stay: the allocator's own.
 const KEPT_PERCENT: u64 = 20;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

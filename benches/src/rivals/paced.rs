@@ -31,7 +31,7 @@ const STEPS_PER_S: usize = 1_000;
 /// The time-out of a request that is answered.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One request in so many is not answered, once there are such: its time-out is short, and fires.
+/// One request in this number is not answered, once there are such: its time-out is short, and fires.
 const UNANSWERED: usize = 100;
 
 /// What fires is due after this time, uniformly in the time after it.
@@ -42,8 +42,8 @@ const SPREAD_NS: u64 = 500_000_000;
 /// is due. So a subject does not become slower by memory that its handles keep.
 const DROPPED_AFTER: usize = 800;
 
-/// All timers that come again are armed in this time, and so much more for each: then the first is
-/// due.
+/// All timers that come again are armed in this time, and [`ARMING_NS_EACH`] more for each: then
+/// the first is due.
 const ARMING_NS: u64 = 200_000_000;
 const ARMING_NS_EACH: u64 = 10_000;
 
@@ -172,7 +172,7 @@ impl Measured {
         self.cpu_s / self.elapsed_s
     }
 
-    /// What takes so much of a core besides is not the timers'.
+    /// What takes more of a core than this besides is not the timers'.
     fn figures(&self, per_timer: &str, besides: f64) -> Figures {
         let per_s = |number: f64| number / self.elapsed_s;
         let cpu = self.cpu_per_s() - besides;
@@ -319,7 +319,7 @@ fn loops<S: Subject>(
     (of_loads.collect(), late)
 }
 
-/// The ledger, when so many timers have fired, or when it has taken too long.
+/// The ledger, when this number of timers has fired, or when it has taken too long.
 fn wait_for_fires(timers: u64) -> Lateness {
     let start = Instant::now();
     loop {
@@ -331,7 +331,7 @@ fn wait_for_fires(timers: u64) -> Lateness {
     }
 }
 
-/// Starts timers that come again, and measures when all have begun to. `begin` starts so many.
+/// Starts timers that come again, and measures when all have begun to. `begin` starts the number that it gets.
 fn again<S: Subject>(
     job: &Job,
     first_ns: u64,
@@ -364,7 +364,7 @@ fn again<S: Subject>(
     Ok(figures)
 }
 
-/// W9: so many timers fire in a second, at random instants.
+/// W9: `rate` timers fire in a second, at random instants.
 pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
     if !S::TASKS {
         let (before, measured) = if job.quick {
@@ -385,7 +385,7 @@ pub(crate) fn fires<S: Subject>(job: &Job) -> Result<Figures, String> {
     })
 }
 
-/// W9, periodic: so many timers come again each second, each at a random instant of it.
+/// W9, periodic: `rate` timers come again each second, each at a random instant of it.
 pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
     let period_ns = ledger::PERIOD.as_nanos() as u64;
     let lead_ns = ARMING_NS + ARMING_NS_EACH * job.timers as u64;
@@ -395,7 +395,7 @@ pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
     })
 }
 
-/// W10: so many requests in a second have a time-out each, and are answered after a time: first all
+/// W10: `rate` requests in a second have a time-out each, and are answered after a time: first all
 /// of them, then all but one in a hundred.
 pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {
     // Within the steps before the second load its first timers are due.

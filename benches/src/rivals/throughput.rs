@@ -98,7 +98,7 @@ fn delay(rng: &mut Rng) -> Duration {
     Duration::from_nanos(rng.u64(1_000_000_000..=60_000_000_000))
 }
 
-/// The figures of a phase of so many operations.
+/// The figures of a phase of `operations` operations.
 fn figures(job: &Job, operations: usize, cost: &Cost) -> Figures {
     let (elapsed_s, millions) = (cost.elapsed.as_secs_f64(), operations as f64 / 1e6);
     Figures::from([

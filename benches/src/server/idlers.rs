@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpStream};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// So many ask at a time: the server's queue of connections has room for them.
+/// The number that ask at a time: the server's queue of connections has room for them.
 const AT_A_TIME: usize = 100;
 
 /// Opens them all. Each has been answered, so that its idle time-out is armed.

@@ -65,7 +65,7 @@ pub(crate) fn full(port: u16, time: Duration) -> Result<Figures, String> {
     of_wrk(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// So many requests in a second.
+/// Requests a second.
 pub(crate) fn paced(port: u16, rate: usize, time: Duration) -> Result<Figures, String> {
     let mut clients = Vec::new();
     for number in 0..PACED_PROCESSES {

@@ -1,9 +1,9 @@
-//! Open files: each end of a connection is one, and a process may have only so many.
+//! Open files: each end of a connection is one, and a process has a limit of them.
 
 /// What is open besides the connections: standard streams, the runtime's own, pipes.
 const OTHERS: usize = 200;
 
-/// Lets this process have so many connections. An error, in one line, if the system does not.
+/// Lets this process have `connections` connections. An error, in one line, if the system does not.
 pub(crate) fn allow(connections: usize) -> Result<(), String> {
     let needed = (connections + OTHERS) as libc::rlim_t;
     let mut limit = libc::rlimit {
@@ -38,7 +38,7 @@ mod tests {
     fn more_than_the_system_has_are_one_line() {
         assert_eq!(allow(1), Ok(()));
         // More than any kernel lets anybody have.
-        let why = allow(1 << 40).expect_err("there are not so many");
+        let why = allow(1 << 40).expect_err("no system has that many");
         assert!(
             why.contains("1099511627776 connections") && why.lines().count() == 1,
             "{why}"

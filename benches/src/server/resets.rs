@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// has run for a while.
 const FIRST_MS: std::ops::Range<u64> = 1_000..60_000;
 
-/// After so many messages the runtime has a turn.
+/// Messages after which the runtime has a turn.
 const BLOCK: usize = 256;
 
 /// Services have taken in what was armed.

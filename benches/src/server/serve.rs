@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     /// Connections that it must be able to hold
     #[arg(long, value_name = "COUNT")]
     pub(crate) connections: usize,
-    /// Answers come so much later; if that is 0, after a turn of the scheduler
+    /// How much later an answer comes; with 0 it comes after a turn of the scheduler
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "0s")]
     pub(crate) answer_after: Duration,
     /// The time-out of a request

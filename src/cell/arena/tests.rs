@@ -188,7 +188,7 @@ fn cells_that_two_looks_have_seen_are_given_back() {
     assert!((0..8 * PAGE_CELLS).all(|cell| fixture.arena.get(cell, &collected.pin()).is_none()));
 }
 
-/// Of each page one cell is in use. What was gathered goes back as it came: so much in a step, and
+/// One cell of each page is in use. What was gathered goes back as it came: a step at a time, and
 /// all of it.
 #[test]
 fn what_is_gathered_in_vain_is_put_back_in_steps() {

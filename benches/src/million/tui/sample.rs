@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 use wheelwork::{LatenessHistogram, Stats};
 
-/// Rates are those of so many frames.
+/// The number of frames that a rate is taken over.
 const SMOOTHED: usize = 8;
 
 /// Frames whose lateness is kept: more than a terminal is wide.

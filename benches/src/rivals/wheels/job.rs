@@ -20,7 +20,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Operations that are enough to measure: small sizes are done in so many rounds.
+    /// Operations that are enough to measure: a small size takes many rounds.
     pub(super) fn operations(&self) -> usize {
         if self.quick { 20_000 } else { 200_000 }
     }

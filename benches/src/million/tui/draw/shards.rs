@@ -37,7 +37,7 @@ fn columns(width: u16) -> usize {
     usize::from(width / WIDTH_MIN)
 }
 
-/// Of so much height, what so many shards make use of.
+/// The rows that this number of shards needs, up to the height.
 pub(super) fn height(shards: usize, width: u16, height: u16) -> u16 {
     // Between two services the place stays.
     let lines = shards.max(1).div_ceil(columns(width).max(1));

@@ -35,7 +35,7 @@ pub(super) fn took(duration: Duration) -> String {
     time(duration.as_secs_f64())
 }
 
-/// A bar of so many columns, and the part of it that is full.
+/// A bar of this width in columns, and the part of it that is full.
 pub(super) fn bar(width: usize, part: f64) -> String {
     let eighths = (part.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
@@ -54,7 +54,7 @@ pub(super) fn short(number: f64) -> String {
     format!("{number:.digits$}{}", units[unit])
 }
 
-/// So much a second: `8.1M /s`.
+/// A rate: `8.1M /s`.
 pub(super) fn rate(number: f64) -> String {
     format!("{} /s", short(number))
 }

@@ -14,7 +14,7 @@ const DELAY_MAX: u64 = 100_000;
 /// The keys that stand, with their deadlines and handles.
 type Model<H> = BTreeMap<u64, (u64, H)>;
 
-/// `early`: so many ticks before its deadline a timer may fire.
+/// `early`: the number of ticks by which a timer may fire before its deadline.
 fn follows_the_model<S: Subject>(early: u64) {
     for seed in 0..3 {
         let mut rng = Rng::with_seed(seed);
