@@ -155,8 +155,8 @@ fn start(shards: usize, ledger: &Arc<Ledger>) -> TimerService<Payload> {
         .unwrap()
 }
 
-/// Runs `work` on some threads, stops the service when `stop_at` timers are armed or all is done, and
-/// looks for the outcome of each timer.
+/// Runs `work` on some threads, stops the service when `stop_at` timers are armed or all is done,
+/// and looks for the outcome of each timer.
 fn race(name: &str, shards: usize, work: fn(&World, u64), stop_at: usize) {
     let ledger = Arc::new(Ledger::default());
     let service = start(shards, &ledger);

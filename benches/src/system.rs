@@ -42,7 +42,8 @@ pub fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
-/// Whether there is memory for this number of timers, where /proc says it: else why not, in one line.
+/// Whether there is memory for this number of timers, where /proc says it: else why not, in one
+/// line.
 pub fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
     let needed = timers as u64 * bytes_per_timer;
     match field("/proc/meminfo", "MemAvailable:") {

@@ -43,8 +43,8 @@ const ABSENT: u8 = 0;
 /// A state of `membarrier`: the kernel offers it.
 const PRESENT: u8 = 1;
 
-/// A state of `membarrier`: the kernel has withdrawn it, and some threads do not know yet. For 10 ms
-/// after that every heavy fence waits, so that each of those threads has been interrupted.
+/// A state of `membarrier`: the kernel has withdrawn it, and some threads do not know yet. Heavy
+/// fences wait for 10 ms after that: time for those threads to be interrupted.
 const LEAVING: u8 = 2;
 
 /// For statics: loom's atomics cannot be made in a static.

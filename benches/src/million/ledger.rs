@@ -112,8 +112,8 @@ impl Ledger {
         }
     }
 
-    /// The number of these timers that were found gone. Those that are due have fired, or are about to: a
-    /// program may be stopped for longer than it left itself time. The rest were refused.
+    /// The number of these timers that were found gone. Those that are due have fired, or are about
+    /// to: a program may be stopped for longer than it left itself time. The rest were refused.
     pub(crate) fn gone(&self, lines: impl IntoIterator<Item = u32>, count: u64) {
         if count > 0 {
             let now_ns = self.nanos(Instant::now());

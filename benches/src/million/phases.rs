@@ -18,8 +18,8 @@ pub(crate) const NO_LINE: u32 = u32::MAX;
 /// The delay of the pair phase: a request timeout.
 pub(crate) const PAIR_DELAY: Duration = Duration::from_secs(30);
 
-/// The shortest delay of this number of armed timers: time to arm, churn, move and cancel them before they
-/// are due, on a slow machine too.
+/// The shortest delay of this number of armed timers: time to arm, churn, move and cancel them
+/// before they are due, on a slow machine too.
 pub(crate) fn lead(timers: usize) -> Duration {
     Duration::from_secs(1) + Duration::from_nanos(timers as u64 * 1_000)
 }

@@ -84,7 +84,8 @@ const BELOW_TOKIO_FROM: usize = 10_000;
 const LATE_MS_P99: f64 = 1.2;
 const LATE_UP_TO: usize = 1_000;
 
-/// Per cent of a core that time-outs take which are answered, up to this number of requests a second.
+/// Per cent of a core that time-outs take which are answered, up to this number of requests a
+/// second.
 const SERVER_PERCENT: f64 = 0.3;
 const SERVER_UP_TO: usize = 10_000;
 

@@ -31,7 +31,8 @@ const STEPS_PER_S: usize = 1_000;
 /// The time-out of a request that is answered.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One request in this number is not answered, once there are such: its time-out is short, and fires.
+/// One request in this number is not answered, once there are such: its time-out is short, and
+/// fires.
 const UNANSWERED: usize = 100;
 
 /// What fires is due after this time, uniformly in the time after it.
@@ -331,7 +332,8 @@ fn wait_for_fires(timers: u64) -> Lateness {
     }
 }
 
-/// Starts timers that come again, and measures when all have begun to. `begin` starts the number that it gets.
+/// Starts timers that come again, and measures when all have begun to. `begin` starts the number
+/// that it gets.
 fn again<S: Subject>(
     job: &Job,
     first_ns: u64,

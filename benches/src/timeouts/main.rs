@@ -128,8 +128,8 @@ async fn run(by: By, kind: Kind, number: usize) {
     }
 }
 
-/// Makes this number of futures, polls each once, and drops it. Beyond the budget of polls that tokio
-/// gives a task.
+/// Makes this number of futures, polls each once, and drops it. Beyond the budget of polls that
+/// tokio gives a task.
 async fn each<F: Future>(futures: usize, make: impl Fn() -> F) {
     let all = poll_fn(|context: &mut Context<'_>| {
         for _ in 0..futures {

@@ -9,8 +9,8 @@ const ORDERED_MAX: usize = 10_000;
 /// To fire more timers than this takes an unordered list minutes.
 const UNORDERED_MAX: usize = 100_000;
 
-/// The room in a slot is a constant of the type; this number of timers takes half a gigabyte of it, most
-/// of which stays empty.
+/// The room in a slot is a constant of the type; this number of timers takes half a gigabyte of it,
+/// most of which stays empty.
 const BITWHEEL_MAX: usize = 1_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
