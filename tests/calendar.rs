@@ -282,7 +282,7 @@ fn what_is_no_calendar_says_why_in_a_line() {
         Calendar::monthly(0, 9, 0),
         Calendar::monthly(32, 9, 0),
     ] {
-        assert!(matches!(nothing, Err(CalendarError::Pattern { .. })));
+        assert!(matches!(nothing, Err(CalendarError::Field { .. })));
     }
     let error = Calendar::daily(9, 0)
         .unwrap()

@@ -2,8 +2,9 @@
 //!
 //! A [`Calendar`] gives points in time.
 //! [`ServiceHandle::schedule_calendar`](crate::ServiceHandle::schedule_calendar) arms a timer that
-//! follows it. The crate croner reads the patterns. The crate jiff has the time zones: from the
-//! system's database, or from its own, with its feature `tzdb-bundle-always`.
+//! follows it. Patterns are read here, in three [dialects](#dialects); the crate croner finds the
+//! times that they mean. The crate jiff has the time zones: from the system's database, or from its
+//! own, with its feature `tzdb-bundle-always`.
 //!
 //! Three things happen to a clock on the wall:
 //!
@@ -14,6 +15,29 @@
 //!    runs whose time has passed.
 //!  - It is set back. By up to three hours between two looks, no run comes a second time. By more,
 //!    the calendar begins anew from what the clock shows then.
+//!
+//! # Dialects
+//! What a line of a crontab, of Quartz or of Spring means differs. Each dialect has its call:
+//!
+//! | | [`cron`](Calendar::cron) | [`quartz`](Calendar::quartz) | [`vixie`](Calendar::vixie) |
+//! |---|---|---|---|
+//! | fields | 5; 6, seconds first; 7, years last | 6, seconds first; 7, years last | 5 |
+//! | days of the week | 0 or 7 is Sunday, 1 is Monday | 1 is Sunday, 7 is Saturday | as `cron` |
+//! | both fields of days | either fits; both, with `+` | not both: one is `?` | either fits; both, if one begins with `*` |
+//! | `L`, `W`, `LW`, `L-3`, `FRI#2` | yes | yes | no |
+//! | `L` as day of the week | no | Saturday | no |
+//! | `?` | as `*` | in one of the fields of days | no |
+//! | `22-2`, `FRI-MON` | no | goes round | no |
+//! | `5/20`, `/20` | no: `5-59/20`, `*/20` | from 5, from the first | no |
+//! | `@daily` and its kin | yes | no | yes |
+//!
+//! Spring's patterns are those of `cron` with a field for seconds, and both fields of days must fit
+//! there: `0 0 9 13 * FRI` is `0 0 9 13 * +FRI` here.
+//!
+//! In all dialects, letters are small or capital, and white space separates the fields. All of them
+//! refuse empty values (`1,,2`), steps of 0 or beyond the field's last value (`*/0`, `*/61`),
+//! values and names that the field does not have, what is not ASCII, and patterns that have no run
+//! in all of time. The [error](CalendarError) names the field, the value and what is allowed.
 //!
 //! # Example
 //! ```
@@ -32,10 +56,14 @@
 //! ```
 
 mod agenda;
+mod day;
+mod dialect;
 mod error;
+mod field;
 mod occurrences;
 mod pattern;
 mod policy;
+mod search;
 
 pub use error::CalendarError;
 pub use pattern::{Calendar, Weekday};

@@ -6,7 +6,7 @@
 //! each transition it sees which civil times are left out, and which come again.
 
 use super::policy::{Gap, Overlap};
-use croner::Cron;
+use super::search::Search;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -14,23 +14,16 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// What decides when something runs.
 #[derive(Clone, Debug)]
 pub(super) struct Occurrences {
-    pub(super) cron: Cron,
+    pub(super) search: Search,
     pub(super) zone: TimeZone,
     pub(super) gap: Gap,
     pub(super) overlap: Overlap,
 }
 
-/// Whether a pattern has no run in all of time.
-pub(super) fn is_empty(cron: &Cron) -> bool {
-    cron.find_next_occurrence(&DateTime::constant(1900, 1, 1, 0, 0, 0, 0), true)
-        .is_err()
-}
-
 impl Occurrences {
     /// The first occurrence after a point in time.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let find =
-            |from: DateTime, inclusive| self.cron.find_next_occurrence(&from, inclusive).ok();
+        let find = |from: DateTime, inclusive| self.search.find(from, inclusive);
         let mut offset = self.zone.to_offset(after);
         let mut found = find(offset.to_datetime(after), false)?;
         for transition in self.zone.following(after) {

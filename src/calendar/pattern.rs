@@ -1,12 +1,13 @@
 //! Pattern: when something runs.
 
+use super::dialect::Dialect;
 use super::error::CalendarError;
-use super::occurrences::{self, Occurrences};
+use super::field::{DAY_OF_MONTH, HOUR, MINUTE};
+use super::occurrences::Occurrences;
 use super::policy::{Gap, MissedRuns, Overlap};
-use croner::Cron;
+use super::search::Search;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use std::str::FromStr;
 use std::time::SystemTime;
 
 /// A day of the week.
@@ -52,19 +53,49 @@ pub struct Calendar {
 
 impl Calendar {
     /// A calendar by a cron pattern, in the system's time zone; in UTC, if the system has none.
+    /// Other dialects: [`quartz`](Self::quartz), [`vixie`](Self::vixie);
+    /// [how they differ](super#dialects).
     ///
-    /// The fields are minute, hour, day of the month, month and day of the week. A field for
-    /// seconds may stand before them, and a field for years after them. A field may have:
+    /// | field | values |
+    /// |---|---|
+    /// | second; may be left out, and is 0 then | 0-59 |
+    /// | minute | 0-59 |
+    /// | hour | 0-23 |
+    /// | day of month | 1-31 |
+    /// | month | 1-12 or JAN-DEC |
+    /// | day of week | 0-7 or SUN-SAT; 0 and 7 are Sunday |
+    /// | year; may be left out if there are seconds, and is any then | 1970-4999 |
     ///
-    ///  - `*`, lists (`1,15`), ranges (`8-18`), steps (`*/15`);
-    ///  - names: `TUE`, `JAN`;
-    ///  - `L` for the last day, `TUE#2` for the second Tuesday.
+    /// | in a field | means |
+    /// |---|---|
+    /// | `*` | all values |
+    /// | `1,15` | a list: of values, and of whatever is below but `?` and `+` |
+    /// | `8-18`, `MON-FRI`, `FRI-SUN` | a range, with both ends; `SUN` is 7 at its end |
+    /// | `*/15`, `8-18/2` | a step: the first value, and each 15th, each second after it |
+    /// | `?`, in a field of days | as `*` |
+    /// | `L`, `L-3`, as day of month | the last one; three days before it |
+    /// | `15W`, as day of month | of the days from Monday to Friday of this month the nearest to the 15th; none if there is no such day |
+    /// | `LW`, `L-3W`, as day of month | of the days from Monday to Friday the nearest to `L`, to `L-3`; so `LW` is the last of them |
+    /// | `TUE#2`, `MON-FRI#1`, as day of week | the second Tuesday; the first of each of these days |
+    /// | `FRIL` or `FRI#L`, as day of week | the last Friday |
+    /// | `+FRI`, `+1-5`, as day of week | the day of month must fit, too |
     ///
-    /// The whole pattern may be `@hourly`, `@daily`, `@weekly`, `@monthly` or `@yearly`. If both
-    /// fields of days are given, a day counts if it is in either of them.
+    /// If both fields of days are given (something else than `*` or `?`), a day counts if it is in
+    /// either of them: `0 0 13 * FRI` is each 13th and each Friday. With `+` it must be in both:
+    /// `0 0 13 * +FRI` is Friday the 13th.
+    ///
+    /// In place of fields, the pattern may be one of these:
+    ///
+    /// | name | means |
+    /// |---|---|
+    /// | `@yearly`, `@annually` | `0 0 1 1 *` |
+    /// | `@monthly` | `0 0 1 * *` |
+    /// | `@weekly` | `0 0 * * SUN` |
+    /// | `@daily`, `@midnight` | `0 0 * * *` |
+    /// | `@hourly` | `0 * * * *` |
     ///
     /// # Errors
-    /// [`Pattern`](CalendarError::Pattern).
+    /// [`Field`](CalendarError::Field), [`Pattern`](CalendarError::Pattern).
     ///
     /// # Example
     /// ```
@@ -72,26 +103,102 @@ impl Calendar {
     ///
     /// assert!(Calendar::cron("30 6 * * MON-FRI").is_ok());
     /// assert!(Calendar::cron("*/10 * * * * *").is_ok()); // six fields: every ten seconds
-    /// assert!(Calendar::cron("61 * * * *").is_err());
+    /// assert!(Calendar::cron("0 9 LW * *").is_ok()); // the last working day of each month
+    ///
+    /// let error = Calendar::cron("61 * * * *").unwrap_err();
+    /// assert_eq!(error.to_string(), "cron pattern \"61 * * * *\": minute: 61 is not in 0-59");
     /// ```
     pub fn cron(pattern: &str) -> Result<Self, CalendarError> {
-        let error = |why: String| CalendarError::Pattern {
-            pattern: pattern.to_string(),
-            why,
-        };
-        let cron = Cron::from_str(pattern)
-            .map_err(|why| error(why.to_string().trim_end_matches('.').to_string()))?;
-        let counts_real_time = cron.pattern.hours.from_wildcard;
-        let (gap, overlap) = if counts_real_time {
+        Self::read(pattern, Dialect::Cron)
+    }
+
+    /// A calendar by a pattern of the Java scheduler Quartz, in the system's time zone; in UTC, if
+    /// the system has none.
+    ///
+    /// | field | values |
+    /// |---|---|
+    /// | second | 0-59 |
+    /// | minute | 0-59 |
+    /// | hour | 0-23 |
+    /// | day of month | 1-31 |
+    /// | month | 1-12 or JAN-DEC |
+    /// | day of week | 1-7 or SUN-SAT; 1 is Sunday |
+    /// | year; may be left out, and is any then | 1970-2099 |
+    ///
+    /// In a field stands what [`cron`](Self::cron) has, but for `+`, and:
+    ///
+    /// | in a field | means |
+    /// |---|---|
+    /// | `5/20` | a step from 5 up to the field's last value |
+    /// | `/20` | `*/20` |
+    /// | `22-2`, `NOV-FEB`, `FRI-MON` | a range that goes round; not of years |
+    /// | `?`, in a field of days | the other one decides |
+    /// | `L`, as day of week | Saturday |
+    /// | `6L`, `6#3`, as day of week | the last Friday; the third one |
+    ///
+    /// Exactly one field of days is `?`. There are no names such as `@daily`.
+    ///
+    /// # Errors
+    /// As [`cron`](Self::cron).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::calendar::Calendar;
+    ///
+    /// assert!(Calendar::quartz("0 15 10 ? * 6L 2026-2030").is_ok());
+    /// assert!(Calendar::quartz("0 0/5 14,18 * * ?").is_ok());
+    ///
+    /// let error = Calendar::quartz("0 0 12 ? * 0").unwrap_err();
+    /// let text = "cron pattern \"0 0 12 ? * 0\": day of week: 0 is not in 1-7 or SUN-SAT";
+    /// assert_eq!(error.to_string(), text);
+    /// ```
+    pub fn quartz(pattern: &str) -> Result<Self, CalendarError> {
+        Self::read(pattern, Dialect::Quartz)
+    }
+
+    /// A calendar by the time of a crontab's line, as the cron of Paul Vixie and its descendants
+    /// read it, in the system's time zone; in UTC, if the system has none.
+    ///
+    /// The five fields and the names such as `@daily` are those of [`cron`](Self::cron). A field
+    /// has lists, ranges and steps, but no days that are counted within their month (`L`, `W`,
+    /// `#`), no `?` and no `+`. The difference is in the fields of days: one that begins with `*`,
+    /// with a step or without, does not restrict by itself.
+    ///
+    ///  - If neither begins with `*`, a day counts if it is in either of them, as with `cron`:
+    ///    `30 4 1,15 * 5` is the 1st, the 15th, and each Friday.
+    ///  - If one does, a day must be in both: `0 0 */2 * MON` is each Monday with an odd date.
+    ///
+    /// `@reboot` is refused: it is no time.
+    ///
+    /// # Errors
+    /// As [`cron`](Self::cron).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::calendar::Calendar;
+    ///
+    /// assert!(Calendar::vixie("5 0 * * *").is_ok());
+    /// assert!(Calendar::vixie("23 0-23/2 * * SUN").is_ok());
+    ///
+    /// let error = Calendar::vixie("0 0 L * *").unwrap_err();
+    /// let text = "cron pattern \"0 0 L * *\": day of month: L is not in 1-31";
+    /// assert_eq!(error.to_string(), text);
+    /// ```
+    pub fn vixie(pattern: &str) -> Result<Self, CalendarError> {
+        Self::read(pattern, Dialect::Vixie)
+    }
+
+    fn read(pattern: &str, dialect: Dialect) -> Result<Self, CalendarError> {
+        let fields = dialect.read(pattern).map_err(|error| error.of(pattern))?;
+        let (gap, overlap) = if fields.counts_real_time {
             (Gap::Skip, Overlap::Both)
         } else {
             (Gap::End, Overlap::First)
         };
-        if occurrences::is_empty(&cron) {
-            return Err(error("no such day ever comes".to_string()));
-        }
+        let search = Search::new(&fields)
+            .ok_or_else(|| CalendarError::pattern("no such day ever comes").of(pattern))?;
         let occurrences = Occurrences {
-            cron,
+            search,
             zone: TimeZone::system(),
             gap,
             overlap,
@@ -105,11 +212,12 @@ impl Calendar {
     /// Every day at this time.
     ///
     /// # Errors
-    /// [`Pattern`](CalendarError::Pattern), if there is no such hour (0 to 23) or minute (0 to 59).
+    /// [`Field`](CalendarError::Field), if there is no such hour (0 to 23) or minute (0 to 59).
     ///
     /// # Example
     /// See [`Gap`].
     pub fn daily(hour: u8, minute: u8) -> Result<Self, CalendarError> {
+        check(hour, minute)?;
         Self::cron(&format!("{minute} {hour} * * *"))
     }
 
@@ -121,6 +229,7 @@ impl Calendar {
     /// # Example
     /// See the [module](super)'s.
     pub fn weekly(day: Weekday, hour: u8, minute: u8) -> Result<Self, CalendarError> {
+        check(hour, minute)?;
         Self::cron(&format!("{minute} {hour} * * {}", day as u8))
     }
 
@@ -132,6 +241,8 @@ impl Calendar {
     /// # Example
     /// See the [module](super)'s.
     pub fn monthly(day: u8, hour: u8, minute: u8) -> Result<Self, CalendarError> {
+        check(hour, minute)?;
+        DAY_OF_MONTH.check(day)?;
         Self::cron(&format!("{minute} {hour} {day} * *"))
     }
 
@@ -148,6 +259,7 @@ impl Calendar {
     /// # Ok::<(), wheelwork::calendar::CalendarError>(())
     /// ```
     pub fn last_of_month(hour: u8, minute: u8) -> Result<Self, CalendarError> {
+        check(hour, minute)?;
         Self::cron(&format!("{minute} {hour} L * *"))
     }
 
@@ -218,4 +330,10 @@ impl Calendar {
         let next = self.occurrences.next(Timestamp::try_from(time).ok()?)?;
         Some(next.into())
     }
+}
+
+/// Whether there is such a time of day.
+fn check(hour: u8, minute: u8) -> Result<(), CalendarError> {
+    HOUR.check(hour)?;
+    MINUTE.check(minute)
 }

@@ -1,0 +1,133 @@
+//! Day: what the two fields of days may have, beside plain values.
+
+use super::error::CalendarError;
+use super::field::{DAY_OF_MONTH, Field, Syntax, number};
+use std::collections::BTreeSet;
+
+/// Days of a month, by their date. A weekday is one from Monday to Friday.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum DayOfMonth {
+    /// `15`.
+    Day(u16),
+    /// `15W`: the weekday of the month that is nearest to the day. None if there is no such day.
+    Nearest(u16),
+    /// `L`, `L-3`: so many days before the month's last one.
+    Last(u16),
+    /// `LW`, `L-3W`: the weekday of the month that is nearest to such a day.
+    NearestLast(u16),
+}
+
+/// Days of a month, by their day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DayOfWeek {
+    /// 0 is Sunday, 6 is Saturday.
+    pub(super) day: u16,
+    pub(super) which: Which,
+}
+
+/// Which of the Fridays of a month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Which {
+    /// `FRI`: each.
+    Each,
+    /// `FRI#2`: the second one.
+    Nth(u16),
+    /// `FRIL`, `FRI#L`: the last one.
+    Last,
+}
+
+/// The most days that a day can be before the last one of its month.
+const BEFORE_MAX: u16 = 30;
+
+/// Reads a list of days of a month.
+pub(super) fn days_of_month(
+    text: &str,
+    syntax: Syntax,
+) -> Result<BTreeSet<DayOfMonth>, CalendarError> {
+    let mut days = BTreeSet::new();
+    for item in text.split(',') {
+        let is_counted = item.starts_with('L') || item.ends_with('W');
+        if is_counted && syntax.counted_days {
+            days.insert(counted_day_of_month(item).ok_or_else(|| {
+                let allowed = format!("of the form L, L-1 to L-{BEFORE_MAX}, LW, L-3W, 15W");
+                DAY_OF_MONTH.wrong(item, allowed)
+            })?);
+        } else {
+            let plain = DAY_OF_MONTH.item(item, syntax)?;
+            days.extend(plain.into_iter().map(DayOfMonth::Day));
+        }
+    }
+    Ok(days)
+}
+
+/// Reads `L`, `L-3`, `LW`, `L-3W` or `15W`.
+fn counted_day_of_month(item: &str) -> Option<DayOfMonth> {
+    let (day, is_nearest) = match item.strip_suffix('W') {
+        Some(day) => (day, true),
+        None => (item, false),
+    };
+    if is_nearest && let Ok(day) = DAY_OF_MONTH.value(day) {
+        return Some(DayOfMonth::Nearest(day));
+    }
+    let before = match day.strip_prefix('L')? {
+        "" => 0,
+        rest => {
+            number(rest.strip_prefix('-')?).filter(|before| (1..=BEFORE_MAX).contains(before))?
+        }
+    };
+    Some(match is_nearest {
+        true => DayOfMonth::NearestLast(before),
+        false => DayOfMonth::Last(before),
+    })
+}
+
+/// Reads a list of days of the week.
+pub(super) fn days_of_week(
+    field: &Field,
+    text: &str,
+    syntax: Syntax,
+) -> Result<BTreeSet<DayOfWeek>, CalendarError> {
+    // What Sunday is in this field.
+    let sunday = u16::from(field.first > 0);
+    let mut days = BTreeSet::new();
+    for item in text.split(',') {
+        let (item, which) = match syntax.counted_days {
+            true => counted_day_of_week(field, item, syntax)?,
+            false => (item, Which::Each),
+        };
+        let days_of_item = field.item(item, syntax)?.into_iter();
+        days.extend(days_of_item.map(|day| DayOfWeek {
+            day: (day - sunday) % 7,
+            which,
+        }));
+    }
+    Ok(days)
+}
+
+/// The days of an item, and which of them it means.
+fn counted_day_of_week<'a>(
+    field: &Field,
+    item: &'a str,
+    syntax: Syntax,
+) -> Result<(&'a str, Which), CalendarError> {
+    if item == "L" && syntax.bare_last {
+        return Ok(("SAT", Which::Each));
+    }
+    let (days, which) = match (item.split_once('#'), item.strip_suffix('L')) {
+        (Some((days, "L")), _) => (days, Which::Last),
+        (Some((days, nth)), _) => {
+            let number = number(nth).filter(|nth| (1..=5).contains(nth));
+            let wrong = || field.wrong(&format!("#{nth}"), "in #1-#5 or #L");
+            (days, Which::Nth(number.ok_or_else(wrong)?))
+        }
+        (None, Some(days)) => (days, Which::Last),
+        (None, None) => return Ok((item, Which::Each)),
+    };
+    if days.is_empty() || days.contains(['*', '/']) {
+        return Err(field.wrong(
+            item,
+            "a day with its place in the month, as FRI#2 and FRIL are",
+        ));
+    }
+    Ok((days, which))
+}

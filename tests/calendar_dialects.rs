@@ -1,0 +1,1109 @@
+//! Promise: a pattern means in each dialect what the dialect's documents say, and what is no
+//! pattern is refused by the name of its field.
+//!
+//! The tables are examples of these documents, with runs that were found by hand: crontab(5), the
+//! tutorial and the reference of Quartz's `CronExpression`, and our own rustdoc. Random patterns
+//! are held against a look at each day and second by itself, which knows neither our parser nor
+//! croner.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use wheelwork::calendar::{Calendar, CalendarError, Weekday};
+
+type Read = fn(&str) -> Result<Calendar, CalendarError>;
+
+/// The first runs after a civil time, all in UTC.
+fn runs(calendar: Calendar, after: DateTime, count: usize) -> Vec<DateTime> {
+    let calendar = calendar.zone("UTC").unwrap();
+    let after = TimeZone::UTC.to_timestamp(after).unwrap();
+    let civil = |run| TimeZone::UTC.to_datetime(Timestamp::try_from(run).unwrap());
+    calendar
+        .after(after.into())
+        .take(count)
+        .map(civil)
+        .collect()
+}
+
+/// Holds a dialect against a table of patterns and their first runs in 2026, which begins with a
+/// Thursday. The runs are parted by commas. What is left out of one is as in the run before: the
+/// year, the month, the day; and midnight.
+fn check(read: Read, table: &[(&str, &str)]) {
+    for (pattern, expected) in table {
+        let mut day: Date = "2026-01-01".parse().unwrap();
+        let mut times = Vec::new();
+        for run in expected
+            .split(',')
+            .map(str::trim)
+            .filter(|run| !run.is_empty())
+        {
+            let mut time = "00:00";
+            for part in run.split(' ') {
+                let numbers: Vec<i16> = part.split('-').filter_map(|n| n.parse().ok()).collect();
+                match numbers[..] {
+                    [y, m, d] => day = Date::new(y, m as i8, d as i8).unwrap(),
+                    [m, d] => day = Date::new(day.year(), m as i8, d as i8).unwrap(),
+                    _ => time = part,
+                }
+            }
+            times.push(day.to_datetime(time.parse().unwrap()));
+        }
+        let calendar = read(pattern).unwrap_or_else(|error| panic!("{error}"));
+        let count = times.len().max(1);
+        let from = "2026-01-01T00:00".parse().unwrap();
+        assert_eq!(runs(calendar, from, count), times, "{pattern}");
+    }
+}
+
+#[test]
+fn quartz_means_what_its_documents_say() {
+    let tutorial = [
+        ("0 0 12 * * ?", "12:00, 01-02 12:00"),
+        ("0 15 10 ? * *", "10:15, 01-02 10:15"),
+        ("0 15 10 * * ?", "10:15, 01-02 10:15"),
+        ("0 15 10 * * ? *", "10:15, 01-02 10:15"),
+        ("0 15 10 * * ? 2005", ""),
+        ("0 15 10 * * ? 2027", "2027-01-01 10:15, 01-02 10:15"),
+        ("0 * 14 * * ?", "14:00, 14:01, 14:02"),
+        ("0 0/5 14 * * ?", "14:00, 14:05, 14:10"),
+        (
+            "0 0/5 14,18 * * ?",
+            "14:00, 14:05, 14:10, 14:15, 14:20, 14:25, 14:30, 14:35, 14:40, 14:45, 14:50, 14:55, \
+             18:00, 18:05",
+        ),
+        (
+            "0 0-5 14 * * ?",
+            "14:00, 14:01, 14:02, 14:03, 14:04, 14:05, 01-02 14:00",
+        ),
+        ("0 10,44 14 ? 3 WED", "03-04 14:10, 14:44, 03-11 14:10"),
+        ("0 15 10 ? * MON-FRI", "10:15, 01-02 10:15, 01-05 10:15"),
+        ("0 15 10 15 * ?", "01-15 10:15, 02-15 10:15"),
+        (
+            "0 15 10 L * ?",
+            "01-31 10:15, 02-28 10:15, 03-31 10:15, 04-30 10:15",
+        ),
+        (
+            "0 15 10 L-2 * ?",
+            "01-29 10:15, 02-26 10:15, 03-29 10:15, 04-28 10:15",
+        ),
+        (
+            "0 15 10 ? * 6L",
+            "01-30 10:15, 02-27 10:15, 03-27 10:15, 04-24 10:15",
+        ),
+        ("0 15 10 ? * 6L 2002-2005", ""),
+        ("0 15 10 ? * 6L 2026-2029", "01-30 10:15, 02-27 10:15"),
+        (
+            "0 15 10 ? * 6#3",
+            "01-16 10:15, 02-20 10:15, 03-20 10:15, 04-17 10:15",
+        ),
+        (
+            "0 0 12 1/5 * ?",
+            "12:00, 01-06 12:00, 01-11 12:00, 01-16 12:00, 01-21 12:00, \
+             01-26 12:00, 01-31 12:00, 02-01 12:00",
+        ),
+        ("0 11 11 11 11 ?", "11-11 11:11, 2027-11-11 11:11"),
+        ("0 0/5 * * * ?", "00:05, 00:10"),
+        ("10 0/5 * * * ?", "00:00:10, 00:05:10"),
+        (
+            "0 30 10-13 ? * WED,FRI",
+            "01-02 10:30, 11:30, 12:30, 13:30, 01-07 10:30",
+        ),
+        (
+            "0 0/30 8-9 5,20 * ?",
+            "01-05 08:00, 08:30, 09:00, 09:30, 01-20 08:00",
+        ),
+        ("0 0 12 ? * WED", "01-07 12:00, 01-14 12:00"),
+        ("0/5 14,18,3-39,52 * ? JAN,MAR,SEP MON-FRI 2002-2010", ""),
+    ];
+    check(Calendar::quartz, &tutorial);
+    let reference = [
+        // The day of the week begins with Sunday.
+        ("0 0 0 ? * 1", "01-04, 01-11"),
+        ("0 0 0 ? * SUN", "01-04, 01-11"),
+        ("0 0 0 ? * 2-6", "01-02, 01-05, 01-06"),
+        ("0 0 0 ? * L", "01-03, 01-10"),
+        ("0 0 0 ? * 7", "01-03, 01-10"),
+        ("0 0 0 ? * FRIL", "01-30, 02-27"),
+        ("0 0 0 ? * FRI#3", "01-16, 02-20"),
+        ("0 0 0 ? * 6#5", "01-30, 05-29, 07-31, 10-30"),
+        ("0 0 0 ? * 2#1", "01-05, 02-02, 03-02, 04-06"),
+        ("0 0 0 ? * */2", "01-03, 01-04, 01-06, 01-08"),
+        // A step begins with its value.
+        (
+            "5/15 0 0 1 1 ?",
+            "00:00:05, 00:00:20, 00:00:35, 00:00:50, 2027-01-01 00:00:05",
+        ),
+        ("0 /20 6 * * ?", "06:00, 06:20, 06:40, 01-02 06:00"),
+        ("0 0 8-18/4 * * ?", "08:00, 12:00, 16:00, 01-02 08:00"),
+        ("0 0 0 1 6/5 ?", "06-01, 11-01, 2027-06-01"),
+        ("0 0 0 1 1 ? 2027/3", "2027-01-01, 2030-01-01"),
+        // The nearest weekday, which is not in another month.
+        (
+            "0 0 0 15W * ?",
+            "01-15, 02-16, 03-16, 04-15, 05-15, 06-15, 07-15, 08-14",
+        ),
+        (
+            "0 0 0 1W * ?",
+            "02-02, 03-02, 04-01, 05-01, 06-01, 07-01, 08-03",
+        ),
+        ("0 0 0 31W * ?", "01-30, 03-31, 05-29, 07-31, 08-31"),
+        ("0 0 0 LW * ?", "01-30, 02-27, 03-31, 04-30, 05-29"),
+        ("0 0 0 L-3 * ?", "01-28, 02-25, 03-28, 04-27"),
+        ("0 0 0 L-3W * ?", "01-28, 02-25, 03-27, 04-27, 05-28, 06-26"),
+        // Ranges go round.
+        (
+            "0 0 22-2 * * ?",
+            "01:00, 02:00, 22:00, 23:00, 01-02 00:00, 01:00",
+        ),
+        ("0 0 22-3/2 * * ?", "02:00, 22:00, 01-02 00:00, 02:00"),
+        ("0 0 0 1 NOV-FEB ?", "02-01, 11-01, 12-01, 2027-01-01"),
+        ("0 0 0 ? * FRI-MON", "01-02, 01-03, 01-04, 01-05, 01-09"),
+        (
+            "0 0 14-6 ? * FRI-MON",
+            "01-02 00:00, 01:00, 02:00, 03:00, 04:00, 05:00, 06:00, 14:00",
+        ),
+        ("0 0 0 30-2 * ?", "01-02, 01-30, 01-31, 02-01, 02-02, 03-01"),
+    ];
+    check(Calendar::quartz, &reference);
+}
+
+#[test]
+fn vixie_means_what_crontab_5_says() {
+    let manual = [
+        ("5 0 * * *", "00:05, 01-02 00:05"),
+        ("15 14 1 * *", "14:15, 02-01 14:15"),
+        ("0 22 * * 1-5", "22:00, 01-02 22:00, 01-05 22:00"),
+        ("23 0-23/2 * * *", "00:23, 02:23, 04:23"),
+        ("5 4 * * sun", "01-04 04:05, 01-11 04:05"),
+        ("0 */4 1 12 *", "12-01 00:00, 04:00, 08:00"),
+        (
+            "0 4 8-14 * *",
+            "01-08 04:00, 01-09 04:00, 01-10 04:00, 01-11 04:00, 01-12 04:00, 01-13 04:00, \
+             01-14 04:00, 02-08 04:00",
+        ),
+        // Either of the days.
+        (
+            "30 4 1,15 * 5",
+            "04:30, 01-02 04:30, 01-09 04:30, 01-15 04:30, 01-16 04:30, 01-23 04:30, \
+             01-30 04:30, 02-01 04:30",
+        ),
+        (
+            "0 0 1-7 * 1",
+            "01-02, 01-03, 01-04, 01-05, 01-06, 01-07, 01-12, 01-19",
+        ),
+        ("0 0 13 * 0-7", "01-02, 01-03, 01-04"),
+        // One begins with a star: both.
+        ("0 0 */2 * MON", "01-05, 01-19, 02-09, 02-23"),
+        ("0 0 13 * */2", "01-13, 06-13, 08-13"),
+        ("0 0 *,13 * FRI", "01-02, 01-09, 01-16"),
+        ("0 0 */2 * */2", "01-03, 01-11, 01-13, 01-15, 01-17, 01-25"),
+        ("0 0 * * 1", "01-05, 01-12"),
+        ("0 0 13 * *", "01-13, 02-13"),
+        // Sunday is 0 and 7.
+        ("0 0 * * 0", "01-04, 01-11"),
+        ("0 0 * * 7", "01-04, 01-11"),
+        ("0 0 * * 5-7", "01-02, 01-03, 01-04, 01-09"),
+        ("0 0 * * Fri-Sun", "01-02, 01-03, 01-04, 01-09"),
+        ("0 0 1 JAN-DEC/3 *", "04-01, 07-01, 10-01, 2027-01-01"),
+        ("@hourly", "01:00, 02:00"),
+        ("@daily", "01-02, 01-03"),
+        ("@midnight", "01-02, 01-03"),
+        ("@weekly", "01-04, 01-11"),
+        ("@monthly", "02-01, 03-01"),
+        ("@yearly", "2027-01-01, 2028-01-01"),
+        ("@annually", "2027-01-01, 2028-01-01"),
+    ];
+    check(Calendar::vixie, &manual);
+}
+
+#[test]
+fn cron_means_what_its_rustdoc_says() {
+    let table = [
+        ("0 9 * * TUE", "01-06 09:00, 01-13 09:00"),
+        ("*/10 * * * * *", "00:00:10, 00:00:20"),
+        ("0 0 0 1 1 * 2030", "2030-01-01"),
+        ("0 0 0 1 1 * */10", "2030-01-01, 2040-01-01"),
+        (
+            "8-18/5 0 0 1 JAN,FEB *",
+            "00:00:08, 00:00:13, 00:00:18, 02-01 00:00:08",
+        ),
+        (" \t0  1\n* * * ", "01:00, 01-02 01:00"),
+        ("00 09 05 01 *", "01-05 09:00"),
+        // Days.
+        ("0 0 13 * FRI", "01-02, 01-09, 01-13, 01-16"),
+        ("0 0 13 * +FRI", "02-13, 03-13, 11-13"),
+        ("0 0 13 * +*", "01-13, 02-13"),
+        ("0 0 * * +FRI", "01-02, 01-09"),
+        ("0 0 */2 * FRI", "01-02, 01-03, 01-05, 01-07, 01-09, 01-11"),
+        ("0 0 ? * ?", "01-02, 01-03"),
+        ("0 0 ? * MON", "01-05, 01-12"),
+        ("0 0 1 * ?", "02-01, 03-01"),
+        ("0 0 1-31 * FRI", "01-02, 01-03, 01-04"),
+        // Counted days of the month.
+        ("0 0 L * *", "01-31, 02-28, 03-31, 04-30"),
+        ("0 0 1,L * *", "01-31, 02-01, 02-28"),
+        ("0 0 L-3 * *", "01-28, 02-25, 03-28, 04-27"),
+        ("0 0 L-3 * +MON", "04-27, 12-28"),
+        (
+            "0 0 L-3 * FRI",
+            "01-02, 01-09, 01-16, 01-23, 01-28, 01-30, 02-06",
+        ),
+        (
+            "0 0 5,L-1,L * *",
+            "01-05, 01-30, 01-31, 02-05, 02-27, 02-28",
+        ),
+        ("0 0 L-30 * *", "03-01, 05-01, 07-01, 08-01"),
+        ("0 0 L-1 2 *", "02-27, 2027-02-27, 2028-02-28, 2029-02-27"),
+        ("0 0 0 L-1 2 * 2028,2029", "2028-02-28, 2029-02-27"),
+        (
+            "0 0 0 L-1 2 * 2096,2100,2400",
+            "2096-02-28, 2100-02-27, 2400-02-28",
+        ),
+        ("0 0 29 2 +MON", "2044-02-29, 2072-02-29"),
+        ("0 0 L-3W * *", "01-28, 02-25, 03-27, 04-27, 05-28, 06-26"),
+        ("0 0 L,LW * *", "01-30, 01-31, 02-27, 02-28, 03-31, 04-30"),
+        ("0 0 LW * *", "01-30, 02-27, 03-31, 04-30, 05-29"),
+        (
+            "0 0 15w * *",
+            "01-15, 02-16, 03-16, 04-15, 05-15, 06-15, 07-15, 08-14",
+        ),
+        (
+            "0 0 1W * *",
+            "02-02, 03-02, 04-01, 05-01, 06-01, 07-01, 08-03",
+        ),
+        ("0 0 31W * *", "01-30, 03-31, 05-29, 07-31, 08-31"),
+        // Counted days of the week.
+        ("0 0 * * TUE#2", "01-13, 02-10"),
+        ("0 0 * * 2#2", "01-13, 02-10"),
+        ("0 0 * * 7#1", "01-04, 02-01"),
+        (
+            "0 0 * * MON-WED#1",
+            "01-05, 01-06, 01-07, 02-02, 02-03, 02-04",
+        ),
+        ("0 0 * * FRIL", "01-30, 02-27"),
+        ("0 0 * * 5L", "01-30, 02-27"),
+        ("0 0 * * 5#L", "01-30, 02-27"),
+        ("0 0 * * 7L", "01-25, 02-22"),
+        ("0 0 * * SUNL", "01-25, 02-22"),
+        ("0 0 * * mon#1,fri", "01-02, 01-05, 01-09, 01-16"),
+        ("0 0 1 * +THU#1", "10-01, 2027-04-01"),
+        // Sunday is 0 and 7.
+        ("0 0 * * 0", "01-04, 01-11"),
+        ("0 0 * * 7", "01-04, 01-11"),
+        ("0 0 * * FRI-SUN", "01-02, 01-03, 01-04, 01-09"),
+        ("0 0 * * SUN-TUE", "01-04, 01-05, 01-06, 01-11"),
+        ("0 0 * * SUN-SUN", "01-04, 01-11"),
+        ("0 0 * * */7", "01-04, 01-11"),
+        ("@Annually", "2027-01-01, 2028-01-01"),
+        ("@YEARLY", "2027-01-01, 2028-01-01"),
+        ("@monthly", "02-01, 03-01"),
+        ("@weekly", "01-04, 01-11"),
+        ("@daily", "01-02, 01-03"),
+        ("@midnight", "01-02, 01-03"),
+        (" @hourly ", "01:00, 02:00"),
+    ];
+    check(Calendar::cron, &table);
+}
+
+/// Hours by steps count real time: they come an hour apart when the clock is set. Given hours come
+/// once, whatever the clock does.
+#[test]
+fn all_dialects_go_by_real_time_where_hours_are_steps() {
+    let hours = |read: Read, pattern: &str| {
+        let calendar = read(pattern).unwrap().zone("Europe/Berlin").unwrap();
+        let from: Timestamp = "2026-10-24T23:30Z".parse().unwrap();
+        let to = from + 4.hours();
+        let times = calendar.after(from.into());
+        let times = times.map(|run| Timestamp::try_from(run).unwrap());
+        times.take_while(|run| *run < to).count()
+    };
+    // Between 1:30 and 4:30 on the wall the clock is set back from 3 to 2.
+    for pattern in [
+        "0 0 * * * ?",
+        "0 0 */1 * * ?",
+        "0 0 0/1 * * ?",
+        "0 0 /1 * * ?",
+    ] {
+        assert_eq!(hours(Calendar::quartz, pattern), 4, "{pattern}");
+    }
+    assert_eq!(hours(Calendar::quartz, "0 0 0-23 * * ?"), 3);
+    assert_eq!(hours(Calendar::quartz, "0 0 0-23/1 * * ?"), 3);
+    for read in [Calendar::cron, Calendar::vixie] as [Read; 2] {
+        assert_eq!(hours(read, "0 * * * *"), 4);
+        assert_eq!(hours(read, "0 */1 * * *"), 4);
+        assert_eq!(hours(read, "0 2,*/1 * * *"), 4);
+        assert_eq!(hours(read, "0 0-23 * * *"), 3);
+    }
+}
+
+/// The text of an error, without the pattern before it.
+fn why(read: Read, pattern: &str) -> String {
+    let error = match read(pattern) {
+        Ok(_) => panic!("{pattern:?} is accepted"),
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    assert!(text.lines().count() == 1 && !text.ends_with('.'), "{text}");
+    let rest = text.strip_prefix(&format!("cron pattern {pattern:?}: "));
+    rest.unwrap_or_else(|| panic!("{text}")).to_string()
+}
+
+const DIALECTS: [Read; 3] = [Calendar::cron, Calendar::quartz, Calendar::vixie];
+
+#[test]
+fn what_no_dialect_has_is_refused_by_its_field() {
+    let minutes = [
+        ("61", "61 is not in 0-59"),
+        ("60", "60 is not in 0-59"),
+        ("1,,2", "an empty value is not in 0-59"),
+        (",1", "an empty value is not in 0-59"),
+        ("1,", "an empty value is not in 0-59"),
+        ("5-", "an empty value is not in 0-59"),
+        ("-5", "an empty value is not in 0-59"),
+        ("5-61", "61 is not in 0-59"),
+        ("1-2-3", "2-3 is not in 0-59"),
+        ("*/61", "step 61 is not in 1-59"),
+        ("*/60", "step 60 is not in 1-59"),
+        ("*/0", "step 0 is not in 1-59"),
+        ("0-30/0", "step 0 is not in 1-59"),
+        ("*/", "an empty step is not in 1-59"),
+        ("*/x", "step X is not in 1-59"),
+        ("*/1/2", "step 1/2 is not in 1-59"),
+        ("**", "** is not in 0-59"),
+        ("*5", "*5 is not in 0-59"),
+        ("mon", "MON is not in 0-59"),
+        ("?", "? is not in 0-59"),
+        ("L", "L is not in 0-59"),
+        ("1.5", "1.5 is not in 0-59"),
+        ("+5", "+5 is not in 0-59"),
+        (
+            "99999999999999999999",
+            "99999999999999999999 is not in 0-59",
+        ),
+    ];
+    for (minute, expected) in minutes {
+        for (read, pattern) in DIALECTS.into_iter().zip([
+            format!("{minute} * * * *"),
+            format!("0 {minute} * * * ?"),
+            format!("{minute} * * * *"),
+        ]) {
+            assert_eq!(why(read, &pattern), format!("minute: {expected}"));
+        }
+    }
+    for pattern in [
+        "٣ * * * *",
+        "5\u{a0}* * * *",
+        "5 * * * \u{1b}",
+        "５ * * * *",
+    ] {
+        let letter = pattern
+            .chars()
+            .find(|letter| !letter.is_ascii() || letter.is_ascii_control());
+        let expected = format!("{:?} is no printable ASCII character", letter.unwrap());
+        for read in DIALECTS {
+            assert_eq!(why(read, pattern), expected);
+        }
+    }
+}
+
+#[test]
+fn what_a_dialect_does_not_have_is_refused_by_its_field() {
+    let of_all_fields = [
+        ("60 0 0 1 1 *", "second: 60 is not in 0-59"),
+        ("0 24 * * *", "hour: 24 is not in 0-23"),
+        ("0 */24 * * *", "hour: step 24 is not in 1-23"),
+        ("0 0 0 * *", "day of month: 0 is not in 1-31"),
+        ("0 0 32 * *", "day of month: 32 is not in 1-31"),
+        ("0 0 1 13 *", "month: 13 is not in 1-12 or JAN-DEC"),
+        ("0 0 1 MAI *", "month: MAI is not in 1-12 or JAN-DEC"),
+        ("0 0 * * 8", "day of week: 8 is not in 0-7 or SUN-SAT"),
+        (
+            "0 0 * * Monday",
+            "day of week: MONDAY is not in 0-7 or SUN-SAT",
+        ),
+        ("0 0 * * JAN", "day of week: JAN is not in 0-7 or SUN-SAT"),
+        ("0 0 0 1 1 * 1969", "year: 1969 is not in 1970-4999"),
+        ("0 0 0 1 1 * 5000", "year: 5000 is not in 1970-4999"),
+    ];
+    for (pattern, expected) in of_all_fields {
+        assert_eq!(why(Calendar::cron, pattern), expected);
+    }
+    let range = "is not a range from a lower value to a higher one";
+    for read in [Calendar::cron, Calendar::vixie] as [Read; 2] {
+        assert_eq!(why(read, "0 22-2 * * *"), format!("hour: 22-2 {range}"));
+        assert_eq!(
+            why(read, "0 0 1 NOV-FEB *"),
+            format!("month: NOV-FEB {range}")
+        );
+        assert_eq!(
+            why(read, "0 0 * * FRI-MON"),
+            format!("day of week: FRI-MON {range}")
+        );
+        assert_eq!(
+            why(read, "0 0 * * 7-1"),
+            format!("day of week: 7-1 {range}")
+        );
+        assert_eq!(
+            why(read, "5/20 * * * *"),
+            "minute: 5/20 is not a step over * or a range, as 5-59/20 is"
+        );
+        assert_eq!(
+            why(read, "/20 * * * *"),
+            "minute: an empty value is not in 0-59"
+        );
+        assert_eq!(
+            why(read, "@often"),
+            "it is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"
+        );
+        assert_eq!(
+            why(read, "@reboot"),
+            "@reboot is a start, and no time: run the task where the program starts"
+        );
+    }
+    let counted = "is not of the form L, L-1 to L-30, LW, L-3W, 15W";
+    let of_cron = [
+        ("0 0 L-31 * *", format!("day of month: L-31 {counted}")),
+        ("0 0 L-0 * *", format!("day of month: L-0 {counted}")),
+        ("0 0 L3 * *", format!("day of month: L3 {counted}")),
+        ("0 0 W * *", format!("day of month: W {counted}")),
+        ("0 0 32W * *", format!("day of month: 32W {counted}")),
+        ("0 0 1-5W * *", format!("day of month: 1-5W {counted}")),
+        ("0 0 +5 * *", "day of month: +5 is not in 1-31".to_string()),
+        ("0 0 ?/2 * *", "day of month: ? is not in 1-31".to_string()),
+        (
+            "0 0 1 L *",
+            "month: L is not in 1-12 or JAN-DEC".to_string(),
+        ),
+        (
+            "0 0 * * FRI#6",
+            "day of week: #6 is not in #1-#5 or #L".to_string(),
+        ),
+        (
+            "0 0 * * FRI#0",
+            "day of week: #0 is not in #1-#5 or #L".to_string(),
+        ),
+        (
+            "0 0 * * FRI#",
+            "day of week: # is not in #1-#5 or #L".to_string(),
+        ),
+        (
+            "0 0 * * 15W",
+            "day of week: 15W is not in 0-7 or SUN-SAT".to_string(),
+        ),
+        (
+            "0 0 * * FOOL",
+            "day of week: FOO is not in 0-7 or SUN-SAT".to_string(),
+        ),
+        (
+            "0 0 * * ++5",
+            "day of week: +5 is not in 0-7 or SUN-SAT".to_string(),
+        ),
+    ];
+    for (pattern, expected) in of_cron {
+        assert_eq!(why(Calendar::cron, pattern), expected);
+    }
+    let place = "is not a day with its place in the month, as FRI#2 and FRIL are";
+    for weekday in ["L", "#2", "*#2", "*L", "1-5/2#1"] {
+        let expected = format!("day of week: {} {place}", weekday);
+        assert_eq!(why(Calendar::cron, &format!("0 0 * * {weekday}")), expected);
+    }
+    let of_vixie = [
+        ("0 0 L * *", "day of month: L is not in 1-31"),
+        ("0 0 15W * *", "day of month: 15W is not in 1-31"),
+        ("0 0 ? * *", "day of month: ? is not in 1-31"),
+        ("0 0 * * ?", "day of week: ? is not in 0-7 or SUN-SAT"),
+        ("0 0 * * FRIL", "day of week: FRIL is not in 0-7 or SUN-SAT"),
+        ("0 0 * * 5#2", "day of week: 5#2 is not in 0-7 or SUN-SAT"),
+        ("0 0 1 * +FRI", "day of week: +FRI is not in 0-7 or SUN-SAT"),
+        ("0~30 * * * *", "minute: 0~30 is not in 0-59"),
+    ];
+    for (pattern, expected) in of_vixie {
+        assert_eq!(why(Calendar::vixie, pattern), expected);
+    }
+    let of_quartz = [
+        ("0 0 0 ? * 0", "day of week: 0 is not in 1-7 or SUN-SAT"),
+        ("0 0 0 ? * 8", "day of week: 8 is not in 1-7 or SUN-SAT"),
+        (
+            "0 0 0 ? * +FRI",
+            "day of week: +FRI is not in 1-7 or SUN-SAT",
+        ),
+        ("0 0 0 0/5 * ?", "day of month: 0 is not in 1-31"),
+        ("0 0 0 1 1 ? 2100", "year: 2100 is not in 1970-2099"),
+        (
+            "0 0 0 1 1 ? 2030-2028",
+            "year: 2030-2028 is not a range from a lower value to a higher one",
+        ),
+        ("0 0 0 1,? 1 *", "day of month: ? is not in 1-31"),
+        ("@daily", "Quartz has no @names"),
+    ];
+    for (pattern, expected) in of_quartz {
+        assert_eq!(why(Calendar::quartz, pattern), expected);
+    }
+    for pattern in [
+        "0 0 12 * * *",
+        "0 0 12 ? * ?",
+        "0 0 12 13 * FRI",
+        "0 0 12 * * MON",
+    ] {
+        assert_eq!(
+            why(Calendar::quartz, pattern),
+            "one of day of month and day of week has to be ?, and the other one not"
+        );
+    }
+}
+
+#[test]
+fn the_number_of_fields_is_told() {
+    let counts = |read, allowed: &str, accepted: &[usize]| {
+        for count in 0..10 {
+            let pattern = vec!["*"; count].join(" ");
+            let fields = if count == 1 { "field" } else { "fields" };
+            if !accepted.contains(&count) {
+                let expected = format!("it has {count} {fields}, and may have {allowed}");
+                assert_eq!(why(read, &pattern), expected);
+            }
+        }
+    };
+    counts(
+        Calendar::cron,
+        "5, 6 (seconds first) or 7 (years last)",
+        &[5, 6, 7],
+    );
+    counts(
+        Calendar::quartz,
+        "6 (seconds first) or 7 (years last)",
+        &[6, 7],
+    );
+    counts(Calendar::vixie, "5", &[5]);
+}
+
+#[test]
+fn what_never_comes_is_refused() {
+    let never = "no such day ever comes";
+    for read in [Calendar::cron, Calendar::vixie] as [Read; 2] {
+        assert_eq!(why(read, "0 0 30 2 *"), never);
+        assert_eq!(why(read, "0 0 31 2,4,6,9,11 *"), never);
+    }
+    let of_cron = [
+        "0 0 L-29 2 *",
+        "0 0 0 29 2 * 2026",
+        "0 0 0 L-28 2 * 2027",
+        "0 0 8 * +MON#1",
+    ];
+    for pattern in of_cron {
+        assert_eq!(why(Calendar::cron, pattern), never);
+    }
+    let of_quartz = ["0 0 0 30 2 ?", "0 0 0 31W 4 ?", "0 0 0 29 2 ? 2097-2099"];
+    for pattern in of_quartz {
+        assert_eq!(why(Calendar::quartz, pattern), never);
+    }
+}
+
+#[test]
+fn plain_calls_speak_of_their_field_and_of_no_pattern() {
+    let told = |calendar: Result<Calendar, CalendarError>| {
+        let error = calendar.unwrap_err();
+        assert!(
+            matches!(error, CalendarError::Field { pattern: None, .. }),
+            "{error:?}"
+        );
+        error.to_string()
+    };
+    assert_eq!(told(Calendar::daily(24, 0)), "hour: 24 is not in 0-23");
+    assert_eq!(told(Calendar::daily(0, 60)), "minute: 60 is not in 0-59");
+    let friday = Calendar::weekly(Weekday::Friday, 255, 0);
+    assert_eq!(told(friday), "hour: 255 is not in 0-23");
+    assert_eq!(
+        told(Calendar::monthly(0, 9, 0)),
+        "day of month: 0 is not in 1-31"
+    );
+    assert_eq!(
+        told(Calendar::monthly(32, 9, 0)),
+        "day of month: 32 is not in 1-31"
+    );
+    assert_eq!(
+        told(Calendar::last_of_month(9, 99)),
+        "minute: 99 is not in 0-59"
+    );
+    let CalendarError::Field {
+        pattern,
+        field,
+        value,
+        allowed,
+        ..
+    } = Calendar::quartz("0 0 24 * * ?").unwrap_err()
+    else {
+        panic!("it is the hour")
+    };
+    assert_eq!(pattern.as_deref(), Some("0 0 24 * * ?"));
+    assert_eq!((field, &*value, &*allowed), ("hour", "24", "in 0-23"));
+}
+
+/// A field of a random pattern, and which values it means.
+#[derive(Clone, Debug)]
+struct Part {
+    text: String,
+    values: BTreeSet<u32>,
+}
+
+/// A day's rule of a random pattern, and what it means.
+#[derive(Clone, Debug)]
+enum Rule {
+    In(BTreeSet<u32>),
+    /// So many days before the last one.
+    Last(u32),
+    /// The weekday that is nearest to a day, or to one so many days before the last.
+    Nearest(u32),
+    NearestLast(u32),
+    /// By the day of the week, of which 0 is Sunday.
+    Each(BTreeSet<u32>),
+    Nth(u32, u32),
+    LastOf(u32),
+}
+
+fn day_of_week(date: Date) -> u32 {
+    date.weekday().to_sunday_zero_offset() as u32
+}
+
+/// Of the days from Monday to Friday of a month, the nearest to one of its days.
+fn nearest(date: Date, day: i8) -> Option<Date> {
+    let last = date.days_in_month();
+    let weekdays = (1..=last).filter_map(|day| date.with().day(day).build().ok());
+    let weekdays = weekdays.filter(|date| (1..=5).contains(&day_of_week(*date)));
+    let nearest = weekdays.min_by_key(|date| (date.day() - day).abs());
+    nearest.filter(|_| (1..=last).contains(&day))
+}
+
+impl Rule {
+    fn fits(&self, date: Date) -> bool {
+        let day = date.day() as u32;
+        let to_last = (date.days_in_month() - date.day()) as u32;
+        match self {
+            Self::In(days) => days.contains(&day),
+            Self::Last(before) => to_last == *before,
+            Self::Nearest(day) => nearest(date, *day as i8) == Some(date),
+            Self::NearestLast(before) => {
+                nearest(date, date.days_in_month() - *before as i8) == Some(date)
+            }
+            Self::Each(days) => days.contains(&day_of_week(date)),
+            Self::Nth(of, nth) => day_of_week(date) == *of && day.div_ceil(7) == *nth,
+            Self::LastOf(of) => day_of_week(date) == *of && to_last < 7,
+        }
+    }
+}
+
+/// A field of days of a random pattern. No rules: it leaves the days to the other field.
+#[derive(Clone, Debug)]
+struct Days {
+    text: String,
+    rules: Vec<Rule>,
+}
+
+impl Days {
+    fn fits(&self, date: Date) -> bool {
+        self.rules.is_empty() || self.rules.iter().any(|rule| rule.fits(date))
+    }
+}
+
+/// Which texts a random field may have.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    first: u32,
+    last: u32,
+    names: &'static [&'static str],
+    /// Ranges go round, and steps need none.
+    is_quartz: bool,
+}
+
+const MONTHS: [&str; 12] = [
+    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
+];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+impl Kind {
+    const fn new(first: u32, last: u32, is_quartz: bool) -> Self {
+        Self {
+            first,
+            last,
+            names: &[],
+            is_quartz,
+        }
+    }
+
+    fn week(is_quartz: bool) -> Self {
+        let first = u32::from(is_quartz);
+        Self {
+            first,
+            last: 7,
+            names: &WEEKDAYS,
+            is_quartz,
+        }
+    }
+
+    fn months(is_quartz: bool) -> Self {
+        Self {
+            first: 1,
+            last: 12,
+            names: &MONTHS,
+            is_quartz,
+        }
+    }
+
+    fn name(&self, value: u32, by_name: bool) -> String {
+        let name = self
+            .names
+            .get((value - self.first) as usize)
+            .filter(|_| by_name);
+        name.map_or_else(|| value.to_string(), |name| name.to_string())
+    }
+
+    /// Each so many-th value from one to another, round the end if it has to be.
+    fn walk(&self, from: u32, to: u32, step: u32) -> BTreeSet<u32> {
+        let (mut value, mut count, mut values) = (from, 0, BTreeSet::new());
+        loop {
+            if count % step == 0 {
+                values.insert(value);
+            }
+            if value == to {
+                return values;
+            }
+            value = if value == self.last {
+                self.first
+            } else {
+                value + 1
+            };
+            count += 1;
+        }
+    }
+
+    fn item(self) -> impl Strategy<Value = Part> {
+        let values = self.first..=self.last;
+        let any = (
+            values.clone(),
+            values,
+            1..=self.last.min(60),
+            0..7u8,
+            any::<bool>(),
+        );
+        any.prop_map(move |(a, b, step, form, by_name)| {
+            let (from, to) = if a > b && !self.is_quartz {
+                (b, a)
+            } else {
+                (a, b)
+            };
+            let (text, values) = match form {
+                0 | 1 => (self.name(a, by_name), self.walk(a, a, 1)),
+                2 => {
+                    let range = format!("{}-{}", self.name(from, by_name), self.name(to, false));
+                    (range, self.walk(from, to, 1))
+                }
+                3 => {
+                    let range = format!("{}-{}", self.name(from, false), self.name(to, by_name));
+                    (format!("{range}/{step}"), self.walk(from, to, step))
+                }
+                4 if self.is_quartz => (
+                    format!("{}/{step}", self.name(a, by_name)),
+                    self.walk(a, self.last, step),
+                ),
+                5 if self.is_quartz => (format!("/{step}"), self.walk(self.first, self.last, step)),
+                _ => (format!("*/{step}"), self.walk(self.first, self.last, step)),
+            };
+            Part { text, values }
+        })
+    }
+
+    fn part(self) -> impl Strategy<Value = Part> {
+        let all = Part {
+            text: "*".into(),
+            values: (self.first..=self.last).collect(),
+        };
+        let list = prop::collection::vec(self.item(), 1..4).prop_map(|items| Part {
+            text: items
+                .iter()
+                .map(|item| &*item.text)
+                .collect::<Vec<_>>()
+                .join(","),
+            values: items.into_iter().flat_map(|item| item.values).collect(),
+        });
+        prop_oneof![1 => Just(all), 3 => list]
+    }
+}
+
+/// A list of rules, with its text.
+fn rules(items: impl Strategy<Value = (String, Rule)>) -> impl Strategy<Value = Days> {
+    prop::collection::vec(items, 1..4).prop_map(|items| {
+        let (texts, rules): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+        Days {
+            text: texts.join(","),
+            rules,
+        }
+    })
+}
+
+fn plain_days(is_quartz: bool) -> impl Strategy<Value = (String, Rule)> {
+    let items = Kind::new(1, 31, is_quartz).item();
+    items.prop_map(|item| (item.text, Rule::In(item.values)))
+}
+
+fn plain_weekdays(is_quartz: bool) -> impl Strategy<Value = (String, Rule)> {
+    Kind::week(is_quartz).item().prop_map(move |item| {
+        let sunday = u32::from(is_quartz);
+        let days = item.values.into_iter().map(|day| (day - sunday) % 7);
+        (item.text, Rule::Each(days.collect()))
+    })
+}
+
+fn counted_days() -> impl Strategy<Value = (String, Rule)> {
+    (0..5u8, 1..=31u32).prop_map(|(form, day)| match form {
+        0 => (format!("{day}W"), Rule::Nearest(day)),
+        1 => ("L".into(), Rule::Last(0)),
+        2 => ("LW".into(), Rule::NearestLast(0)),
+        3 => (format!("L-{}", day.min(30)), Rule::Last(day.min(30))),
+        _ => (
+            format!("L-{}W", day.min(30)),
+            Rule::NearestLast(day.min(30)),
+        ),
+    })
+}
+
+fn counted_weekdays(is_quartz: bool) -> impl Strategy<Value = (String, Rule)> {
+    (0..4u8, 0..7u32, 1..=5u32, any::<bool>()).prop_map(move |(form, day, nth, by_name)| {
+        let number = day + u32::from(is_quartz);
+        let name = Kind::week(is_quartz).name(number, by_name);
+        match form {
+            0 => (format!("{name}L"), Rule::LastOf(day)),
+            1 => (format!("{name}#L"), Rule::LastOf(day)),
+            _ => (format!("{name}#{nth}"), Rule::Nth(day, nth)),
+        }
+    })
+}
+
+/// A random pattern, and what it means.
+#[derive(Clone, Debug)]
+struct Sample {
+    pattern: String,
+    seconds: BTreeSet<u32>,
+    minutes: BTreeSet<u32>,
+    hours: BTreeSet<u32>,
+    months: BTreeSet<u32>,
+    years: Option<BTreeSet<u32>>,
+    days: Days,
+    weekdays: Days,
+    is_both: bool,
+}
+
+impl Sample {
+    fn has_day(&self, date: Date) -> bool {
+        let (day, weekday) = (self.days.fits(date), self.weekdays.fits(date));
+        let decide = [&self.days, &self.weekdays].map(|days| !days.rules.is_empty());
+        let is_day = match self.is_both || decide != [true, true] {
+            true => day && weekday,
+            false => day || weekday,
+        };
+        let year = date.year() as u32;
+        is_day
+            && self.months.contains(&(date.month() as u32))
+            && self
+                .years
+                .as_ref()
+                .is_none_or(|years| years.contains(&year))
+    }
+
+    /// The first times after one, of those in some years: a look at each day and each second.
+    fn times(&self, after: DateTime, count: usize, until: Date) -> Vec<DateTime> {
+        let mut found = Vec::new();
+        let mut date = after.date();
+        while date < until && found.len() < count {
+            if self.has_day(date) {
+                for (hour, minute) in self
+                    .hours
+                    .iter()
+                    .flat_map(|hour| self.minutes.iter().map(move |minute| (*hour, *minute)))
+                {
+                    let seconds = self.seconds.iter();
+                    let time = |second| date.at(hour as i8, minute as i8, second as i8, 0);
+                    let times = seconds.map(|second| time(*second));
+                    found.extend(times.filter(|time| *time > after));
+                    if found.len() >= count {
+                        break;
+                    }
+                }
+            }
+            date += 1.day();
+        }
+        found.truncate(count);
+        found
+    }
+
+    fn check(&self, read: Read, from: i64) -> Result<(), TestCaseError> {
+        let after = TimeZone::UTC.to_datetime(Timestamp::from_second(from).unwrap());
+        let until = after.date() + 3.years();
+        let expected = self.times(after, 8, until);
+        let found = match read(&self.pattern) {
+            Ok(calendar) => runs(calendar, after, 8),
+            Err(error) => {
+                let text = error.to_string();
+                prop_assert!(text.ends_with(": no such day ever comes"), "{}", text);
+                Vec::new()
+            }
+        };
+        let found: Vec<_> = found.into_iter().filter(|run| run.date() < until).collect();
+        prop_assert_eq!(found, expected, "{}", &self.pattern);
+        Ok(())
+    }
+}
+
+fn years(is_quartz: bool) -> impl Strategy<Value = Part> {
+    let last = if is_quartz { 2099 } else { 4999 };
+    let kind = Kind::new(1970, last, is_quartz);
+    (2022..2034u32, 0..6u32, 1..5u32, 0..4u8).prop_map(move |(from, more, step, form)| {
+        let to = from + more;
+        let (text, values) = match form {
+            0 => (format!("{from},{to}"), BTreeSet::from([from, to])),
+            1 => (format!("{from}-{to}"), kind.walk(from, to, 1)),
+            2 => (format!("{from}-{to}/{step}"), kind.walk(from, to, step)),
+            _ => (format!("*/{step}"), kind.walk(1970, last, step)),
+        };
+        Part { text, values }
+    })
+}
+
+/// Seconds, minutes, hours, months and perhaps years.
+fn times(is_quartz: bool) -> impl Strategy<Value = ([Part; 4], Option<Part>)> {
+    let minutes = || Kind::new(0, 59, is_quartz).part();
+    let hours = Kind::new(0, 23, is_quartz).part();
+    let months = Kind::months(is_quartz).part();
+    let years = prop::option::weighted(0.3, years(is_quartz));
+    (minutes(), minutes(), hours, months, years)
+        .prop_map(|(second, minute, hour, month, year)| ([second, minute, hour, month], year))
+}
+
+fn leave(text: &str) -> Days {
+    Days {
+        text: text.into(),
+        rules: Vec::new(),
+    }
+}
+
+fn sample(
+    ([seconds, minutes, hours, months], years): ([Part; 4], Option<Part>),
+    (days, weekdays, is_both): (Days, Days, bool),
+    has_seconds: bool,
+) -> Sample {
+    let mut pattern = format!(
+        "{} {} {} {} {}",
+        minutes.text, hours.text, days.text, months.text, weekdays.text
+    );
+    let years = years.filter(|_| has_seconds);
+    if has_seconds {
+        pattern = format!("{} {pattern}", seconds.text);
+    }
+    if let Some(years) = &years {
+        pattern = format!("{pattern} {}", years.text);
+    }
+    Sample {
+        pattern,
+        seconds: if has_seconds {
+            seconds.values
+        } else {
+            [0].into()
+        },
+        minutes: minutes.values,
+        hours: hours.values,
+        months: months.values,
+        years: years.map(|years| years.values),
+        days,
+        weekdays,
+        is_both,
+    }
+}
+
+fn of_cron() -> impl Strategy<Value = Sample> {
+    let free = || prop_oneof![Just(leave("*")), Just(leave("?"))];
+    let days = rules(prop_oneof![plain_days(false), counted_days()]);
+    let weekdays = rules(prop_oneof![plain_weekdays(false), counted_weekdays(false)]);
+    let days = prop_oneof![1 => free(), 2 => days];
+    let weekdays = prop_oneof![1 => free(), 2 => weekdays];
+    (times(false), days, weekdays, any::<bool>(), any::<bool>()).prop_map(
+        |(times, days, mut weekdays, is_both, has_seconds)| {
+            if is_both {
+                weekdays.text.insert(0, '+');
+            }
+            sample(times, (days, weekdays, is_both), has_seconds)
+        },
+    )
+}
+
+fn of_quartz() -> impl Strategy<Value = Sample> {
+    let days = rules(prop_oneof![plain_days(true), counted_days()]);
+    let weekdays = rules(prop_oneof![
+        plain_weekdays(true),
+        counted_weekdays(true),
+        Just(("L".to_string(), Rule::Each([6].into()))),
+    ]);
+    let days = prop_oneof![
+        Just((leave("*"), leave("?"))),
+        Just((leave("?"), leave("*"))),
+        days.prop_map(|days| (days, leave("?"))),
+        weekdays.prop_map(|weekdays| (leave("?"), weekdays)),
+    ];
+    (times(true), days)
+        .prop_map(|(times, (days, weekdays))| sample(times, (days, weekdays, true), true))
+}
+
+fn of_vixie() -> impl Strategy<Value = Sample> {
+    let days = prop_oneof![1 => Just(leave("*")), 2 => rules(plain_days(false))];
+    let weekdays = prop_oneof![1 => Just(leave("*")), 2 => rules(plain_weekdays(false))];
+    (times(false), days, weekdays).prop_map(|(times, days, weekdays)| {
+        let is_both = days.text.starts_with('*') || weekdays.text.starts_with('*');
+        sample(times, (days, weekdays, is_both), false)
+    })
+}
+
+/// From 2024 to 2031.
+const FROM: std::ops::Range<i64> = 1_704_067_200..1_924_992_000;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn random_patterns_of_cron_are_those_of_a_look_at_each_day(
+        sample in of_cron(), from in FROM,
+    ) {
+        sample.check(Calendar::cron, from)?;
+    }
+
+    #[test]
+    fn random_patterns_of_quartz_are_those_of_a_look_at_each_day(
+        sample in of_quartz(), from in FROM,
+    ) {
+        sample.check(Calendar::quartz, from)?;
+    }
+
+    #[test]
+    fn random_patterns_of_vixie_are_those_of_a_look_at_each_day(
+        sample in of_vixie(), from in FROM,
+    ) {
+        sample.check(Calendar::vixie, from)?;
+    }
+
+    /// Whatever the text, it is a calendar or an error of one line.
+    #[test]
+    fn any_text_is_a_calendar_or_an_error(
+        text in prop_oneof![
+            any::<String>(),
+            "[0-9*/,LW#?+@A-Z-]{0,6}( [0-9*/,LW#?+A-Z-]{1,5}){0,7}",
+        ],
+    ) {
+        for read in DIALECTS {
+            if let Err(error) = read(&text) {
+                let told = error.to_string();
+                prop_assert_eq!(told.lines().count(), 1, "{:?}", told);
+                let prefix = format!("cron pattern {text:?}: ");
+                prop_assert!(told.starts_with(&prefix), "{}", told);
+            }
+        }
+    }
+}
