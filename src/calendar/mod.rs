@@ -31,8 +31,9 @@
 //! | `5/20`, `/20` | no: `5-59/20`, `*/20` | from 5, from the first | no |
 //! | `@daily` and its kin | yes | no | yes |
 //!
-//! Spring's patterns are those of `cron` with a field for seconds, and both fields of days must fit
-//! there: `0 0 9 13 * FRI` is `0 0 9 13 * +FRI` here.
+//! Spring's patterns are those of `cron` with a field for seconds, but for two things. If both
+//! fields of days are given, both must fit: its `0 0 9 13 * FRI` is `0 0 9 13 * +FRI` here. And
+//! steps need no range: its `5/15` is `5-59/15` here.
 //!
 //! In all dialects, letters are small or capital, and white space separates the fields. All of them
 //! refuse empty values (`1,,2`), steps of 0 or beyond the field's last value (`*/0`, `*/61`),

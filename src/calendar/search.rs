@@ -59,35 +59,33 @@ impl Search {
 
 /// Patterns for croner: seconds first, years last.
 fn patterns(fields: &Fields) -> Vec<String> {
-    let (months, years) = (&fields.months, fields.years.as_ref());
-    let weekdays = fields.days_of_week.as_ref();
+    let of_all_months = |days: &str| pattern(fields, days, &fields.months, fields.years.as_ref());
     let Some(days) = &fields.days_of_month else {
-        return vec![pattern(fields, "*", months, weekdays, years)];
+        return vec![of_all_months("*")];
     };
     // croner forgets `L` in a list with `LW`, which gets a pattern of its own.
-    let has_both = [DayOfMonth::Last(0), DayOfMonth::NearestLast(0)].map(|day| days.contains(&day));
-    let lone = (has_both == [true, true]).then_some(DayOfMonth::NearestLast(0));
-    let known = days.iter().filter(|day| Some(**day) != lone);
+    let (last, nearest_last) = (DayOfMonth::Last(0), DayOfMonth::NearestLast(0));
+    let parts_them = days.contains(&last) && days.contains(&nearest_last);
+    let known = days
+        .iter()
+        .filter(|day| !parts_them || **day != nearest_last);
     let known = list(known.filter_map(day_of_month));
-    // Whether the days of the week count without those of the month.
-    let is_either = weekdays.is_some() && !fields.needs_both_days;
+    let is_either = fields.days_of_week.is_some() && !fields.needs_both_days;
     let mut patterns = Vec::new();
     if !known.is_empty() {
-        patterns.push(pattern(fields, &known, months, weekdays, years));
+        patterns.push(of_all_months(&known));
     } else if is_either {
-        patterns.push(pattern(fields, "*", months, weekdays, years));
+        // The days of the week by themselves: what follows may leave out a month.
+        patterns.push(of_all_months("*"));
     }
-    let weekdays = weekdays.filter(|_| !is_either);
-    if lone.is_some() {
-        patterns.push(pattern(fields, "LW", months, weekdays, years));
+    if parts_them {
+        patterns.push(of_all_months("LW"));
     }
     for day in days {
         match *day {
-            DayOfMonth::Last(before @ 1..) => {
-                patterns.extend(by_length(fields, before, "", weekdays));
-            }
+            DayOfMonth::Last(before @ 1..) => patterns.extend(by_length(fields, before, "")),
             DayOfMonth::NearestLast(before @ 1..) => {
-                patterns.extend(by_length(fields, before, "W", weekdays));
+                patterns.extend(by_length(fields, before, "W"));
             }
             _ => {}
         }
@@ -97,12 +95,7 @@ fn patterns(fields: &Fields) -> Vec<String> {
 
 /// The patterns for a day before the last one, or for the weekday that is nearest to it: one for
 /// each length of a month.
-fn by_length(
-    fields: &Fields,
-    before: u16,
-    nearest: &str,
-    weekdays: Option<&BTreeSet<DayOfWeek>>,
-) -> Vec<String> {
+fn by_length(fields: &Fields, before: u16, nearest: &str) -> Vec<String> {
     let mut patterns = Vec::new();
     for (length, of_length) in LENGTHS.iter().filter(|(length, _)| *length > before) {
         let months = of_length
@@ -117,7 +110,7 @@ fn by_length(
         let has_year = years.as_ref().is_none_or(|years| !years.is_empty());
         if !months.is_empty() && has_year {
             let day = format!("{}{nearest}", length - before);
-            patterns.push(pattern(fields, &day, &months, weekdays, years.as_ref()));
+            patterns.push(pattern(fields, &day, &months, years.as_ref()));
         }
     }
     patterns
@@ -140,10 +133,10 @@ fn pattern(
     fields: &Fields,
     days: &str,
     months: &BTreeSet<u16>,
-    weekdays: Option<&BTreeSet<DayOfWeek>>,
     years: Option<&BTreeSet<u16>>,
 ) -> String {
     let both = if fields.needs_both_days { "+" } else { "" };
+    let weekdays = fields.days_of_week.as_ref();
     let weekdays = weekdays.map(|days| format!("{both}{}", list(days.iter().map(day_of_week))));
     format!(
         "{} {} {} {days} {} {} {}",
