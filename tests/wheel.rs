@@ -51,6 +51,7 @@ enum Step {
     PopDue(Span),
     /// To the tick that the wheel names.
     ToNext,
+    Reserve(usize),
     Drain,
     Clear,
 }
@@ -81,6 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         60 => (span(), limit()).prop_map(|(span, limit)| Step::Advance(span, limit)),
         30 => span().prop_map(Step::PopDue),
         20 => Just(Step::ToNext),
+        4 => (0usize..2_000).prop_map(Step::Reserve),
         1 => Just(Step::Drain),
         1 => Just(Step::Clear),
     ]
@@ -260,7 +262,15 @@ impl World {
         );
     }
 
+    fn reserve(&mut self, additional: usize) {
+        let before = self.wheel.capacity();
+        self.wheel.reserve(additional);
+        let capacity = self.wheel.capacity();
+        assert!(capacity >= before && capacity >= self.order.len() + additional);
+    }
+
     fn empty(&mut self, drain: bool) {
+        let capacity = self.wheel.capacity();
         if drain {
             let mut drained: Vec<_> = self
                 .wheel
@@ -277,6 +287,7 @@ impl World {
             .extend(self.handles.values().map(|(handle, _)| handle));
         self.order.clear();
         self.handles.clear();
+        assert_eq!(self.wheel.capacity(), capacity);
     }
 
     fn step(&mut self, step: Step) {
@@ -302,6 +313,7 @@ impl World {
             Step::Advance(span, limit) => self.advance(span.from(self.now), limit),
             Step::PopDue(span) => self.pop_due(span.from(self.now)),
             Step::ToNext => self.follow(),
+            Step::Reserve(additional) => self.reserve(additional),
             Step::Drain => self.empty(true),
             Step::Clear => self.empty(false),
         }
@@ -323,6 +335,9 @@ impl World {
                 .is_none_or(|(next, &(first, _))| next <= first),
             "{next:?} is after {first:?}"
         );
+        let peeked = self.wheel.peek().map(|handle| self.wheel.deadline(handle));
+        assert_eq!(peeked, first.map(|&(first, _)| Some(first)));
+        assert!(self.wheel.capacity() >= self.wheel.len());
         if let Some(number) = self.pick(self.stale.len()) {
             let (handle, deadline) = self.handles[&number];
             assert_eq!(self.wheel.deadline(handle), Some(deadline));
@@ -493,6 +508,41 @@ fn the_next_deadline_is_exact_but_for_the_cases_it_names() {
         assert!(wheel.next_deadline() > Some(next));
     }
     assert_eq!(wheel.next_deadline(), Some(600));
+}
+
+#[test]
+fn the_first_timer_is_found_wherever_it_lies() {
+    // In a large slot, cascaded ahead of time or not; in a slot of an upper level; given out and
+    // beyond a limit; moved away from the place where its entry lies.
+    let mut wheel = Wheel::new(0);
+    (0..5_000).for_each(|key| _ = wheel.insert(700 - key % 100, key));
+    let (soon, late) = (wheel.insert(600, 5_000), wheel.insert(70_000, 5_001));
+    for now in [0, 1, 510, 511, 512, 599] {
+        assert!(!wheel.advance(now, usize::MAX, |_, _| panic!("early")));
+        assert_eq!(wheel.peek(), Some(soon), "at {now}");
+    }
+    assert!(wheel.reschedule(soon, 602));
+    let first = wheel.peek().and_then(|first| wheel.deadline(first));
+    assert_eq!(first, Some(601));
+    assert!(wheel.advance(650, 10, |deadline, _| assert_eq!(deadline, 601)));
+    let first = wheel.peek().and_then(|first| wheel.deadline(first));
+    assert_eq!(first, Some(601), "what waits behind the limit");
+    assert!(wheel.reschedule(late, 0));
+    assert!(!wheel.advance(700, usize::MAX, |_, _| ()));
+    assert_eq!(wheel.peek(), None);
+    // Dead entries, and entries of timers that were put off, hide nothing.
+    let mut wheel = Wheel::new(0);
+    let put_off: Vec<_> = (0..300).map(|key| wheel.insert(1 + key, key)).collect();
+    let last = wheel.insert(1_000_000, 300);
+    for (key, handle) in put_off.into_iter().enumerate() {
+        assert_eq!(wheel.peek(), Some(handle));
+        if key % 2 == 0 {
+            assert!(wheel.reschedule(handle, 2_000_000));
+        } else {
+            assert!(wheel.cancel(handle).is_some());
+        }
+    }
+    assert_eq!(wheel.peek(), Some(last));
 }
 
 #[test]

@@ -269,6 +269,8 @@ impl World {
                 .is_none_or(|(next, &(first, _))| next <= first),
             "{next:?} is after {first:?}"
         );
+        let peeked = self.wheel.peek().map(|handle| self.wheel.deadline(handle));
+        assert_eq!(peeked, first.map(|&(first, _)| Some(first)));
     }
 }
 

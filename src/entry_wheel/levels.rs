@@ -3,12 +3,19 @@
 //! A large slot that is cascaded ahead of time has levels of its own, which stand at its start
 //! (`Slot::ahead`).
 
-use super::chunk::Form;
+use super::chunk::{ChunkPool, Form};
 use super::parts::WheelParts;
 use super::place::{LEVELS, Place, SLOTS};
 use super::slot::{LARGE_SLOT, Slot};
 use super::slot_set::SlotSet;
 use crate::entry::Entry;
+
+/// Replaces the best entry so far by one that has an earlier tick.
+pub(super) fn take_earlier(best: &mut Option<(u64, Entry)>, tick: Option<u64>, entry: Entry) {
+    if let Some(tick) = tick.filter(|&tick| best.is_none_or(|(best, _)| tick < best)) {
+        *best = Some((tick, entry));
+    }
+}
 
 pub(super) struct Levels {
     pub(super) now: u64,
@@ -129,6 +136,30 @@ impl Levels {
         }
     }
 
+    /// Looks for an entry that is earlier than the best one so far: see `EntryWheel::earliest`.
+    /// Slots come in order of time, so it ends with the first one that begins too late.
+    pub(super) fn find_earlier(
+        &self,
+        best: &mut Option<(u64, Entry)>,
+        tick_of: &impl Fn(Entry) -> Option<u64>,
+        pool: &ChunkPool,
+    ) {
+        for (level, slots) in self.slots.iter().enumerate() {
+            for index in self.occupied[level].iter() {
+                let start = self.start(Place { level, index });
+                if best.is_some_and(|(tick, _)| tick <= start) {
+                    return;
+                }
+                if let Some(ahead) = &slots[index].ahead {
+                    ahead.find_earlier(best, tick_of, pool);
+                }
+                pool.for_each(slots[index].entries, |entry| {
+                    take_earlier(best, tick_of(entry), entry)
+                });
+            }
+        }
+    }
+
     /// Gives `work` a slot and its start. Then sets the counts and sets right: `work` may move
     /// entries out of the slot.
     pub(super) fn update(
@@ -228,7 +259,7 @@ impl Levels {
     /// Checks counts and sets against the slots. Returns the holes that the slots count, and adds
     /// the entries of each level to `levels`.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn check(&self, pool: &super::chunk::ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
+    pub(super) fn check(&self, pool: &ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
         let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {

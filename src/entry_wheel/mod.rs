@@ -11,7 +11,7 @@ mod tombstones;
 
 use crate::entry::Entry;
 use chunk::{ChunkList, Form};
-use levels::Levels;
+use levels::{Levels, take_earlier};
 use parts::WheelParts;
 use place::Place;
 use slot::LARGE_SLOT;
@@ -278,6 +278,20 @@ impl EntryWheel {
             self.parts.pool.extend(&mut self.due, &block, Form::Wide);
             self.parts.pool.done(block);
         }
+    }
+
+    /// The entry with the earliest tick by `tick_of`, which gives `None` for a dead entry, and
+    /// otherwise no tick before the entry's deadline. Also returns that tick.
+    ///
+    /// Cost: the entries of the slots that begin before this tick. That is one slot, unless all of
+    /// its entries are dead, or have later ticks.
+    pub(crate) fn earliest(&self, tick_of: impl Fn(Entry) -> Option<u64>) -> Option<(u64, Entry)> {
+        let (mut best, pool) = (None, &self.parts.pool);
+        pool.for_each(self.due, |entry| {
+            take_earlier(&mut best, tick_of(entry), entry)
+        });
+        self.levels.find_earlier(&mut best, &tick_of, pool);
+        best
     }
 
     /// Slabs of chunks, 256 KiB each.

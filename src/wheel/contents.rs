@@ -103,8 +103,38 @@ impl<K> Wheel<K> {
             .map(|(handle, timer)| (handle, timer.deadline, &timer.key))
     }
 
+    /// The number of timers for which the wheel has cells: it takes no memory for more cells before
+    /// it has more timers than that at one time. Entries are not counted: they take memory as they
+    /// come. O(1).
+    ///
+    /// # Example
+    /// See [`reserve`](Self::reserve).
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.keys.capacity()
+    }
+
+    /// Takes memory for the cells of `additional` timers more than there are.
+    ///
+    /// # Panics
+    /// If there is no such memory.
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// wheel.insert(7, ());
+    /// wheel.reserve(999);
+    /// let capacity = wheel.capacity();
+    /// assert!(capacity >= 1_000);
+    /// (1..1_000).for_each(|deadline| _ = wheel.insert(deadline, ()));
+    /// assert_eq!(wheel.capacity(), capacity);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.keys.reserve(additional);
+    }
+
     /// Removes all timers and returns their deadlines and keys, in no particular order. Their
-    /// handles name no timer after that. `now` stays.
+    /// handles name no timer after that. `now` stays, and so does `capacity`.
     ///
     /// # Example
     /// ```
@@ -114,16 +144,21 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
     pub fn drain(&mut self) -> Vec<(u64, K)> {
+        let timers = self.take_all().into_iter();
+        timers.map(|(_, deadline, key)| (deadline, key)).collect()
+    }
+
+    /// `drain`, with the handles that the timers had.
+    pub(crate) fn take_all(&mut self) -> Vec<(Handle, u64, K)> {
         self.entries = EntryWheel::new(self.now, u64::MAX);
         self.due.clear();
         self.dead = 0;
         let handles: Vec<Handle> = self.keys.iter().map(|(handle, _)| handle).collect();
-        let timers = handles
-            .into_iter()
-            .filter_map(|handle| self.keys.take(handle));
-        timers
-            .map(|Timer { deadline, key, .. }| (deadline, key))
-            .collect()
+        let timers = handles.into_iter().filter_map(|handle| {
+            let Timer { deadline, key, .. } = self.keys.take(handle)?;
+            Some((handle, deadline, key))
+        });
+        timers.collect()
     }
 
     /// Removes and drops all timers, like [`drain`](Self::drain).

@@ -82,12 +82,26 @@ pub(super) struct Keys<K> {
 }
 
 impl<K> Keys<K> {
-    pub(super) fn new() -> Self {
+    pub(super) fn with_capacity(timers: usize) -> Self {
         Self {
-            cells: Vec::new(),
-            free: Vec::new(),
+            cells: Vec::with_capacity(timers),
+            free: Vec::with_capacity(timers),
             len: 0,
         }
+    }
+
+    /// The number of timers for which there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        // Neither free nor in use: cells that were given up, and those that never had a timer.
+        self.len + self.free.len() + self.cells.capacity() - self.cells.len()
+    }
+
+    /// Takes memory for so many timers beyond those that there are.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        self.cells.reserve(timers.saturating_sub(self.free.len()));
+        // All of them may be free at one time.
+        self.free
+            .reserve(self.cells.capacity().saturating_sub(self.free.len()));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -146,6 +160,12 @@ impl<K> Keys<K> {
         cell.timer.as_mut()
     }
 
+    /// The deadline of a live entry's timer. `None`: the entry is dead.
+    pub(super) fn deadline_of(&self, entry: Entry) -> Option<u64> {
+        let timer = self.get(Handle::of(entry)?)?;
+        (timer.entry_at == entry.deadline()).then_some(timer.deadline)
+    }
+
     /// The timer of a live entry. `None`: the entry is dead.
     #[inline]
     pub(super) fn by_entry(&mut self, entry: Entry) -> Option<(Handle, &mut Timer<K>)> {
@@ -176,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_cell_whose_generations_are_used_up_is_given_up() {
-        let mut keys = Keys::new();
+        let mut keys = Keys::with_capacity(0);
         let timer = |key| Timer {
             deadline: 1,
             entry_at: 1,

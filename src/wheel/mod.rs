@@ -52,6 +52,7 @@
 //! | [`insert`](Wheel::insert) | O(1): takes a free cell, and appends 12 bytes to a slot |
 //! | [`cancel`](Wheel::cancel), [`reschedule`](Wheel::reschedule) | O(1), amortized |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
+//! | [`peek`](Wheel::peek) | the timers of one slot, or of a few |
 //! | [`advance`](Wheel::advance), [`pop_due`](Wheel::pop_due) | O(1), amortized, for each timer |
 //!
 //! - A cancel, and a move to an earlier deadline, leave a dead entry behind. When there are 64 more
@@ -63,7 +64,7 @@
 //!
 //! - An empty wheel takes about 70 KB.
 //! - A timer takes a cell: its key and about 32 bytes. Cells are used again, and kept until the
-//!   wheel is dropped.
+//!   wheel is dropped. [`reserve`](Wheel::reserve) takes them ahead of time.
 //! - A timer takes an entry of 12 bytes, or 16 bytes if it is due 2^32 ticks later. Entries take
 //!   memory in steps of 256 KiB, and give it back.
 //!
@@ -143,10 +144,26 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn new(now: u64) -> Self {
+        Self::with_capacity(now, 0)
+    }
+
+    /// An empty wheel at tick `now`, with memory for the cells of `capacity` timers: see
+    /// [`capacity`](Self::capacity).
+    ///
+    /// # Panics
+    /// If there is no such memory.
+    ///
+    /// # Example
+    /// ```
+    /// let wheel = wheelwork::wheel::Wheel::<u32>::with_capacity(0, 1_000);
+    /// assert!(wheel.capacity() >= 1_000);
+    /// ```
+    #[must_use]
+    pub fn with_capacity(now: u64, capacity: usize) -> Self {
         let now = now.min(DEADLINE_MAX);
         Self {
             entries: EntryWheel::new(now, u64::MAX),
-            keys: Keys::new(),
+            keys: Keys::with_capacity(capacity),
             due: VecDeque::new(),
             now,
             dead: 0,
@@ -270,11 +287,18 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.next_deadline(), Some(200));
     /// ```
     pub fn pop_due(&mut self, now: u64) -> Option<(u64, K)> {
+        let (_, deadline, key) = self.pop_first(now)?;
+        Some((deadline, key))
+    }
+
+    /// `pop_due`, with the handle that the timer had.
+    #[inline]
+    pub(crate) fn pop_first(&mut self, now: u64) -> Option<(Handle, u64, K)> {
         self.move_to(now);
         let first = self.first_due()?;
         self.due.pop_front();
         let Timer { deadline, key, .. } = self.keys.take(first)?;
-        Some((deadline, key))
+        Some((first, deadline, key))
     }
 
     /// The tick for the next call of [`advance`](Self::advance); `None` if the wheel is empty.
@@ -313,6 +337,37 @@ impl<K> Wheel<K> {
             .front()
             .map(|entry| entry.deadline())
             .or_else(|| self.entries.next_event())
+    }
+
+    /// The timer with the earliest deadline; `None` if the wheel is empty. Of timers with one
+    /// deadline it is any. It does not move time, so the timer need not be due.
+    ///
+    /// Cost: a look at all timers of the first slot that has any. That is one tick if they are due
+    /// within some 256 ticks, 256 ticks if they are due within some 65,536, and so on. If they were
+    /// moved to later deadlines, the next slots cost too.
+    ///
+    /// # Example
+    /// ```
+    /// let mut wheel = wheelwork::wheel::Wheel::new(0);
+    /// assert_eq!(wheel.peek(), None);
+    /// let (late, soon) = (wheel.insert(900, "late"), wheel.insert(700, "soon"));
+    /// assert_eq!(wheel.peek(), Some(soon));
+    /// assert!(wheel.reschedule(soon, 1_000));
+    /// assert_eq!(wheel.peek(), Some(late));
+    /// ```
+    #[must_use]
+    pub fn peek(&self) -> Option<Handle> {
+        let tick_of = |entry| self.keys.deadline_of(entry);
+        let given_out = self.due.iter();
+        let given_out =
+            given_out.filter_map(|&entry| self.keys.deadline_of(entry).map(|tick| (tick, entry)));
+        let first = given_out.min_by_key(|&(tick, _)| tick);
+        let others = self.entries.earliest(tick_of);
+        let (_, entry) = first
+            .into_iter()
+            .chain(others)
+            .min_by_key(|&(tick, _)| tick)?;
+        Handle::of(entry)
     }
 
     /// The deadline as the wheel keeps it.
