@@ -59,6 +59,7 @@
 //! | `async` | module `future`: `sleep`, `timeout`, `interval` and others, under any runtime |
 //! | `calendar` | module `calendar`: cron patterns in a time zone |
 //! | `metrics` | module `metrics`: the counters for the crate `metrics`: Prometheus and others |
+//! | `stream` | `async`, and time limits, a pace and chunks for streams |
 //! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
 //!
 //! What is promised, and what it costs, is in README.md. How it works is in ARCHITECTURE.md.

@@ -100,6 +100,31 @@ pub fn interval(period: Duration) -> Interval {
     Timers::shared().interval(period)
 }
 
+/// Ticks at a fixed rate, for the first time at a point in time, with the shared service: see
+/// [`Interval`].
+///
+/// If that time has passed, the first tick comes at once, and returns that time: see
+/// [`Interval::reset_at`].
+///
+/// # Panics
+/// As [`sleep()`].
+///
+/// # Example
+/// ```
+/// use std::time::{Duration, Instant};
+/// use wheelwork::future::interval_at;
+///
+/// # futures_lite::future::block_on(async {
+/// let start = Instant::now() + Duration::from_millis(3);
+/// let mut interval = interval_at(start, Duration::from_millis(2));
+/// assert_eq!(interval.tick().await, start);
+/// assert!(Instant::now() >= start);
+/// # });
+/// ```
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    Timers::shared().interval_at(start, period)
+}
+
 impl Timers {
     /// Waits for `delay`: see [`Sleep`].
     ///
@@ -145,22 +170,30 @@ impl Timers {
         self.home().interval(period)
     }
 
+    /// Ticks at a fixed rate, for the first time at a point in time: see [`Interval`].
+    ///
+    /// # Example
+    /// See [`interval_at`].
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        self.home().interval_at(start, period)
+    }
+
     /// A queue whose values come when their time has come: see [`DelayQueue`].
     ///
     /// # Example
     /// See [`DelayQueue`].
     pub fn delay_queue<T>(&self) -> DelayQueue<T> {
-        DelayQueue::at(self.home())
+        DelayQueue::at(self.home(), 0)
     }
 }
 
 impl Home {
-    fn sleep(self, delay: Duration) -> Sleep {
+    pub(super) fn sleep(self, delay: Duration) -> Sleep {
         let (deadline, at_ns) = self.after(delay);
         Sleep::new(self, deadline, at_ns)
     }
 
-    fn sleep_until(self, deadline: Instant) -> Sleep {
+    pub(super) fn sleep_until(self, deadline: Instant) -> Sleep {
         let at_ns = self.handle().instant_ns(deadline);
         Sleep::new(self, deadline, at_ns)
     }
@@ -175,5 +208,11 @@ impl Home {
 
     fn interval(self, period: Duration) -> Interval {
         Interval::new(self, period)
+    }
+
+    fn interval_at(self, start: Instant, period: Duration) -> Interval {
+        let mut interval = self.interval(period);
+        interval.reset_at(start);
+        interval
     }
 }

@@ -4,7 +4,7 @@ use super::timers::Home;
 use super::waiting::Waiting;
 use crate::repeat::Missed;
 use crate::service::ServiceHandle;
-use crate::time::{later, nanos};
+use crate::time::{NANOS_MAX, later, nanos};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 pub struct Interval {
     /// The time for which the next tick is meant.
     at: Instant,
-    /// This time by the service's clock, which decides.
-    at_ns: u64,
+    /// This time by the service's clock, which decides. Negative before the clock's origin.
+    at_ns: i64,
     /// Until the next tick may be given.
     waiting: Waiting,
     period: Duration,
@@ -59,22 +59,18 @@ const SUSPENSION_MIN: Duration = Duration::from_secs(1);
 
 impl Interval {
     pub(super) fn new(home: Home, period: Duration) -> Self {
-        let (at_ns, tick_ns) = (home.handle().now_ns(), home.handle().ticks().nanos());
-        let (at, period) = (
-            home.handle().instant(at_ns),
-            period.max(Duration::from_nanos(tick_ns)),
-        );
+        let now_ns = home.handle().now_ns();
         Self {
-            at,
-            at_ns,
-            waiting: Waiting::new(home, at_ns),
-            period,
+            at: home.handle().instant(now_ns),
+            at_ns: signed(now_ns),
+            period: at_least_a_tick(period, &home),
+            waiting: Waiting::new(home, now_ns),
             missed: Missed::Skip,
             in_a_row: 0,
         }
     }
 
-    /// Lets the first tick come after `delay`.
+    /// Lets the first tick come after `delay`: [`reset_after`](Self::reset_after), by value.
     ///
     /// # Example
     /// ```
@@ -88,7 +84,7 @@ impl Interval {
     /// # });
     /// ```
     pub fn first(mut self, delay: Duration) -> Self {
-        self.set_out(delay);
+        self.reset_after(delay);
         self
     }
 
@@ -97,8 +93,48 @@ impl Interval {
     /// # Example
     /// See the [type](Self)'s.
     pub fn missed(mut self, missed: Missed) -> Self {
-        self.missed = missed;
+        self.set_missed(missed);
         self
+    }
+
+    /// As [`missed`](Self::missed), for an interval that is in use, or a part of a struct.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::Missed;
+    /// use wheelwork::future::{Interval, interval};
+    ///
+    /// struct Heart {
+    ///     beats: Interval,
+    /// }
+    /// let mut heart = Heart { beats: interval(Duration::from_secs(1)) };
+    /// heart.beats.set_missed(Missed::Burst(3));
+    /// ```
+    pub fn set_missed(&mut self, missed: Missed) {
+        self.missed = missed;
+    }
+
+    /// Changes the time from one tick to the next. A period below a tick of the service acts as one
+    /// tick.
+    ///
+    /// The next tick comes when it would have come; the period counts from there on. To let the
+    /// next tick come by the new period too, call [`reset`](Self::reset) after it.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let mut interval = wheelwork::future::interval(Duration::from_secs(60));
+    /// let first = interval.tick().await;
+    /// interval.set_period(Duration::from_millis(2));
+    /// interval.reset();
+    /// assert!(interval.tick().await >= first + Duration::from_millis(2));
+    /// # });
+    /// ```
+    pub fn set_period(&mut self, period: Duration) {
+        self.period = at_least_a_tick(period, self.waiting.home());
     }
 
     /// The time from one tick to the next.
@@ -116,7 +152,11 @@ impl Interval {
         self.period
     }
 
-    /// Lets the next tick come a period from now.
+    /// Lets the next tick come a period from now. Ticks that were missed until now do not come.
+    ///
+    /// A task that waits for the tick is woken at the new time, for this call and those below. If
+    /// that time has come, it is woken at once. Each costs at most a
+    /// [`reschedule`](crate::ServiceHandle::reschedule).
     ///
     /// # Example
     /// ```
@@ -130,16 +170,72 @@ impl Interval {
     /// # });
     /// ```
     pub fn reset(&mut self) {
-        self.set_out(self.period);
+        self.reset_after(self.period);
     }
 
-    /// Lets the next tick come after `delay`.
-    fn set_out(&mut self, delay: Duration) {
+    /// Lets the next tick come at once, and later ones a period apart from now on.
+    ///
+    /// # Example
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut interval = wheelwork::future::interval(Duration::from_secs(60));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(interval.poll_tick(&mut context).is_ready());
+    /// assert!(interval.poll_tick(&mut context).is_pending());
+    /// interval.reset_immediately();
+    /// assert!(interval.poll_tick(&mut context).is_ready());
+    /// ```
+    pub fn reset_immediately(&mut self) {
+        self.reset_after(Duration::ZERO);
+    }
+
+    /// Lets the next tick come after `delay`, and later ones a period apart from there on.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let mut interval = wheelwork::future::interval(Duration::from_secs(60));
+    /// let start = Instant::now();
+    /// interval.reset_after(Duration::from_millis(2));
+    /// assert!(interval.tick().await >= start + Duration::from_millis(2));
+    /// # });
+    /// ```
+    pub fn reset_after(&mut self, delay: Duration) {
         // Not `soon_ns`, which may be up to 1 us ahead: a tick without a delay is ready at the
         // first poll.
-        self.at_ns = self.handle().now_ns().saturating_add(nanos(delay));
-        self.at = self.handle().instant(self.at_ns);
-        self.waiting.move_to(self.at_ns);
+        let at_ns = self.handle().now_ns().saturating_add(nanos(delay));
+        self.at = self.handle().instant(at_ns);
+        self.at_ns = signed(at_ns);
+        self.waiting.move_to(at_ns);
+    }
+
+    /// Lets the next tick come at a point in time, and later ones a period apart from there on.
+    ///
+    /// If that time has passed, the next tick comes at once, and returns that time. The ticks since
+    /// then were missed: [`missed`](Self::missed) decides what happens to them.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let mut interval = wheelwork::future::interval(Duration::from_secs(60));
+    /// let at = Instant::now() + Duration::from_millis(2);
+    /// interval.reset_at(at);
+    /// assert_eq!(interval.tick().await, at);
+    /// # });
+    /// ```
+    pub fn reset_at(&mut self, at: Instant) {
+        let at_ns = self.handle().instant_ns(at);
+        // Before the clock's origin, too, the phase of the later ticks counts from this time.
+        let before = self.handle().instant(0).saturating_duration_since(at);
+        self.at = at;
+        self.at_ns = signed(at_ns) - signed(nanos(before));
+        self.waiting.move_to(at_ns);
     }
 
     fn handle(&self) -> &ServiceHandle<Waker> {
@@ -186,21 +282,28 @@ impl Interval {
         let (handle, at_ns, at) = (self.handle(), self.at_ns, self.at);
         let (now_ns, ticks) = (handle.now_ns(), handle.ticks());
         let begun_ns = ticks.start(ticks.whole(now_ns));
-        let next_ns = next(at_ns, begun_ns, now_ns, nanos(self.period), self.missed);
+        let period_ns = signed(nanos(self.period));
+        let next_ns = next(
+            at_ns,
+            signed(begun_ns),
+            signed(now_ns),
+            period_ns,
+            self.missed,
+        );
+        let since_origin_ns = u64::try_from(next_ns).unwrap_or(0);
         // A tick that was due when the service's present tick began is given at once. All others
         // come as timers do.
-        let until_ns = if next_ns <= begun_ns {
-            next_ns
+        let until_ns = if since_origin_ns <= begun_ns {
+            since_origin_ns
         } else {
-            ticks.start(ticks.deadline(next_ns.max(now_ns + 1)))
+            ticks.start(ticks.deadline(since_origin_ns.max(now_ns + 1)))
         };
         // The instant is counted on from the last one, so that ticks keep their distance: a clock
         // that runs on while the machine is suspended knows an instant only roughly. After a
         // suspension it is read anew.
-        let (counted, read) = (
-            later(at, Duration::from_nanos(next_ns.saturating_sub(at_ns))),
-            handle.instant(next_ns),
-        );
+        let step_ns = u64::try_from(next_ns.saturating_sub(at_ns)).unwrap_or(0);
+        let counted = later(at, Duration::from_nanos(step_ns));
+        let read = u64::try_from(next_ns).map_or(counted, |next_ns| handle.instant(next_ns));
         self.at = if counted.max(read) - counted.min(read) < SUSPENSION_MIN {
             counted
         } else {
@@ -212,18 +315,28 @@ impl Interval {
     }
 }
 
+/// A period that the service can keep.
+fn at_least_a_tick(period: Duration, home: &Home) -> Duration {
+    period.max(Duration::from_nanos(home.handle().ticks().nanos()))
+}
+
+/// A time by the service's clock, to count with times before its origin.
+fn signed(time_ns: u64) -> i64 {
+    time_ns.min(NANOS_MAX) as i64
+}
+
 /// The tick after the one that was meant for `at_ns` and was given at `now_ns`, in a tick of the
 /// service that began at `begun_ns`.
-fn next(at_ns: u64, begun_ns: u64, now_ns: u64, period_ns: u64, missed: Missed) -> u64 {
+fn next(at_ns: i64, begun_ns: i64, now_ns: i64, period_ns: i64, missed: Missed) -> i64 {
     // Ticks that were missed since. A tick whose time came after `begun_ns` is due at the service's
     // next tick, so it is not late.
-    let late = begun_ns.saturating_sub(at_ns) / period_ns;
-    let after = |periods: u64| at_ns.saturating_add(period_ns.saturating_mul(periods));
+    let late = begun_ns.saturating_sub(at_ns).max(0) / period_ns;
+    let after = |periods: i64| at_ns.saturating_add(period_ns.saturating_mul(periods));
     match missed {
         _ if late == 0 => after(1),
         Missed::Skip => after(late + 1),
         Missed::Delay => now_ns.saturating_add(period_ns),
-        Missed::Burst(most) => after(1 + late.saturating_sub(most.into())),
+        Missed::Burst(most) => after(1 + (late - i64::from(most)).max(0)),
     }
 }
 
@@ -263,10 +376,22 @@ mod tests {
                 "{late} late, {missed:?}"
             );
         }
+        let longest = signed(nanos(Duration::MAX));
+        assert_eq!(next(0, 0, 0, longest, Missed::Skip), longest);
         assert_eq!(
-            next(at, at, at, nanos(Duration::MAX), Missed::Skip),
-            at + nanos(Duration::MAX)
+            next(at, at, at, longest, Missed::Skip),
+            i64::MAX,
+            "no later"
         );
+        // From before the clock's origin.
+        for (missed, expected) in [
+            (Missed::Skip, 5),
+            (Missed::Delay, 12),
+            (Missed::Burst(1), -5),
+        ] {
+            assert_eq!(next(-25, 2, 2, period, missed), expected, "{missed:?}");
+        }
+        assert_eq!(next(i64::MIN, 2, 2, 1, Missed::Delay), 3);
         assert_eq!(
             next(at, at - 3, at, period, Missed::Delay),
             at + period,

@@ -12,6 +12,9 @@
 //! The functions of this module use the shared service. It starts at the first call and never ends.
 //! [`Timers`] is a service of your own, with its own tick, shards and clock.
 //!
+//! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
+//! item, a pace, and chunks.
+//!
 //! # Example
 //! ```
 //! use std::time::Duration;
@@ -27,17 +30,33 @@
 //! ```
 
 mod calls;
+#[cfg(feature = "stream")]
+mod chunks;
 mod interval;
 mod queue;
 mod sleep;
+#[cfg(feature = "stream")]
+mod stream_ext;
+#[cfg(feature = "stream")]
+mod stream_timeout;
+#[cfg(feature = "stream")]
+mod throttle;
 mod timeout;
 mod timers;
 pub(crate) mod wait;
 mod waiting;
 
-pub use calls::{interval, sleep, sleep_until, timeout, timeout_at};
+pub use calls::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
+#[cfg(feature = "stream")]
+pub use chunks::ChunksTimeout;
 pub use interval::Interval;
-pub use queue::{DelayQueue, Key};
+pub use queue::{DelayQueue, Expired, Key};
 pub use sleep::Sleep;
+#[cfg(feature = "stream")]
+pub use stream_ext::StreamExt;
+#[cfg(feature = "stream")]
+pub use stream_timeout::StreamTimeout;
+#[cfg(feature = "stream")]
+pub use throttle::Throttle;
 pub use timeout::{Elapsed, Timeout};
 pub use timers::Timers;

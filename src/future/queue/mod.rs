@@ -1,61 +1,32 @@
 //! Delay queue: values that come when their time has come.
 
+mod contents;
+mod expired;
+mod key;
+
+pub use expired::Expired;
+pub use key::Key;
+
 use super::timers::{Home, Timers};
 use super::waiting::Waiting;
-use crate::sync::{Ordering, StaticU64};
-use crate::time::nanos;
 use crate::wheel::{Handle, Wheel};
+use expired::Queued;
 use futures_core::Stream;
-use std::fmt;
+use key::next_number;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// Names one value of one [`DelayQueue`].
-///
-/// Plain `Copy` data of 16 bytes, safe to keep for ever. If its value is gone, or with another
-/// queue, each call answers that there is no such value.
-///
-/// # Example
-/// ```
-/// use std::time::Duration;
-/// use wheelwork::future::DelayQueue;
-///
-/// let (mut queue, mut other) = (DelayQueue::new(), DelayQueue::new());
-/// let key = queue.insert("mine", Duration::from_secs(60));
-/// other.insert("another's", Duration::from_secs(60));
-/// assert_eq!(other.remove(key), None);
-/// assert_eq!(queue.remove(key), Some("mine"));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    queue: u64,
-    handle: Handle,
-}
-
-const _: () = assert!(size_of::<Option<Key>>() == 16);
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({}:{:?})", self.queue, self.handle)
-    }
-}
-
-/// A number for each queue.
-fn next_number() -> u64 {
-    static NEXT: StaticU64 = StaticU64::new(0);
-    // Ordering: Relaxed. Numbers only have to differ.
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
 /// A queue whose values come when their time has come. It is for one task with many deadlines, such
-/// as a cache, or sessions that expire. It is also a stream of the values.
+/// as a cache, or sessions that expire. It is also a stream. Each value comes as an [`Expired`],
+/// with its key and its deadline.
 ///
 /// A value comes when a [`Sleep`](super::Sleep) with its deadline would be ready: at the service's
 /// first tick at or after the deadline, or at once if that has passed. While the queue is empty,
-/// the stream gives `None`; after an insert it goes on. When a remove empties the queue, the task
-/// that waits is woken and gets this `None`.
+/// the stream gives `None`; after an insert it goes on. When [`remove`](Self::remove),
+/// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
+/// and gets this `None`.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
 /// insert or a remove sends no message and costs other threads nothing.
@@ -71,9 +42,9 @@ fn next_number() -> u64 {
 /// sessions.insert("second", Duration::from_millis(2));
 /// // The first one is alive.
 /// assert!(sessions.reset(first, Duration::from_secs(60)));
-/// assert_eq!(sessions.next().await, Some("second"));
+/// assert_eq!(sessions.next().await.unwrap().into_inner(), "second");
 /// assert_eq!(sessions.remove(first), Some("first"));
-/// assert_eq!(sessions.next().await, None);
+/// assert!(sessions.next().await.is_none());
 /// # });
 /// ```
 #[derive(Debug)]
@@ -82,7 +53,7 @@ pub struct DelayQueue<T> {
     number: u64,
     home: Home,
     /// In ticks of the service.
-    wheel: Wheel<T>,
+    wheel: Wheel<Queued<T>>,
     /// Until the wheel has something to do. `None` while nobody waits for it.
     waiting: Option<Waiting>,
 }
@@ -103,15 +74,31 @@ impl<T> DelayQueue<T> {
     /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
-        Self::at(Timers::shared())
+        Self::with_capacity(0)
     }
 
-    pub(super) fn at(home: Home) -> Self {
+    /// An empty queue with memory for `capacity` values, with the shared service: see
+    /// [`capacity`](Self::capacity).
+    ///
+    /// # Panics
+    /// As [`sleep`](super::sleep()), and if there is no such memory.
+    ///
+    /// # Example
+    /// ```
+    /// let queue = wheelwork::future::DelayQueue::<u32>::with_capacity(1_000);
+    /// assert!(queue.capacity() >= 1_000);
+    /// ```
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self::at(Timers::shared(), capacity)
+    }
+
+    pub(super) fn at(home: Home, capacity: usize) -> Self {
         let now = home.handle().ticks().whole(home.handle().now_ns());
         Self {
             number: next_number(),
             home,
-            wheel: Wheel::new(now),
+            wheel: Wheel::with_capacity(now, capacity),
             waiting: None,
         }
     }
@@ -127,18 +114,29 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The tick of now + `delay`.
-    fn tick_after(&self, delay: Duration) -> u64 {
-        let at_ns = self.home.handle().soon_ns().saturating_add(nanos(delay));
-        if delay.is_zero() {
+    /// Now + `delay`, and its tick.
+    fn after(&self, delay: Duration) -> (Instant, u64) {
+        let (deadline, at_ns) = self.home.after(delay);
+        let tick = if delay.is_zero() {
             self.tick_of(at_ns)
         } else {
             self.home.handle().ticks().deadline(at_ns)
-        }
+        };
+        (deadline, tick)
     }
 
-    fn tick_at(&self, deadline: Instant) -> u64 {
-        self.tick_of(self.home.handle().instant_ns(deadline))
+    /// A deadline, and its tick.
+    fn at_instant(&self, deadline: Instant) -> (Instant, u64) {
+        let tick = self.tick_of(self.home.handle().instant_ns(deadline));
+        (deadline, tick)
+    }
+
+    /// The key of a timer of the wheel.
+    fn key(&self, handle: Handle) -> Key {
+        Key {
+            queue: self.number,
+            handle,
+        }
     }
 
     /// What a key of this queue names.
@@ -151,7 +149,7 @@ impl<T> DelayQueue<T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn insert(&mut self, value: T, delay: Duration) -> Key {
-        self.put(value, self.tick_after(delay))
+        self.put(value, self.after(delay))
     }
 
     /// Inserts a value that comes at a point in time; at once if that has passed. Amortized O(1).
@@ -162,21 +160,20 @@ impl<T> DelayQueue<T> {
     ///
     /// # futures_lite::future::block_on(async {
     /// let mut queue = wheelwork::future::DelayQueue::new();
-    /// queue.insert_at("now", Instant::now());
-    /// assert_eq!(queue.next().await, Some("now"));
+    /// let now = Instant::now();
+    /// queue.insert_at("now", now);
+    /// let expired = queue.next().await.unwrap();
+    /// assert_eq!((*expired.get_ref(), expired.deadline()), ("now", now));
     /// # });
     /// ```
     pub fn insert_at(&mut self, value: T, deadline: Instant) -> Key {
-        self.put(value, self.tick_at(deadline))
+        self.put(value, self.at_instant(deadline))
     }
 
-    fn put(&mut self, value: T, tick: u64) -> Key {
-        let handle = self.wheel.insert(tick, value);
+    fn put(&mut self, value: T, (deadline, tick): (Instant, u64)) -> Key {
+        let handle = self.wheel.insert(tick, Queued { deadline, value });
         self.hurry();
-        Key {
-            queue: self.number,
-            handle,
-        }
+        self.key(handle)
     }
 
     /// Removes a value and returns it. `None` if it has come, was removed, or is in another queue.
@@ -188,14 +185,18 @@ impl<T> DelayQueue<T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let value = self.wheel.cancel(self.handle(key)?)?;
+        let Queued { value, .. } = self.wheel.cancel(self.handle(key)?)?;
+        self.wake_if_empty();
+        Some(value)
+    }
+
+    /// Wakes the task that waits if nothing is left to wait for.
+    fn wake_if_empty(&mut self) {
         if self.wheel.is_empty()
             && let Some(waiting) = &mut self.waiting
         {
-            // Nothing is left to wait for.
             waiting.move_to(0);
         }
-        Some(value)
     }
 
     /// Lets a value come after `delay`. `false` if it is gone. Amortized O(1).
@@ -203,7 +204,7 @@ impl<T> DelayQueue<T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
-        self.move_to(key, self.tick_after(delay))
+        self.move_to(key, self.after(delay))
     }
 
     /// Lets a value come at a point in time; at once if that has passed. `false` if it is gone.
@@ -217,54 +218,24 @@ impl<T> DelayQueue<T> {
     /// let mut queue = wheelwork::future::DelayQueue::new();
     /// let key = queue.insert("soon", Duration::from_secs(60));
     /// assert!(queue.reset_at(key, Instant::now()));
-    /// assert_eq!(queue.next().await, Some("soon"));
+    /// assert_eq!(queue.next().await.unwrap().key(), key);
     /// # });
     /// ```
     pub fn reset_at(&mut self, key: Key, deadline: Instant) -> bool {
-        self.move_to(key, self.tick_at(deadline))
+        self.move_to(key, self.at_instant(deadline))
     }
 
-    fn move_to(&mut self, key: Key, tick: u64) -> bool {
-        let is_there = self
+    fn move_to(&mut self, key: Key, (deadline, tick): (Instant, u64)) -> bool {
+        let queued = self
             .handle(key)
-            .is_some_and(|handle| self.wheel.reschedule(handle, tick));
+            .filter(|&handle| self.wheel.reschedule(handle, tick))
+            .and_then(|handle| self.wheel.get_mut(handle));
+        let Some(queued) = queued else {
+            return false;
+        };
+        queued.deadline = deadline;
         self.hurry();
-        is_there
-    }
-
-    /// The number of values in the queue.
-    ///
-    /// # Example
-    /// ```
-    /// let mut queue = wheelwork::future::DelayQueue::new();
-    /// queue.insert('a', std::time::Duration::MAX);
-    /// assert!(queue.len() == 1 && !queue.is_empty());
-    /// ```
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.wheel.len()
-    }
-
-    /// Whether the queue has no values.
-    ///
-    /// # Example
-    /// See [`len`](Self::len).
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.wheel.is_empty()
-    }
-
-    /// The value of a key, as long as it is in the queue.
-    ///
-    /// # Example
-    /// ```
-    /// let mut queue = wheelwork::future::DelayQueue::new();
-    /// let key = queue.insert('a', std::time::Duration::MAX);
-    /// assert_eq!(queue.get(key), Some(&'a'));
-    /// ```
-    #[must_use]
-    pub fn get(&self, key: Key) -> Option<&T> {
-        self.wheel.get(self.handle(key)?)
+        true
     }
 
     /// Waits for the next value. `None` if the queue is empty. If this future is dropped before it
@@ -272,7 +243,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Example
     /// See the [type](Self)'s.
-    pub async fn next(&mut self) -> Option<T> {
+    pub async fn next(&mut self) -> Option<Expired<T>> {
         poll_fn(|context| self.poll_expired(context)).await
     }
 
@@ -286,15 +257,16 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut queue = wheelwork::future::DelayQueue::new();
     /// let mut context = Context::from_waker(Waker::noop());
-    /// assert_eq!(queue.poll_expired(&mut context), Poll::Ready(None));
+    /// assert!(matches!(queue.poll_expired(&mut context), Poll::Ready(None)));
     /// queue.insert('a', std::time::Duration::MAX);
-    /// assert_eq!(queue.poll_expired(&mut context), Poll::Pending);
+    /// assert!(queue.poll_expired(&mut context).is_pending());
     /// ```
-    pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+    pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
         loop {
-            if let Some((_, value)) = self.wheel.pop_due(ticks.whole(handle.now_ns())) {
-                return Poll::Ready(Some(value));
+            let now = ticks.whole(handle.now_ns());
+            if let Some((timer, _, queued)) = self.wheel.pop_first(now) {
+                return Poll::Ready(Some(Expired::new(self.key(timer), queued)));
             }
             let Some(next) = self.wheel.next_deadline() else {
                 self.waiting = None;
@@ -328,9 +300,9 @@ impl<T> DelayQueue<T> {
 }
 
 impl<T: Unpin> Stream for DelayQueue<T> {
-    type Item = T;
+    type Item = Expired<T>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         self.get_mut().poll_expired(context)
     }
 

@@ -1,0 +1,141 @@
+//! Contents: calls that look at a queue's values, or take all of them out.
+
+use super::DelayQueue;
+use super::expired::Expired;
+use super::key::Key;
+use std::time::Instant;
+
+impl<T> DelayQueue<T> {
+    /// The number of values in the queue.
+    ///
+    /// # Example
+    /// ```
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// queue.insert('a', std::time::Duration::MAX);
+    /// assert!(queue.len() == 1 && !queue.is_empty());
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Whether the queue has no values.
+    ///
+    /// # Example
+    /// See [`len`](Self::len).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.wheel.is_empty()
+    }
+
+    /// The value of a key, as long as it is in the queue.
+    ///
+    /// # Example
+    /// ```
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// let key = queue.insert('a', std::time::Duration::MAX);
+    /// assert_eq!(queue.get(key), Some(&'a'));
+    /// ```
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        let queued = self.wheel.get(self.handle(key)?)?;
+        Some(&queued.value)
+    }
+
+    /// The deadline of a value, as the caller gave it: not rounded. `None` if the value is gone, or
+    /// in another queue.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// let at = Instant::now() + Duration::from_secs(60);
+    /// let key = queue.insert_at('a', at);
+    /// assert_eq!(queue.deadline(key), Some(at));
+    /// ```
+    #[must_use]
+    pub fn deadline(&self, key: Key) -> Option<Instant> {
+        Some(self.wheel.get(self.handle(key)?)?.deadline)
+    }
+
+    /// The key of the value that comes next; `None` if the queue is empty. Of values that come at
+    /// one tick it is any. The value need not be due. It costs a
+    /// [`Wheel::peek`](crate::wheel::Wheel::peek).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// queue.insert("late", Duration::from_secs(90));
+    /// let soon = queue.insert("soon", Duration::from_secs(60));
+    /// assert_eq!(queue.peek(), Some(soon));
+    /// ```
+    #[must_use]
+    pub fn peek(&self) -> Option<Key> {
+        Some(self.key(self.wheel.peek()?))
+    }
+
+    /// The number of values for which the queue has memory: it takes no more for values before it
+    /// has more than that at one time. The wheel's memory is not counted: it comes in steps of
+    /// 256 KiB, and goes back.
+    ///
+    /// # Example
+    /// See [`reserve`](Self::reserve).
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.wheel.capacity()
+    }
+
+    /// Takes memory for `additional` values more than there are.
+    ///
+    /// # Panics
+    /// If there is no such memory.
+    ///
+    /// # Example
+    /// ```
+    /// let mut queue = wheelwork::future::DelayQueue::<u32>::new();
+    /// queue.reserve(1_000);
+    /// assert!(queue.capacity() >= 1_000);
+    /// ```
+    pub fn reserve(&mut self, additional: usize) {
+        self.wheel.reserve(additional);
+    }
+
+    /// Removes and drops all values. If a task waits, it is woken and gets `None`.
+    ///
+    /// # Example
+    /// ```
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// let key = queue.insert('a', std::time::Duration::MAX);
+    /// queue.clear();
+    /// assert!(queue.is_empty() && queue.get(key).is_none());
+    /// ```
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// Removes all values and returns them with their keys and deadlines, in no particular order.
+    /// If a task waits, it is woken and gets `None`.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = wheelwork::future::DelayQueue::new();
+    /// queue.insert("late", Duration::from_secs(90));
+    /// queue.insert("soon", Duration::from_secs(60));
+    /// let mut left = queue.drain();
+    /// left.sort_by_key(|value| value.deadline());
+    /// assert_eq!(*left[0].get_ref(), "soon");
+    /// assert!(queue.is_empty());
+    /// ```
+    pub fn drain(&mut self) -> Vec<Expired<T>> {
+        let queued = self.wheel.take_all().into_iter();
+        let values = queued.map(|(timer, _, queued)| Expired::new(self.key(timer), queued));
+        let values = values.collect();
+        self.wake_if_empty();
+        values
+    }
+}
