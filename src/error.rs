@@ -31,6 +31,9 @@ pub enum ScheduleError<T> {
     Full(T),
     /// A periodic timer with [`times(0)`](crate::Periodic::times).
     NoRuns(T),
+    /// The service that [`after`](crate::after) uses could not be started.
+    /// [`global`](crate::global) says why.
+    NotStarted(T),
 }
 
 impl<T> ScheduleError<T> {
@@ -42,7 +45,10 @@ impl<T> ScheduleError<T> {
     /// ```
     pub fn into_payload(self) -> T {
         match self {
-            Self::Stopped(payload) | Self::Full(payload) | Self::NoRuns(payload) => payload,
+            Self::Stopped(payload)
+            | Self::Full(payload)
+            | Self::NoRuns(payload)
+            | Self::NotStarted(payload) => payload,
         }
     }
 }
@@ -54,6 +60,7 @@ impl<T> ScheduleError<T> {
             Self::Stopped(payload) => ScheduleError::Stopped(f(payload)),
             Self::Full(payload) => ScheduleError::Full(f(payload)),
             Self::NoRuns(payload) => ScheduleError::NoRuns(f(payload)),
+            Self::NotStarted(payload) => ScheduleError::NotStarted(f(payload)),
         }
     }
 }
@@ -65,6 +72,7 @@ impl<T> fmt::Debug for ScheduleError<T> {
             Self::Stopped(_) => "Stopped(..)",
             Self::Full(_) => "Full(..)",
             Self::NoRuns(_) => "NoRuns(..)",
+            Self::NotStarted(_) => "NotStarted(..)",
         })
     }
 }
@@ -75,6 +83,7 @@ impl<T> fmt::Display for ScheduleError<T> {
             Self::Stopped(_) => "the timer service is stopped",
             Self::Full(_) => "the timer service is full: as many timers are pending as it allows",
             Self::NoRuns(_) => "times(0): a periodic timer runs once at least",
+            Self::NotStarted(_) => "the service for callbacks could not be started",
         })
     }
 }
@@ -124,7 +133,7 @@ pub enum StartError {
     Name(String),
     /// The system has no clock that counts suspended time ([`boottime`](crate::Builder::boottime)).
     Boottime,
-    /// The pool has no threads, or could not be built.
+    /// The pool is to have no threads, or more than 4,096, or could not be built.
     Pool(String),
     /// The system did not provide a thread for a shard or for the watchdog.
     Thread(std::io::Error),

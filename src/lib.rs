@@ -21,6 +21,7 @@
 //! | to | call |
 //! |---|---|
 //! | run something once | [`schedule`](ServiceHandle::schedule) |
+//! | run something once, without a service of your own | [`after`] |
 //! | call it off | [`cancel`](ServiceHandle::cancel), [`take`](ServiceHandle::take) |
 //! | put it off (a heartbeat) | [`reschedule`](ServiceHandle::reschedule) |
 //! | run something again and again | [`every`](ServiceHandle::every) |
@@ -46,9 +47,11 @@
 //! - **Payload.** Closures are easiest: up to three captured words need no allocation. For a
 //!   million timers of one kind, payloads of a few bytes are cheaper: [`Builder::on_expire`] gets
 //!   them in batches.
-//! - **Dispatch.** A rayon pool unless [`Builder::dispatch`] was called. [`Dispatch::Inline`] is
-//!   for handlers of a few microseconds: it saves the hand-over. [`Dispatch::executor`] is for
-//!   threads of your own. [`Builder::on_expire_channel`] is for a consumer that fetches.
+//! - **Dispatch.** The rayon pool that all services share, unless [`Builder::dispatch`] was called.
+//!   [`Dispatch::Inline`] is for handlers of a few microseconds: it saves the hand-over.
+//!   [`Dispatch::RayonThreads`] keeps a service's tasks apart from those of others.
+//!   [`Dispatch::executor`] is for threads of your own. [`Builder::on_expire_channel`] is for a
+//!   consumer that fetches.
 //! - **Shards.** One for every four cores unless [`Builder::shards`] was called. One shard takes in
 //!   some ten million timers a second.
 //!
@@ -110,7 +113,7 @@ pub use engine::task::{IntoPayload, Task};
 pub use error::{InsideTaskError, ScheduleError, StartError};
 pub use repeat::Missed;
 pub use service::{
-    Builder, Periodic, ServiceHandle, StopPolicy, TimerGuard, TimerService, Unfired,
+    Builder, Periodic, ServiceHandle, StopPolicy, TimerGuard, TimerService, Unfired, after, global,
 };
 pub use time::ManualClock;
 

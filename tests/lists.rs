@@ -29,7 +29,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 15] = [
+const WAITING: [Waiting; 18] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -71,6 +71,16 @@ const WAITING: [Waiting; 15] = [
         why: "makes the lock of the threads",
     },
     Waiting {
+        file: "engine/cores.rs",
+        functions: &["new", "take", "give_back"],
+        why: "the count of shards on each core: a service's start, a shard's end",
+    },
+    Waiting {
+        file: "engine/pools.rs",
+        functions: &["shared"],
+        why: "the pool that services share: a service's start",
+    },
+    Waiting {
         file: "engine/threads.rs",
         functions: &[],
         why: "the threads of a service, for its end",
@@ -94,6 +104,11 @@ const WAITING: [Waiting; 15] = [
         file: "time/manual.rs",
         functions: &[],
         why: "a manual clock's services and wall clock",
+    },
+    Waiting {
+        file: "service/global.rs",
+        functions: &["global"],
+        why: "the service for callbacks that all share is started once",
     },
     Waiting {
         file: "future/timers.rs",

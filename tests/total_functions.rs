@@ -537,8 +537,14 @@ fn the_builder_refuses_what_cannot_work() {
         matches!(&error, StartError::Name(name) if name == "a\0b"),
         "{error}"
     );
-    let error = start(TimerService::builder().dispatch(Dispatch::RayonThreads(0)));
-    assert!(matches!(error, StartError::Pool(_)), "{error}");
+    for threads in [0, 4097, usize::MAX] {
+        let error = start(TimerService::builder().dispatch(Dispatch::RayonThreads(threads)));
+        let why = format!("a pool has 1 to 4096 threads, not {threads}");
+        assert!(
+            matches!(&error, StartError::Pool(reason) if *reason == why),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -2,11 +2,14 @@
 //!
 //! Shards and the pool's threads push work into the [`Queues`], and then call or announce:
 //!
-//! - In a pool of the service's own one thread attends (see [`attendant`](super::attendant)): it is
-//!   called. Work that is left to an attendant that is awake is announced only when that has been
-//!   at work for [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs one wake-up.
+//! - In a pool of ours one thread attends (see [`attendant`](super::attendant)): it is called. Work
+//!   that is left to an attendant that is awake is announced only when that has been at work for
+//!   [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs one wake-up.
 //! - In a user's pool each piece of work is announced, by a job of rayon's that takes whatever
 //!   comes first from the queues.
+//!
+//! [`Threads`] is the pool, which several services may share; [`Pool`] is one service's share in
+//! it. Work of all of them lies in the same queues. Each service counts whom it wakes.
 
 use super::attendant::{Called, Post, Term};
 use super::job::{Notice, Spawn};
@@ -15,62 +18,79 @@ use crate::sync::{Ordering, Thread};
 use rayon::ThreadPool;
 use std::sync::Arc;
 
-/// A pool. A copy names the same pool.
+/// A service's share in a pool. A copy names the same share.
 #[derive(Clone)]
-pub(crate) struct Pool(Arc<Threads>);
+pub(crate) struct Pool(Arc<Share>);
 
-struct Threads {
+struct Share {
+    threads: Arc<Threads>,
+    woken: Arc<Woken>,
+}
+
+/// The threads of a pool, and the work that waits for them. The last share ends the pool.
+pub(crate) struct Threads {
     rayon: Arc<ThreadPool>,
     queues: Arc<Queues>,
 }
 
-impl Pool {
+impl Threads {
     /// A user's pool: each piece of work is announced.
-    pub(crate) fn of(rayon: Arc<ThreadPool>) -> Self {
+    pub(crate) fn of(rayon: Arc<ThreadPool>) -> Arc<Self> {
         Self::new(rayon, None)
     }
 
-    /// A pool of the service's own, with its threads in the order of their numbers. One of them
-    /// attends.
+    /// A pool of ours, with its threads in the order of their numbers. One of them attends.
     pub(crate) fn attended(
         rayon: Arc<ThreadPool>,
         threads: impl IntoIterator<Item = Thread>,
-    ) -> Self {
+    ) -> Arc<Self> {
         Self::new(rayon, Some(Post::new(threads)))
     }
 
-    fn new(rayon: Arc<ThreadPool>, post: Option<Post>) -> Self {
-        Self(Arc::new(Threads {
-            rayon,
-            queues: Arc::new(Queues::new(post)),
-        }))
+    fn new(rayon: Arc<ThreadPool>, post: Option<Post>) -> Arc<Self> {
+        let queues = Arc::new(Queues::new(post));
+        Arc::new(Self { rayon, queues })
+    }
+}
+
+impl Pool {
+    /// A share in a pool.
+    pub(crate) fn on(threads: Arc<Threads>) -> Self {
+        let woken = Arc::default();
+        Self(Arc::new(Share { threads, woken }))
     }
 
     pub(crate) fn woken(&self) -> Arc<Woken> {
-        self.0.queues.woken.clone()
+        self.0.woken.clone()
+    }
+
+    fn queues(&self) -> &Arc<Queues> {
+        &self.0.threads.queues
     }
 
     /// Has a thread take the work that comes first.
     fn announce(&self) {
-        let queues = self.0.queues.clone();
+        let queues = self.queues().clone();
         queues.note_announcement();
-        self.0.rayon.spawn(move || queues.hear());
+        // Ordering: Relaxed. A counter.
+        self.0.woken.announcements.fetch_add(1, Ordering::Relaxed);
+        self.0.threads.rayon.spawn(move || queues.hear());
     }
 
     /// Has threads take all work for which no announcement is on its way.
     fn announce_all(&self) {
-        (0..self.0.queues.unannounced()).for_each(|_| self.announce());
+        (0..self.queues().unannounced()).for_each(|_| self.announce());
     }
 
     /// Work has been pushed, by one of the pool's threads or a user's thread. `is_last`: the thread
     /// looks for work next. Other work that waits was announced, or a shard looks after it. If the
     /// thread takes some of that work, there are announcements for as much as still waits.
     fn pushed(&self, is_last: bool) {
-        let Some(post) = &self.0.queues.post else {
+        let Some(post) = &self.queues().post else {
             return self.announce();
         };
-        match self.0.queues.term() {
-            Some(term) if post.may_leave(term, is_last) && !self.0.queues.is_late() => {}
+        match self.queues().term() {
+            Some(term) if post.may_leave(term, is_last) && !self.queues().is_late() => {}
             Some(_) => self.announce_all(),
             None => match self.call(post) {
                 Called::Woken => {}
@@ -82,18 +102,17 @@ impl Pool {
     fn call(&self, post: &Post) -> Called {
         let called = post.call();
         if called == Called::Woken {
-            let queues = &self.0.queues;
             // Until this store work may be announced too soon.
-            queues.note_work();
+            self.queues().note_work();
             // Ordering: Relaxed. A counter.
-            queues.woken.attendant.fetch_add(1, Ordering::Relaxed);
+            self.0.woken.attendant.fetch_add(1, Ordering::Relaxed);
         }
         called
     }
 
     /// Has other threads than the attendant take all that waits.
     fn call_others(&self) {
-        if let Some(term) = self.0.queues.post.as_ref().and_then(Post::awake) {
+        if let Some(term) = self.queues().post.as_ref().and_then(Post::awake) {
             self.depose(term);
         } else {
             self.announce_all();
@@ -103,8 +122,7 @@ impl Pool {
     /// Ends the attendant's term, and announces all that waits.
     fn depose(&self, term: Term) {
         if self
-            .0
-            .queues
+            .queues()
             .post
             .as_ref()
             .is_some_and(|post| post.depose(term))
@@ -116,17 +134,17 @@ impl Pool {
 
 impl Spawn for Pool {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        self.0.queues.jobs.push(Box::new(work));
+        self.queues().jobs.push(Box::new(work));
         self.pushed(false);
     }
 
     fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
-        self.0.queues.jobs.push(Box::new(work));
+        self.queues().jobs.push(Box::new(work));
         self.pushed(true);
     }
 
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
-        let queues = &self.0.queues;
+        let queues = self.queues();
         queues.jobs.push(Box::new(begin));
         match queues.post.as_ref().map(|post| self.call(post)) {
             Some(Called::Woken) => Notice::Called,
@@ -143,18 +161,18 @@ impl Spawn for Pool {
     }
 
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
-        self.0.queues.offers.push(Box::new(take_up));
+        self.queues().offers.push(Box::new(take_up));
         self.pushed(false);
     }
 
     fn pulse(&self) {
-        if self.0.queues.term().is_some() && self.0.queues.is_late() {
+        if self.queues().term().is_some() && self.queues().is_late() {
             self.announce_all();
         }
     }
 
     fn look(&self) -> bool {
-        let queues = &self.0.queues;
+        let queues = self.queues();
         let Some(post) = &queues.post else {
             return false;
         };
@@ -166,19 +184,19 @@ impl Spawn for Pool {
     }
 
     fn watch(&self) {
-        if let Some(post) = &self.0.queues.post {
+        if let Some(post) = &self.queues().post {
             post.watch();
         }
     }
 
     /// From now on the attendant announces what it pushes, unless another shard watches.
     fn unwatch(&self) {
-        let Some(post) = &self.0.queues.post else {
+        let Some(post) = &self.queues().post else {
             return;
         };
         post.unwatch();
         if let Some(term) = post.awake()
-            && !self.0.queues.is_empty()
+            && !self.queues().is_empty()
         {
             self.depose(term);
         }

@@ -1,7 +1,7 @@
 //! Queues: the work that waits for a pool's threads, and what a thread does with it.
 //!
-//! Owned by the [`Pool`](super::pool::Pool), by an `Arc` that announcements share. Shards and the
-//! pool's threads push; the pool's threads take.
+//! Owned by the pool's [`Threads`](super::pool::Threads), by an `Arc` that announcements share.
+//! Shards and the pool's threads push; the pool's threads take.
 //!
 //! # How it works
 //!
@@ -17,7 +17,6 @@ use super::attendant::{Post, Slept, Term};
 use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, per_thread, run_rayon_job};
 use crate::time::Clock;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Help comes first one time in this many. So work behind a slow task does not wait as long as jobs
@@ -55,7 +54,7 @@ fn stack_address() -> usize {
     std::ptr::from_ref(std::hint::black_box(&here)).addr()
 }
 
-/// How often a pool has woken threads.
+/// How often a service has woken threads of its pool.
 #[derive(Debug, Default)]
 pub(crate) struct Woken {
     /// Calls that woke the attendant.
@@ -79,7 +78,6 @@ pub(super) struct Queues {
     /// Since when the attendant has been at work, if it is awake. Never in the future.
     since_ns: AtomicU64,
     clock: Clock,
-    pub(super) woken: Arc<Woken>,
 }
 
 impl Queues {
@@ -93,7 +91,6 @@ impl Queues {
             outermost: AtomicUsize::new(usize::MAX),
             since_ns: AtomicU64::new(IDLE),
             clock: Clock::monotonic(),
-            woken: Arc::default(),
         }
     }
 
@@ -126,8 +123,6 @@ impl Queues {
     pub(super) fn note_announcement(&self) {
         // Ordering: Relaxed. The announcement itself is handed over by rayon.
         self.unheard.fetch_add(1, Ordering::Relaxed);
-        // Ordering: Relaxed. A counter.
-        self.woken.announcements.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many pieces of work wait for which no announcement is on its way.

@@ -6,6 +6,20 @@ use std::sync::Arc;
 
 /// Where the tasks of expired timers run.
 ///
+/// # Many services
+/// All services of a process that say [`Rayon`](Self::Rayon) share one pool, so each further
+/// service costs one thread: its shard's. They also share its workers:
+///
+/// - While all workers are blocked, no service of the pool fires. A slow task delays nobody while a
+///   worker is idle, whatever service it belongs to.
+/// - Tasks that block until another timer fires can block all workers. Then that timer has no
+///   worker, and none of them ever goes on. This holds across services.
+/// - A task that waits inside rayon (`join`, `scope`, parallel iterators) may run tasks of any of
+///   these services meanwhile. It must not hold a lock that they take.
+///
+/// [`RayonThreads`](Self::RayonThreads) keeps a service apart: for tasks that block, and for timers
+/// that must not wait for those of others.
+///
 /// # Example
 /// ```
 /// use wheelwork::{Dispatch, TimerService};
@@ -16,12 +30,16 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Dispatch {
-    /// A rayon pool of the service's own, with one thread for each core. The default.
+    /// The rayon pool that all services of the process share. The default.
+    ///
+    /// It has one thread for each core that the thread may use which starts the first of these
+    /// services; its threads are named `wheelwork-pool-0` and so on. It ends with the last of these
+    /// services. A service on a manual clock has a pool of its own instead, of this size.
     #[default]
     Rayon,
-    /// A rayon pool of the service's own with this many threads (at least 1).
+    /// A rayon pool of the service's own with this many threads, 1 to 4,096.
     RayonThreads(usize),
-    /// A rayon pool shared with others.
+    /// A rayon pool of yours.
     Pool(Arc<ThreadPool>),
     /// The shard's own thread. For handlers of a few microseconds at most: while a handler runs,
     /// the shard's other timers wait.

@@ -1,18 +1,15 @@
 //! Backend: where the timers of a service fire. Used at start only.
 
-use super::Engine;
 use super::hooks::Users;
+use super::{Engine, pools};
 use crate::dispatch::channel::{Outbox, ToChannel};
 use crate::dispatch::inline::Inline;
-use crate::dispatch::pool::Pool;
+use crate::dispatch::pool::{Pool, Threads};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
-use crate::dispatch::queues::{Woken, may_attend};
+use crate::dispatch::queues::Woken;
 use crate::dispatch::{Dispatch, Dispatcher, Execute};
 use crate::error::StartError;
-use crate::sync::ThreadBuilder;
-use rayon::ThreadPoolBuilder;
 use std::sync::Arc;
-use std::thread;
 
 /// Where the timers of a service fire.
 pub(super) enum Backend<T> {
@@ -23,7 +20,7 @@ pub(super) enum Backend<T> {
 }
 
 impl<T> Backend<T> {
-    /// The counters of the threads that its pool wakes.
+    /// The counters of the threads of a pool that the service wakes.
     pub(super) fn woken(&self) -> Arc<Woken> {
         if let Self::Pool(pool) = self {
             pool.woken()
@@ -33,25 +30,24 @@ impl<T> Backend<T> {
     }
 }
 
-/// The backend for a user's choice. `attended`: one thread of the service's own pool attends.
+/// The backend for a user's choice.
+///
+/// On a manual clock no thread of a pool attends: nobody looks again after work that was left to an
+/// attendant. So such a service has a pool of its own.
 pub(super) fn backend<T>(
     dispatch: Dispatch,
     name: &str,
-    attended: bool,
+    is_manual: bool,
 ) -> Result<Backend<T>, StartError> {
     let threads = match dispatch {
         Dispatch::Inline => return Ok(Backend::Inline),
-        Dispatch::Pool(threads) => return Ok(Backend::Pool(Pool::of(threads))),
         Dispatch::Executor(executor) => return Ok(Backend::Executor(executor.0)),
-        Dispatch::RayonThreads(0) => {
-            return Err(StartError::Pool(
-                "RayonThreads(0): it has one thread at least".to_string(),
-            ));
-        }
-        Dispatch::RayonThreads(threads) => threads,
-        Dispatch::Rayon => thread::available_parallelism().map_or(1, usize::from),
+        Dispatch::Pool(threads) => Threads::of(threads),
+        Dispatch::RayonThreads(threads) => pools::own(threads, name, !is_manual)?,
+        Dispatch::Rayon if is_manual => pools::own(pools::cores(), name, false)?,
+        Dispatch::Rayon => pools::shared()?,
     };
-    own_pool(threads, name, attended).map(Backend::Pool)
+    Ok(Backend::Pool(Pool::on(threads)))
 }
 
 /// A shard's way to where its timers fire.
@@ -76,35 +72,6 @@ pub(super) fn dispatcher<T: Send + 'static>(
         }
         Backend::Channel(outbox) => Box::new(ToChannel::new(host, outbox.clone())),
     }
-}
-
-/// A pool of the service's own. `attended` is false on a manual clock: there nobody looks again
-/// after work that was left to an attendant.
-fn own_pool(threads: usize, name: &str, attended: bool) -> Result<Pool, StartError> {
-    let mut started = Vec::new();
-    let spawn = |thread: rayon::ThreadBuilder| {
-        let number = thread.index();
-        let builder = ThreadBuilder::new().name(format!("{name}-pool-{number}"));
-        let run = || {
-            may_attend();
-            thread.run();
-        };
-        started.push((number, builder.spawn(run)?.thread().clone()));
-        Ok(())
-    };
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .spawn_handler(spawn)
-        .build();
-    let pool = Arc::new(pool.map_err(|error| StartError::Pool(error.to_string()))?);
-    if !attended {
-        return Ok(Pool::of(pool));
-    }
-    started.sort_unstable_by_key(|&(number, _)| number);
-    Ok(Pool::attended(
-        pool,
-        started.into_iter().map(|(_, thread)| thread),
-    ))
 }
 
 /// A user's executor. Its panics are caught, as the panics of hooks are.

@@ -5,6 +5,7 @@ mod backend;
 pub(crate) mod batch;
 pub(crate) mod cells;
 mod claim;
+mod cores;
 pub(crate) mod drops;
 mod end;
 #[cfg(feature = "tracing")]
@@ -19,6 +20,7 @@ pub(crate) mod local;
 mod look;
 pub(crate) mod manual;
 pub(crate) mod periodic_run;
+mod pools;
 mod read_stats;
 pub(crate) mod settings;
 pub(crate) mod shared;
@@ -28,6 +30,7 @@ pub(crate) mod stats;
 pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod thread_local;
+mod thread_name;
 pub(crate) mod threads;
 pub(crate) mod watchdog;
 
@@ -72,7 +75,7 @@ pub(crate) struct Engine<T> {
     pub(crate) in_flight: InFlight,
     pub(crate) panics: AtomicU64,
     pub(crate) unpinned: AtomicUsize,
-    /// How often its pool has woken threads.
+    /// How often it has woken threads of a pool.
     pub(crate) woken: Arc<Woken>,
 }
 

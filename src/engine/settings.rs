@@ -71,6 +71,9 @@ pub(crate) enum Outlet<T> {
 
 /// The cores on which the shards' threads run.
 ///
+/// The process counts how many shards of all services are pinned to each core. A shard counts
+/// until its thread has ended.
+///
 /// # Example
 /// ```
 /// use wheelwork::{Pinning, TimerService};
@@ -82,11 +85,14 @@ pub(crate) enum Outlet<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// Each thread is pinned to a core, in turn over the cores that the process may use. The
-    /// default.
+    /// Each thread is pinned to the core that has the fewest shards, of all services of the
+    /// process; of several such cores, to the first. So the first service's first shard is on the
+    /// first core, and four services of one shard are on four cores. The choice is among the cores
+    /// that the thread may use which starts the service. The default.
     #[default]
     AllCores,
-    /// Each thread is pinned to a core, in turn over these cores, by their numbers.
+    /// Each thread is pinned to a core, in turn over these cores, by their numbers, whatever other
+    /// shards these have.
     Cores(Vec<usize>),
     /// Threads are not pinned: the system chooses their cores.
     Off,

@@ -110,7 +110,7 @@ fn sink<T>(outlet: Outlet<T>, settings: &mut Settings) -> Result<Sink<T>, StartE
     Ok(Sink {
         handler,
         outbox: None,
-        backend: backend(dispatch, &settings.name, !is_manual)?,
+        backend: backend(dispatch, &settings.name, is_manual)?,
     })
 }
 

@@ -34,7 +34,7 @@ pub struct Stats {
     /// Shard threads that could not be pinned to a core, in a container for example. They run
     /// unpinned.
     pub unpinned_shards: usize,
-    /// How often the rayon pool was told of due timers.
+    /// How often the service told its rayon pool of due timers.
     pub pool: PoolCounts,
     /// The figures of each shard.
     pub shards: Vec<ShardStats>,
@@ -74,8 +74,9 @@ pub struct TimerCounts {
     pub runs: u64,
 }
 
-/// How often the rayon pool was told of due timers. Where services share a pool, these are the
-/// counts of all of them. Zero where the service does not dispatch to a pool.
+/// How often the service told its rayon pool of due timers. Where services share a pool, each
+/// counts what it told itself: mostly of its own timers, and of others' that waited behind a worker
+/// that was held up. Zero where the service does not dispatch to a pool.
 ///
 /// # Example
 /// See [`Stats`].

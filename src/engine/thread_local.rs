@@ -18,8 +18,10 @@ use std::sync::Arc;
 
 const NOBODY: (*const Shared, *mut Local) = (ptr::null(), ptr::null_mut());
 
-/// The locals of a thread. The list is short: a thread rarely uses more than one service.
-struct Locals(Vec<*mut Local>);
+/// The locals of a thread, each with the service to which it belongs. The list is short: a thread
+/// rarely uses more than one service. The shared pool's threads use all that share it: they find
+/// one of a thousand without a look at each local.
+struct Locals(Vec<(*const Shared, *mut Local)>);
 
 thread_local! {
     /// The service that the thread used last, and its local. Without a destructor, so it is there
@@ -32,7 +34,7 @@ thread_local! {
 impl Drop for Locals {
     fn drop(&mut self) {
         LAST.set(NOBODY);
-        for local in self.0.drain(..) {
+        for (_, local) in self.0.drain(..) {
             // SAFETY: 1. `find` boxed it; 2. `LAST` names it no more; 3. no call is in progress in
             // this thread.
             drop(unsafe { Box::from_raw(local) });
@@ -116,19 +118,15 @@ fn give_back(local: Box<Local>) {
 /// The thread's local of a service. Makes one if there is none, and then first drops the locals of
 /// services that have stopped.
 fn find(locals: &mut Locals, shared: &Arc<Shared>) -> *mut Local {
-    // SAFETY: the pointers in the list are this thread's and alive. Between calls nobody has a
-    // reference to a local.
-    let shared_of = |local: *mut Local| unsafe { &(*local).shared };
-    if let Some(&local) = locals
-        .0
-        .iter()
-        .find(|&&local| Arc::ptr_eq(shared_of(local), shared))
-    {
+    let owner = Arc::as_ptr(shared);
+    if let Some(&(_, local)) = locals.0.iter().find(|(of, _)| ptr::eq(*of, owner)) {
         return local;
     }
     LAST.set(NOBODY);
-    locals.0.retain(|&local| {
-        let keep = !shared_of(local).is_stopped();
+    locals.0.retain(|&(_, local)| {
+        // SAFETY: the pointers in the list are this thread's and alive. Between calls nobody has a
+        // reference to a local.
+        let keep = !unsafe { &(*local).shared }.is_stopped();
         if !keep {
             // SAFETY: it was boxed below, and leaves the list now; `LAST` was cleared.
             drop(unsafe { Box::from_raw(local) });
@@ -136,6 +134,6 @@ fn find(locals: &mut Locals, shared: &Arc<Shared>) -> *mut Local {
         keep
     });
     let local = Box::into_raw(Box::new(Local::attach(shared)));
-    locals.0.push(local);
+    locals.0.push((owner, local));
     local
 }

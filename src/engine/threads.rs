@@ -4,24 +4,18 @@
 //! taken at start and by `stop`.
 
 use super::Engine;
+use super::cores::{self, Seat};
 use super::host::ShardHost;
 use super::manual::ManualShards;
 use super::settings::Pinning;
+use super::thread_name::thread_name;
 use super::watchdog;
 use crate::dispatch::inside::inside_for_good;
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::worker;
 use crate::sync::{JoinHandle, Mutex, ThreadBuilder};
-use core_affinity::CoreId;
 use std::sync::{Arc, PoisonError};
-
-/// The number of cores in the system's set of cores. `core_affinity` panics beyond.
-const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) {
-    1024
-} else {
-    64
-};
 
 /// A service that was prepared, for whoever starts its threads and stops it.
 pub(crate) struct Started<T> {
@@ -47,12 +41,15 @@ impl<T: Send + 'static> Started<T> {
             name,
             pinning,
         } = unstarted;
-        let (pins, cores) = (pinning != Pinning::Off, cores(pinning));
-        for (number, shard) in shards.into_iter().enumerate() {
+        let pins = pinning != Pinning::Off;
+        let seats = cores::seats(pinning, shards.len());
+        for (number, (shard, seat)) in shards.into_iter().zip(seats).enumerate() {
             let host = self.engine.host(number);
-            let core = cores.get(number % cores.len().max(1)).copied();
-            self.spawn_one(format!("{name}-shard-{number}"), move || {
-                if pins && !core.is_some_and(pin_to) {
+            let name = thread_name(&name, &format!("shard-{number}"));
+            self.spawn_one(name, move || {
+                // A thread that cannot be pinned gives its seat back at once, others at their end.
+                let seat = seat.filter(Seat::pin);
+                if pins && seat.is_none() {
                     note_unpinned(&host);
                 }
                 worker::run(shard, &*host);
@@ -67,7 +64,7 @@ impl<T: Send + 'static> Started<T> {
             return Ok(());
         };
         let (engine, threshold_ns) = (self.engine.clone(), *threshold_ns);
-        self.spawn_one(format!("{name}-watchdog"), move || {
+        self.spawn_one(thread_name(name, "watchdog"), move || {
             watchdog::run(&engine, threshold_ns);
         })
     }
@@ -97,18 +94,4 @@ fn note_unpinned<T: Send + 'static>(host: &ShardHost<T>) {
     host.engine.count_unpinned();
     #[cfg(feature = "tracing")]
     host.engine.hooks.tell(|events| events.unpinned(host.shard));
-}
-
-/// The cores to which shards are pinned, in turn. An empty list: shards run unpinned.
-fn cores(pinning: Pinning) -> Vec<CoreId> {
-    match pinning {
-        Pinning::AllCores => core_affinity::get_core_ids().unwrap_or_default(),
-        Pinning::Cores(cores) => cores.into_iter().map(|id| CoreId { id }).collect(),
-        Pinning::Off => Vec::new(),
-    }
-}
-
-/// Pins the calling thread to a core. Returns whether that worked.
-fn pin_to(core: CoreId) -> bool {
-    core.id < CORES_MAX && core_affinity::set_for_current(core)
 }

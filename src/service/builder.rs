@@ -135,8 +135,8 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
-    /// Where handlers run. Default: in a rayon pool of the service's own; inline if the service is
-    /// on a manual clock.
+    /// Where handlers run. Default: in the rayon pool that all services of the process share;
+    /// inline if the service is on a manual clock.
     ///
     /// # Example
     /// See [`Dispatch`].
@@ -180,6 +180,10 @@ impl<T: Send + 'static> Builder<T> {
 
     /// The beginning of the names of the service's threads, without a NUL character. Default:
     /// `wheelwork`.
+    ///
+    /// A shard's thread is named `timeouts-shard-0`, a worker of a pool of the service's own
+    /// `timeouts-pool-0`. Linux shows 15 characters of a thread's name, other systems up to 63. A
+    /// longer name loses the end of what was given here, and keeps its number: `timeout-shard-0`.
     ///
     /// # Example
     /// ```
@@ -436,7 +440,7 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
-    /// Starts the service: its shard threads and its pool.
+    /// Starts the service: its shard threads, and its pool unless that is there already.
     ///
     /// # Errors
     /// Each variant of [`StartError`] is one setting that is out of range, or one thing that the

@@ -19,8 +19,11 @@ mod handle;
 
 mod stop;
 
+mod global;
+
 pub use builder::Builder;
 pub use cancel::TimerGuard;
+pub use global::{after, global};
 pub use handle::{ServiceHandle, TimerService};
 pub use periodic::Periodic;
 pub use stop::{StopPolicy, Unfired};

@@ -91,7 +91,8 @@ impl<T: Send + 'static> TimerService<T> {
     /// **Outside a task** the call waits for the handlers that run. When it returns:
     ///
     ///  - No timer fires any more, and no handler runs.
-    ///  - The shards' threads have ended. The threads of the service's own pool end soon after.
+    ///  - The shards' threads have ended. The threads of a pool of its own end soon after, those of
+    ///    the shared pool after the last service that uses it.
     ///  - Every timer that was accepted has fired, was cancelled, or is in what is returned:
     ///    exactly one of these. A timer that is due at the same time may be handed back.
     ///  - Periodic timers have ended. They are not handed back; what their closures captured is

@@ -12,7 +12,7 @@ fn order(jobs: usize, vain_offers: usize) -> Vec<&'static str> {
         .num_threads(1)
         .build()
         .expect("there is a thread");
-    let pool = Pool::of(Arc::new(threads));
+    let pool = Pool::on(Threads::of(Arc::new(threads)));
     let (open, gate) = mpsc::channel::<()>();
     pool.spawn(move || _ = gate.recv());
     let (done, all) = mpsc::channel();
@@ -50,10 +50,8 @@ fn attended(threads: usize) -> Pool {
         .unwrap();
     let mut started: Vec<_> = started.into_iter().collect();
     started.sort_unstable_by_key(|&(index, _)| index);
-    let pool = Pool::attended(
-        Arc::new(rayon),
-        started.into_iter().map(|(_, thread)| thread),
-    );
+    let started = started.into_iter().map(|(_, thread)| thread);
+    let pool = Pool::on(Threads::attended(Arc::new(rayon), started));
     assert_eq!(
         pool.submit(false, || ()),
         Notice::Announced,
@@ -64,7 +62,7 @@ fn attended(threads: usize) -> Pool {
 
 /// Submits a job when the attendant sleeps, which is called.
 fn call(pool: &Pool, job: impl FnOnce() + Send + 'static) {
-    while !pool.0.queues.post.as_ref().unwrap().is_asleep() {
+    while !pool.queues().post.as_ref().unwrap().is_asleep() {
         pause();
     }
     assert_eq!(pool.submit(false, job), Notice::Called);
@@ -114,7 +112,7 @@ fn work_that_nobody_looks_after_is_announced() {
     let pool = attended(3);
     let ((open, gate), (done, all)) = (mpsc::channel::<()>(), mpsc::channel());
     let own = pool.clone();
-    while !pool.0.queues.post.as_ref().unwrap().is_asleep() {
+    while !pool.queues().post.as_ref().unwrap().is_asleep() {
         pause();
     }
     pool.offer(move || {
@@ -129,7 +127,7 @@ fn work_that_nobody_looks_after_is_announced() {
 #[test]
 fn a_thread_that_waits_in_a_task_does_not_attend() {
     let pool = attended(2);
-    while !pool.0.queues.post.as_ref().unwrap().is_asleep() {
+    while !pool.queues().post.as_ref().unwrap().is_asleep() {
         pause();
     }
     // The attendant has one half, the other thread waits for it, and hears an announcement
@@ -137,7 +135,7 @@ fn a_thread_that_waits_in_a_task_does_not_attend() {
     let ((has_begun, begun), (open, gate)) = (mpsc::channel(), mpsc::channel::<()>());
     let ((done, all), (has_stolen, stolen)) = (mpsc::channel(), mpsc::channel());
     let announcing = pool.clone();
-    pool.0.rayon.spawn(move || {
+    pool.0.threads.rayon.spawn(move || {
         let waits = rayon::current_thread_index();
         rayon::join(
             move || {
@@ -153,12 +151,12 @@ fn a_thread_that_waits_in_a_task_does_not_attend() {
         done.send(()).unwrap();
     });
     let waits = stolen.recv().unwrap().expect("it is one of the pool's");
-    while !pool.0.queues.is_late() {
+    while !pool.queues().is_late() {
         pause();
     }
     pool.call_others();
     pool.announce();
-    let queues = &pool.0.queues;
+    let queues = pool.queues();
     for _ in 0..200 {
         pause();
         let attends = queues.post.as_ref().unwrap().attendant();
@@ -190,7 +188,7 @@ fn an_attendant_is_late_though_the_last_one_ends_meanwhile() {
         });
     });
     begun.recv().unwrap();
-    while !pool.0.queues.is_late() {
+    while !pool.queues().is_late() {
         pause();
     }
     // It is deposed, and the other one attends.
@@ -202,7 +200,7 @@ fn an_attendant_is_late_though_the_last_one_ends_meanwhile() {
     for _ in 0..200 {
         pause();
     }
-    while !pool.0.queues.is_late() {
+    while !pool.queues().is_late() {
         pause();
     }
     drop(open_next);
@@ -233,7 +231,7 @@ fn one_thread_does_all_of_a_pool_of_one() {
 fn an_attendant_leaves_with_the_last_of_its_pool() {
     let pool = attended(1);
     call(&pool, || ());
-    let queues = Arc::downgrade(&pool.0.queues);
+    let queues = Arc::downgrade(pool.queues());
     drop(pool);
     while queues.strong_count() > 0 {
         pause();

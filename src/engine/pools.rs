@@ -1,0 +1,134 @@
+//! Pools: the pools of threads that are ours. One is shared by all services of the process that
+//! ask for it; others belong to one service.
+//!
+//! The shared pool is made by the first service that uses it, and ends with the last one. Each
+//! service's shards and jobs own the pool together; the process has only a weak reference. Whoever
+//! starts a service takes the lock of that reference; nobody else does.
+//!
+//! A pool ends without a wait, on whatever thread its last owner goes: one of its own, perhaps.
+
+use super::thread_name::thread_name;
+use crate::dispatch::pool::Threads;
+use crate::dispatch::queues::may_attend;
+use crate::error::StartError;
+use crate::sync::ThreadBuilder;
+use rayon::ThreadPoolBuilder;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+
+/// The most threads of a pool of ours.
+const THREADS_MAX: usize = 4096;
+
+static SHARED: Mutex<Common> = Mutex::new(Common::new());
+
+/// The shared pool, while a service uses it.
+struct Common {
+    /// The process that made it. A process that was forked off has none of its threads.
+    process: u32,
+    threads: Weak<Threads>,
+}
+
+impl Common {
+    const fn new() -> Self {
+        Self {
+            process: 0,
+            threads: Weak::new(),
+        }
+    }
+
+    /// The pool of this process. If there is none, it is made.
+    fn get(
+        &mut self,
+        process: u32,
+        make: impl FnOnce() -> Result<Arc<Threads>, StartError>,
+    ) -> Result<Arc<Threads>, StartError> {
+        if self.process == process
+            && let Some(threads) = self.threads.upgrade()
+        {
+            return Ok(threads);
+        }
+        let threads = make()?;
+        (self.process, self.threads) = (process, Arc::downgrade(&threads));
+        Ok(threads)
+    }
+}
+
+/// The threads of the pool that services share.
+pub(super) fn shared() -> Result<Arc<Threads>, StartError> {
+    let mut common = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    common.get(std::process::id(), || own(cores(), "wheelwork", true))
+}
+
+/// One thread for each core that the calling thread may use.
+pub(super) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX))
+}
+
+/// A pool for one service. `attended`: one of its threads attends.
+pub(super) fn own(threads: usize, name: &str, attended: bool) -> Result<Arc<Threads>, StartError> {
+    if !(1..=THREADS_MAX).contains(&threads) {
+        return Err(StartError::Pool(format!(
+            "a pool has 1 to {THREADS_MAX} threads, not {threads}"
+        )));
+    }
+    let mut started = Vec::new();
+    let spawn = |thread: rayon::ThreadBuilder| {
+        let number = thread.index();
+        let builder = ThreadBuilder::new().name(thread_name(name, &format!("pool-{number}")));
+        let run = || {
+            may_attend();
+            thread.run();
+        };
+        started.push((number, builder.spawn(run)?.thread().clone()));
+        Ok(())
+    };
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .spawn_handler(spawn)
+        .build();
+    let pool = Arc::new(pool.map_err(|error| StartError::Pool(error.to_string()))?);
+    if !attended {
+        return Ok(Threads::of(pool));
+    }
+    started.sort_unstable_by_key(|&(number, _)| number);
+    let started = started.into_iter().map(|(_, thread)| thread);
+    Ok(Threads::attended(pool, started))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn one_thread() -> Result<Arc<Threads>, StartError> {
+        own(1, "test", true)
+    }
+
+    #[test]
+    fn services_share_the_pool_until_the_last_one_ends() {
+        let mut common = Common::new();
+        let first = common.get(1, one_thread).unwrap();
+        let second = common.get(1, || unreachable!("there is one")).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        drop(first);
+        assert!(common.threads.upgrade().is_some());
+        drop(second);
+        assert!(common.threads.upgrade().is_none(), "nobody else has it");
+        assert!(common.get(1, one_thread).is_ok());
+    }
+
+    #[test]
+    fn a_process_that_was_forked_off_has_a_pool_of_its_own() {
+        let mut common = Common::new();
+        let parents = common.get(1, one_thread).unwrap();
+        let childs = common.get(2, one_thread).unwrap();
+        assert!(!Arc::ptr_eq(&parents, &childs));
+        assert!(Arc::ptr_eq(&childs, &common.get(2, one_thread).unwrap()));
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_made_is_tried_again() {
+        let mut common = Common::new();
+        assert!(common.get(1, || own(0, "test", true)).is_err());
+        assert!(common.get(1, one_thread).is_ok());
+    }
+}

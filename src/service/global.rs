@@ -1,0 +1,103 @@
+//! Global: callbacks without a service of one's own, and the service that all of them share.
+
+use super::handle::{ServiceHandle, TimerService};
+use crate::engine::id::TimerId;
+use crate::engine::task::Task;
+use crate::error::{ScheduleError, StartError};
+use std::ops::Deref;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+static GLOBAL: OnceLock<Result<TimerService, StartError>> = OnceLock::new();
+
+/// Runs a closure after `delay`, on the service for callbacks that the whole process shares.
+///
+/// It is [`schedule`](ServiceHandle::schedule) on [`global`], and all that is said there holds: it
+/// never runs early, and a panic is caught. [`global`] has the calls for the id that is returned:
+/// [`cancel`](ServiceHandle::cancel), [`reschedule`](ServiceHandle::reschedule) and others. A
+/// closure that has not run when the process ends does not run.
+///
+/// Cost: that of [`schedule`](ServiceHandle::schedule). The first call starts the service.
+///
+/// # Errors
+/// [`NotStarted`](ScheduleError::NotStarted) if the service could not be started,
+/// [`Full`](ScheduleError::Full) if no more timers may be pending. The error has the closure.
+///
+/// # Example
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (send, receive) = mpsc::channel();
+/// wheelwork::after(Duration::from_millis(5), move || send.send("due").unwrap())?;
+/// assert_eq!(receive.recv()?, "due");
+///
+/// let id = wheelwork::after(Duration::from_secs(30), || println!("no answer in 30 s"))?;
+/// assert!(wheelwork::global()?.cancel(id));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn after(
+    delay: Duration,
+    task: impl FnOnce() + Send + 'static,
+) -> Result<TimerId, ScheduleError<Task>> {
+    after_on(global(), delay, Task::new(task))
+}
+
+fn after_on(
+    service: Result<&ServiceHandle, &StartError>,
+    delay: Duration,
+    task: Task,
+) -> Result<TimerId, ScheduleError<Task>> {
+    match service {
+        Ok(service) => service.schedule(delay, task),
+        Err(_) => Err(ScheduleError::NotStarted(task)),
+    }
+}
+
+/// The service for callbacks that the whole process shares, which [`after`] uses. The first call
+/// starts it. It never ends.
+///
+/// It has a tick of 1 ms and one shard, and runs closures on the pool of
+/// [`Dispatch::Rayon`](crate::Dispatch::Rayon). With the feature `async`, futures have another
+/// service that all share: it wakes tasks on its own thread.
+///
+/// Cost: a thread, which sleeps while nothing is due; and the pool's, unless another service has
+/// started it. They have the cores of the thread that calls first.
+///
+/// # Errors
+/// The error of its start. Every later call returns it too.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+///
+/// let service = wheelwork::global()?;
+/// let id = service.every(Duration::from_secs(60)).start(|| println!("a minute"))?;
+/// assert!(service.cancel(id));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn global() -> Result<&'static ServiceHandle, &'static StartError> {
+    let start = || {
+        TimerService::builder()
+            .name("wheelwork-after")
+            .shards(1)
+            .start()
+    };
+    GLOBAL.get_or_init(start).as_ref().map(Deref::deref)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_did_not_start_gives_the_closure_back() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let task = Task::new(move || send.send("run by the caller").unwrap());
+        let refused = after_on(Err(&StartError::Shards(0)), Duration::ZERO, task).unwrap_err();
+        assert!(matches!(refused, ScheduleError::NotStarted(_)));
+        assert!(receive.try_recv().is_err());
+        refused.into_payload().run();
+        assert_eq!(receive.try_recv(), Ok("run by the caller"));
+    }
+}
