@@ -175,6 +175,57 @@ fn leave_against_unwatch() {
     );
 }
 
+/// Two services share the pool. Both end, each with a look for the last time, while an attendant is
+/// held up once it has left itself something.
+fn leave_against_two_ends() {
+    let attendant = thread::spawn(|| {
+        let pool = Pool::new();
+        let shard = |_| {
+            pool.post.watch();
+            let pool = pool.clone();
+            thread::spawn(move || pool.look_for_the_last_time())
+        };
+        let term = pool.post.begin().expect("nobody attends");
+        let others: Vec<_> = (0..2).map(shard).collect();
+        pool.waiting.fetch_add(1, Ordering::Relaxed);
+        if !pool.post.may_leave(term) {
+            pool.told.fetch_add(1, Ordering::Relaxed);
+        }
+        (pool, others)
+    });
+    let (pool, others) = attendant.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert!(
+        pool.told.load(Ordering::Relaxed) >= 1,
+        "work is left to nobody"
+    );
+}
+
+/// Two services share the pool. One has left the attendant a job and ends, while the other one
+/// submits a job, and ends too.
+fn end_against_call() {
+    let attendant = thread::spawn(|| {
+        let pool = Pool::new();
+        let _term = pool.post.begin().expect("nobody attends");
+        let submit_and_end = |_| {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.post.watch();
+                pool.submit();
+                pool.look_for_the_last_time();
+            })
+        };
+        let others: Vec<_> = (0..2).map(submit_and_end).collect();
+        (pool, others)
+    });
+    let (pool, others) = attendant.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert!(
+        pool.told.load(Ordering::Relaxed) >= 2,
+        "work is left to nobody"
+    );
+}
+
 fn call_against_depose() {
     call_and_depose(false, true);
 }
@@ -206,6 +257,16 @@ fn what_it_leaves_to_itself_is_told_when_it_is_deposed() {
 #[test]
 fn or_when_nobody_looks_any_more() {
     explore(None, leave_against_unwatch);
+}
+
+#[test]
+fn or_when_both_of_two_services_have_ended() {
+    explore(Some(3), leave_against_two_ends);
+}
+
+#[test]
+fn a_service_that_ends_leaves_nothing_to_it() {
+    explore(Some(3), end_against_call);
 }
 
 #[test]
@@ -280,5 +341,25 @@ fn broken_fence_of_whoever_looks_no_more() {
         "left to nobody",
         None,
         leave_against_unwatch,
+    );
+}
+
+#[test]
+fn broken_fence_of_the_last_of_two_services() {
+    must_fail(
+        Fault::UnwatchedWithoutFence,
+        "left to nobody",
+        Some(3),
+        leave_against_two_ends,
+    );
+}
+
+#[test]
+fn broken_fence_of_whoever_deposes_for_two_services() {
+    must_fail(
+        Fault::DeposedWithoutFence,
+        "left to nobody",
+        Some(3),
+        end_against_call,
     );
 }
