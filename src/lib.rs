@@ -72,6 +72,9 @@
 // The guide's examples need all features.
 #![cfg_attr(any(not(doctest), feature = "full"), doc = include_str!("../docs/guide.md"))]
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("wheelwork needs atomics of 64 bits, which this target does not have");
+
 mod cell;
 mod counters;
 mod dispatch;

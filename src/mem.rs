@@ -3,7 +3,11 @@
 //! Zeroed memory comes from the operating system, not from the allocator, for two reasons.
 //! Untouched pages cost nothing. And dropped memory goes back to the system at once: an allocator
 //! would keep it, which is half a gigabyte after a spike of ten million timers.
+//!
+//! Where memmap2 has no `mmap` (WebAssembly), the allocator provides the memory.
 
+#[cfg(not(loom))]
+use source::Memory;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -29,12 +33,92 @@ unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {
 // SAFETY: an integer.
 unsafe impl Zeroable for u64 {}
 
+/// Where zeroed memory begins: at a multiple of this.
+#[cfg(not(loom))]
+const PAGE: usize = 4096;
+
+/// Memory from the operating system.
+#[cfg(all(not(loom), any(unix, windows), not(wheelwork_no_mmap)))]
+mod source {
+    pub(super) struct Memory(memmap2::MmapRaw);
+
+    impl Memory {
+        /// Zeroed memory, which begins at a page. `None` if the system has no memory.
+        pub(super) fn zeroed(bytes: usize) -> Option<Self> {
+            let map = memmap2::MmapMut::map_anon(bytes).ok()?;
+            Some(Self(map.into()))
+        }
+
+        #[inline]
+        pub(super) fn start(&self) -> *const u8 {
+            self.0.as_ptr()
+        }
+
+        /// Has the system provide the first `bytes` bytes. Returns whether it did so.
+        #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+        pub(super) fn populate(&self, bytes: usize) -> bool {
+            let advice = memmap2::Advice::PopulateWrite;
+            self.0.advise_range(advice, 0, bytes).is_ok()
+        }
+
+        /// Other systems provide each page at its first access.
+        #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+        pub(super) fn populate(&self, _: usize) -> bool {
+            false
+        }
+    }
+}
+
+/// Memory from the allocator.
+#[cfg(all(not(loom), not(all(any(unix, windows), not(wheelwork_no_mmap)))))]
+mod source {
+    use super::PAGE;
+    use std::ptr::NonNull;
+
+    pub(super) struct Memory {
+        /// All that was allocated: a page more than was asked for. A raw pointer, because others
+        /// write through `start`.
+        allocated: NonNull<[u8]>,
+        start: NonNull<u8>,
+    }
+
+    impl Memory {
+        /// Zeroed memory, which begins at a multiple of `PAGE`. The allocator gets the alignment of
+        /// a byte: a greater one would have std write the zeros, where the system has them.
+        pub(super) fn zeroed(bytes: usize) -> Option<Self> {
+            let allocated = NonNull::from(Box::leak(vec![0u8; bytes.checked_add(PAGE)?].into()));
+            let first = allocated.cast::<u8>();
+            let before = first.addr().get().wrapping_neg() % PAGE;
+            // SAFETY: `before` is less than `PAGE`, and more than that was allocated.
+            let start = unsafe { first.add(before) };
+            Some(Self { allocated, start })
+        }
+
+        #[inline]
+        pub(super) fn start(&self) -> *const u8 {
+            self.start.as_ptr()
+        }
+
+        /// The allocator cannot be asked for it.
+        pub(super) fn populate(&self, _: usize) -> bool {
+            false
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: leaked by `zeroed`, and freed here once.
+            drop(unsafe { Box::from_raw(self.allocated.as_ptr()) });
+        }
+    }
+}
+
 /// A boxed slice of zeroed `T` in pages of its own.
 pub(crate) struct Zeroed<T> {
     #[cfg(not(loom))]
-    map: memmap2::MmapRaw,
+    memory: Memory,
     #[cfg(loom)]
-    map: Box<[T]>,
+    memory: Box<[T]>,
     len: usize,
     _owns: PhantomData<T>,
 }
@@ -51,17 +135,17 @@ impl<T: Zeroable> Zeroed<T> {
     pub(crate) fn new(len: usize) -> Self {
         const {
             assert!(!std::mem::needs_drop::<T>());
-            assert!(align_of::<T>() <= 4096 && size_of::<T>() > 0);
+            assert!(align_of::<T>() <= PAGE && size_of::<T>() > 0);
         };
         assert!(len > 0, "there is a first one");
         let layout = std::alloc::Layout::array::<T>(len).expect("sizes are bounded by the callers");
-        match memmap2::MmapMut::map_anon(layout.size()) {
-            Ok(map) => Self {
-                map: map.into(),
+        match Memory::zeroed(layout.size()) {
+            Some(memory) => Self {
+                memory,
                 len,
                 _owns: PhantomData,
             },
-            Err(_) => std::alloc::handle_alloc_error(layout),
+            None => std::alloc::handle_alloc_error(layout),
         }
     }
 
@@ -69,7 +153,7 @@ impl<T: Zeroable> Zeroed<T> {
     pub(crate) fn new(len: usize) -> Self {
         assert!(len > 0, "there is a first one");
         Self {
-            map: (0..len).map(|_| T::zeroed()).collect(),
+            memory: (0..len).map(|_| T::zeroed()).collect(),
             len,
             _owns: PhantomData,
         }
@@ -82,16 +166,9 @@ impl<T: Zeroable> Zeroed<T> {
     /// is written comes twice: first as a shared page of zeros, then as its own page. The second
     /// time the system interrupts every core that runs this process: about 10 us.
     pub(crate) fn populate(&self, bytes: usize) -> bool {
-        #[cfg(all(target_os = "linux", not(loom)))]
-        return self
-            .map
-            .advise_range(
-                memmap2::Advice::PopulateWrite,
-                0,
-                bytes.min(self.len * size_of::<T>()),
-            )
-            .is_ok();
-        #[cfg(not(all(target_os = "linux", not(loom))))]
+        #[cfg(not(loom))]
+        return self.memory.populate(bytes.min(self.len * size_of::<T>()));
+        #[cfg(loom)]
         return bytes == 0;
     }
 
@@ -104,9 +181,9 @@ impl<T: Zeroable> Zeroed<T> {
 
     pub(crate) fn as_ptr(&self) -> *const T {
         #[cfg(not(loom))]
-        return self.map.as_ptr().cast();
+        return self.memory.start().cast();
         #[cfg(loom)]
-        return self.map.as_ptr();
+        return self.memory.as_ptr();
     }
 }
 
@@ -115,8 +192,8 @@ impl<T: Zeroable> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the map holds `len` values, zeroed at first, which is valid for `T` (`Zeroable`);
-        // it lives as long as `self`.
+        // SAFETY: the memory holds `len` values, zeroed at first, which is valid for `T`
+        // (`Zeroable`); it lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 }
@@ -124,14 +201,15 @@ impl<T: Zeroable> Deref for Zeroed<T> {
 impl<T: Zeroable> DerefMut for Zeroed<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: the map holds `len` values, zeroed at first, which is valid for `T` (`Zeroable`);
-        // it lives as long as `self`, and `&mut self` makes this the only reference.
+        // SAFETY: the memory holds `len` values, zeroed at first, which is valid for `T`
+        // (`Zeroable`); it lives as long as `self`, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr().cast_mut(), self.len) }
     }
 }
 
 /// Prefetches the cache line of an address for a write: the line arrives as the only copy, while
-/// other work goes on. Any address is allowed.
+/// other work goes on. Any address is allowed. On processors other than x86-64 and aarch64 it does
+/// nothing.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -147,7 +225,20 @@ pub(crate) fn prefetch_to_write<T>(address: *const T) {
             )
         };
     }
-    #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+    #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
+    {
+        // Assembly, since the intrinsic is not stable. `pstl1keep`: for a store, into the first
+        // cache, to be used again.
+        // SAFETY: a prefetch does not fault, and changes neither memory nor registers nor flags.
+        unsafe {
+            std::arch::asm!(
+                "prfm pstl1keep, [{}]",
+                in(reg) address,
+                options(nostack, preserves_flags, readonly)
+            )
+        };
+    }
+    // Elsewhere nothing.
     let _ = address;
 }
 
@@ -160,8 +251,42 @@ pub(crate) fn prefetch_all_to_write<T>(value: &T) {
         .for_each(|offset| prefetch_to_write(start.wrapping_add(offset)));
 }
 
-#[cfg(all(test, not(loom), target_os = "linux"))]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_at_a_page_and_ones_own() {
+        let mut all: Vec<_> = [1, 7, 511, 512, 513, 100_000]
+            .into_iter()
+            .map(Zeroed::<u64>::new)
+            .collect();
+        for memory in &all {
+            assert_eq!(memory.as_ptr().addr() % PAGE, 0);
+            assert!(memory.iter().all(|&word| word == 0));
+        }
+        for (number, memory) in all.iter_mut().enumerate() {
+            memory.fill(number as u64 + 1);
+        }
+        for (number, memory) in all.iter().enumerate() {
+            assert_eq!(*memory.first(), number as u64 + 1);
+            assert!(memory.iter().all(|&word| word == number as u64 + 1));
+        }
+    }
+
+    #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux), not(wheelwork_no_mmap))))]
+    #[test]
+    fn nothing_is_populated() {
+        assert!(!Zeroed::<u64>::new(10_000).populate(usize::MAX));
+    }
+}
+
+#[cfg(all(
+    test,
+    not(any(loom, wheelwork_no_linux, wheelwork_no_mmap)),
+    target_os = "linux"
+))]
+mod populated {
     use super::*;
 
     /// How many of the words' pages are in memory. The words begin at a page.

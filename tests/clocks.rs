@@ -135,13 +135,13 @@ fn a_shard_that_spins_with_nothing_to_do_takes_turns() {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 #[test]
 fn with_suspended_time() {
     fires(TimerService::builder().boottime(true));
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 #[test]
 fn without_a_clock_that_counts_suspended_time() {
     let error = TimerService::builder().boottime(true).start().unwrap_err();

@@ -4,7 +4,7 @@
 //!
 //! A program of its own: the filter stays.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 
 use std::sync::mpsc;
 use std::thread;

@@ -12,7 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// The number of cores in the system's set of cores. `core_affinity` panics beyond.
-const CORES_MAX: usize = if cfg!(any(target_os = "linux", target_os = "android")) {
+///
+/// None where threads cannot be pinned: on Apple's systems a core's number is only a hint, and
+/// `core_affinity` 0.8 gives the hint for another thread than its caller.
+const CORES_MAX: usize = if cfg!(target_vendor = "apple") {
+    0
+} else if cfg!(all(target_os = "android", target_pointer_width = "32")) {
+    32
+} else if cfg!(any(target_os = "linux", target_os = "android")) {
     1024
 } else {
     64

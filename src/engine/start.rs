@@ -22,6 +22,7 @@ use crate::lane::Drain;
 use crate::shard::turn::{Shard, pace};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences};
 use crate::time::{Clock, Driven, TickLength};
+use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
@@ -85,6 +86,7 @@ fn clock(settings: &Settings) -> Result<Clock, StartError> {
     Ok(match &settings.clock {
         Some(manual) => Clock::Manual(manual.clone()),
         None if settings.boottime => Clock::boot().ok_or(StartError::Boottime)?,
+        None if !Clock::IS_THERE => return Err(StartError::Thread(ErrorKind::Unsupported.into())),
         None => Clock::monotonic(),
     })
 }

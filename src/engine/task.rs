@@ -1,7 +1,8 @@
 //! Task: a closure that runs once. It is the payload of a service without a handler.
 //!
-//! A task is 32 bytes. A closure of at most three words lies in the task, and so in the timer's
-//! cell. A larger one is boxed, at the cost of an allocation.
+//! A task is four words of a pointer's size: 32 bytes, or 16 where pointers have 32 bits. A closure
+//! of at most three words lies in the task, and so in the timer's cell. A larger one is boxed, at
+//! the cost of an allocation.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -23,7 +24,8 @@ pub struct Task {
     storage: Storage,
 }
 
-const _: () = assert!(size_of::<Task>() == 32);
+// 32 bytes with pointers of 64 bits.
+const _: () = assert!(size_of::<Task>() == 4 * size_of::<usize>());
 
 // SAFETY: made from Send closures only.
 unsafe impl Send for Task {}

@@ -215,7 +215,8 @@ impl<T: Send + 'static> Reporter<T> {
                 } else {
                     range.end
                 };
-                histogram.record_many(end, (timers - before) as usize);
+                let more = usize::try_from(timers - before).unwrap_or(usize::MAX);
+                histogram.record_many(end, more);
             }
         }
     }

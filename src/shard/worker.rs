@@ -188,7 +188,7 @@ fn spin_until(wake_at: u64, host: &impl Host, work_waits: impl Fn() -> bool) {
 
 /// Has the kernel wake this thread in time, not up to 50 us later.
 fn set_timer_slack() {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
     {
         // SAFETY: changes only the calling thread's timer slack; the arguments are what the call
         // takes. If it fails, timers are later.

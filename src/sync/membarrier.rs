@@ -68,7 +68,7 @@ pub(crate) fn heavy_fence() {
 }
 
 /// `membarrier(2)`: a barrier in every running thread of this process.
-#[cfg(all(not(loom), target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", not(any(loom, miri, wheelwork_no_linux))))]
 mod kernel {
     use std::sync::Once;
     use std::sync::atomic::AtomicU8;
@@ -116,7 +116,8 @@ mod kernel {
     }
 }
 
-#[cfg(all(not(loom), not(all(target_os = "linux", not(miri)))))]
+/// Other systems have no such call, or the library does not use it.
+#[cfg(all(not(loom), any(not(target_os = "linux"), miri, wheelwork_no_linux)))]
 mod kernel {
     pub(super) const fn state() -> u8 {
         super::super::ABSENT

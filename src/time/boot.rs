@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 /// The time since the machine was started. `None` where there is no such clock.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 pub(super) fn now() -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -16,7 +16,7 @@ pub(super) fn now() -> Option<Duration> {
 }
 
 /// Other systems have no such clock.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 pub(super) fn now() -> Option<Duration> {
     None
 }

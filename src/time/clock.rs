@@ -3,9 +3,10 @@
 //! Any thread may read it. On the monotonic clock there are two readings:
 //!
 //!  - *To fire*: `Instant` (`now_ns`).
-//!  - *To arm*: the processor's time-stamp counter, through `quanta`, on top of an anchor
+//!  - *To arm*: on Linux the processor's counter (`counter.rs`) on top of an anchor
 //!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which the thread
-//!    took at most a millisecond ago. Half the cost of an `Instant`, and no drift.
+//!    took at most a millisecond ago. Half the cost of an `Instant`, and no drift. Elsewhere an
+//!    `Instant` too.
 //!
 //! Why an anchor: a counter that is calibrated once drifts away from `Instant`. It was 8 ppm on the
 //! reference machine, a third of a millisecond in 41 s. Time servers may slew `Instant` by another
@@ -13,6 +14,7 @@
 //! most the drift of a millisecond. The bias makes it an error to the late side only.
 
 use super::boot;
+use super::counter::CycleCounter;
 use super::manual::ManualClock;
 use super::nanos::nanos;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,7 +31,7 @@ const BIAS_SHIFT: u32 = 10;
 pub(crate) enum Clock {
     Monotonic {
         origin: Instant,
-        counter: quanta::Clock,
+        counter: CycleCounter,
     },
     /// The system's clock that counts suspended time.
     Boot {
@@ -56,10 +58,14 @@ impl Default for Anchor {
 }
 
 impl Clock {
+    /// Whether the system has a monotonic clock. WebAssembly without a system has none (`Instant`
+    /// panics), and no threads.
+    pub(crate) const IS_THERE: bool = cfg!(not(all(target_family = "wasm", target_os = "unknown")));
+
     pub(crate) fn monotonic() -> Self {
         Self::Monotonic {
             origin: Instant::now(),
-            counter: quanta::Clock::new(),
+            counter: CycleCounter::new(),
         }
     }
 
@@ -92,8 +98,8 @@ impl Clock {
     pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
         match self {
             Self::Monotonic { counter, .. } => {
-                let reading = counter.raw();
-                let since = counter.delta_as_nanos(anchor.counter, reading);
+                let reading = counter.reading();
+                let since = counter.nanos_between(anchor.counter, reading);
                 if since > ANCHOR_AGE_MAX_NS || reading < anchor.counter {
                     return self.take_anchor(anchor);
                 }
@@ -110,7 +116,7 @@ impl Clock {
         if let Self::Monotonic { counter, .. } = self {
             // The counter is read first: the time until `now_ns` makes later sums later, not
             // earlier.
-            let reading = counter.raw();
+            let reading = counter.reading();
             *anchor = Anchor {
                 counter: reading,
                 nanos: self.now_ns(),

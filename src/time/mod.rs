@@ -9,10 +9,12 @@
 //! | `tick.rs` | nanoseconds to ticks without a division |
 //! | `boot.rs` | the system's clock that counts suspended time |
 //! | `manual.rs` | the clock that a test moves |
+//! | `counter.rs` | the processor's counter |
 //! | `clock.rs` | one type for all clocks |
 
 mod boot;
 mod clock;
+mod counter;
 mod manual;
 mod nanos;
 mod tick;
