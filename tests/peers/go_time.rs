@@ -1,0 +1,202 @@
+//! What users of Go's `time` and of `context.WithTimeout` rely on.
+
+use super::{Log, MS, Task, service, timers};
+use std::future::pending;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+use wheelwork::{ManualClock, Missed, TimerService};
+
+#[test]
+fn after_func_runs_its_function_once() {
+    let (service, clock) = service();
+    let log = Log::new();
+    service.schedule(10 * MS, log.task(())).unwrap();
+    clock.advance(10 * MS);
+    assert_eq!(log.take().len(), 1);
+    clock.advance(100 * MS);
+    assert_eq!(log.take().len(), 0);
+}
+
+#[test]
+fn stop_says_whether_it_stopped_the_timer() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let id = service.schedule(10 * MS, log.task(1)).unwrap();
+    assert!(service.cancel(id), "it was active");
+    assert!(!service.cancel(id), "it was stopped before");
+    let id = service.schedule(10 * MS, log.task(2)).unwrap();
+    clock.advance(10 * MS);
+    assert!(!service.cancel(id), "it has fired");
+    assert_eq!(log.take(), [2]);
+}
+
+#[test]
+fn a_reset_of_an_active_timer_moves_it() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let id = service.schedule(10 * MS, log.task(())).unwrap();
+    assert!(service.reschedule(id, 30 * MS));
+    clock.advance(29 * MS);
+    assert_eq!(log.take().len(), 0);
+    clock.advance(MS);
+    assert_eq!(log.take().len(), 1);
+}
+
+/// A difference: in Go a `Reset` that returns false has armed the timer again all the same. Here
+/// the closure is used up.
+#[test]
+fn a_reset_of_a_timer_that_fired_says_so_and_arms_nothing() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let id = service.schedule(MS, log.task(())).unwrap();
+    clock.advance(MS);
+    assert!(!service.reschedule(id, MS));
+    clock.advance(10 * MS);
+    assert_eq!(log.take().len(), 1);
+}
+
+#[test]
+fn a_timer_of_no_time_fires_as_soon_as_it_can() {
+    let (service, clock) = service();
+    let log = Log::new();
+    service.schedule(Duration::ZERO, log.task("zero")).unwrap();
+    clock.advance(MS * 20);
+    service
+        .schedule_at(clock.now() - 10 * MS, log.task("past"))
+        .unwrap();
+    clock.advance(MS);
+    assert_eq!(log.take(), ["zero", "past"]);
+}
+
+/// Since Go 1.23: after a `Stop` or `Reset` no stale value is received.
+#[test]
+fn nothing_comes_through_a_channel_after_a_cancel() {
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().clock(clock.clone()).shards(1);
+    let (builder, due) = builder.on_expire_channel::<&str>(None);
+    let service = builder.start().unwrap();
+    let (stopped, moved) = (
+        service.schedule(10 * MS, "stopped").unwrap(),
+        service.schedule(10 * MS, "moved").unwrap(),
+    );
+    assert!(service.cancel(stopped) && service.reschedule(moved, 20 * MS));
+    clock.advance(19 * MS);
+    assert!(due.try_recv().is_err());
+    clock.advance(MS);
+    assert_eq!(due.try_recv().unwrap(), ["moved"]);
+}
+
+/// The ticker of a receiver that was away: ticks are dropped to make up for it.
+#[test]
+fn a_ticker_drops_ticks_for_a_slow_receiver() {
+    let (timers, clock) = timers();
+    let task = Task::new();
+    let mut ticker = timers.interval(10 * MS).first(10 * MS);
+    assert!(task.with(|context| ticker.poll_tick(context)).is_pending());
+    clock.advance(45 * MS);
+    let mut ready = 0;
+    while task.with(|context| ticker.poll_tick(context)).is_ready() {
+        ready += 1;
+    }
+    assert_eq!(ready, 1, "four were due");
+    clock.advance(5 * MS);
+    let at = task.with(|context| ticker.poll_tick(context));
+    assert_eq!(at, Poll::Ready(clock.now()), "and it is in step again");
+}
+
+#[test]
+fn a_ticker_that_was_stopped_ticks_no_more() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let noted = log.clone();
+    let ticker = service
+        .every(10 * MS)
+        .start(move || noted.note(()))
+        .unwrap();
+    clock.advance(35 * MS);
+    assert_eq!(log.take().len(), 3);
+    assert!(service.cancel(ticker));
+    clock.advance(100 * MS);
+    assert_eq!(log.take().len(), 0);
+}
+
+/// A difference: `NewTicker` panics.
+#[test]
+fn a_ticker_without_a_period_runs_each_tick() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let noted = log.clone();
+    service
+        .every(Duration::ZERO)
+        .missed(Missed::Skip)
+        .start(move || noted.note(()))
+        .unwrap();
+    clock.advance(5 * MS);
+    assert_eq!(log.take().len(), 5);
+}
+
+/// A context: what is cancelled when its time is over, by whoever comes first.
+#[derive(Default)]
+struct Context(Mutex<Option<&'static str>>);
+
+impl Context {
+    fn end(&self, why: &'static str) {
+        self.0.lock().unwrap().get_or_insert(why);
+    }
+
+    fn error(&self) -> Option<&'static str> {
+        *self.0.lock().unwrap()
+    }
+}
+
+fn with_timeout(service: &TimerService, delay: Duration) -> (Arc<Context>, wheelwork::TimerId) {
+    let context = Arc::new(Context::default());
+    let ended = context.clone();
+    let timer = service.schedule(delay, move || ended.end("deadline exceeded"));
+    (context, timer.unwrap())
+}
+
+#[test]
+fn a_context_ends_at_its_deadline_or_by_its_cancel() {
+    let (service, clock) = service();
+    let (first, _) = with_timeout(&service, 10 * MS);
+    let (second, timer) = with_timeout(&service, 10 * MS);
+    if service.cancel(timer) {
+        second.end("canceled");
+    }
+    assert_eq!((first.error(), second.error()), (None, Some("canceled")));
+    clock.advance(10 * MS);
+    assert_eq!(first.error(), Some("deadline exceeded"));
+    assert_eq!(second.error(), Some("canceled"));
+}
+
+/// Why Go asks for `defer cancel()`: it releases what belongs to the context at once. Here a guard
+/// does.
+#[test]
+fn a_context_that_is_done_early_leaves_nothing_behind() {
+    let (service, clock) = service();
+    let (context, timer) = with_timeout(&service, 1_000 * MS);
+    {
+        let _cancel = service.guard(timer);
+        clock.advance(10 * MS);
+    }
+    assert!(service.is_empty() && Arc::strong_count(&context) == 1);
+}
+
+/// The deadline of a parent holds for its child, whatever the child's own.
+#[test]
+fn the_earlier_of_two_deadlines_counts() {
+    let (timers, clock) = timers();
+    let task = Task::new();
+    let child = timers.timeout(50 * MS, pending::<()>());
+    let mut parent = pin!(timers.timeout(10 * MS, child));
+    assert!(task.poll(&mut parent).is_pending());
+    clock.advance(10 * MS);
+    assert!(matches!(task.poll(&mut parent), Poll::Ready(Err(_))));
+    assert!(
+        timers.handle().len() <= 1,
+        "the child's, until it is dropped"
+    );
+}
