@@ -36,7 +36,7 @@
 //! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler
 //!   ([`Builder::on_expire`]).
 //! - [`ServiceHandle`] has the calls. Any thread may have one.
-//! - [`ManualClock`] moves time by hand, for tests.
+//! - [`ManualClock`] moves time by hand, for tests. `testing::block_on` moves it for async code.
 //! - [`wheel::Wheel`] is a timing wheel by itself, for one thread: it has no threads and no clock.
 //!
 //! # Which setting
@@ -59,10 +59,11 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `async` | module `future`: `sleep`, `timeout`, `interval` and others, under any runtime |
+//! | `async` | module `future`: `sleep`, `timeout`, `interval` and others, under any runtime; module `testing`: tests without real time |
 //! | `calendar` | module `calendar`: cron patterns in a time zone |
 //! | `metrics` | module `metrics`: the counters for the crate `metrics`: Prometheus and others |
 //! | `stream` | `async`, and time limits, a pace and chunks for streams |
+//! | `tower` | module `tower`: time limits for the calls of a service, and for idle connections |
 //! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
 //!
 //! What is promised, and what it costs, is in README.md. How it works is in ARCHITECTURE.md.
@@ -102,6 +103,10 @@ pub mod calendar;
 pub mod future;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "async")]
+pub mod testing;
+#[cfg(feature = "tower")]
+pub mod tower;
 #[cfg(feature = "tracing")]
 pub mod trace;
 

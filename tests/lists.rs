@@ -14,8 +14,8 @@ use source::{
 use std::collections::BTreeSet;
 
 /// The rooms that know more than one shard, beside the arena.
-const KNOW_SHARDS: [&str; 6] = [
-    "engine", "service", "future", "calendar", "metrics", "trace",
+const KNOW_SHARDS: [&str; 8] = [
+    "engine", "service", "future", "calendar", "metrics", "trace", "testing", "tower",
 ];
 
 /// A file in which somebody may wait for another thread.
@@ -29,7 +29,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 18] = [
+const WAITING: [Waiting; 21] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -111,7 +111,7 @@ const WAITING: [Waiting; 18] = [
         why: "the service for callbacks that all share is started once",
     },
     Waiting {
-        file: "future/timers.rs",
+        file: "future/shared.rs",
         functions: &["global"],
         why: "the service that all share is started once",
     },
@@ -119,6 +119,21 @@ const WAITING: [Waiting; 18] = [
         file: "metrics/mod.rs",
         functions: &["report"],
         why: "reports wait for each other",
+    },
+    Waiting {
+        file: "testing/mod.rs",
+        functions: &["block_on"],
+        why: "a test waits for its tasks",
+    },
+    Waiting {
+        file: "testing/ready.rs",
+        functions: &["changes"],
+        why: "the tasks of a test, its timers and its threads",
+    },
+    Waiting {
+        file: "tower/idle.rs",
+        functions: &["on", "calls"],
+        why: "calls of one connection count themselves",
     },
 ];
 

@@ -10,7 +10,7 @@ mod source;
 use source::{DOORS, File, arrows, code, document, files, part, quoted, words};
 
 /// The rooms of each floor.
-const FLOORS: [&[&str]; 8] = [
+const FLOORS: [&[&str]; 9] = [
     &["sync", "mem", "entry", "error"],
     &["time", "counters"],
     &["repeat"],
@@ -19,6 +19,7 @@ const FLOORS: [&[&str]; 8] = [
     &["engine"],
     &["service"],
     &["future", "calendar", "metrics", "trace"],
+    &["testing", "tower"],
 ];
 
 fn floor(room: &str) -> usize {

@@ -9,8 +9,10 @@
 //!    [`cancel`](crate::ServiceHandle::cancel), on any thread.
 //!  - A timeout around a future that is ready at its first poll costs no timer.
 //!
-//! The functions of this module use the shared service. It starts at the first call and never ends.
-//! [`Timers`] is a service of your own, with its own tick, shards and clock.
+//! The functions of this module use the shared service. It starts at the first call and never ends;
+//! a program sets its tick, clock and dispatch by [`Timers::set_global`]. [`Timers`] is a service
+//! of your own. A test makes its own one that of the functions, by [`Timers::enter`] or by
+//! [`testing`](crate::testing).
 //!
 //! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
 //! item, a pace, and chunks.
@@ -34,6 +36,7 @@ mod calls;
 mod chunks;
 mod interval;
 mod queue;
+mod shared;
 mod sleep;
 #[cfg(feature = "stream")]
 mod stream_ext;
@@ -51,6 +54,7 @@ pub use calls::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use chunks::ChunksTimeout;
 pub use interval::Interval;
 pub use queue::{DelayQueue, Expired, Key};
+pub use shared::{Entered, SetGlobalError};
 pub use sleep::Sleep;
 #[cfg(feature = "stream")]
 pub use stream_ext::StreamExt;

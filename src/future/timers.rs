@@ -5,11 +5,9 @@ use crate::engine::batch::Batch;
 use crate::error::StartError;
 use crate::service::{Builder, ServiceHandle, TimerService};
 use crate::time::{later, nanos};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-
-static GLOBAL: OnceLock<Result<Timers, StartError>> = OnceLock::new();
 
 /// A service for futures. Cloning it costs a reference count. It ends when all clones, and all
 /// futures made from them, are gone.
@@ -49,29 +47,6 @@ impl Timers {
             .on_expire(wake)
             .let_go(Waker::wake);
         Ok(Self(Arc::new(builder.start()?)))
-    }
-
-    /// The service that the functions of this module use. The first call starts it. It never ends.
-    ///
-    /// # Errors
-    /// The error of its start. Every later call returns it too.
-    ///
-    /// # Example
-    /// ```
-    /// let timers = wheelwork::future::Timers::global().expect("there are threads");
-    /// assert!(timers.handle().shards() > 0);
-    /// ```
-    pub fn global() -> Result<&'static Self, &'static StartError> {
-        GLOBAL
-            .get_or_init(|| Self::start(TimerService::builder().name("wheelwork-async")))
-            .as_ref()
-    }
-
-    pub(super) fn shared() -> Home {
-        match Self::global() {
-            Ok(timers) => Home::Global(timers),
-            Err(error) => panic!("wheelwork's service for futures could not be started: {error}"),
-        }
     }
 
     pub(super) fn home(&self) -> Home {

@@ -490,6 +490,13 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// These settings, on the manual clock that they have, or else on a new one; and that clock.
+    #[cfg(feature = "async")]
+    pub(crate) fn manual_clock(mut self) -> (Self, ManualClock) {
+        let clock = self.settings.clock.get_or_insert_default().clone();
+        (self, clock)
+    }
+
     /// Whether large slots of the wheel are cascaded ahead of time, in steps. Default: yes.
     #[cfg(any(loom, feature = "__internals"))]
     pub(crate) fn cascade_budget(mut self, cascade_budget: bool) -> Self {

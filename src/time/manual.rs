@@ -254,21 +254,42 @@ impl ManualClock {
             return None;
         }
         self.drive();
-        let (start_ns, dispatched) = (self.now_ns(), self.dispatched());
+        let start_ns = self.now_ns();
+        let has_moved = self.advance_past(self.dispatched()).ok()?;
+        has_moved.then(|| Duration::from_nanos(self.now_ns() - start_ns))
+    }
+
+    /// Fires what is due. If nothing is, moves time to the next tick on which something is due, and
+    /// fires that. `false`: there is no timer. `Err`: the caller is a task that the clock runs, or
+    /// another thread moves the clock.
+    #[cfg(feature = "async")]
+    pub(crate) fn step(&self) -> Result<bool, Busy> {
+        if self.is_driving() {
+            return Err(Busy);
+        }
+        let dispatched = self.dispatched();
+        self.drive();
+        self.advance_past(dispatched)
+    }
+
+    /// Moves time until more than `dispatched` entries were dispatched. `false`: there is no timer.
+    fn advance_past(&self, dispatched: u64) -> Result<bool, Busy> {
         // A wheel has other events too: it cascades a large slot ahead of time.
         while self.dispatched() == dispatched {
+            let Some(event_ns) = self.next_event_ns()? else {
+                return Ok(false);
+            };
             // Does not wait for a thread that drives since then: its tasks may wait for this one.
-            let by = self.next_event_ns().ok()??.saturating_sub(self.now_ns());
             if self.is_driving() {
-                return None;
+                return Err(Busy);
             }
-            self.advance(Duration::from_nanos(by));
+            self.advance(Duration::from_nanos(event_ns.saturating_sub(self.now_ns())));
         }
-        Some(Duration::from_nanos(self.now_ns() - start_ns))
+        Ok(true)
     }
 
     /// Whether an `advance` runs: the caller is one of its tasks, or another thread advances.
-    fn is_driving(&self) -> bool {
+    pub(crate) fn is_driving(&self) -> bool {
         // Ordering: Relaxed. A task sees the store of its own thread; for others it is a hint.
         self.0.requests.load(Ordering::Relaxed) & DRIVEN != 0
     }
