@@ -191,6 +191,8 @@ async fn a_call_of_a_server_has_its_time_and_no_more() {
     let (status, ()) = tokio::join!(client.get("/gate"), async {
         assert_eq!(setup.came.recv().await.as_deref(), Some("/gate"));
         clock.advance(30 * SECOND - SECOND / 1_000);
+        // The call has its turn, and goes on.
+        tokio::task::yield_now().await;
         setup.handler.gate.notify_one();
     });
     assert_eq!(status, StatusCode::OK);

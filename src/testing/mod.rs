@@ -1,6 +1,5 @@
-//! Tests of async code without real time: [`block_on`], which moves a
-//! [`ManualClock`](crate::ManualClock) to the next deadline whenever nothing is ready. What
-//! `start_paused = true` is in tokio.
+//! Tests of async code without real time: [`block_on`], which moves a [`ManualClock`] to the next
+//! deadline whenever nothing is ready. What `start_paused = true` is in tokio.
 //!
 //! [`future::sleep`](crate::future::sleep()) and the other functions of [`future`](crate::future)
 //! run on that clock, on this thread. So code under test needs no change, and tests run beside each

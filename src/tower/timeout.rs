@@ -70,8 +70,8 @@ impl<S> Layer<S> for TimeoutLayer {
 ///
 /// The time begins with the call and ends when its future is ready: with a response of HTTP when
 /// the head of the response is there. The body may follow for as long as it likes. A call whose
-/// time is over is dropped, and gives the error [`Elapsed`](crate::future::Elapsed), boxed; errors
-/// of the service itself are boxed too, as those of `tower`'s own `Timeout` are.
+/// time is over is dropped, and gives the error [`Elapsed`], boxed. Errors of the service itself
+/// are boxed too, as those of `tower`'s own `Timeout` are.
 ///
 /// # Panics
 /// A call panics as [`sleep`](crate::future::sleep()) does, unless the layer has
