@@ -111,7 +111,7 @@ fn a_queue_s_values_come_at_their_times() {
         }
         let mut came = Vec::new();
         while let Some(value) = queue.next().await {
-            came.push((value, elapsed()));
+            came.push((value.into_inner(), elapsed()));
         }
         assert_eq!(came, [1, 2, 3, 4, 5].map(|value| (value, value * DAY)));
     });
