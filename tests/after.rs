@@ -107,5 +107,8 @@ fn a_panic_holds_up_no_later_callback() {
         .collect();
     ran.sort_unstable();
     assert!(ran.into_iter().eq(0..10));
-    assert!(global().unwrap().stats().panics > 0);
+    // The panic may be told by another worker, later than the rest has run.
+    while global().unwrap().stats().panics == 0 {
+        std::thread::yield_now();
+    }
 }
