@@ -1,13 +1,11 @@
-//! Promise: every way to end timers does what it says: `cancel_and_wait`, guards, `cancel_all`, and
-//! the policies of `stop_with`, from wherever they are called.
+//! Promise: when `stop` or `cancel_and_wait` returns outside a task, no task runs; inside a task
+//! neither waits for itself, whoever stops whom.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
-use wheelwork::{
-    Batch, Dispatch, InsideTaskError, ManualClock, ScheduleError, StopPolicy, TimerService,
-};
+use wheelwork::{Batch, Dispatch, InsideTaskError, ManualClock, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -91,143 +89,6 @@ fn cancel_and_wait_from_a_task_is_an_error_and_does_nothing() {
     );
 }
 
-#[test]
-fn a_guard_cancels_when_it_is_dropped_and_not_when_it_is_kept() {
-    let service = TimerService::builder()
-        .clock(ManualClock::new())
-        .start()
-        .unwrap();
-    let arm = || service.guard(service.schedule(MS, || ()).unwrap());
-    let (dropped, kept, forgotten) = (arm(), arm(), arm());
-    let ids = [dropped.id(), kept.id(), forgotten.id()];
-    drop(dropped);
-    assert_eq!(kept.keep(), ids[1]);
-    std::mem::forget(forgotten);
-    assert_eq!(ids.map(|id| service.is_pending(id)), [false, true, true]);
-    // Nor does it matter that the service is gone.
-    let last = arm();
-    drop(service.stop());
-    drop(last);
-}
-
-#[test]
-fn cancel_all_cancels_what_waits_and_drops_it() {
-    let clock = ManualClock::new();
-    let service = TimerService::builder()
-        .clock(clock.clone())
-        .shards(2)
-        .start()
-        .unwrap();
-    let alive = Arc::new(());
-    let arm = |delay: Duration| {
-        let alive = alive.clone();
-        service.schedule(delay, move || drop(alive)).unwrap()
-    };
-    let mut ids: Vec<_> = (1..=10_000).map(|delay| arm(MS * delay)).collect();
-    ids.extend(thread::scope(|scope| {
-        scope
-            .spawn(|| {
-                (1..=10_000)
-                    .map(|delay| arm(MS * delay))
-                    .collect::<Vec<_>>()
-            })
-            .join()
-            .unwrap()
-    }));
-    let guard = alive.clone();
-    service.every(MS * 500).start(move || _ = &guard).unwrap();
-    ids.iter()
-        .step_by(2)
-        .for_each(|&id| _ = service.reschedule(id, MS * 20_000));
-    clock.advance(MS * 100);
-    assert_eq!(service.cancel_all(), 20_000 - 100 + 1);
-    assert_eq!((Arc::strong_count(&alive), service.cancel_all()), (1, 0));
-    assert!(ids.iter().all(|&id| !service.cancel(id)));
-    clock.advance(MS * 100_000);
-    assert_eq!(
-        service.stats().timers.fired,
-        100,
-        "the odd ones of the first 100 ms, of each thread"
-    );
-}
-
-/// A service whose timers note their delays, with timers after 1, 2, ... 10 ms.
-fn ten(clock: &ManualClock) -> (Arc<TimerService<u64>>, Arc<Mutex<Vec<u64>>>) {
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let sink = log.clone();
-    let service = TimerService::builder()
-        .clock(clock.clone())
-        .on_expire(move |batch: &mut Batch<'_, u64>| sink.lock().unwrap().extend(batch));
-    let service = Arc::new(service.start().unwrap());
-    (1..=10).for_each(|delay| _ = service.schedule(MS * delay as u32, delay).unwrap());
-    (service, log)
-}
-
-fn payloads(unfired: Vec<wheelwork::Unfired<u64>>) -> Vec<u64> {
-    let mut payloads: Vec<_> = unfired.into_iter().map(|unfired| unfired.payload).collect();
-    payloads.sort_unstable();
-    payloads
-}
-
-#[test]
-fn a_drain_fires_what_is_due_in_time_and_hands_back_the_rest() {
-    let clock = ManualClock::new();
-    let (service, log) = ten(&clock);
-    let periodic = service.every(MS).start(|| ()).unwrap();
-    let stop = {
-        let service = service.clone();
-        thread::spawn(move || service.stop_with(StopPolicy::Drain(MS * 6)))
-    };
-    // It refuses new timers as soon as it has begun.
-    while service.is_pending(periodic) {
-        thread::yield_now();
-    }
-    assert!(matches!(
-        service.schedule(MS, 77),
-        Err(ScheduleError::Stopped(77))
-    ));
-    assert!(!stop.is_finished() && service.is_pending(service.pending(0).next().unwrap().0));
-    for _ in 0..9 {
-        clock.advance(MS);
-        thread::sleep(MS);
-    }
-    let unfired = payloads(stop.join().unwrap());
-    let mut fired = log.lock().unwrap().clone();
-    // Time may have moved on before the drain was at its end.
-    assert!(fired.starts_with(&[1, 2, 3, 4, 5, 6]), "{fired:?}");
-    fired.extend(unfired);
-    assert_eq!(fired, (1..=10).collect::<Vec<_>>());
-    assert_eq!(service.stop().len(), 0, "once");
-}
-
-#[test]
-fn a_drain_ends_at_its_limit_and_when_nothing_is_left() {
-    let service = TimerService::builder().start().unwrap();
-    service.schedule(MS * 5, || ()).unwrap();
-    service.schedule(MS * 100_000, || ()).unwrap();
-    assert_eq!(
-        service.stop_with(StopPolicy::Drain(MS * 50_000)).len(),
-        1,
-        "it does not wait for what is later than the limit"
-    );
-    assert_eq!(service.stats().timers.fired, 1);
-    let empty = TimerService::builder().start().unwrap();
-    assert_eq!(empty.stop_with(StopPolicy::Drain(Duration::MAX)).len(), 0);
-}
-
-#[test]
-fn fire_all_fires_all_on_the_calling_thread() {
-    let clock = ManualClock::new();
-    let (service, log) = ten(&clock);
-    service.every(MS).start(|| unreachable!("it ends")).unwrap();
-    clock.advance(MS / 2);
-    assert_eq!(service.stop_with(StopPolicy::FireAll).len(), 0);
-    let mut fired = log.lock().unwrap().clone();
-    fired.sort_unstable();
-    assert_eq!(fired, (1..=10).collect::<Vec<_>>());
-    assert_eq!(service.stats().timers.fired, 10);
-}
-
 /// Each policy, called from a task: inline and in a pool.
 #[test]
 fn a_task_may_stop_its_service_with_any_policy() {
@@ -284,74 +145,6 @@ fn a_task_may_stop_its_service_with_any_policy() {
     }
 }
 
-/// The drop of a periodic closure is the user's code. If it panics, that is counted, and `stop` has
-/// waited all the same.
-#[test]
-fn a_closure_that_panics_when_it_is_dropped_does_not_keep_stop_from_its_work() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::panic_any("deliberate");
-        }
-    }
-    let service = TimerService::builder()
-        .dispatch(Dispatch::RayonThreads(1))
-        .start()
-        .unwrap();
-    let (began, begin) = mpsc::channel();
-    let done = Arc::new(AtomicBool::new(false));
-    let (finished, bomb) = (done.clone(), Bomb);
-    service
-        .every(MS * 100_000)
-        .start(move || _ = &bomb)
-        .unwrap();
-    service
-        .schedule(MS, move || {
-            began.send(()).unwrap();
-            thread::sleep(MS * 20);
-            finished.store(true, Ordering::SeqCst);
-        })
-        .unwrap();
-    begin.recv().unwrap();
-    assert!(service.stop().is_empty());
-    assert!(done.load(Ordering::SeqCst), "a task was still running");
-    assert_eq!(service.stats().panics, 1);
-}
-
-#[test]
-fn a_closure_whose_drop_panics_costs_nobody_his_payload() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("a drop that panics");
-        }
-    }
-    for policy in [StopPolicy::HandBack, StopPolicy::Drain(Duration::ZERO)] {
-        let clock = ManualClock::new();
-        let service = TimerService::builder()
-            .clock(clock)
-            .on_expire(|_: &mut Batch<'_, u64>| {})
-            .start()
-            .unwrap();
-        service.schedule(Duration::from_secs(9), 1).unwrap();
-        let bomb = Bomb;
-        service
-            .every(Duration::from_secs(9))
-            .start(move || _ = &bomb)
-            .unwrap();
-        let unfired = service.stop_with(policy);
-        assert_eq!(
-            unfired
-                .iter()
-                .map(|unfired| unfired.payload)
-                .collect::<Vec<_>>(),
-            [1],
-            "{policy:?}"
-        );
-        assert_eq!(service.stats().panics, 1);
-    }
-}
-
 #[test]
 fn what_fire_all_fires_is_inside_a_task() {
     let clock = ManualClock::new();
@@ -365,24 +158,6 @@ fn what_fire_all_fires_is_inside_a_task() {
         .unwrap();
     assert!(service.stop_with(StopPolicy::FireAll).is_empty());
     assert_eq!(receive.recv().unwrap(), Err(InsideTaskError));
-}
-
-#[test]
-fn fire_all_fires_what_is_for_a_time_of_day() {
-    let clock = ManualClock::new();
-    let service = TimerService::builder()
-        .clock(clock.clone())
-        .start()
-        .unwrap();
-    let (send, receive) = mpsc::channel();
-    service
-        .schedule_at_system_time(
-            clock.system_time() + Duration::from_secs(3_600),
-            move || send.send(()).unwrap(),
-        )
-        .unwrap();
-    assert!(service.stop_with(StopPolicy::FireAll).is_empty());
-    assert_eq!(receive.try_recv(), Ok(()));
 }
 
 /// Long enough to mean that something hangs.
@@ -612,99 +387,6 @@ fn a_users_executor_may_stop_a_service_on_a_manual_clock() {
     });
 }
 
-type Jobs = Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>;
-
-/// An executor that keeps the jobs.
-fn keeping() -> (Dispatch, Jobs) {
-    let jobs = Jobs::default();
-    let kept = jobs.clone();
-    (
-        Dispatch::executor(move |job| kept.lock().unwrap().push(job)),
-        jobs,
-    )
-}
-
-fn run_one(jobs: &Jobs) {
-    let job = jobs.lock().unwrap().remove(0);
-    job();
-}
-
-#[test]
-fn what_a_periodic_timer_holds_is_gone_though_its_run_waits_in_the_pool() {
-    type End = fn(&TimerService, wheelwork::TimerId);
-    let ends: [End; 5] = [
-        |service, id| assert_eq!(service.cancel_and_wait(id), Ok(true)),
-        |service, id| assert!(service.cancel(id)),
-        |service, _| assert_eq!(service.cancel_all(), 1),
-        |service, _| assert!(service.stop().is_empty()),
-        |service, _| assert!(service.stop_with(StopPolicy::Drain(MS)).is_empty()),
-    ];
-    for (number, end) in ends.into_iter().enumerate() {
-        let (clock, (dispatch, jobs)) = (ManualClock::new(), keeping());
-        let service = TimerService::builder()
-            .clock(clock.clone())
-            .dispatch(dispatch)
-            .start()
-            .unwrap();
-        let (alive, runs) = (Arc::new(()), Arc::new(AtomicU64::new(0)));
-        let (held, count) = (alive.clone(), runs.clone());
-        let run = move || {
-            let _held = &held;
-            count.fetch_add(1, Ordering::SeqCst);
-        };
-        let id = service.every(MS).start(run).unwrap();
-        clock.advance(MS);
-        run_one(&jobs);
-        assert!(!jobs.lock().unwrap().is_empty(), "the run waits");
-        assert!(service.is_pending(id) && service.remaining(id).is_some());
-        assert!(!service.reschedule(id, MS), "it is about to run");
-        end(&service, id);
-        assert_eq!(Arc::strong_count(&alive), 1, "end {number}");
-        // Another one in the same cell is none of the waiting run's business.
-        if let Ok(next) = service
-            .every(MS)
-            .start(|| unreachable!("its time has not come"))
-        {
-            while !jobs.lock().unwrap().is_empty() {
-                run_one(&jobs);
-            }
-            assert!(service.is_pending(next));
-        }
-        while !jobs.lock().unwrap().is_empty() {
-            run_one(&jobs);
-        }
-        assert_eq!(runs.load(Ordering::SeqCst), 0, "end {number}");
-        let stats = service.stats();
-        let ended = stats.timers.cancelled + stats.timers.ended;
-        assert_eq!(
-            (stats.panics, ended + stats.timers.pending),
-            (0, stats.timers.armed),
-            "end {number}"
-        );
-    }
-}
-
-#[test]
-fn a_run_that_the_pool_drops_ends_its_timer() {
-    let (clock, (dispatch, jobs)) = (ManualClock::new(), keeping());
-    let service = TimerService::builder()
-        .clock(clock.clone())
-        .dispatch(dispatch)
-        .start()
-        .unwrap();
-    let alive = Arc::new(());
-    let held = alive.clone();
-    let id = service.every(MS).start(move || _ = &held).unwrap();
-    clock.advance(MS);
-    run_one(&jobs);
-    jobs.lock().unwrap().clear();
-    assert!(!service.is_pending(id));
-    assert_eq!(
-        (Arc::strong_count(&alive), service.stats().timers.ended),
-        (1, 1)
-    );
-}
-
 /// The drop of what a timer holds may stop the service that it belongs to.
 #[test]
 fn the_drop_of_a_closure_may_stop_its_service() {
@@ -734,51 +416,6 @@ fn the_drop_of_a_closure_may_stop_its_service() {
             assert_eq!(Arc::strong_count(&service), 1, "{policy:?}");
         }
     });
-}
-
-/// Those whose runs have only looked at the wall clock, too: that happens once a minute, on the
-/// pool.
-#[test]
-fn fire_all_fires_what_looks_at_the_wall_clock_just_then() {
-    const TIMERS: u64 = 20_000;
-    for inside in [false, true, false, true] {
-        let clock = ManualClock::new();
-        let service = Arc::new(
-            TimerService::builder()
-                .clock(clock.clone())
-                .dispatch(Dispatch::RayonThreads(2))
-                .start()
-                .unwrap(),
-        );
-        let ran = Arc::new(AtomicU64::new(0));
-        for _ in 0..TIMERS {
-            let ran = ran.clone();
-            service
-                .schedule_at_system_time(clock.system_time() + MS * 86_400_000, move || {
-                    _ = ran.fetch_add(1, Ordering::SeqCst)
-                })
-                .unwrap();
-        }
-        if inside {
-            let weak = Arc::downgrade(&service);
-            let stop = move || {
-                assert!(
-                    weak.upgrade()
-                        .expect("the test has it")
-                        .stop_with(StopPolicy::FireAll)
-                        .is_empty()
-                )
-            };
-            service.schedule(MS * 60_000, stop).unwrap();
-        }
-        clock.advance(MS * 60_000);
-        assert!(service.stop_with(StopPolicy::FireAll).is_empty());
-        assert_eq!(
-            ran.load(Ordering::SeqCst),
-            TIMERS,
-            "inside a task: {inside}"
-        );
-    }
 }
 
 thread_local! {
