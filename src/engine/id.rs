@@ -1,6 +1,7 @@
 //! Timer ids: plain data, safe to keep for ever.
 
 use crate::lane::POSITION_BITS;
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
@@ -10,6 +11,8 @@ use std::num::NonZeroU32;
 /// Plain `Copy` data of 16 bytes, without a reference count or a pointer. It stays safe to use when
 /// its timer or its service is gone: [`cancel`](crate::ServiceHandle::cancel) then returns `false`.
 /// A service never gives the same id to two timers.
+///
+/// The order of ids has no meaning: it is there for sorted maps and sets.
 ///
 /// # Example
 /// ```
@@ -34,7 +37,57 @@ const _: () = assert!(size_of::<Option<TimerId>>() == 16);
 
 const BIRTH_BITS: u32 = u64::BITS - POSITION_BITS;
 
+/// Where the cell's index and the number of the service begin in the bits of an id.
+const CELL_SHIFT: u32 = u64::BITS;
+const SERVICE_SHIFT: u32 = CELL_SHIFT + u32::BITS;
+
 impl TimerId {
+    /// The id as a number, for places that keep numbers: a key of another program, a column of a
+    /// table, the user data of an event. Two ids are equal exactly if their bits are.
+    ///
+    /// The bits name the timer in this run of the program only. Another run may give them to
+    /// another timer.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::TimerId;
+    ///
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let id = service.schedule(Duration::from_secs(30), || println!("timed out"))?;
+    /// let bits: u128 = id.to_bits();
+    /// assert!(TimerId::from_bits(bits).is_some_and(|id| service.cancel(id)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn to_bits(self) -> u128 {
+        u128::from(self.service.get()) << SERVICE_SHIFT
+            | u128::from(self.cell) << CELL_SHIFT
+            | u128::from(self.birth())
+    }
+
+    /// The id of these bits. `None` if [`to_bits`](Self::to_bits) gives them for no id.
+    ///
+    /// Any bits are safe to use. Made-up bits name no timer, most likely. At worst they name
+    /// another timer of the service. A call then cancels or moves that one, as if by its own id.
+    ///
+    /// The bits have the name of the timer, and not the place of its insert in the lane. So a
+    /// cancel soon after the arming takes some nanoseconds longer by an id that came from bits.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::TimerId;
+    ///
+    /// assert_eq!(TimerId::from_bits(0), None);
+    /// assert_eq!(TimerId::from_bits(u128::MAX), None);
+    /// ```
+    #[must_use]
+    pub fn from_bits(bits: u128) -> Option<Self> {
+        let (birth, cell) = (bits as u64, (bits >> CELL_SHIFT) as u32);
+        let service = NonZeroU32::new((bits >> SERVICE_SHIFT) as u32)?;
+        (birth >> BIRTH_BITS == 0).then(|| Self::new(birth, cell, service, 0))
+    }
+
     /// Names the timer of this birth in a cell. `position` is the place of its insert in the lane
     /// of the thread that armed it; any value is allowed, since it is a hint.
     #[inline]
@@ -72,6 +125,18 @@ impl PartialEq for TimerId {
 
 impl Eq for TimerId {}
 
+impl PartialOrd for TimerId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TimerId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name().cmp(&other.name())
+    }
+}
+
 impl Hash for TimerId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name().hash(state);
@@ -104,6 +169,8 @@ mod tests {
         assert_eq!([first, second].map(TimerId::position), [0, position]);
         let state = RandomState::new();
         assert!(first == second && state.hash_one(first) == state.hash_one(second));
+        assert!(first.cmp(&second).is_eq() && first.to_bits() == second.to_bits());
+        assert_eq!(TimerId::from_bits(second.to_bits()), Some(first));
         assert!(first != id(birth - 1, 7, 0) && first != id(birth, 8, 0));
     }
 }
