@@ -27,7 +27,7 @@
 //! | run something again and again | [`every`](ServiceHandle::every) |
 //! | run something at a time of day | [`schedule_at_system_time`] |
 //! | see what happens | [`stats`](ServiceHandle::stats) |
-//! | end the service | [`stop`](TimerService::stop) |
+//! | end the service | [`stop`](TimerService::stop), [`stop_async`](TimerService::stop_async) |
 //!
 //! [`schedule_at_system_time`]: ServiceHandle::schedule_at_system_time
 //!
@@ -121,7 +121,8 @@ pub use engine::task::{IntoPayload, Task};
 pub use error::{InsideTaskError, ScheduleError, StartError};
 pub use repeat::Missed;
 pub use service::{
-    Builder, Periodic, ServiceHandle, StopPolicy, TimerGuard, TimerService, Unfired, after, global,
+    Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGuard,
+    TimerService, Unfired, after, global,
 };
 pub use time::ManualClock;
 

@@ -5,6 +5,7 @@
 
 use crate::time::{NANOS_MAX, TickLength, nanos};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, SystemTime};
 
@@ -78,9 +79,40 @@ enum Rhythm {
     Wall { look: WallLook, is_moved: bool },
 }
 
+/// What a run does.
+pub(crate) enum RunClosure {
+    /// The user's closure, which knows nothing of its timer.
+    Plain(Box<dyn FnMut() + Send>),
+    /// One that sees its run, and may end its timer.
+    Seeing(Box<dyn FnMut(Running<'_>) -> ControlFlow<()> + Send>),
+}
+
+/// A run in progress, as its closure sees it.
+pub(crate) struct Running<'a> {
+    /// The cell of the timer, and its birth: they name it.
+    pub(crate) cell: u32,
+    pub(crate) birth: u64,
+    /// The time for which the run is meant.
+    pub(crate) at_ns: u64,
+    /// How long after its deadline the run has begun.
+    pub(crate) late_ns: u64,
+    rhythm: &'a mut Rhythm,
+}
+
+impl Running<'_> {
+    /// Gives the timer a new period, from this run on. A timer that runs when a function says, or
+    /// by the wall clock, has none.
+    pub(crate) fn set_period(&mut self, new_ns: u64) {
+        match self.rhythm {
+            Rhythm::Rate { period_ns, .. } | Rhythm::Delay { period_ns } => *period_ns = new_ns,
+            Rhythm::By(_) | Rhythm::Wall { .. } => {}
+        }
+    }
+}
+
 /// A periodic timer's closure and rhythm.
 pub(crate) struct Repeat {
-    run: Box<dyn FnMut() + Send>,
+    run: RunClosure,
     rhythm: Rhythm,
     /// The time for which the present or next run is meant. Not rounded to ticks, so that nothing
     /// drifts.
@@ -97,7 +129,7 @@ impl Drop for Repeat {
     /// panic, the second panic aborts the process.
     fn drop(&mut self) {
         let rhythm = std::mem::replace(&mut self.rhythm, Rhythm::Delay { period_ns: 0 });
-        let run = std::mem::replace(&mut self.run, Box::new(|| ()));
+        let run = std::mem::replace(&mut self.run, RunClosure::Plain(Box::new(|| ())));
         let panics = [
             catch_unwind(AssertUnwindSafe(|| drop(rhythm))),
             catch_unwind(AssertUnwindSafe(|| drop(run))),
@@ -127,7 +159,7 @@ impl Repeat {
         missed: Missed,
         at_ns: u64,
         runs: u64,
-        run: Box<dyn FnMut() + Send>,
+        run: RunClosure,
     ) -> Self {
         Self {
             run,
@@ -139,12 +171,7 @@ impl Repeat {
     }
 
     /// A fixed delay: first at `at_ns`, then `period_ns` after the end of each run.
-    pub(crate) fn every_after(
-        period_ns: u64,
-        at_ns: u64,
-        runs: u64,
-        run: Box<dyn FnMut() + Send>,
-    ) -> Self {
+    pub(crate) fn every_after(period_ns: u64, at_ns: u64, runs: u64, run: RunClosure) -> Self {
         Self {
             run,
             rhythm: Rhythm::Delay { period_ns },
@@ -160,7 +187,7 @@ impl Repeat {
         next: Box<dyn FnMut(u64) -> Option<u64> + Send>,
         at_ns: u64,
         runs: u64,
-        run: Box<dyn FnMut() + Send>,
+        run: RunClosure,
     ) -> Self {
         Self {
             run,
@@ -172,12 +199,7 @@ impl Repeat {
     }
 
     /// By the wall clock, as `look` says. The first look is at `at_ns`.
-    pub(crate) fn by_wall(
-        look: WallLook,
-        at_ns: u64,
-        runs: u64,
-        run: Box<dyn FnMut() + Send>,
-    ) -> Self {
+    pub(crate) fn by_wall(look: WallLook, at_ns: u64, runs: u64, run: RunClosure) -> Self {
         Self {
             run,
             rhythm: Rhythm::Wall {
@@ -244,9 +266,29 @@ impl Repeat {
         self.runs_left == 1 && matches!(self.rhythm, Rhythm::Wall { .. })
     }
 
-    /// Runs the user's closure once. It may panic.
-    pub(crate) fn run(&mut self) {
-        (self.run)();
+    /// Runs the user's closure once, for the timer of this birth in a cell. Returns whether the
+    /// timer goes on. The closure may panic.
+    pub(crate) fn run(&mut self, cell: u32, birth: u64, late_ns: u64) -> ControlFlow<()> {
+        match &mut self.run {
+            RunClosure::Plain(run) => run(),
+            RunClosure::Seeing(run) => {
+                return run(Running {
+                    cell,
+                    birth,
+                    at_ns: self.at_ns,
+                    late_ns,
+                    rhythm: &mut self.rhythm,
+                });
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Runs the closure of a timer for a time of day. It may panic.
+    pub(crate) fn run_for_time_of_day(&mut self) {
+        if let RunClosure::Plain(run) = &mut self.run {
+            run();
+        }
     }
 
     /// Ends a run. Returns whether there is another run, which is at `at_ns` then. The user's

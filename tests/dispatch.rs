@@ -442,3 +442,75 @@ fn periodic_timers_have_an_outcome_too() {
         (0, 1)
     );
 }
+
+/// A pool that joins its threads when it is dropped, and notes that it has.
+struct Joining {
+    jobs: Option<mpsc::Sender<Job>>,
+    threads: Vec<thread::JoinHandle<()>>,
+    joined: mpsc::Sender<bool>,
+}
+
+impl Joining {
+    /// A pool, and where it tells of its end: whether another thread than its own dropped it.
+    fn new(threads: usize) -> (Self, mpsc::Receiver<bool>) {
+        let ((jobs, run), (joined, end)) = (mpsc::channel::<Job>(), mpsc::channel());
+        let run = Arc::new(Mutex::new(run));
+        let work = move || {
+            let next = || run.lock().unwrap().recv();
+            while let Ok(job) = next() {
+                job();
+            }
+        };
+        let threads = (0..threads).map(|_| thread::spawn(work.clone())).collect();
+        let jobs = Some(jobs);
+        let pool = Self {
+            jobs,
+            threads,
+            joined,
+        };
+        (pool, end)
+    }
+
+    fn run(&self, job: Job) {
+        self.jobs.as_ref().unwrap().send(job).unwrap();
+    }
+}
+
+impl Drop for Joining {
+    fn drop(&mut self) {
+        self.jobs = None;
+        let own = thread::current().id();
+        let is_own = self.threads.iter().any(|one| one.thread().id() == own);
+        if !is_own {
+            let joins = self.threads.drain(..);
+            joins.for_each(|one| one.join().unwrap());
+        }
+        let _ = self.joined.send(!is_own);
+    }
+}
+
+/// The last to have it is the job of a task that drops its own service.
+#[test]
+fn an_executor_that_owns_its_pool_is_not_dropped_by_the_pools_threads() {
+    for threads in [1, 3] {
+        let (pool, end) = Joining::new(threads);
+        let clock = ManualClock::new();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .dispatch(Dispatch::executor(move |job| pool.run(job)))
+            .start()
+            .unwrap();
+        let service = Arc::new(service);
+        let ((given, own), (dropped, gone)) = (mpsc::channel(), mpsc::channel());
+        let task = move || {
+            let own: Arc<TimerService> = own.recv_timeout(HANGS).unwrap();
+            drop(Arc::into_inner(own).expect("the test has given it away"));
+            dropped.send(()).unwrap();
+        };
+        service.schedule(MS, task).unwrap();
+        clock.advance(MS);
+        given.send(service).unwrap();
+        gone.recv_timeout(HANGS).unwrap();
+        assert_eq!(end.recv_timeout(HANGS), Ok(true), "another thread has it");
+    }
+}

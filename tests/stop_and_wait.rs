@@ -535,3 +535,56 @@ fn an_executors_function_is_inside_a_task() {
         .for_each(|worker| worker.join().unwrap());
     assert_eq!(outside.load(Ordering::SeqCst), 0);
 }
+
+/// Who stops a service, or drops it, waits for the tasks that were claimed, and for no more: not
+/// for all that is due at the time.
+#[test]
+fn a_stop_does_not_wait_for_what_is_due_and_not_claimed() {
+    const TIMERS: u32 = 5_000;
+    /// What a worker claims at once.
+    const GRAIN: u64 = 64;
+    for dispatch in [Dispatch::Inline, Dispatch::RayonThreads(1)] {
+        let clock = ManualClock::new();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .dispatch(dispatch.clone())
+            .start()
+            .unwrap();
+        let handle = service.handle();
+        let (task, begin, release, done) = held_task();
+        let (ran, task) = (Arc::new(AtomicU64::new(0)), Mutex::new(Some(task)));
+        let task = Arc::new(task);
+        for _ in 0..TIMERS {
+            let (ran, task) = (ran.clone(), task.clone());
+            let first = move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+                let task = task.lock().unwrap().take();
+                task.into_iter().for_each(|task| task());
+            };
+            service.schedule(MS, first).unwrap();
+        }
+        let time = thread::spawn(move || clock.advance(MS));
+        begin.recv_timeout(HANGS).unwrap();
+        let drops = thread::spawn(move || drop(service));
+        // In a pool the stop hands back at once. Inline it waits for the turn.
+        let is_pool = matches!(dispatch, Dispatch::RayonThreads(_));
+        let handed_back = if is_pool {
+            u64::from(TIMERS) - GRAIN
+        } else {
+            0
+        };
+        while !handle.is_stopped() || handle.stats().timers.handed_back < handed_back {
+            thread::yield_now();
+        }
+        release.send(()).unwrap();
+        drops.join().unwrap();
+        time.join().unwrap();
+        assert!(done.load(Ordering::SeqCst));
+        let (ran, timers) = (ran.load(Ordering::SeqCst), handle.stats().timers);
+        assert_eq!(
+            (ran, ran + timers.handed_back),
+            (timers.fired, TIMERS.into())
+        );
+        assert!(ran <= GRAIN, "{dispatch:?}: {ran} tasks ran");
+    }
+}

@@ -133,6 +133,98 @@ fn a_drain_ends_at_its_limit_and_when_nothing_is_left() {
     assert_eq!(empty.stop_with(StopPolicy::Drain(Duration::MAX)).len(), 0);
 }
 
+/// How often a periodic timer of 1 ms runs while a service drains whose last timer is due after
+/// 6 ms; and the service, which has stopped.
+fn runs_in_a_drain(policy: StopPolicy) -> (u64, Arc<TimerService<u64>>) {
+    let clock = ManualClock::new();
+    let (service, log) = ten(&clock);
+    let (ids, runs) = (service.pending(0), Arc::new(AtomicU64::new(0)));
+    let late: Vec<_> = ids.filter(|(_, left)| *left > MS * 6).collect();
+    late.into_iter()
+        .for_each(|(id, _)| assert!(service.cancel(id)));
+    let count = runs.clone();
+    let run = move || _ = count.fetch_add(1, Ordering::SeqCst);
+    let id = service.every(MS).start(run).unwrap();
+    let (day, count) = (clock.system_time() + MS * 2, runs.clone());
+    let of_day = move || _ = count.fetch_add(1_000, Ordering::SeqCst);
+    let of_day = service.schedule_at_system_time(day, of_day).unwrap();
+    let stop = {
+        let service = service.clone();
+        thread::spawn(move || service.stop_with(policy))
+    };
+    let runs_on = matches!(policy, StopPolicy::DrainWithPeriodic(_));
+    while !service.is_stopped() || !runs_on && service.is_pending(of_day) {
+        thread::yield_now();
+    }
+    assert!(service.every(MS).start(|| ()).is_err(), "it is refused");
+    for _ in 0..6 {
+        assert_eq!(service.is_pending(id), runs_on, "no payload has come late");
+        clock.advance(MS);
+    }
+    // (The time stands still: it does not wait for the next run.)
+    assert!(stop.join().unwrap().is_empty());
+    assert_eq!(log.lock().unwrap().len(), 6);
+    let all = runs.load(Ordering::SeqCst);
+    clock.advance(MS * 100);
+    assert_eq!(runs.load(Ordering::SeqCst), all, "a run after the stop");
+    assert_eq!(Arc::strong_count(&runs), 1, "the closures are dropped");
+    assert!(!service.is_pending(id));
+    (all, service)
+}
+
+#[test]
+fn periodic_timers_run_on_through_a_drain_if_they_may() {
+    let (runs, service) = runs_in_a_drain(StopPolicy::Drain(MS * 50));
+    assert_eq!((runs, service.stats().timers.ended), (0, 2));
+    let (runs, service) = runs_in_a_drain(StopPolicy::DrainWithPeriodic(MS * 50));
+    // The drain may be over when the sixth run is due.
+    assert!([1_005, 1_006].contains(&runs), "{runs}");
+    assert_eq!(service.stats().timers.ended, 2);
+}
+
+/// Even if nobody moves the time, and the limit is far off.
+#[test]
+fn a_drain_does_not_wait_for_periodic_timers() {
+    let service = TimerService::builder()
+        .clock(ManualClock::new())
+        .start()
+        .unwrap();
+    service.every(MS).start(|| ()).unwrap();
+    service.every_after(MS * 1_000).start(|| ()).unwrap();
+    let policy = StopPolicy::DrainWithPeriodic(Duration::MAX);
+    assert!(service.stop_with(policy).is_empty());
+    let timers = service.stats().timers;
+    assert_eq!((timers.ended, timers.pending), (2, 0));
+}
+
+/// Of two drains the one that ends periodic timers decides, whichever is first; and `FireAll` ends
+/// what a drain has left.
+#[test]
+fn a_second_stop_ends_what_runs_on() {
+    for second in [
+        StopPolicy::Drain(Duration::ZERO),
+        StopPolicy::HandBack,
+        StopPolicy::FireAll,
+    ] {
+        let clock = ManualClock::new();
+        let (service, _log) = ten(&clock);
+        let id = service.every(MS).start(|| ()).unwrap();
+        let drain = {
+            let service = service.clone();
+            thread::spawn(move || service.stop_with(StopPolicy::DrainWithPeriodic(MS * 50)))
+        };
+        while !service.is_stopped() {
+            thread::yield_now();
+        }
+        clock.advance(MS);
+        assert!(service.is_pending(id));
+        let unfired = service.stop_with(second).len() + drain.join().unwrap().len();
+        assert!(!service.is_pending(id), "{second:?}");
+        let fires_all = second == StopPolicy::FireAll;
+        assert_eq!(unfired, if fires_all { 0 } else { 9 }, "{second:?}");
+    }
+}
+
 #[test]
 fn fire_all_fires_all_on_the_calling_thread() {
     let clock = ManualClock::new();

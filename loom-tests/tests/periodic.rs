@@ -6,7 +6,7 @@ use std::time::Duration;
 use wheelwork::internals::loom::{
     Entry, Fault, look_after, pass_time, run_job, set_epochs, take_turn,
 };
-use wheelwork::{ManualClock, TimerId, TimerService};
+use wheelwork::{ManualClock, StopPolicy, TimerId, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
 const TICK: Duration = Duration::from_micros(1);
@@ -47,6 +47,12 @@ impl World {
         spawn(move || run_job(&handle, entry))
     }
 
+    fn has_ended(&self) {
+        let timers = self.service.stats().timers;
+        assert!(!self.service.is_pending(self.id), "it is still armed");
+        assert_eq!((timers.ended, timers.pending), (1, 0), "it ends once");
+    }
+
     fn no_panics(&self) {
         assert_eq!(
             self.service.stats().panics,
@@ -85,6 +91,34 @@ fn run_against_stop() {
     let runs = world.runs.counts();
     worker.join().unwrap();
     assert_eq!(world.runs.counts(), runs, "a run after stop");
+    world.no_panics();
+}
+
+/// The same for a drain through which periodic timers run on.
+fn run_against_drain() {
+    let world = World::new();
+    let worker = world.worker();
+    let policy = StopPolicy::DrainWithPeriodic(Duration::ZERO);
+    assert!(world.service.stop_with(policy).is_empty());
+    // As above.
+    let runs = world.runs.counts();
+    worker.join().unwrap();
+    assert_eq!(world.runs.counts(), runs, "a run after the drain");
+    world.has_ended();
+    world.no_panics();
+}
+
+/// A drain through which periodic timers run on, and a stop that fires all, which leaves a timer
+/// that runs to its run.
+fn run_against_drain_and_fire_all() {
+    let world = World::new();
+    let (worker, drained) = (world.worker(), world.service.clone());
+    let policy = StopPolicy::DrainWithPeriodic(Duration::ZERO);
+    let drain = spawn(move || assert!(drained.stop_with(policy).is_empty()));
+    assert!(world.service.stop_with(StopPolicy::FireAll).is_empty());
+    drain.join().unwrap();
+    worker.join().unwrap();
+    world.has_ended();
     world.no_panics();
 }
 
@@ -158,6 +192,35 @@ fn a_run_is_filed_again_while_the_shard_turns() {
 #[test]
 fn stop_waits_for_a_run() {
     explore(Some(3), || spawn(run_against_stop).join().unwrap());
+}
+
+#[test]
+fn a_drain_waits_for_a_run_and_then_there_is_none() {
+    explore(Some(3), || spawn(run_against_drain).join().unwrap());
+}
+
+#[test]
+fn broken_count_of_a_run_that_is_drained() {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || {
+        spawn(run_against_drain).join().unwrap()
+    });
+}
+
+#[test]
+fn a_run_of_a_drain_sees_that_a_stop_fires_all() {
+    explore(Some(2), || {
+        spawn(run_against_drain_and_fire_all).join().unwrap()
+    });
+}
+
+#[test]
+fn broken_look_of_a_run_that_has_filed_its_timer() {
+    must_fail(
+        Fault::RunNotSeenAfterFile,
+        "it is still armed",
+        Some(2),
+        || spawn(run_against_drain_and_fire_all).join().unwrap(),
+    );
 }
 
 #[test]

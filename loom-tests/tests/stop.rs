@@ -1,9 +1,13 @@
 //! Stop against schedules in flight and against jobs: src/engine/README.md. The upper models use
 //! the protocol's parts, the lower ones the service itself.
 
+use loom::sync::Notify;
 use loom::thread;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use wheelwork::internals::loom::{Cells, Entry, Fault, drop_job, run_job, share_job};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
@@ -165,6 +169,75 @@ fn job_against_two_stops() {
     );
     assert_eq!(
         counts[0] as usize + unfired,
+        1,
+        "every timer has one outcome"
+    );
+}
+
+/// A task that waits until it is woken.
+struct Task(Notify);
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Polls a future until it is ready, and waits for its waker between.
+fn await_here<F: Future + Unpin>(mut future: F) -> F::Output {
+    let task = Arc::new(Task(Notify::new()));
+    let waker = Waker::from(task.clone());
+    loop {
+        let mut context = Context::from_waker(&waker);
+        if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {
+            return output;
+        }
+        task.0.wait();
+    }
+}
+
+/// A job against a stop that does not block (StopAsync, StopPoll, StopTell): when its future is
+/// ready, what a task did is done, and no task begins.
+fn job_against_stop_async() {
+    let clock = ManualClock::new();
+    let fired = Arc::new(Ledger::<1>::new());
+    let service = service(&clock, &fired);
+    let id = service
+        .schedule(Duration::from_micros(1), 0usize)
+        .expect("not stopped");
+    let handle = service.handle();
+    let job = spawn(move || run_job(&handle, Entry::of(id, 1)));
+    let unfired = await_here(service.stop_async());
+    // A causality violation, if a task may still run.
+    let counts = fired.counts();
+    job.join().unwrap();
+    assert_eq!(fired.counts(), counts, "a task ran after stop");
+    assert_eq!(
+        service.stats().panics,
+        0,
+        "loom complained inside the handler"
+    );
+    assert_eq!(
+        counts[0] + unfired.len() as u32,
+        1,
+        "every timer has one outcome"
+    );
+}
+
+/// A stop that does not block against one that does: the timer comes back once, from one of them,
+/// and neither loses the other.
+fn stop_async_against_stop() {
+    let clock = ManualClock::new();
+    let service = service(&clock, &Arc::new(Ledger::<1>::new()));
+    service
+        .schedule(Duration::from_micros(1), 0usize)
+        .expect("not stopped");
+    let other = service.clone();
+    let blocking = spawn(move || other.stop().len());
+    let unfired = await_here(service.stop_async()).len();
+    assert!(service.is_empty(), "it waits for the claims of the first stop");
+    assert_eq!(
+        blocking.join().unwrap() + unfired,
         1,
         "every timer has one outcome"
     );
@@ -520,5 +593,42 @@ fn broken_end_of_a_job_that_is_awaited() {
         "Causality violation",
         Some(3),
         job_against_cancel_and_wait,
+    );
+}
+
+#[test]
+fn a_stop_that_does_not_block_waits_for_jobs() {
+    explore(Some(2), || spawn(job_against_stop_async).join().unwrap());
+}
+
+#[test]
+fn broken_wait_of_a_stop_that_does_not_block() {
+    must_fail(
+        Fault::StopAsyncWaitsForNobody,
+        "writing to cell",
+        Some(2),
+        || spawn(job_against_stop_async).join().unwrap(),
+    );
+}
+
+#[test]
+fn broken_end_of_a_stop_that_does_not_block() {
+    must_fail(Fault::StopToldTooEarly, "deadlock", Some(2), || {
+        spawn(job_against_stop_async).join().unwrap()
+    });
+}
+
+#[test]
+fn a_stop_that_does_not_block_and_one_that_does_hand_back_once() {
+    explore(Some(2), || spawn(stop_async_against_stop).join().unwrap());
+}
+
+#[test]
+fn broken_wait_for_the_claims_of_the_other_stop() {
+    must_fail(
+        Fault::FurtherStopWaitsForNobody,
+        "it waits for the claims",
+        Some(2),
+        || spawn(stop_async_against_stop).join().unwrap(),
     );
 }

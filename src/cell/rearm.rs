@@ -117,6 +117,12 @@ impl<T> CellRef<'_, T> {
         }
     }
 
+    /// The birth of the timer whose run the caller has begun.
+    pub(crate) fn birth_of_run(&self) -> u64 {
+        // A cancel may have marked the word ENDED meanwhile. The birth stays until the run ends.
+        self.birth(self.load())
+    }
+
     /// RunFile. After a run: files the periodic timer for its next run. If it was cancelled
     /// meanwhile, gives the content back and frees the cell.
     ///

@@ -285,6 +285,18 @@ impl<T> CellRef<'_, T> {
 
     /// Birth and deadline of the timer that waits here. Waits while a re-arm holds the cell.
     pub(crate) fn look(&self) -> Option<(u64, DueAt)> {
+        self.look_at_word()
+            .map(|(_, birth, due_at)| (birth, due_at))
+    }
+
+    /// The deadline of the timer that waits here, unless it is periodic. Waits as `look` does.
+    pub(crate) fn payload_due_at(&self) -> Option<DueAt> {
+        let (word, _, due_at) = self.look_at_word()?;
+        (!word.repeats()).then_some(due_at)
+    }
+
+    /// The word, the birth and the deadline of the timer that waits here, all of one filing.
+    fn look_at_word(&self) -> Option<(Word, u64, DueAt)> {
         loop {
             let word = self.load();
             let (due_at, birth) = (self.due_at(), self.birth(word));
@@ -306,10 +318,8 @@ impl<T> CellRef<'_, T> {
                 .compare_exchange(word.0, word.0, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                return Some((
-                    birth,
-                    DueAt::new(due_at.deadline() + word.lag(), due_at.shard()),
-                ));
+                let deadline = due_at.deadline() + word.lag();
+                return Some((word, birth, DueAt::new(deadline, due_at.shard())));
             }
         }
     }

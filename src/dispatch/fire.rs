@@ -37,6 +37,9 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// Drops payloads that nobody will take.
     fn discard(&self, payloads: impl Iterator<Item = Self::Payload>);
 
+    /// Whether the service has stopped: what is not claimed is not to be fired any more.
+    fn is_stopped(&self) -> bool;
+
     /// FireEnd. A thread leaves a job that is counted in this half.
     fn end(&self, half: Half);
 }

@@ -312,9 +312,10 @@ impl<F: Fire> Drop for RunJob<F> {
 }
 
 /// Fires a batch on the calling thread alone, a grain at a time, through the one grain of `grains`.
+/// When the service has stopped it claims no further grain: who stops it waits for this thread.
 pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, grains: &mut Grains<F::Payload>) {
     during(fire, |_| {
-        for entries in batch.chunks(GRAIN) {
+        for entries in batch.chunks(GRAIN).take_while(|_| !fire.is_stopped()) {
             grains.clear();
             let Some(mut grain) = grains.grain(0) else {
                 return;

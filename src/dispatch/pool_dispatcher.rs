@@ -8,8 +8,9 @@ use super::fire::Fire;
 use super::job::{Buffers, Job, Notice, Spawn};
 use super::sizes::{BATCH, EntryBatch, WAITING_MAX};
 use super::target::Execute;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, ThreadBuilder, per_thread};
 use crossbeam_queue::ArrayQueue;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Buffers kept for later batches. In a burst they are used again while they are in the cache.
@@ -139,13 +140,49 @@ impl<F: Fire> Drop for WaitingJob<F> {
     }
 }
 
-/// A user's executor. The function must not unwind.
+per_thread! {
+    /// How many jobs of executors this thread is inside of.
+    static EXECUTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A user's executor. A copy names the same one.
 #[derive(Clone)]
-pub(crate) struct Executor(pub(crate) Arc<Execute>);
+pub(crate) struct Executor(Arc<OwnedExecute>);
+
+/// The function of an executor. Its last owner may be a job that it was given, on a thread of a
+/// pool that the function owns, and its drop may wait for the threads of that pool. So a thread
+/// that runs a job leaves the drop to another thread.
+struct OwnedExecute(Option<Box<Execute>>);
+
+impl Executor {
+    /// An executor of a function that does not unwind.
+    pub(crate) fn new(execute: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(OwnedExecute(Some(Box::new(execute)))))
+    }
+}
 
 impl Spawn for Executor {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        (self.0)(Box::new(work));
+        // What `work` owns is dropped before the job counts as left.
+        let job = move || {
+            EXECUTED.with(|executed| executed.set(executed.get() + 1));
+            work();
+            EXECUTED.with(|executed| executed.set(executed.get() - 1));
+        };
+        if let Some(execute) = &self.0.0 {
+            execute(Box::new(job));
+        }
+    }
+}
+
+impl Drop for OwnedExecute {
+    fn drop(&mut self) {
+        let execute = self.0.take();
+        if EXECUTED.with(Cell::get) > 0 {
+            // If the system has no thread to give, it is dropped here.
+            let thread = ThreadBuilder::new().name("wheelwork-drop".to_string());
+            _ = thread.spawn(move || drop(execute));
+        }
     }
 }
 
@@ -190,6 +227,10 @@ mod tests {
 
         fn discard(&self, _: impl Iterator<Item = P>) {}
 
+        fn is_stopped(&self) -> bool {
+            false
+        }
+
         fn end(&self, _: Half) {}
     }
 
@@ -199,7 +240,7 @@ mod tests {
         let fire = Arc::new(Note::<P>(Mutex::default(), PhantomData));
         let mut dispatcher = PoolDispatcher::new(
             fire.clone(),
-            Executor(Arc::new(|work: Box<dyn FnOnce() + Send>| work())),
+            Executor::new(|work| work()),
             Arc::default(),
             1,
         );

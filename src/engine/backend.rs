@@ -77,5 +77,5 @@ pub(super) fn dispatcher<T: Send + 'static>(
 /// A user's executor. Its panics are caught, as the panics of hooks are.
 fn executor<T: Send + 'static>(engine: &Arc<Engine<T>>, execute: &Arc<Execute>) -> Executor {
     let (engine, execute) = (engine.clone(), Users::new(execute.clone()));
-    Executor(Arc::new(move |job| engine.hooks.call(|| execute(job))))
+    Executor::new(move |job| engine.hooks.call(|| execute(job)))
 }

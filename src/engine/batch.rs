@@ -1,6 +1,7 @@
 //! Batch: what a handler gets.
 
 use crate::dispatch::grain::Grain;
+use std::any::Any;
 use std::fmt;
 
 /// Payloads of timers that fired, for the handler to take: an iterator.
@@ -28,6 +29,9 @@ use std::fmt;
 /// ```
 pub struct Batch<'a, T> {
     pub(crate) grain: &'a Grain<'a, T>,
+    /// The `Arc` of the engine, for the room `service`. Its type is left out here, because the type
+    /// of the engine has that of the batch in it.
+    pub(crate) engine: &'a dyn Any,
 }
 
 impl<T> Batch<'_, T> {

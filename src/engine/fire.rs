@@ -17,6 +17,7 @@ use crate::dispatch::{Fire, GRAIN, Half};
 use crate::entry::Entry;
 use crate::time::TickLength;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Measures how late the timers of a grain are when they are claimed. Each timer has its own
 /// deadline; one reading of the clock serves all.
@@ -63,13 +64,16 @@ impl Late<'_> {
 
 impl<T: Send + 'static> Engine<T> {
     /// Runs the handler until the grain is empty. Panics are caught.
-    fn run(&self, shard: usize, grain: &Grain<'_, T>) {
+    fn run(self: &Arc<Self>, shard: usize, grain: &Grain<'_, T>) {
+        let engine = self;
         loop {
             let left = grain.left();
             if left == 0 {
                 break;
             }
-            match catch_unwind(AssertUnwindSafe(|| (self.handler)(&mut Batch { grain }))) {
+            match catch_unwind(AssertUnwindSafe(|| {
+                (self.handler)(&mut Batch { grain, engine })
+            })) {
                 Ok(()) if grain.left() == 0 => {}
                 // The handler has left some payloads.
                 Ok(()) => self.discard(shard, std::iter::from_fn(|| grain.take())),
@@ -106,7 +110,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Fires payloads on the calling thread. They count for the first shard, because their shards
     /// are no longer known.
-    pub(crate) fn fire_here(&self, mut payloads: impl Iterator<Item = T>) {
+    pub(crate) fn fire_here(self: &Arc<Self>, mut payloads: impl Iterator<Item = T>) {
         if let Some(outbox) = &self.outbox {
             while let Some(first) = payloads.next() {
                 let some = std::iter::once(first)
@@ -192,6 +196,10 @@ impl<T: Send + 'static> Fire for ShardHost<T> {
 
     fn give_up(&self, run: Run) {
         self.engine.give_up(run);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.engine.cells.shared.is_stopped()
     }
 
     fn end(&self, half: Half) {

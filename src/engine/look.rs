@@ -44,4 +44,10 @@ impl<T: Send + 'static> Cells<T> {
         let (birth, due_at) = self.arena.get(cell, &pinned)?.look()?;
         Some((TimerId::new(birth, cell, self.shared.tag(), 0), due_at))
     }
+
+    /// The deadline of the timer that waits in a cell, unless it is periodic.
+    pub(crate) fn payload_due_at(&self, local: &mut Local, cell: u32) -> Option<DueAt> {
+        let pinned = local.epoch.pin();
+        self.arena.get(cell, &pinned)?.payload_due_at()
+    }
 }

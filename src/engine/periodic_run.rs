@@ -17,6 +17,8 @@ use super::tally::Event;
 use crate::cell::{Content, DueAt};
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunStep};
+use crate::sync::{Fault, broken};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A run of a periodic timer that is due. A hint until it begins: the timer may be cancelled.
@@ -45,8 +47,9 @@ impl<T: Send + 'static> Engine<T> {
         })
     }
 
-    /// Counts a run of a periodic timer that was due then, with its lateness.
-    pub(super) fn count_run(&self, due_at: DueAt) {
+    /// Counts a run of a periodic timer that was due then, with its lateness, which it returns in
+    /// nanoseconds.
+    pub(super) fn count_run(&self, due_at: DueAt) -> u64 {
         let lateness_ns = self.cells.with_local(|local| {
             let lateness_ns = self
                 .clock
@@ -61,12 +64,13 @@ impl<T: Send + 'static> Engine<T> {
         if lateness_ns > self.hooks.late_above_ns() {
             self.hooks.late(lateness_ns, 1);
         }
+        lateness_ns
     }
 
     /// Runs a periodic timer once, and files it for its next run. It does not run if it was
     /// cancelled, or if its time of day has not come. The caller's thread has begun a job.
     pub(super) fn run_periodic(&self, run: Run) {
-        let Some(mut repeat) = self
+        let Some((mut repeat, birth)) = self
             .cells
             .with_local(|local| self.cells.begin_run(local, run))
         else {
@@ -76,17 +80,20 @@ impl<T: Send + 'static> Engine<T> {
         let due = self.or_panicked(RunStep::End, || {
             repeat.due(self.clock.now_ns(), || self.clock.system_time())
         });
+        let mut ran = ControlFlow::Continue(());
         if due == RunStep::Run {
-            self.count_run(run.due_at);
-            self.run_here(&mut repeat);
+            let late_ns = self.count_run(run.due_at);
+            ran = self.or_panicked(ran, || repeat.run(run.cell, birth, late_ns));
         }
         let now_ns = self.clock.now_ns();
         let again = match due {
-            RunStep::Run => self.or_panicked(false, || repeat.advance(now_ns, self.tick)),
+            RunStep::Run => {
+                ran.is_continue() && self.or_panicked(false, || repeat.advance(now_ns, self.tick))
+            }
             RunStep::Wait => true,
             RunStep::End => false,
         };
-        if !again || self.cells.shared.is_closed() {
+        if !again || self.cells.shared.ends_periodic() {
             self.cells
                 .with_local(|local| self.cells.end_run(local, run));
             return if due == RunStep::Wait {
@@ -106,9 +113,10 @@ impl<T: Send + 'static> Engine<T> {
             .cells
             .with_local(|local| self.cells.file_again(local, Run { due_at, ..run }, repeat));
         self.drop_repeat(ended);
-        // As in ScheduleRecheck. A stop that fires all has left the timer to this run, or sees it
-        // armed.
+        // RunRecheck, after RunFile. A stop that fires all has left the timer to this run, or sees
+        // it armed.
         if self.cells.shared.fires_all()
+            && !broken(Fault::RunNotSeenAfterFile)
             && let Some(Some(Content::Repeat(repeat))) = self
                 .cells
                 .with_local(|local| self.cells.end_periodic_at(local, run.cell))
@@ -121,14 +129,14 @@ impl<T: Send + 'static> Engine<T> {
     /// time of day that has not come runs now.
     fn end_repeat(&self, mut repeat: Box<Repeat>) {
         if repeat.is_for_time_of_day() && self.cells.shared.fires_all() {
-            self.run_here(&mut repeat);
+            self.run_for_time_of_day(&mut repeat);
         }
         self.drop_repeat(Some(repeat));
     }
 
     /// Ends a periodic timer whose run nobody will do. The caller's thread has begun a job.
     pub(crate) fn give_up(&self, run: Run) {
-        if let Some(repeat) = self
+        if let Some((repeat, _)) = self
             .cells
             .with_local(|local| self.cells.begin_run(local, run))
         {
@@ -143,9 +151,9 @@ impl<T: Send + 'static> Engine<T> {
         self.drop_repeat(Some(repeat));
     }
 
-    /// Runs the closure. A panic is caught.
-    pub(crate) fn run_here(&self, repeat: &mut Repeat) {
-        self.or_panicked((), || repeat.run());
+    /// Runs the closure of a timer for a time of day. A panic is caught.
+    pub(crate) fn run_for_time_of_day(&self, repeat: &mut Repeat) {
+        self.or_panicked((), || repeat.run_for_time_of_day());
     }
 
     pub(crate) fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
@@ -162,11 +170,13 @@ impl<T: Send + 'static> Engine<T> {
 }
 
 impl<T: Send + 'static> Cells<T> {
-    /// RunBegin. Begins a run: the content is the caller's until `file_again` or `end_run`. `None`:
-    /// the timer was cancelled after it came due.
-    pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<Box<Repeat>> {
+    /// RunBegin. Begins a run: the content is the caller's until `file_again` or `end_run`. Returns
+    /// it with the timer's birth. `None`: the timer was cancelled after it came due.
+    pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<(Box<Repeat>, u64)> {
         let pinned = local.epoch.pin();
-        self.arena.get(run.cell, &pinned)?.begin(run.generation)
+        let cell = self.arena.get(run.cell, &pinned)?;
+        let repeat = cell.begin(run.generation)?;
+        Some((repeat, cell.birth_of_run()))
     }
 
     /// RunFile. Files a periodic timer for its next run. If it was cancelled meanwhile, it has

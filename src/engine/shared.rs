@@ -21,10 +21,12 @@ use std::sync::Arc;
 pub(super) const SHARDS_MAX: usize = 1 << SHARD_BITS;
 
 const OPEN: u32 = 0;
-const CLOSED: u32 = 1;
+/// Closed by a drain during which periodic timers run on.
+const DRAINS: u32 = 1;
+const CLOSED: u32 = 2;
 /// Closed by a stop that fires all timers that wait. A timer for a time of day whose run has only
 /// looked at the wall clock fires, too.
-const FIRES_ALL: u32 = 2;
+const FIRES_ALL: u32 = 3;
 
 /// The part of a shard that producers use.
 struct ShardPort {
@@ -35,7 +37,7 @@ struct ShardPort {
 
 pub(crate) struct Shared {
     tag: NonZeroU32,
-    /// `OPEN`; or `CLOSED` or `FIRES_ALL`, and no timer is accepted. It only rises.
+    /// `OPEN`; or `DRAINS`, `CLOSED` or `FIRES_ALL`, and no timer is accepted. It only rises.
     closed: AtomicU32,
     stopped: AtomicBool,
     /// Whether StopClaim is over.
@@ -89,7 +91,7 @@ impl Shared {
 
     /// The tag that names this service in ids.
     #[inline]
-    pub(super) fn tag(&self) -> NonZeroU32 {
+    pub(crate) fn tag(&self) -> NonZeroU32 {
         self.tag
     }
 
@@ -156,6 +158,12 @@ impl Shared {
         self.closed.load(Ordering::Relaxed) != OPEN
     }
 
+    /// Whether periodic timers end: it is closed, and not by a drain during which they run on.
+    pub(super) fn ends_periodic(&self) -> bool {
+        // Ordering: Relaxed. As in `is_closed`: RunRecheck comes after a light fence too.
+        self.closed.load(Ordering::Relaxed) > DRAINS
+    }
+
     /// Whether a stop that fires all has closed it.
     pub(crate) fn fires_all(&self) -> bool {
         // Ordering: Relaxed. As in `is_closed`.
@@ -168,10 +176,10 @@ impl Shared {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// StopMark, StopFence. No timer is accepted any more. The caller sees the timers that were
-    /// accepted before.
-    pub(crate) fn close(&self) {
-        self.close_for(CLOSED);
+    /// StopMark, StopFence, of a drain. No timer is accepted any more. The caller sees the timers
+    /// that were accepted before. `runs_on`: periodic timers run on.
+    pub(crate) fn close(&self, runs_on: bool) {
+        self.close_for(if runs_on { DRAINS } else { CLOSED });
     }
 
     fn close_for(&self, mark: u32) {

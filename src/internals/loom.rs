@@ -16,6 +16,7 @@ use crate::engine::{cells, in_flight, local, shared, thread_local};
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
+use crate::repeat::RunClosure;
 use crate::shard::Count;
 #[cfg(feature = "async")]
 use crate::sync::{AtomicU64, Ordering};
@@ -137,7 +138,8 @@ impl<T> Cell<T> {
     /// # Safety
     /// As in the room: the caller holds the cell.
     pub unsafe fn arm_repeat(&self, deadline: u64, run: impl FnMut() + Send + 'static) -> u64 {
-        let repeat = crate::repeat::Repeat::every_after(1, 0, u64::MAX, Box::new(run));
+        let repeat =
+            crate::repeat::Repeat::every_after(1, 0, u64::MAX, RunClosure::Plain(Box::new(run)));
         // SAFETY: the caller's promise.
         unsafe {
             self.cell_ref()
@@ -166,7 +168,7 @@ impl<T> Cell<T> {
         let Some(mut repeat) = self.cell_ref().begin(run.generation) else {
             return Ran::Cancelled;
         };
-        repeat.run();
+        _ = repeat.run(0, 0, 0);
         let due_at = cell::DueAt::new(deadline, run.due_at.shard());
         // SAFETY: it has begun, above.
         match unsafe { self.cell_ref().file_again(repeat, due_at) } {
@@ -565,7 +567,7 @@ pub fn run_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
 
 /// Submits an entry to a pool that drops the job.
 pub fn drop_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
-    let pool = Executor(Arc::new(drop));
+    let pool = Executor::new(drop);
     PoolDispatcher::new(handle.engine.host(0), pool, Arc::default(), 1).submit(&mut vec![entry.0]);
 }
 

@@ -15,6 +15,7 @@ use crossbeam_channel::Receiver;
 use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a service that is not started yet. [`TimerService::builder`] makes one.
@@ -461,6 +462,7 @@ impl<T: Send + 'static> Builder<T> {
         let engine = started.engine.clone();
         let handle = ServiceHandle { engine };
         // From here on an error drops the service, which stops the threads that have started.
+        let started = Arc::new(started);
         let service = TimerService { handle, started };
         if let Some(unstarted) = unstarted {
             service.started.spawn(unstarted)?;

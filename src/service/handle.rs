@@ -4,16 +4,20 @@
 //! engine; any thread may have one.
 
 use crate::engine::Engine;
+use crate::engine::batch::Batch;
 use crate::engine::task::Task;
 use crate::engine::threads::Started;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A running timer service. It has all calls of [`ServiceHandle`].
+/// A running timer service, with all calls of [`ServiceHandle`]. Dropping it stops it: timers that
+/// have not fired are dropped and do not run, and the drop waits for the tasks that run at the
+/// moment. In an async task it blocks the executor's thread for as long as these tasks take, and no
+/// longer; after an awaited [`stop_async`](Self::stop_async) the drop waits for nobody.
 ///
-/// Dropping it stops it: timers that have not fired are dropped and do not run. So keep it for as
-/// long as its timers are needed.
+/// Keep it for as long as its timers are needed. Inside one of its own tasks the drop waits for
+/// nobody: see [`stop`](Self::stop).
 ///
 /// Without further settings payloads are closures ([`Task`]), which are run. With
 /// [`Builder::on_expire`](crate::Builder::on_expire) they are of any type `T`, and the service
@@ -34,7 +38,8 @@ use std::sync::Arc;
 /// ```
 pub struct TimerService<T: Send + 'static = Task> {
     pub(super) handle: ServiceHandle<T>,
-    pub(crate) started: Started<T>,
+    /// Shared with the thread of a `stop_async`.
+    pub(crate) started: Arc<Started<T>>,
 }
 
 /// The calls of a service, for any number of owners and threads. Cloning one costs a reference
@@ -68,6 +73,42 @@ impl<T: Send + 'static> TimerService<T> {
     #[must_use]
     pub fn handle(&self) -> ServiceHandle<T> {
         self.handle.clone()
+    }
+}
+
+impl<T: Send + 'static> Batch<'_, T> {
+    /// A handle to the service whose timers these are: to arm a timer anew from inside the handler,
+    /// for example. Costs a reference count.
+    ///
+    /// A handler that captures a handle of its own service keeps that service's memory for ever:
+    /// the service has the handler. It needs none with this call.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::{Batch, TimerService};
+    ///
+    /// // Messages that are sent again until they have been sent three times.
+    /// let send_again = |messages: &mut Batch<'_, (u32, String)>| {
+    ///     let service = messages.service();
+    ///     for (times, text) in messages {
+    ///         println!("{text}");
+    ///         if times < 3 {
+    ///             // Refused if the service stops meanwhile.
+    ///             let _ = service.schedule(Duration::from_millis(5), (times + 1, text));
+    ///         }
+    ///     }
+    /// };
+    /// let service = TimerService::builder().on_expire(send_again).start()?;
+    /// service.schedule(Duration::from_millis(5), (1, "hello".to_string()))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn service(&self) -> ServiceHandle<T> {
+        let engine: Option<&Arc<Engine<T>>> = self.engine.downcast_ref();
+        ServiceHandle {
+            engine: engine.expect("an engine of this payload made it").clone(),
+        }
     }
 }
 

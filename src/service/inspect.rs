@@ -131,6 +131,24 @@ impl<T: Send + 'static> ServiceHandle<T> {
         self.engine.stats()
     }
 
+    /// Whether the service has been stopped: from the moment in which a `stop`, or a drain, begins,
+    /// and for ever after. Every timer is refused then. Tasks may still run: those of a drain, and
+    /// those for which the stop waits. Cost: a load.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let handle = service.handle();
+    /// assert!(!handle.is_stopped());
+    /// drop(service);
+    /// assert!(handle.is_stopped());
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.engine.cells.shared.is_closed()
+    }
+
     /// The number of shards.
     ///
     /// # Example

@@ -21,9 +21,12 @@ mod stop;
 
 mod global;
 
+mod stop_async;
+
 pub use builder::Builder;
 pub use cancel::TimerGuard;
 pub use global::{after, global};
 pub use handle::{ServiceHandle, TimerService};
-pub use periodic::Periodic;
+pub use periodic::{Periodic, PeriodicRun};
 pub use stop::{StopPolicy, Unfired};
+pub use stop_async::StopFuture;

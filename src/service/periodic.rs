@@ -4,9 +4,10 @@
 use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
-use crate::repeat::{Missed, Repeat};
-use crate::time;
+use crate::repeat::{Missed, Repeat, RunClosure, Running};
+use crate::time::{self, Clock};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// What decides when a periodic timer runs.
@@ -185,6 +186,56 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
+        self.start_closure(RunClosure::Plain(Box::new(run)))
+    }
+
+    /// Starts the timer with a closure that sees its run, and may end its timer: with
+    /// `ControlFlow::Break(())` as its result there is no further run. Otherwise like
+    /// [`start`](Self::start).
+    ///
+    /// The [`PeriodicRun`] knows the timer's id and how late the run is, and can give the timer a
+    /// new period.
+    ///
+    /// A timer that its closure ends has ended as after its last run of [`times`](Self::times): it
+    /// is no longer pending, and what the closure captured is dropped on the thread of the run.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Example
+    /// ```
+    /// use std::ops::ControlFlow::{Break, Continue};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let (send, tries) = mpsc::channel();
+    /// // Ask until there is an answer.
+    /// service.every(Duration::from_millis(2)).start_while(move |_| {
+    ///     let is_sent = send.send("is it ready?").is_ok();
+    ///     if is_sent { Continue(()) } else { Break(()) }
+    /// })?;
+    /// assert_eq!(tries.recv()?, "is it ready?");
+    /// drop(tries); // The next run ends the timer.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start_while(
+        self,
+        mut run: impl FnMut(&mut PeriodicRun<'_>) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<TimerId, ScheduleError<()>> {
+        let engine = &self.handle.engine;
+        let (tag, clock) = (engine.cells.shared.tag(), engine.clock.clone());
+        let run = move |running: Running<'_>| {
+            run(&mut PeriodicRun {
+                id: TimerId::new(running.birth, running.cell, tag, 0),
+                clock: &clock,
+                running,
+            })
+        };
+        self.start_closure(RunClosure::Seeing(Box::new(run)))
+    }
+
+    fn start_closure(self, run: RunClosure) -> Result<TimerId, ScheduleError<()>> {
         let Self {
             handle,
             rhythm,
@@ -195,7 +246,7 @@ impl<T: Send + 'static> Periodic<'_, T> {
             return Err(ScheduleError::NoRuns(()));
         }
         let engine = &handle.engine;
-        let (run, first_ns) = (Box::new(run), time::nanos(first).max(1));
+        let first_ns = time::nanos(first).max(1);
         let clock = engine.clock.clone();
         let repeat = |at_ns| match rhythm {
             PeriodicKind::Rate(period_ns, missed) => {
@@ -212,5 +263,98 @@ impl<T: Send + 'static> Periodic<'_, T> {
         engine
             .arm_repeat(first_ns, repeat)
             .map_err(|error| error.map(drop))
+    }
+}
+
+/// A run of a periodic timer, as the closure of [`start_while`](Periodic::start_while) sees it.
+///
+/// # Example
+/// ```
+/// use std::ops::ControlFlow::Continue;
+/// use std::time::Duration;
+/// use wheelwork::PeriodicRun;
+///
+/// let service = wheelwork::TimerService::builder().start()?;
+/// let mut pause = Duration::from_secs(1);
+/// service.every(pause).start_while(move |run: &mut PeriodicRun<'_>| {
+///     println!("{:?} runs, {:?} late", run.id(), run.lateness());
+///     // Less and less often, down to once a minute.
+///     pause = (2 * pause).min(Duration::from_secs(60));
+///     run.set_period(pause);
+///     Continue(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PeriodicRun<'a> {
+    id: TimerId,
+    clock: &'a Clock,
+    running: Running<'a>,
+}
+
+impl PeriodicRun<'_> {
+    /// The id of the run's timer: what [`start_while`](Periodic::start_while) returns. The timer is
+    /// pending during its runs, so the id can be cancelled.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn id(&self) -> TimerId {
+        self.id
+    }
+
+    /// The time for which the run is meant, not rounded to a tick.
+    ///
+    /// # Example
+    /// ```
+    /// use std::ops::ControlFlow::Break;
+    /// use std::sync::mpsc;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let (send, times) = mpsc::channel();
+    /// let began = Instant::now();
+    /// service.every(Duration::from_millis(3)).start_while(move |run| {
+    ///     send.send(run.scheduled()).unwrap();
+    ///     Break(())
+    /// })?;
+    /// assert!(times.recv()? >= began + Duration::from_millis(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn scheduled(&self) -> Instant {
+        self.clock.instant(self.running.at_ns)
+    }
+
+    /// How long after its deadline, which is a whole tick, the run has begun. Zero if it came at
+    /// once, and at most 1 us more than the truth.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        Duration::from_nanos(self.running.late_ns)
+    }
+
+    /// Gives the timer another period, from this run on. The next run comes one new period after
+    /// [`scheduled`](Self::scheduled). Of a timer of [`every_after`](ServiceHandle::every_after) it
+    /// comes one new period after the end of this run. A period shorter than a tick, or zero, acts
+    /// as one tick.
+    ///
+    /// It has no effect on a timer of [`every_by`](ServiceHandle::every_by), whose function says
+    /// when the next run comes. It stays if the run panics after it.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn set_period(&mut self, period: Duration) {
+        self.running.set_period(time::nanos(period));
+    }
+}
+
+impl fmt::Debug for PeriodicRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeriodicRun")
+            .field("id", &self.id)
+            .field("lateness", &self.lateness())
+            .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
-use crate::repeat::{Repeat, WallLook};
+use crate::repeat::{Repeat, RunClosure, WallLook};
 use crate::time::{self, TickLength};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant, SystemTime};
@@ -217,7 +217,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let first_ns = time::nanos(Repeat::wall_delay(first)).max(1);
         self.engine
             .arm_repeat(first_ns, |at_ns| {
-                Repeat::by_wall(look, at_ns, runs, Box::new(run))
+                Repeat::by_wall(look, at_ns, runs, RunClosure::Plain(Box::new(run)))
             })
             .map_err(|error| error.map(drop))
     }

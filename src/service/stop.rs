@@ -6,6 +6,7 @@ use crate::dispatch::inside::inside_job;
 use crate::dispatch::job::during;
 use crate::engine::drops::Drops;
 use crate::engine::tally::Event;
+use crate::engine::threads::Started;
 use crate::sync::{Fault, JoinHandle, broken, pause};
 use std::fmt;
 use std::sync::PoisonError;
@@ -38,6 +39,10 @@ pub enum StopPolicy {
     /// as `HandBack`, since other timers may have to wait for that task. On a manual clock another
     /// thread has to move the time past the limit; otherwise the call never returns.
     Drain(Duration),
+    /// As [`Drain`](Self::Drain), but periodic timers, timers for a time of day and those of
+    /// calendars go on until the drain is over: a heartbeat that goes on while requests end. The
+    /// drain does not wait for them, however soon they are due.
+    DrainWithPeriodic(Duration),
     /// Timers fire at once on the calling thread, whatever their deadlines. Nothing is handed back.
     ///
     /// A service with a channel sends the payloads to it, even if it is full. Timers for a time of
@@ -88,7 +93,9 @@ impl<T: Send + 'static> Drop for TimerService<T> {
 impl<T: Send + 'static> TimerService<T> {
     /// Stops the service and hands back every timer that has not fired.
     ///
-    /// **Outside a task** the call waits for the handlers that run. When it returns:
+    /// **Outside a task** the call waits for the handlers that run, each with up to 64 timers that
+    /// it has claimed, and blocks its thread meanwhile: see [`stop_async`](Self::stop_async) for
+    /// async code. It does not wait for timers that are due and not claimed. When it returns:
     ///
     ///  - No timer fires any more, and no handler runs.
     ///  - The shards' threads have ended. The threads of a pool of its own end soon after, those of
@@ -136,23 +143,71 @@ impl<T: Send + 'static> TimerService<T> {
     /// # Example
     /// See [`StopPolicy`].
     pub fn stop_with(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
-        let engine = &*self.handle.engine;
-        let shared = &engine.cells.shared;
-        let waits = !inside_job();
-        if let StopPolicy::Drain(limit) = policy
-            && waits
-        {
-            self.drain(limit);
+        let begun = self.started.begin_stop(policy, !inside_job());
+        self.started.end_stop(begun)
+    }
+}
+
+/// A stop that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    policy: StopPolicy,
+    /// Whether it waits for threads and jobs.
+    pub(super) waits: bool,
+    /// Whether it is the first stop. `None`: it drains first.
+    first: Option<bool>,
+}
+
+impl StopPolicy {
+    /// The limit of a drain, and whether periodic timers run on.
+    fn drain(self) -> Option<(Duration, bool)> {
+        match self {
+            Self::Drain(limit) => Some((limit, false)),
+            Self::DrainWithPeriodic(limit) => Some((limit, true)),
+            Self::HandBack | Self::FireAll => None,
         }
-        let first = shared.stop(policy == StopPolicy::FireAll); // StopMark, StopFence
+    }
+}
+
+impl<T: Send + 'static> Started<T> {
+    /// StopMark, StopFence: from now on no timer is accepted. Waits for nobody.
+    pub(super) fn begin_stop(&self, policy: StopPolicy, waits: bool) -> Begun {
+        let shared = &self.engine.cells.shared;
+        let first = match policy.drain() {
+            Some((_, runs_on)) if waits => {
+                shared.close(runs_on);
+                None
+            }
+            _ => Some(shared.stop(policy == StopPolicy::FireAll)),
+        };
+        Begun {
+            policy,
+            waits,
+            first,
+        }
+    }
+
+    /// The further steps of a stop. Returns what the first stop hands back.
+    pub(super) fn end_stop(&self, begun: Begun) -> Vec<Unfired<T>> {
+        let Begun {
+            policy,
+            waits,
+            first,
+        } = begun;
+        let engine = &*self.engine;
+        let shared = &engine.cells.shared;
+        let first = first.unwrap_or_else(|| {
+            if waits && let Some((limit, runs_on)) = policy.drain() {
+                self.drain(limit, runs_on);
+            }
+            shared.stop(false) // StopMark, StopFence
+        });
         self.end_threads(waits); // StopJoin
         let mut unfired = Vec::new();
         if first {
             // It begins as a job before it claims. So a `cancel_and_wait` that finds a timer
             // claimed waits for this job.
-            during(&*self.handle.engine.host(0), |_| {
-                unfired = self.claim_all(policy)
-            });
+            during(&*self.engine.host(0), |_| unfired = self.claim_all(policy));
         } else if waits {
             shared.wait_for_claims(); // StopClaim
         }
@@ -172,29 +227,25 @@ impl<T: Send + 'static> TimerService<T> {
     /// StopJoin. Ends the shards' threads; on a manual clock, waits for the turn that runs. Without
     /// `waits` it only wakes the threads.
     fn end_threads(&self, waits: bool) {
-        let shared = &self.handle.engine.cells.shared;
+        let shared = &self.engine.cells.shared;
         (0..shared.shards()).for_each(|shard| shared.bell(shard).ring(0));
         // Naps are not announced to the doorbell. The token of `unpark` ends them.
         let wake =
             |threads: &[JoinHandle<()>]| threads.iter().for_each(|thread| thread.thread().unpark());
         if !waits {
             // If the lock is taken, its owner wakes them.
-            if let Ok(threads) = self.started.threads.try_lock() {
+            if let Ok(threads) = self.threads.try_lock() {
                 wake(&threads);
             }
             return;
         }
         // The lock is held until they have ended: so every stop waits for them.
-        let mut threads = self
-            .started
-            .threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         wake(&threads);
         // A shard does not panic: it catches the panics of handlers.
         threads.drain(..).for_each(|thread| _ = thread.join());
         drop(threads);
-        if let Some(manual) = &self.started.manual
+        if let Some(manual) = &self.manual
             && !broken(Fault::StopTurnNotAwaited)
         {
             // A turn holds the lock. A turn that begins later sees `stopped`.
@@ -205,7 +256,7 @@ impl<T: Send + 'static> TimerService<T> {
     /// StopClaim. Claims every timer that is armed. Fires or returns it; ends periodic timers. Runs
     /// within a job.
     fn claim_all(&self, policy: StopPolicy) -> Vec<Unfired<T>> {
-        let engine = &*self.handle.engine;
+        let engine = &self.engine;
         let how = if policy == StopPolicy::FireAll {
             Event::Fired
         } else {
@@ -229,7 +280,7 @@ impl<T: Send + 'static> TimerService<T> {
             periodic
                 .iter_mut()
                 .filter(|repeat| repeat.is_for_time_of_day())
-                .for_each(|repeat| engine.run_here(repeat));
+                .for_each(|repeat| engine.run_for_time_of_day(repeat));
         }
         periodic
             .into_iter()
@@ -237,31 +288,23 @@ impl<T: Send + 'static> TimerService<T> {
         unfired
     }
 
-    /// Refuses new timers, ends the periodic ones, and waits for the timers that are due within the
-    /// limit.
-    fn drain(&self, limit: Duration) {
-        let engine = &*self.handle.engine;
+    /// Ends the periodic timers, unless they run on, and waits for the others that are due within
+    /// the limit. The service accepts no timer any more.
+    fn drain(&self, limit: Duration, runs_on: bool) {
+        let engine = &*self.engine;
         let (cells, shared) = (&engine.cells, &engine.cells.shared);
-        shared.close();
         let end_ns = engine
             .clock
             .now_ns()
             .saturating_add(crate::time::nanos(limit));
-        // Within a job, so that another stop waits until the closures are dropped.
-        during(&*self.handle.engine.host(0), |_| {
-            for cell in cells.indices() {
-                if let Some(Some(Content::Repeat(repeat))) =
-                    cells.with_local(|local| cells.end_periodic_at(local, cell))
-                {
-                    engine.drop_repeat(Some(repeat));
-                }
-            }
-        });
+        if !runs_on {
+            self.end_periodic();
+        }
         // A cell that is armed from now on belongs to a schedule that takes it back. So one look at
         // each cell is enough.
         for cell in cells.indices() {
             let waits = || {
-                let (_, due_at) = cells.with_local(|local| cells.look_at(local, cell))?;
+                let due_at = cells.with_local(|local| cells.payload_due_at(local, cell))?;
                 Some(engine.tick.start(due_at.deadline()))
             };
             while waits().is_some_and(|at_ns| at_ns <= end_ns) && !shared.is_stopped() {
@@ -272,5 +315,20 @@ impl<T: Send + 'static> TimerService<T> {
                 pause();
             }
         }
+    }
+
+    /// Ends all periodic timers, and drops their closures. In a job, so that another stop waits
+    /// until that is done.
+    fn end_periodic(&self) {
+        let (engine, cells) = (&*self.engine, &self.engine.cells);
+        during(&*self.engine.host(0), |_| {
+            for cell in cells.indices() {
+                if let Some(Some(Content::Repeat(repeat))) =
+                    cells.with_local(|local| cells.end_periodic_at(local, cell))
+                {
+                    engine.drop_repeat(Some(repeat));
+                }
+            }
+        });
     }
 }

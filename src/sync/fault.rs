@@ -120,6 +120,14 @@ pub enum Fault {
     /// ScheduleRecheck: a `schedule` that takes its timer back from a stopped service, and finds it
     /// running, does not count its end.
     RunTakenBackNotCounted,
+    /// RunRecheck: a run that has filed its timer again does not look again whether a stop fires
+    /// all.
+    RunNotSeenAfterFile,
+    /// StopTell: the thread of a `stop_async` looks for a waker, and leaves the outcome at a later
+    /// instant.
+    StopToldTooEarly,
+    /// StopAsync: the thread of a `stop_async` acts as one inside a task, and waits for nobody.
+    StopAsyncWaitsForNobody,
     /// StopJoin: `stop` does not wait for the turn that a manual clock runs.
     StopTurnNotAwaited,
     /// StopClaim: a further `stop` does not wait until the first one has claimed everything.
