@@ -59,7 +59,7 @@ fn break_ends_the_timer_as_its_last_run_does() {
         assert_eq!(runs.iter().count(), 2, "the closure is gone");
         let id = loop {
             // There is room as soon as the run has ended, which is a moment after `is_pending`.
-            if service.len() == 0 {
+            if service.is_empty() {
                 break service.every(MS).start_while(run.take().unwrap()).unwrap();
             }
         };
