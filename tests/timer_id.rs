@@ -59,7 +59,8 @@ fn ids_are_sorted_as_they_are_compared() {
         .collect();
     ids.sort();
     for two in ids.windows(2) {
-        assert!(two[0] < two[1] && two[0] != two[1] && two[1] > two[0]);
+        assert!(two[0] < two[1]);
+        assert_ne!(two[0], two[1]);
     }
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 200);
 }

@@ -192,12 +192,12 @@ fn stop_waits_for_a_run() {
 
 #[test]
 fn a_drain_waits_for_a_run_and_then_there_is_none() {
-    explore(Some(3), || spawn(run_against_drain).join().unwrap());
+    explore(Some(2), || spawn(run_against_drain).join().unwrap());
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_drained() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || {
+    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || {
         spawn(run_against_drain).join().unwrap()
     });
 }

@@ -315,7 +315,8 @@ impl<F: Fire> Drop for RunJob<F> {
 /// When the service has stopped it claims no further grain: who stops it waits for this thread.
 pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, grains: &mut Grains<F::Payload>) {
     during(fire, |_| {
-        for entries in batch.chunks(GRAIN).take_while(|_| !fire.is_stopped()) {
+        let goes_on = || !fire.is_stopped() || broken(Fault::StopTurnNotAwaited);
+        for entries in batch.chunks(GRAIN).take_while(|_| goes_on()) {
             grains.clear();
             let Some(mut grain) = grains.grain(0) else {
                 return;

@@ -128,7 +128,8 @@ pub enum Fault {
     StopToldTooEarly,
     /// StopAsync: the thread of a `stop_async` acts as one inside a task, and waits for nobody.
     StopAsyncWaitsForNobody,
-    /// StopJoin: `stop` does not wait for the turn that a manual clock runs.
+    /// StopJoin: `stop` does not wait for the turn that a manual clock runs, and the turn does not
+    /// look at its mark.
     StopTurnNotAwaited,
     /// StopClaim: a further `stop` does not wait until the first one has claimed everything.
     FurtherStopWaitsForNobody,
