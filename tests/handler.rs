@@ -49,7 +49,7 @@ fn it_is_the_service_of_the_timers() {
         let said = said.clone();
         let handler = move |batch: &mut Batch<'_, Option<TimerId>>| {
             let service = batch.service();
-            while let Some(other) = batch.next() {
+            for other in batch {
                 let Some(other) = other else { continue };
                 said.lock().unwrap().extend([
                     service.is_pending(other),

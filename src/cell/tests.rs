@@ -8,7 +8,7 @@ use super::state::{Cell, CellRef, DueAt, Filed, Side};
 use super::word::{LAG_MAX, MOVES_MAX, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::mem::Zeroed;
-use crate::repeat::{Missed, Repeat};
+use crate::repeat::{Missed, Repeat, RunClosure};
 
 const SHARD: usize = 5;
 
@@ -50,7 +50,7 @@ impl Fixture {
             Missed::Skip,
             deadline,
             3,
-            Box::new(|| ()),
+            RunClosure::Plain(Box::new(|| ())),
         ));
         // SAFETY: no other thread uses the cell.
         let birth = unsafe { fixture.cell().arm(DueAt::new(deadline, SHARD), repeat) };
