@@ -6,8 +6,8 @@
 //! be alive. It stays true for ever, whatever is forgotten of other cells.
 //!
 //! The numbers lie in pages. A page counts its unmatched tombstones: those whose entries the wheel
-//! has not dropped yet. A page without any is idle. One idle page is kept, the others go back to
-//! the system.
+//! has not dropped yet. A page without any is idle. The page that became idle last is kept: the
+//! next tombstone is most likely for it. Other idle pages go back to the system.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
@@ -15,8 +15,8 @@ use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 /// Cells of a page: 128 KiB.
 const PAGE_CELLS: u32 = 1 << 14;
 
-/// Idle pages that are kept.
-const IDLE_PAGES_MAX: u32 = 1;
+/// In place of a page's number: none.
+const NO_PAGE: usize = usize::MAX;
 
 /// This many pages fit into a processor's own caches.
 const CACHED_PAGES: u32 = 4;
@@ -26,13 +26,22 @@ const CACHED_PAGES: u32 = 4;
 const BEHIND_MAX: i64 = 1 << 38;
 
 /// The tombstones of a wheel.
-#[derive(Default)]
 pub(super) struct Tombstones {
     pages: Vec<Option<TombstonePage>>,
     /// Pages that exist.
     page_count: u32,
-    /// Pages that exist and are idle.
-    idle_pages: u32,
+    /// The one page that exists and is idle, or `NO_PAGE`.
+    idle_page: usize,
+}
+
+impl Default for Tombstones {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            page_count: 0,
+            idle_page: NO_PAGE,
+        }
+    }
 }
 
 struct TombstonePage {
@@ -100,7 +109,9 @@ impl Tombstones {
         let Some(Some(page)) = self.pages.get_mut(number) else {
             return;
         };
-        self.idle_pages -= u32::from(page.unmatched == 0);
+        if self.idle_page == number {
+            self.idle_page = NO_PAGE;
+        }
         page.unmatched += 1;
         let first_alive = &mut page.cells[position];
         let next = tombstone.generation() + 1;
@@ -125,7 +136,6 @@ impl Tombstones {
             unmatched: 0,
         });
         self.page_count += 1;
-        self.idle_pages += 1;
     }
 
     /// Whether an entry is dead. The caller drops a dead entry: its tombstone is matched now.
@@ -177,12 +187,17 @@ impl Tombstones {
         }
         page.unmatched -= 1;
         if page.unmatched == 0 {
-            if self.idle_pages == IDLE_PAGES_MAX {
-                self.pages[number] = None;
-                self.page_count -= 1;
-            } else {
-                self.idle_pages += 1;
-            }
+            self.keep_idle(number);
+        }
+    }
+
+    /// A page has become idle: it is kept in place of the one before.
+    #[cold]
+    fn keep_idle(&mut self, number: usize) {
+        let before = std::mem::replace(&mut self.idle_page, number);
+        if before != NO_PAGE {
+            self.pages[before] = None;
+            self.page_count -= 1;
         }
     }
 
@@ -274,6 +289,24 @@ mod tests {
         }
     }
 
+    /// Cells of one page that are cancelled one by one, each before the next: the page stays,
+    /// whatever page was idle before.
+    #[test]
+    fn the_page_that_became_idle_last_is_kept() {
+        let mut tombstones = Tombstones::default();
+        for page in 0..3 {
+            let mut memory = None;
+            for cell in (0..100).map(|cell| page * PAGE_CELLS + cell) {
+                tombstones.insert(entry(cell, 5).tombstone());
+                assert!(tombstones.is_dead(entry(cell, 5)));
+                let kept = tombstones.pages[page as usize].as_ref().unwrap();
+                let kept = kept.cells.as_ptr();
+                assert_eq!(*memory.get_or_insert(kept), kept);
+                assert_eq!(pages(&tombstones), 1);
+            }
+        }
+    }
+
     #[test]
     fn idle_pages_go() {
         let mut tombstones = Tombstones::default();
@@ -284,7 +317,7 @@ mod tests {
                 tombstones.insert(entry(cell, 5).tombstone());
                 assert_eq!(pages(&tombstones), before / 2 + 1);
             }
-            assert_eq!(tombstones.idle_pages, 0);
+            assert_eq!(tombstones.idle_page, NO_PAGE);
             for (gone, cell) in (0..).zip(cells()) {
                 assert_eq!(
                     pages(&tombstones),
@@ -297,14 +330,14 @@ mod tests {
                     tombstones.is_dead_on_arrival(entry(cell, 5))
                 });
             }
-            assert_eq!((pages(&tombstones), tombstones.idle_pages), (1, 1));
+            assert_eq!((pages(&tombstones), tombstones.idle_page), (1, 9));
             assert!(
-                tombstones.is_dead(entry(0, 5)),
+                tombstones.is_dead(entry(9 * PAGE_CELLS, 5)),
                 "the numbers of the page that is kept stay true"
             );
-            assert_eq!(tombstones.idle_pages, 1);
+            assert_eq!(tombstones.idle_page, 9);
             tombstones.clear();
-            assert_eq!((pages(&tombstones), tombstones.idle_pages), (0, 0));
+            assert_eq!((pages(&tombstones), tombstones.idle_page), (0, NO_PAGE));
         }
     }
 }
