@@ -65,8 +65,10 @@
 //! | `stream` | `async`, and time limits, a pace and chunks for streams |
 //! | `tower` | module `tower`: time limits for the calls of a service, and for idle connections |
 //! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
+//! | `full` | all of these |
 //!
-//! What is promised, and what it costs, is in README.md. How it works is in ARCHITECTURE.md.
+//! What is promised is [below](#what-is-promised), what it costs in README.md, how it works in
+//! ARCHITECTURE.md.
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

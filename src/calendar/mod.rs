@@ -8,8 +8,8 @@
 //!
 //! Three things happen to a clock on the wall:
 //!
-//!  - Twice a year it leaves an hour out, or shows an hour twice. [`Gap`] and [`Overlap`] decide
-//!    what that means for a run.
+//!  - In spring it leaves an hour out, in autumn it shows an hour twice. [`Gap`] and [`Overlap`]
+//!    decide what that means for a run.
 //!  - It is set forward, or the machine is suspended. The timer looks at the system's clock at
 //!    least once a minute, so it notices within a minute. [`MissedRuns`] decides what becomes of
 //!    runs whose time has passed.

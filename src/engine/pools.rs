@@ -5,7 +5,7 @@
 //! service's shards and jobs own the pool together; the process has only a weak reference. Whoever
 //! starts a service takes the lock of that reference; nobody else does.
 //!
-//! A pool ends without a wait, on whatever thread its last owner goes: one of its own, perhaps.
+//! The last owner ends a pool without waiting for its threads, and may be one of them.
 
 use super::thread_name::thread_name;
 use crate::dispatch::pool::Threads;
@@ -64,7 +64,7 @@ pub(super) fn cores() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX))
 }
 
-/// A pool for one service. `attended`: one of its threads attends.
+/// A new pool. `attended`: one of its threads attends.
 pub(super) fn own(threads: usize, name: &str, attended: bool) -> Result<Arc<Threads>, StartError> {
     if !(1..=THREADS_MAX).contains(&threads) {
         return Err(StartError::Pool(format!(

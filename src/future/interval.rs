@@ -11,8 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Ticks at a fixed rate, for the first time at the first poll. [`interval`](super::interval())
-/// makes one. It is also a stream, without an end.
+/// Ticks at a fixed rate, for the first time at once: the first tick is meant for the time at which
+/// the interval was made. [`interval`](super::interval()) makes one. It is also a stream, without
+/// an end.
 ///
 /// A tick returns the time for which it was meant. So nothing drifts, however late a tick is taken.
 /// [`missed`](Self::missed) decides what happens to ticks that nobody took in time; by default they

@@ -11,8 +11,8 @@
 //!
 //! The functions of this module use the shared service. It starts at the first call and never ends;
 //! a program sets its tick, clock and dispatch by [`Timers::set_global`]. [`Timers`] is a service
-//! of your own. A test makes its own one that of the functions, by [`Timers::enter`] or by
-//! [`testing`](crate::testing).
+//! of your own. In a test, [`Timers::enter`] or [`testing`](crate::testing) has the functions use
+//! the test's own service.
 //!
 //! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
 //! item, a pace, and chunks.

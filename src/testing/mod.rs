@@ -1,5 +1,5 @@
 //! Tests of async code without real time: [`block_on`], which moves a [`ManualClock`] to the next
-//! deadline whenever nothing is ready. What `start_paused = true` is in tokio.
+//! deadline whenever nothing is ready. It is what `start_paused = true` is in tokio.
 //!
 //! [`future::sleep`](crate::future::sleep()) and the other functions of [`future`](crate::future)
 //! run on that clock, on this thread. So code under test needs no change, and tests run beside each
@@ -59,7 +59,8 @@
 //! - A periodic timer on the clock is always pending. With one, a test that waits for what never
 //!   comes does not end.
 //! - One `block_on` at a time for a clock. With two, on two threads, each moves the other's time.
-//! - No input or output, no timers of a runtime: for those the guide has pages on tokio and smol.
+//! - The clock does not know of sockets, nor of a runtime's own timers: see "Under tokio" in the
+//!   guide.
 
 mod executor;
 mod paused;

@@ -102,7 +102,8 @@ pub struct IdleService<S> {
 
 impl<S> IdleService<S> {
     /// Passes calls on to `inner`. The future is ready when the service has been idle for `limit`.
-    /// The time is that of the shared service of [`future`](crate::future).
+    /// The time is that of the shared service of [`future`](crate::future), or of the one that the
+    /// thread has entered.
     ///
     /// # Panics
     /// As [`sleep`](crate::future::sleep()).

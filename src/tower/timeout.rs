@@ -23,7 +23,8 @@ pub struct TimeoutLayer {
 }
 
 impl TimeoutLayer {
-    /// Limits calls to this time, with the shared service of [`future`](crate::future).
+    /// Limits calls to this time, with the shared service of [`future`](crate::future), or with the
+    /// one that the thread has entered.
     ///
     /// # Example
     /// See the [module](super)'s.
