@@ -4,10 +4,12 @@
 //! A process has one such service. So each test runs as a process of its own: this program, called
 //! with the name of a part.
 
+#[path = "common/apart.rs"]
+mod apart;
+
+use apart::apart;
 use futures_lite::future::block_on;
-use std::env;
 use std::pin::pin;
-use std::process::Command;
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 use std::thread;
@@ -18,25 +20,6 @@ use wheelwork::future::{
 use wheelwork::{ManualClock, StartError, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
-const PART: &str = "WHEELWORK_TEST_PART";
-
-/// Runs a part as a process of its own; in that process, the part itself.
-fn apart(test: &str, part: fn()) {
-    if env::var(PART).is_ok_and(|name| name == test) {
-        return part();
-    }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(PART, test)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
 
 #[test]
 fn the_functions_run_on_the_service_that_was_set() {

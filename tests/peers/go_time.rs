@@ -2,11 +2,13 @@
 
 use super::{Log, MS, Task, service, timers};
 use std::future::pending;
+use std::ops::ControlFlow::{Break, Continue};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
-use wheelwork::{ManualClock, Missed, TimerService};
+use wheelwork::{ManualClock, Missed, PeriodicRun, TimerService};
 
 #[test]
 fn after_func_runs_its_function_once() {
@@ -120,6 +122,85 @@ fn a_ticker_that_was_stopped_ticks_no_more() {
     assert!(service.cancel(ticker));
     clock.advance(100 * MS);
     assert_eq!(log.take().len(), 0);
+}
+
+/// `ticker.Stop()` inside its own loop.
+#[test]
+fn a_ticker_may_be_stopped_from_inside() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let noted = log.clone();
+    let mut left = 3;
+    let tick = move |_: &mut PeriodicRun<'_>| {
+        noted.note(());
+        left -= 1;
+        if left == 0 { Break(()) } else { Continue(()) }
+    };
+    let ticker = service.every(10 * MS).start_while(tick).unwrap();
+    clock.advance(100 * MS);
+    assert_eq!((log.take().len(), service.is_pending(ticker)), (3, false));
+}
+
+/// `ticker.Reset(d)` inside its own loop: the next tick comes after the new period.
+#[test]
+fn a_reset_of_a_ticker_from_inside_gives_it_a_new_period() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let (noted, at) = (log.clone(), clock.clone());
+    let tick = move |run: &mut PeriodicRun<'_>| {
+        noted.note(at.elapsed());
+        if at.elapsed() == 20 * MS {
+            run.set_period(3 * MS);
+        }
+        Continue(())
+    };
+    service.every(10 * MS).start_while(tick).unwrap();
+    clock.advance(30 * MS);
+    assert_eq!(log.take(), [10, 20, 23, 26, 29].map(|ms| MS * ms));
+}
+
+/// The same for the ticker of a receiver. Between two ticks the new period counts from the reset.
+#[test]
+fn a_reset_of_a_receivers_ticker_stops_it_and_starts_a_new_period() {
+    let (timers, clock) = timers();
+    let (task, start) = (Task::new(), clock.now());
+    let mut ticker = timers.interval(10 * MS).first(10 * MS);
+    assert!(task.with(|context| ticker.poll_tick(context)).is_pending());
+    clock.advance(7 * MS);
+    ticker.set_period(20 * MS);
+    ticker.reset();
+    for at in [27, 47] {
+        clock.advance(19 * MS);
+        assert!(task.with(|context| ticker.poll_tick(context)).is_pending());
+        clock.advance(MS);
+        let tick = task.with(|context| ticker.poll_tick(context));
+        assert_eq!(tick, Poll::Ready(start + MS * at));
+    }
+}
+
+/// `AfterFunc` without a service of one's own. It runs elsewhere than its caller, as a goroutine
+/// does.
+#[test]
+fn after_runs_its_function_elsewhere() {
+    let (send, receive) = mpsc::channel();
+    let run = move || send.send(thread::current().id()).unwrap();
+    wheelwork::after(MS, run).unwrap();
+    assert_ne!(receive.recv().unwrap(), thread::current().id());
+    assert!(receive.recv().is_err(), "once: the function is gone");
+}
+
+/// `Stop` and `Reset` of what `AfterFunc` returns.
+#[test]
+fn what_after_has_armed_can_be_stopped_and_reset() {
+    let (service, hour) = (wheelwork::global().unwrap(), Duration::from_secs(3_600));
+    let (send, receive) = mpsc::channel();
+    let stopped = send.clone();
+    let stopped = wheelwork::after(hour, move || stopped.send("stopped").unwrap()).unwrap();
+    let reset = wheelwork::after(hour, move || send.send("reset").unwrap()).unwrap();
+    assert!(service.cancel(stopped) && !service.cancel(stopped));
+    assert!(service.reschedule(reset, MS));
+    assert_eq!(receive.iter().collect::<Vec<_>>(), ["reset"]);
+    assert!(!service.cancel(reset), "it has run");
 }
 
 /// A difference: `NewTicker` panics.

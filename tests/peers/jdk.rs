@@ -1,10 +1,14 @@
 //! What users of the JDK's `ScheduledThreadPoolExecutor` rely on.
 
-use super::{Log, MS, service};
+use super::{Log, MS, Task, service, timers};
+use futures_lite::future::block_on;
+use std::ops::ControlFlow::{Break, Continue};
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Dispatch, ManualClock, Missed, ScheduleError, StopPolicy, TimerService};
+use wheelwork::TimerService;
+use wheelwork::{Dispatch, ManualClock, Missed, PeriodicRun, ScheduleError, StopPolicy};
 
 #[test]
 fn a_task_is_enabled_after_its_delay_and_no_sooner() {
@@ -157,6 +161,47 @@ fn a_cancelled_repetition_runs_no_more() {
     assert_eq!(log.take().len(), 2);
 }
 
+/// In the JDK it throws, or holds its own future to cancel it.
+#[test]
+fn a_repetition_may_end_itself() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let (noted, held) = (log.clone(), Arc::new(()));
+    let (mut runs, holds) = (0, held.clone());
+    let run = move |_: &mut PeriodicRun<'_>| {
+        let _held = &holds;
+        runs += 1;
+        noted.note(runs);
+        if runs == 3 { Break(()) } else { Continue(()) }
+    };
+    let id = service.every(10 * MS).start_while(run).unwrap();
+    clock.advance(29 * MS);
+    assert!(service.is_pending(id));
+    clock.advance(MS);
+    assert!(!service.is_pending(id) && !service.cancel(id) && service.is_empty());
+    assert_eq!(Arc::strong_count(&held), 1, "it is dropped at once");
+    clock.advance(100 * MS);
+    assert_eq!(log.take(), [1, 2, 3]);
+    assert_eq!(service.stats().timers.ended, 1);
+}
+
+/// `future.cancel(false)` inside its own run: that run goes on to its end, and is the last one.
+#[test]
+fn a_repetition_may_cancel_itself_by_its_id() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let (noted, handle) = (log.clone(), service.handle());
+    let run = move |run: &mut PeriodicRun<'_>| {
+        noted.note(handle.cancel(run.id()));
+        noted.note(handle.cancel(run.id()));
+        Continue(())
+    };
+    let id = service.every(10 * MS).start_while(run).unwrap();
+    clock.advance(100 * MS);
+    assert_eq!(log.take(), [true, false]);
+    assert!(!service.is_pending(id) && service.is_empty());
+}
+
 /// `shutdownNow` gives the tasks that never began, and repetitions end.
 #[test]
 fn a_stop_gives_the_tasks_that_never_began() {
@@ -209,6 +254,82 @@ fn a_drain_runs_what_was_delayed_and_ends_repetitions() {
         service.schedule(MS, || ()),
         Err(ScheduleError::Stopped(_))
     ));
+}
+
+/// `setContinueExistingPeriodicTasksAfterShutdownPolicy(true)`. A difference: repetitions go on
+/// there until `shutdownNow`; here until what was delayed has run.
+#[test]
+fn repetitions_may_go_on_in_a_drain() {
+    let (service, clock) = service();
+    let service = Arc::new(service);
+    let log = Log::new();
+    let noted = log.clone();
+    let beat = move || noted.note("again");
+    let id = service.every(10 * MS).start(beat).unwrap();
+    service.schedule(35 * MS, log.task("delayed")).unwrap();
+    let draining = service.clone();
+    let policy = StopPolicy::DrainWithPeriodic(100 * MS);
+    let drain = thread::spawn(move || draining.stop_with(policy));
+    while !service.is_stopped() {
+        thread::yield_now();
+    }
+    assert!(service.schedule(MS, || ()).is_err(), "nothing new is taken");
+    for _ in 0..35 {
+        assert!(service.is_pending(id));
+        clock.advance(MS);
+    }
+    assert!(drain.join().unwrap().is_empty());
+    assert_eq!(log.take(), ["again", "again", "again", "delayed"]);
+    clock.advance(Duration::from_secs(1));
+    assert!(log.take().is_empty() && !service.is_pending(id));
+}
+
+/// `shutdown`, and `awaitTermination` with a time limit. `isShutdown` is true from the call on,
+/// `isTerminated` when what was delayed has run.
+#[test]
+fn a_shutdown_can_be_awaited_elsewhere() {
+    let (service, clock) = service();
+    let (limits, limits_clock) = timers();
+    let (task, log) = (Task::new(), Log::new());
+    service.schedule(20 * MS, log.task("delayed")).unwrap();
+    service.schedule(500 * MS, log.task("too late")).unwrap();
+    let handle = service.handle();
+    assert!(!handle.is_stopped());
+    let mut stop = service.stop_async_with(StopPolicy::Drain(100 * MS));
+    assert!(handle.is_stopped(), "when the call has returned");
+    assert!(matches!(
+        handle.schedule(MS, || ()),
+        Err(ScheduleError::Stopped(_))
+    ));
+    // `awaitTermination(10, MILLISECONDS)` is false: the timeout elapses before.
+    let mut limit = limits.timeout(10 * MS, &mut stop);
+    assert!(task.poll(&mut limit).is_pending());
+    limits_clock.advance(10 * MS);
+    assert!(matches!(task.poll(&mut limit), Poll::Ready(Err(_))));
+    assert!(log.take().is_empty());
+    // Past its limit, and no further: however late the draining thread sees that.
+    (0..11).for_each(|_| clock.advance(10 * MS));
+    let unfired = block_on(stop);
+    assert_eq!((log.take(), unfired.len()), (vec!["delayed"], 1));
+}
+
+/// `shutdownNow` for those who must not block.
+#[test]
+fn a_stop_that_blocks_nobody_gives_the_tasks_that_never_began() {
+    let (service, clock) = service();
+    let log = Log::new();
+    for ms in [5, 10, 20] {
+        service.schedule(MS * ms, log.task(ms)).unwrap();
+    }
+    clock.advance(5 * MS);
+    let unfired = block_on(service.stop_async());
+    let mut left: Vec<_> = unfired
+        .iter()
+        .map(|left| left.remaining.as_millis())
+        .collect();
+    left.sort_unstable();
+    assert_eq!((log.take(), left), (vec![5], vec![5, 15]));
+    assert!(service.is_stopped() && service.stop().is_empty(), "once");
 }
 
 /// Every run sees what the run before it has written, though another thread ran it.

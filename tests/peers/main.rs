@@ -2,11 +2,17 @@
 //! difference in `docs/coming-from.md`.
 //!
 //! A module for each peer, a test for each thing that its users rely on. The tests are written from
-//! the peers' public documentation. All run on a manual clock.
+//! the peers' public documentation. They run on a manual clock. What only the real clock has (the
+//! service of `wheelwork::after`) is waited for, however long it takes.
 
+#[path = "../common/apart.rs"]
+mod apart;
 mod go_time;
+mod javascript;
 mod jdk;
 mod netty;
+mod tokio_paused;
+mod tokio_stream;
 mod tokio_time;
 mod tokio_util;
 

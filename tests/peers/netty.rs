@@ -1,10 +1,11 @@
 //! What users of Netty's `HashedWheelTimer` rely on.
 
 use super::{Log, MS, service};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
-use wheelwork::{ManualClock, ScheduleError, TimerService};
+use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerId, TimerService};
 
 #[test]
 fn a_timeout_runs_once_at_or_after_its_delay() {
@@ -170,6 +171,86 @@ fn a_task_may_arm_another_timeout() {
     assert!(log.take().is_empty());
     clock.advance(MS);
     assert_eq!(log.take(), ["second"]);
+}
+
+/// `isExpired` is true inside the task. So nothing is pending there, and it is too late to cancel.
+#[test]
+fn a_timeout_has_expired_when_its_task_runs() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let (noted, own) = (log.clone(), Arc::new(Mutex::new(None::<TimerId>)));
+    let (handle, id) = (service.handle(), own.clone());
+    let task = move || {
+        let id = id.lock().unwrap().unwrap();
+        noted.note((handle.is_pending(id), handle.cancel(id)));
+    };
+    *own.lock().unwrap() = Some(service.schedule(5 * MS, task).unwrap());
+    clock.advance(5 * MS);
+    assert_eq!(log.take(), [(false, false)]);
+}
+
+/// A difference: a timeout remembers in Netty how it has ended, for as long as somebody has it.
+/// Here each end is told once, where it is decided: by the answer of `cancel`, or by the task.
+#[test]
+fn how_a_timeout_has_ended_is_told_once() {
+    let (service, clock) = service();
+    let log = Log::new();
+    let ids = [5, 5, 50].map(|ms| service.schedule(MS * ms, log.task(ms)).unwrap());
+    let is_cancelled = |id| service.cancel(id);
+    assert!(is_cancelled(ids[1]));
+    clock.advance(10 * MS);
+    assert_eq!(log.take(), [5], "the first one, as its task says");
+    assert_eq!(ids.map(is_cancelled), [false, false, true]);
+    assert_eq!(ids.map(|id| service.is_pending(id)), [false; 3]);
+    let timers = service.stats().timers;
+    assert_eq!((timers.fired, timers.cancelled), (1, 2));
+}
+
+/// `timeout.timer().newTimeout(..)` inside the task: a handler has its service at hand.
+#[test]
+fn a_handler_may_arm_its_timeout_anew() {
+    let (clock, log) = (ManualClock::new(), Log::new());
+    let (noted, at) = (log.clone(), clock.clone());
+    let builder = TimerService::builder().clock(clock.clone()).shards(1);
+    let handler = move |tries: &mut Batch<'_, u32>| {
+        let timer = tries.service();
+        for left in tries {
+            noted.note((at.elapsed(), left));
+            if left > 0 {
+                timer.schedule(10 * MS, left - 1).unwrap();
+            }
+        }
+    };
+    let service = builder.on_expire(handler).start().unwrap();
+    service.schedule(5 * MS, 2).unwrap();
+    clock.advance(100 * MS);
+    assert_eq!(log.take(), [(5 * MS, 2), (15 * MS, 1), (25 * MS, 0)]);
+    assert!(service.is_empty());
+}
+
+/// Netty runs tasks on the wheel's own thread; here a pool does unless the builder says otherwise.
+/// (On the real clock: a manual one has no thread.)
+#[test]
+fn tasks_run_on_the_wheels_thread_if_told_to() {
+    for dispatch in [None, Some(Dispatch::Inline)] {
+        let builder = TimerService::builder().shards(1).name("wheel");
+        let builder = match dispatch.clone() {
+            Some(dispatch) => builder.dispatch(dispatch),
+            None => builder,
+        };
+        let service = builder.start().unwrap();
+        let (send, receive) = mpsc::channel();
+        let task = move || {
+            let name = thread::current().name().map(str::to_string);
+            send.send((name, rayon::current_thread_index().is_some()))
+                .unwrap();
+        };
+        service.schedule(MS, task).unwrap();
+        let (name, is_in_pool) = receive.recv().unwrap();
+        let is_wheels = name.as_deref() == Some("wheel-shard-0");
+        let on_wheel = dispatch.is_some();
+        assert_eq!((is_wheels, is_in_pool), (on_wheel, !on_wheel));
+    }
 }
 
 /// Netty logs the exception; here it is counted, and a hook is told.

@@ -8,7 +8,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use wheelwork::ManualClock;
 use wheelwork::Missed;
-use wheelwork::future::Interval;
+use wheelwork::future::{Interval, interval, sleep};
+use wheelwork::testing;
 
 /// The ticks that are ready now, each as the time from `start` for which it was meant.
 fn ticks(task: &std::sync::Arc<Task>, interval: &mut Interval, start: Instant) -> Vec<Duration> {
@@ -266,4 +267,131 @@ fn a_tick_may_be_dropped_and_asked_for_again() {
     clock.advance(10 * MS);
     let at = task.poll(&mut Box::pin(interval.tick()));
     assert_eq!(at, Poll::Ready(clock.now()));
+}
+
+/// A way to move an interval's next tick.
+type Move = fn(&mut Interval);
+
+/// The next two ticks of an interval of 100 ms that is moved when its first tick was `idle` ago.
+fn moved(idle: Duration, missed: Missed, by: Move) -> [Duration; 2] {
+    testing::block_on(async {
+        let mut interval = interval(100 * MS).missed(missed);
+        interval.tick().await;
+        sleep(idle).await;
+        by(&mut interval);
+        let mut ticks = [Duration::ZERO; 2];
+        for tick in &mut ticks {
+            interval.tick().await;
+            *tick = testing::clock().elapsed() - idle;
+        }
+        ticks
+    })
+}
+
+/// Each kind of reset says when the next tick comes. The others follow from there, and ticks that
+/// were missed before do not come, whatever the policy.
+#[test]
+fn a_reset_of_each_kind_moves_the_next_tick_and_those_behind_it() {
+    let kinds: [(Move, [u32; 2]); 6] = [
+        (Interval::reset, [100, 200]),
+        (Interval::reset_immediately, [0, 100]),
+        (|interval| interval.reset_after(20 * MS), [20, 120]),
+        (|interval| interval.reset_after(Duration::ZERO), [0, 100]),
+        (
+            |interval| interval.reset_at(testing::clock().now() + 30 * MS),
+            [30, 130],
+        ),
+        (
+            |interval| {
+                interval.set_period(10 * MS);
+                interval.reset();
+            },
+            [10, 20],
+        ),
+    ];
+    for (number, (by, expected)) in kinds.into_iter().enumerate() {
+        for missed in [Missed::Skip, Missed::Delay, Missed::BURST_ALL] {
+            for idle in [50, 350] {
+                assert_eq!(
+                    moved(MS * idle, missed, by),
+                    expected.map(|ms| MS * ms),
+                    "kind {number}, {missed:?}, after {idle} ms"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interval_at_a_time_to_come_begins_there() {
+    let (timers, clock) = timers();
+    let mut interval = timers.interval_at(clock.now() + 7 * MS, 10 * MS);
+    assert_eq!(
+        ticks_until(&clock, &mut interval, 30 * MS),
+        [7, 17, 27].map(|ms| MS * ms)
+    );
+}
+
+/// The first tick comes at once, and is the start. What came to pass since then was missed.
+#[test]
+fn an_interval_at_a_past_time_has_missed_the_ticks_since() {
+    for (missed, expected) in [
+        (Missed::BURST_ALL, vec![25, 35, 45, 55, 65]),
+        (Missed::Skip, vec![25, 55, 65]),
+        (Missed::Delay, vec![25, 60, 70]),
+    ] {
+        let (timers, clock) = timers();
+        clock.advance(50 * MS);
+        let start = clock.now() - 25 * MS;
+        let mut interval = timers.interval_at(start, 10 * MS).missed(missed);
+        let ticks = ticks_until(&clock, &mut interval, 70 * MS);
+        let expected: Vec<_> = expected.into_iter().map(|ms| MS * ms).collect();
+        assert_eq!(ticks, expected, "{missed:?}");
+    }
+}
+
+/// A reset into the past does the like, for a live interval.
+#[test]
+fn a_reset_to_a_past_time_is_a_tick_at_once() {
+    let (timers, clock) = timers();
+    let mut interval = timers.interval(10 * MS);
+    assert_eq!(ticks_until(&clock, &mut interval, 8 * MS), [Duration::ZERO]);
+    interval.reset_at(clock.now() - 5 * MS);
+    assert_eq!(
+        ticks_until(&clock, &mut interval, 30 * MS),
+        [3, 13, 23].map(|ms| MS * ms)
+    );
+}
+
+/// What tokio's interval lacks: the next tick comes when it would have come, and the period counts
+/// from there on.
+#[test]
+fn a_live_interval_may_have_another_period() {
+    let (timers, clock) = timers();
+    let mut interval = timers.interval(10 * MS);
+    assert_eq!(ticks_until(&clock, &mut interval, 7 * MS), [Duration::ZERO]);
+    interval.set_period(4 * MS);
+    assert_eq!(interval.period(), 4 * MS);
+    assert_eq!(
+        ticks_until(&clock, &mut interval, 20 * MS),
+        [10, 14, 18].map(|ms| MS * ms)
+    );
+}
+
+/// It counts for the ticks that were missed already.
+#[test]
+fn the_policy_of_a_live_interval_may_be_changed() {
+    for (set, expected) in [
+        (Missed::Skip, vec![10, 40, 50]),
+        (Missed::Delay, vec![10, 45, 55]),
+        (Missed::BURST_ALL, vec![10, 20, 30, 40, 50]),
+    ] {
+        let (timers, clock) = timers();
+        let mut interval = timers.interval(10 * MS).missed(Missed::Burst(0));
+        assert_eq!(ticks_until(&clock, &mut interval, 5 * MS), [Duration::ZERO]);
+        clock.advance(30 * MS);
+        interval.set_missed(set);
+        let expected: Vec<_> = expected.into_iter().map(|ms| MS * ms).collect();
+        assert_eq!(ticks_until(&clock, &mut interval, 55 * MS), expected);
+    }
 }

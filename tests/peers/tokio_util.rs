@@ -4,7 +4,8 @@ use super::{MS, Task, timers};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use wheelwork::future::{DelayQueue, Expired};
+use wheelwork::ManualClock;
+use wheelwork::future::{DelayQueue, Expired, Key};
 
 /// The values that have come.
 fn expired<T: Copy>(task: &Arc<Task>, queue: &mut DelayQueue<T>) -> Vec<T> {
@@ -155,4 +156,124 @@ fn a_delay_of_any_length_is_taken() {
     assert_eq!(expired(&task, &mut queue), []);
     clock.advance(three_years);
     assert_eq!(expired(&task, &mut queue), [1]);
+}
+
+/// Three values, the first of which is 10 ms away, in a queue in which a task waits.
+fn waiting() -> (ManualClock, Arc<Task>, DelayQueue<u32>, [Key; 3]) {
+    let (timers, clock) = timers();
+    let (task, mut queue) = (Task::new(), timers.delay_queue());
+    let keys = [30, 10, 20].map(|ms| queue.insert(ms, MS * ms));
+    assert_eq!(expired(&task, &mut queue), []);
+    (clock, task, queue, keys)
+}
+
+#[test]
+fn what_has_expired_tells_its_key_its_deadline_and_its_value() {
+    let (clock, task, mut queue, keys) = waiting();
+    let start = clock.now();
+    clock.advance(10 * MS);
+    let polled = task.with(|context| queue.poll_expired(context));
+    let Poll::Ready(Some(mut expired)) = polled else {
+        panic!("it is due");
+    };
+    assert_eq!(expired.key(), keys[1]);
+    assert_eq!(expired.deadline(), start + 10 * MS);
+    assert_eq!(*expired.get_ref(), 10);
+    *expired.get_mut() += 1;
+    assert_eq!(expired.into_inner(), 11);
+}
+
+/// Also when it comes late, between two ticks, or was moved.
+#[test]
+fn a_deadline_is_the_one_that_was_given() {
+    let (clock, task, mut queue, keys) = waiting();
+    let given = clock.now() + Duration::from_micros(12_345);
+    assert!(queue.reset_at(keys[0], given));
+    assert_eq!(queue.deadline(keys[0]), Some(given));
+    queue.remove(keys[1]);
+    clock.advance(500 * MS);
+    let expired = task.with(|context| queue.poll_expired(context));
+    let Poll::Ready(Some(expired)) = expired else {
+        panic!("it is due");
+    };
+    assert_eq!((expired.key(), expired.deadline()), (keys[0], given));
+}
+
+/// A difference: `deadline` panics there for a key that is not in the queue.
+#[test]
+fn a_deadline_of_what_is_gone_is_none() {
+    let (clock, task, mut queue, keys) = waiting();
+    let start = clock.now();
+    assert_eq!(queue.deadline(keys[2]), Some(start + 20 * MS));
+    queue.remove(keys[2]);
+    clock.advance(10 * MS);
+    assert_eq!(expired(&task, &mut queue), [10]);
+    let deadlines = keys.map(|key| queue.deadline(key));
+    assert_eq!(deadlines, [Some(start + 30 * MS), None, None]);
+}
+
+/// The next one, whether it is due or not. It stays in the queue.
+#[test]
+fn a_peek_gives_the_key_of_the_value_that_comes_next() {
+    let (clock, task, mut queue, keys) = waiting();
+    assert_eq!((queue.peek(), queue.len()), (Some(keys[1]), 3));
+    queue.reset(keys[1], 25 * MS);
+    assert_eq!(queue.peek(), Some(keys[2]));
+    clock.advance(50 * MS);
+    assert_eq!(queue.peek(), Some(keys[2]), "due, and not polled");
+    assert_eq!(expired(&task, &mut queue), [20, 10, 30]);
+    assert_eq!(queue.peek(), None);
+}
+
+#[test]
+fn a_clear_drops_all_values_and_ends_the_wait() {
+    let (clock, task, mut queue, keys) = waiting();
+    queue.clear();
+    assert!(queue.is_empty() && task.woken() == 1);
+    let polled = task.with(|context| queue.poll_expired(context));
+    assert!(matches!(polled, Poll::Ready(None)));
+    assert_eq!(keys.map(|key| queue.remove(key)), [None; 3]);
+    clock.advance(50 * MS);
+    assert_eq!(expired(&task, &mut queue), []);
+    // It is used again.
+    queue.insert(4, MS);
+    assert_eq!(expired(&task, &mut queue), []);
+    clock.advance(MS);
+    assert_eq!(expired(&task, &mut queue), [4]);
+}
+
+/// What tokio-util lacks: all values at once, with their keys and deadlines, due or not.
+#[test]
+fn a_drain_gives_all_values() {
+    let (clock, task, mut queue, keys) = waiting();
+    let start = clock.now();
+    let mut drained = queue.drain();
+    drained.sort_by_key(Expired::deadline);
+    let drained: Vec<_> = drained
+        .into_iter()
+        .map(|expired| (expired.key(), expired.deadline(), expired.into_inner()))
+        .collect();
+    let expect = |at: usize, ms: u32| (keys[at], start + MS * ms, ms);
+    assert_eq!(drained, [expect(1, 10), expect(2, 20), expect(0, 30)]);
+    assert!(queue.is_empty() && task.woken() == 1);
+}
+
+/// What was reserved is there before it is needed. A difference: nothing gives it back but the drop
+/// of the queue (there `compact` and `shrink_to_fit` do).
+#[test]
+fn capacity_is_taken_ahead_and_kept() {
+    assert!(DelayQueue::<u32>::with_capacity(100).capacity() >= 100);
+    let (timers, _clock) = timers();
+    let mut queue = timers.delay_queue();
+    let insert = |queue: &mut DelayQueue<u32>, values| {
+        (0..values).for_each(|value| _ = queue.insert(value, 1_000 * MS));
+    };
+    insert(&mut queue, 100);
+    queue.reserve(1_000);
+    let capacity = queue.capacity();
+    assert!(capacity >= 1_100, "on top of those that are there");
+    insert(&mut queue, 1_000);
+    assert_eq!((queue.capacity(), queue.len()), (capacity, 1_100));
+    queue.clear();
+    assert_eq!((queue.capacity(), queue.len()), (capacity, 0));
 }
