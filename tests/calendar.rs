@@ -599,3 +599,26 @@ fn it_is_moved_and_ended_like_any_timer() {
             .is_err()
     );
 }
+
+/// The last civil time of a pattern that ends: the clock on the wall shows it twice.
+#[test]
+fn the_last_time_of_a_pattern_comes_again() {
+    let runs = |calendar: Calendar, zone: &str| {
+        let calendar = calendar.zone(zone).unwrap();
+        calendar.after(SystemTime::UNIX_EPOCH).take(100).count()
+    };
+    let fold = || Calendar::quartz("0 30 2 25 10 ? 2026").unwrap();
+    for (overlap, count) in [
+        (Overlap::First, 1),
+        (Overlap::Second, 1),
+        (Overlap::Both, 2),
+    ] {
+        assert_eq!(
+            runs(fold().overlap(overlap), "Europe/Berlin"),
+            count,
+            "{overlap:?}"
+        );
+    }
+    let hours = Calendar::cron("0 30 * 24 10 * 2026").unwrap();
+    assert_eq!(runs(hours, "Asia/Beirut"), 25, "its day has 25 hours");
+}

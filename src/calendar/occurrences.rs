@@ -25,30 +25,33 @@ impl Occurrences {
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let find = |from: DateTime, inclusive| self.search.find(from, inclusive);
         let mut offset = self.zone.to_offset(after);
-        let mut found = find(offset.to_datetime(after), false)?;
+        let mut found = find(offset.to_datetime(after), false);
         for transition in self.zone.following(after) {
             // The clock on the wall would show `end`, and shows `start`.
             let (end, start) = (
                 offset.to_datetime(transition.timestamp()),
                 transition.offset().to_datetime(transition.timestamp()),
             );
-            while found < end {
-                if self.is_wanted(found, offset) {
-                    return offset.to_timestamp(found).ok();
+            while let Some(time) = found.filter(|&time| time < end) {
+                if self.is_wanted(time, offset) {
+                    return offset.to_timestamp(time).ok();
                 }
-                found = find(found, false)?;
+                found = find(time, false);
             }
-            if found < start {
+            if found.is_some_and(|time| time < start) {
                 if self.gap == Gap::End {
                     return Some(transition.timestamp());
                 }
-                found = find(start, true)?;
+                found = find(start, true);
             } else if start < end && self.overlap != Overlap::First {
-                found = find(start, true)?;
+                // The last civil time of all may come again here.
+                found = find(start, true);
             }
+            // A later transition goes back to no civil time before this one.
+            found?;
             offset = transition.offset();
         }
-        offset.to_timestamp(found).ok()
+        offset.to_timestamp(found?).ok()
     }
 
     /// Whether a civil time counts with this offset. At an overlap it has two.

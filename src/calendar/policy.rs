@@ -19,8 +19,8 @@ pub enum Gap {
     /// It comes when the gap ends. Several runs in one gap make one run. The default of a pattern
     /// with given hours.
     End,
-    /// It is left out. The default of a pattern whose hours are `*` or a step (`*/2`, Quartz's
-    /// `0/2`): such a pattern counts real time.
+    /// It is left out. The default of a pattern whose hours are `*` or a step over all (`*/2`,
+    /// Quartz's `0/2`): such a pattern counts real time.
     Skip,
 }
 
