@@ -6,10 +6,11 @@ use futures_lite::{StreamExt, stream};
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 use wheelwork::future::{DelayQueue, Timers, interval, sleep, sleep_until, timeout};
@@ -466,13 +467,10 @@ fn tasks_end_with_block_on() {
 
 #[test]
 fn what_waits_for_ever_is_told() {
-    let waits = |tasks: usize| {
-        format!(
-            "{tasks} tasks wait for ever: no timer is pending on the clock, and nobody else has a \
-             waker"
-        )
+    let waits = |tasks: &str| {
+        format!("{tasks} for ever: no timer is pending on the clock, and nobody else has a waker")
     };
-    assert_eq!(panic_of(|| block_on(pending())), waits(1));
+    assert_eq!(panic_of(|| block_on(pending())), waits("the future waits"));
     let text = panic_of(|| {
         block_on(async {
             sleep(DAY).await;
@@ -481,7 +479,7 @@ fn what_waits_for_ever_is_told() {
             spawn(never).await;
         });
     });
-    assert_eq!(text, waits(3));
+    assert_eq!(text, waits("the future and its tasks (2) wait"));
     // Wakers that are gone.
     let text = panic_of(|| {
         block_on(async {
@@ -495,7 +493,7 @@ fn what_waits_for_ever_is_told() {
             .await;
         });
     });
-    assert_eq!(text, waits(1));
+    assert_eq!(text, waits("the future waits"));
 }
 
 #[test]
@@ -704,4 +702,58 @@ fn on_a_pool_nothing_is_early() {
             assert!(elapsed() >= number * MS);
         }
     });
+}
+
+/// More tasks than any number of polls: none is late because others are many.
+#[test]
+fn many_tasks_are_polled_before_time_moves() {
+    block_on(async {
+        let tasks: Vec<_> = (0..12_000)
+            .map(|_| {
+                spawn(timeout(3 * MS, async {
+                    sleep(2 * MS).await;
+                    yield_now().await;
+                }))
+            })
+            .collect();
+        for task in tasks {
+            assert_eq!(task.await, Ok(()));
+        }
+        assert_eq!(elapsed(), 2 * MS);
+    });
+}
+
+/// A second panic while the first one unwinds would abort.
+#[test]
+fn drops_that_panic_besides_are_no_abort() {
+    struct PanicsInDrop;
+    impl Drop for PanicsInDrop {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    impl Future for PanicsInDrop {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            panic!("polled");
+        }
+    }
+    let text = panic_of(|| {
+        let output = block_on(async {
+            let task = spawn(async {
+                let _task = PanicsInDrop;
+                pending::<()>().await;
+            });
+            yield_now().await;
+            drop(task);
+            [PanicsInDrop]
+        });
+        std::mem::forget(output);
+    });
+    assert_eq!(text, "dropped");
+    let text = panic_of(|| block_on(PanicsInDrop));
+    assert_eq!(text, "polled", "the future given to it");
+    let text = panic_of(|| block_on(async { spawn(PanicsInDrop).await }));
+    assert_eq!(text, "polled", "a task");
 }

@@ -9,12 +9,13 @@
 use super::ready::{BLOCK_ON, Hold, Ready, Stuck, TaskWaker};
 use crate::dispatch::inside::inside_job;
 use crate::engine::drops::Drops;
+use crate::engine::hooks::discard;
 use crate::sync::per_thread;
 use crate::time::ManualClock;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -105,17 +106,29 @@ impl TestExecutor {
         );
         CURRENT.with(|current| *current.borrow_mut() = Some(executor.clone()));
         let _leave = Leave;
-        let outcome = catch_unwind(AssertUnwindSafe(|| executor.poll_all(future)));
-        let drops = catch_unwind(AssertUnwindSafe(|| executor.drop_tasks()));
-        match (outcome, drops) {
-            (Ok(output), Ok(())) => output,
-            // The first panic of several.
-            (Err(panic), _) | (Ok(_), Err(panic)) => resume_unwind(panic),
+        let mut future = Box::pin(future);
+        let outcome = catch_unwind(AssertUnwindSafe(|| executor.poll_all(future.as_mut())));
+        let main = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let tasks = catch_unwind(AssertUnwindSafe(|| executor.drop_tasks()));
+        let (output, panic) = match outcome {
+            Ok(output) => (Some(output), None),
+            Err(panic) => (None, Some(panic)),
+        };
+        let panics = [panic, main.err(), tasks.err()];
+        let mut panics = panics.into_iter().flatten();
+        match (output, panics.next()) {
+            (Some(output), None) => output,
+            (output, first) => {
+                // No user's code runs while the first panic unwinds: a second one would abort.
+                panics.for_each(discard);
+                let output = catch_unwind(AssertUnwindSafe(|| drop(output)));
+                output.err().into_iter().for_each(discard);
+                resume_unwind(first.expect("without an output there is a panic"))
+            }
         }
     }
 
-    fn poll_all<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
+    fn poll_all<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         let main = TaskName::new(&self.ready, MAIN);
         self.ready.wake(MAIN);
         loop {
@@ -154,7 +167,19 @@ impl TestExecutor {
         let Some((mut future, waker)) = taken else {
             return;
         };
-        if self.poll(task, &waker, future.as_mut()).is_pending() {
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            self.poll(task, &waker, future.as_mut())
+        }));
+        let poll = match polled {
+            Ok(poll) => poll,
+            Err(panic) => {
+                // Its drop may panic too, and must not while this panic unwinds.
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+                dropped.err().into_iter().for_each(discard);
+                resume_unwind(panic)
+            }
+        };
+        if poll.is_pending() {
             let mut tasks = self.tasks.borrow_mut();
             if let Some(spawned) = tasks.get_mut(&task) {
                 spawned.future = Some(future);
@@ -173,10 +198,13 @@ impl TestExecutor {
             Ok(false) => {
                 let rest = self.ready.rest(|| self.is_stuck(main));
                 if let Err(Stuck) = rest {
+                    let tasks = match self.tasks.borrow().len() {
+                        0 => "the future waits".to_string(),
+                        spawned => format!("the future and its tasks ({spawned}) wait"),
+                    };
                     panic!(
-                        "{} tasks wait for ever: no timer is pending on the clock, and nobody \
-                         else has a waker",
-                        self.tasks.borrow().len() + 1
+                        "{tasks} for ever: no timer is pending on the clock, and nobody else has \
+                         a waker"
                     );
                 }
             }

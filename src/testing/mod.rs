@@ -33,7 +33,7 @@
 //!   is due fires, on this thread. Time stops at each deadline, and never goes past one. (It may
 //!   stop at the old deadline of a timer that was cancelled or moved; nothing fires there.)
 //! - Tasks that only yield, as in `while !flag.get() { yield_now().await }`, hold time up for
-//!   10,000 polls. Then it moves.
+//!   100,000 polls of each. Then it moves. Tasks that wake each other for ever hold it up for ever.
 //! - A task may move the clock itself: `testing::clock().advance(..)`.
 //! - Deadlines round up to a tick of their service: with 1 ms, a sleep of 1.5 ms ends at 2 ms.
 //!
@@ -48,6 +48,7 @@
 //!
 //! With no task ready and no timer pending, `block_on` waits for a wake from another thread. If no
 //! waker of its tasks is left anywhere, no wake can come: it panics, and says how many tasks wait.
+//! While a [`Hold`] lives it waits for the hold's end, whatever else is left.
 //!
 //! # Limits
 //!
@@ -88,7 +89,8 @@ use std::future::IntoFuture;
 /// # Panics
 /// - If the future or a task panics: with that panic, after the tasks were dropped.
 /// - If nothing can wake its tasks any more.
-/// - Inside another `block_on` of this module, and if a timer of the same clock calls it.
+/// - Inside another `block_on` of this module; and if a timer of the same clock calls it, once
+///   time would have to move.
 ///
 /// # Example
 /// See the [module](self)'s.
@@ -131,9 +133,8 @@ where
     F::IntoFuture: 'static,
     F::Output: 'static,
 {
-    let (sender, handle) = pair();
-    let future = future.into_future();
-    current().spawn(async move { sender.send(future.await) });
+    let (task, handle) = pair(future.into_future());
+    current().spawn(task);
     handle
 }
 

@@ -39,8 +39,8 @@ use std::time::Duration;
 /// How messages call it.
 pub(super) const BLOCK_ON: &str = "`wheelwork::testing::block_on`";
 
-/// Polls of tasks that only yield, until the clock moves all the same.
-const YIELDS_MAX: u32 = 10_000;
+/// Rounds in which tasks only yield, until the clock moves all the same.
+const ROUNDS_MAX: u32 = 100_000;
 
 /// How long `RestWait` waits, until it asks the clock for timers again.
 const LOOK_AFTER: Duration = Duration::from_millis(5);
@@ -60,8 +60,11 @@ struct Changes {
     queued: BTreeSet<u64>,
     /// The task that is being polled.
     polled: Option<u64>,
-    /// Polls since a task was woken by another one, a timer or a thread, or has ended.
-    yields: u32,
+    /// Tasks of this round that were not polled yet. A round polls each task that is in the queue
+    /// when the round begins.
+    round: usize,
+    /// Rounds since a task was woken by another one, a timer or a thread, or has ended.
+    rounds: u32,
     /// Values that keep the clock from being moved.
     holds: usize,
 }
@@ -125,7 +128,7 @@ impl Ready {
         // WakeQueue.
         let mut changes = self.changes();
         if changes.polled != Some(task) {
-            changes.yields = 0;
+            changes.rounds = 0;
         }
         if changes.queued.insert(task) {
             changes.queue.push_back(task);
@@ -135,7 +138,7 @@ impl Ready {
 
     /// A task has ended.
     pub(super) fn ended(&self) {
-        self.changes().yields = 0;
+        self.changes().rounds = 0;
     }
 
     /// The next task to poll. Waits while the clock is held. `None`: the clock may move.
@@ -149,15 +152,19 @@ impl Ready {
                 .wait(changes)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        if changes.yields >= YIELDS_MAX && changes.holds == 0 {
-            changes.yields = 0;
+        if changes.round == 0 {
+            changes.round = changes.queue.len();
+            changes.rounds += 1;
+        }
+        if changes.rounds > ROUNDS_MAX && changes.holds == 0 {
+            changes.rounds = 0;
             return None; // NextMove
         }
         // NextTake; NextMove if there is none.
         let task = changes.queue.pop_front()?;
         changes.queued.remove(&task);
         changes.polled = Some(task);
-        changes.yields += 1;
+        changes.round = changes.round.saturating_sub(1);
         Some(task)
     }
 

@@ -5,6 +5,7 @@
 
 use super::executor::find_current;
 use super::ready::{BLOCK_ON, Ready};
+use pin_project_lite::pin_project;
 use std::cell::RefCell;
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 /// If the task panics, `block_on` does: nobody gets to see a handle of such a task.
 ///
 /// # Panics
-/// When it is polled after it was ready, or after the `block_on` of its task has ended.
+/// When it is polled after it was ready; and when its task had not ended before its `block_on`.
 ///
 /// # Example
 /// See [`spawn`](super::spawn).
@@ -81,10 +82,34 @@ impl<T> Drop for JoinSender<T> {
     }
 }
 
-/// Both ends of what a task leaves.
-pub(super) fn pair<T>() -> (JoinSender<T>, JoinHandle<T>) {
+pin_project! {
+    /// A task: a future, and its end of the handle. (An `async` block would drop the future while a
+    /// panic of its poll unwinds. If the drop panics too, that aborts.)
+    pub(super) struct Sending<F: Future> {
+        #[pin]
+        future: F,
+        sender: Option<JoinSender<F::Output>>,
+    }
+}
+
+impl<F: Future> Future for Sending<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        this.future.poll(context).map(|value| {
+            if let Some(sender) = this.sender.take() {
+                sender.send(value);
+            }
+        })
+    }
+}
+
+/// A task that runs a future, and the handle to what that gives.
+pub(super) fn pair<F: Future>(future: F) -> (Sending<F>, JoinHandle<F::Output>) {
     let state = Rc::new(RefCell::new(JoinState::Runs(None)));
-    (JoinSender(state.clone()), JoinHandle(state))
+    let sender = Some(JoinSender(state.clone()));
+    (Sending { future, sender }, JoinHandle(state))
 }
 
 impl<T> JoinHandle<T> {
