@@ -183,7 +183,8 @@ const WHOLE: [Whole; 30] = [
     number("engine/shared.rs", "shards"),
     // Beside the settings, of which it has the number.
     number("engine/start.rs", "engine"),
-    whole("engine/start.rs", "prepare", "start"),
+    // Of the shards, for the event of the start.
+    number("engine/mod.rs", "tell_start"),
     whole("engine/threads.rs", "spawn", "start"),
     whole("engine/read_stats.rs", "stats", "stats"),
     // Of a snapshot.

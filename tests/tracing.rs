@@ -490,3 +490,24 @@ fn a_subscriber_that_panics_is_counted_and_harms_nothing() {
         );
     });
 }
+
+/// A subscriber that arms timers of the services that all share, when it is told that they start.
+struct ArmsMore;
+
+impl<S: Subscriber> Layer<S> for ArmsMore {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "wheelwork" {
+            let _ = wheelwork::after(HOUR, || ());
+            let _ = wheelwork::future::sleep(HOUR);
+        }
+    }
+}
+
+#[test]
+fn a_subscriber_may_use_the_service_whose_start_it_is_told() {
+    with_default(Registry::default().with(ArmsMore), || {
+        let id = wheelwork::after(HOUR, || ()).unwrap();
+        assert!(wheelwork::global().unwrap().cancel(id));
+        drop(wheelwork::future::sleep(HOUR));
+    });
+}

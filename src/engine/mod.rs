@@ -87,6 +87,15 @@ impl<T: Send + 'static> Engine<T> {
         self.hooks.panicked(panic);
     }
 
+    /// Tells of the start, with the feature `tracing`.
+    pub(crate) fn tell_start(&self) {
+        #[cfg(feature = "tracing")]
+        self.hooks.tell(|events| {
+            let tick = std::time::Duration::from_nanos(self.tick.nanos());
+            events.starts(self.cells.shared.shards(), tick);
+        });
+    }
+
     fn count_unpinned(&self) {
         // Ordering: Relaxed. A counter.
         self.unpinned.fetch_add(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //!
 //! The last owner ends a pool without waiting for its threads, and may be one of them.
 
+use super::hooks::discard;
 use super::thread_name::thread_name;
 use crate::dispatch::pool::Threads;
 use crate::dispatch::queues::may_attend;
@@ -85,6 +86,8 @@ pub(super) fn own(threads: usize, name: &str, attended: bool) -> Result<Arc<Thre
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .spawn_handler(spawn)
+        // A closure that a task gave to `rayon::spawn`. Without a handler rayon would abort.
+        .panic_handler(discard)
         .build();
     let pool = Arc::new(pool.map_err(|error| StartError::Pool(error.to_string()))?);
     if !attended {

@@ -53,16 +53,15 @@ pub(crate) fn prepare<T: Send + 'static>(
     let (manual, name) = (settings.clock.clone(), settings.name.clone());
     let pinning = std::mem::take(&mut settings.pinning);
     let is_cascaded_ahead = settings.cascade_budget;
-    #[cfg(feature = "tracing")]
-    let tick = settings.tick;
+    let is_told = settings.is_start_told;
     let (engine, backend) = engine(settings, shared, clock, sink, let_go);
     let shards = shards(&engine, drains, &backend, is_cascaded_ahead);
-    #[cfg(feature = "tracing")]
-    engine
-        .hooks
-        .tell(|events| events.starts(shards.len(), tick));
+    if is_told {
+        engine.tell_start();
+    }
     let mut started = Started {
         engine: engine.clone(),
+        process: std::process::id(),
         threads: Mutex::new(Vec::new()),
         manual: None,
     };

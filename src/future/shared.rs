@@ -115,9 +115,17 @@ impl Timers {
     /// assert!(timers.handle().shards() > 0);
     /// ```
     pub fn global() -> Result<&'static Self, &'static StartError> {
-        GLOBAL
-            .get_or_init(|| Self::start(TimerService::builder().name("wheelwork-async")))
-            .as_ref()
+        let mut is_new = false;
+        let start = || {
+            is_new = true;
+            Self::start(TimerService::builder().name("wheelwork-async").untold())
+        };
+        let timers = GLOBAL.get_or_init(start).as_ref();
+        // Told when it is there: the subscriber may use it.
+        if is_new && let Ok(timers) = timers {
+            timers.handle().engine.tell_start();
+        }
+        timers
     }
 
     /// Starts the service that the functions of this module use, with settings of yours: its tick,
@@ -152,11 +160,14 @@ impl Timers {
         if GLOBAL.get().is_some() {
             return Err(SetGlobalError::TooLate);
         }
-        let own = Self::start(builder).map_err(SetGlobalError::Start)?;
+        let own = Self::start(builder.untold()).map_err(SetGlobalError::Start)?;
         // Waits for a thread that starts it just now. Otherwise drops, and so stops, the own one.
         GLOBAL.set(Ok(own)).map_err(|_| SetGlobalError::TooLate)?;
         match GLOBAL.get() {
-            Some(Ok(timers)) => Ok(timers),
+            Some(Ok(timers)) => {
+                timers.handle().engine.tell_start();
+                Ok(timers)
+            }
             _ => unreachable!("it was set above"),
         }
     }

@@ -470,6 +470,13 @@ impl<T: Send + 'static> Builder<T> {
         Ok(service)
     }
 
+    /// Leaves the event of the start to the caller (`Engine::tell_start`): for a service that a
+    /// subscriber may ask for while it is told.
+    pub(crate) fn untold(mut self) -> Self {
+        self.settings.is_start_told = false;
+        self
+    }
+
     fn outlet<U>(self, outlet: Outlet<U>) -> Builder<U> {
         Builder {
             settings: self.settings,

@@ -77,13 +77,18 @@ fn after_on(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn global() -> Result<&'static ServiceHandle, &'static StartError> {
+    let mut is_new = false;
     let start = || {
-        TimerService::builder()
-            .name("wheelwork-after")
-            .shards(1)
-            .start()
+        is_new = true;
+        let builder = TimerService::builder().name("wheelwork-after");
+        builder.shards(1).untold().start()
     };
-    GLOBAL.get_or_init(start).as_ref().map(Deref::deref)
+    let service = GLOBAL.get_or_init(start).as_ref().map(Deref::deref);
+    // Told when it is there: the subscriber may call `after`.
+    if is_new && let Ok(service) = service {
+        service.engine.tell_start();
+    }
+    service
 }
 
 #[cfg(all(test, not(loom)))]

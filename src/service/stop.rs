@@ -172,6 +172,7 @@ impl StopPolicy {
 impl<T: Send + 'static> Started<T> {
     /// StopMark, StopFence: from now on no timer is accepted. Waits for nobody.
     pub(super) fn begin_stop(&self, policy: StopPolicy, waits: bool) -> Begun {
+        let waits = waits && self.has_its_threads();
         let shared = &self.engine.cells.shared;
         let first = match policy.drain() {
             Some((_, runs_on)) if waits => {
@@ -224,6 +225,12 @@ impl<T: Send + 'static> Started<T> {
         unfired
     }
 
+    /// Whether this is the process that started the service. A process that was forked off has none
+    /// of its threads: nobody fires there, and nobody is to be waited for.
+    fn has_its_threads(&self) -> bool {
+        cfg!(loom) || self.process == std::process::id()
+    }
+
     /// StopJoin. Ends the shards' threads; on a manual clock, waits for the turn that runs. Without
     /// `waits` it only wakes the threads.
     fn end_threads(&self, waits: bool) {
@@ -232,6 +239,9 @@ impl<T: Send + 'static> Started<T> {
         // Naps are not announced to the doorbell. The token of `unpark` ends them.
         let wake =
             |threads: &[JoinHandle<()>]| threads.iter().for_each(|thread| thread.thread().unpark());
+        if !self.has_its_threads() {
+            return;
+        }
         if !waits {
             // If the lock is taken, its owner wakes them.
             if let Ok(threads) = self.threads.try_lock() {

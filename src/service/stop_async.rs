@@ -134,7 +134,7 @@ impl<T: Send + 'static> TimerService<T> {
         };
         let thread = ThreadBuilder::new().name("wheelwork-stop".to_string());
         if thread.spawn(stop).is_err() {
-            begun.waits = !inside_job();
+            begun.waits &= !inside_job();
             let unfired = self.started.end_stop(begun);
             handover.with(|outcome| *outcome = Outcome::Ready(unfired));
         }
