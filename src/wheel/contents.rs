@@ -117,7 +117,8 @@ impl<K> Wheel<K> {
     /// Takes memory for the cells of `additional` timers more than there are.
     ///
     /// # Panics
-    /// If there is no such memory.
+    /// If a `Vec` cannot have this many. If the system has no memory the process aborts, as it does
+    /// for a `Vec`.
     ///
     /// # Example
     /// ```

@@ -151,7 +151,7 @@ impl<K> Wheel<K> {
     /// [`capacity`](Self::capacity).
     ///
     /// # Panics
-    /// If there is no such memory.
+    /// As [`reserve`](Self::reserve).
     ///
     /// # Example
     /// ```

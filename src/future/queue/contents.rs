@@ -3,6 +3,7 @@
 use super::DelayQueue;
 use super::expired::Expired;
 use super::key::Key;
+use crate::engine::drops::Drops;
 use std::time::Instant;
 
 impl<T> DelayQueue<T> {
@@ -91,7 +92,8 @@ impl<T> DelayQueue<T> {
     /// Takes memory for `additional` values more than there are.
     ///
     /// # Panics
-    /// If there is no such memory.
+    /// If a `Vec` cannot have this many. If the system has no memory the process aborts, as it does
+    /// for a `Vec`.
     ///
     /// # Example
     /// ```
@@ -103,7 +105,8 @@ impl<T> DelayQueue<T> {
         self.wheel.reserve(additional);
     }
 
-    /// Removes and drops all values. If a task waits, it is woken and gets `None`.
+    /// Removes and drops all values. If a task waits, it is woken and gets `None`. If drops panic,
+    /// all values are dropped, and the first panic goes on.
     ///
     /// # Example
     /// ```
@@ -113,7 +116,7 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.is_empty() && queue.get(key).is_none());
     /// ```
     pub fn clear(&mut self) {
-        drop(self.drain());
+        Drops::all(self.drain().into_iter());
     }
 
     /// Removes all values and returns them with their keys and deadlines, in no particular order.

@@ -81,7 +81,7 @@ impl<T> DelayQueue<T> {
     /// [`capacity`](Self::capacity).
     ///
     /// # Panics
-    /// As [`sleep`](super::sleep()), and if there is no such memory.
+    /// As [`sleep`](super::sleep()), and as [`reserve`](Self::reserve).
     ///
     /// # Example
     /// ```
