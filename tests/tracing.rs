@@ -498,7 +498,7 @@ impl<S: Subscriber> Layer<S> for ArmsMore {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if event.metadata().target() == "wheelwork" {
             let _ = wheelwork::after(HOUR, || ());
-            let _ = wheelwork::future::sleep(HOUR);
+            drop(wheelwork::future::sleep(HOUR));
         }
     }
 }
