@@ -656,9 +656,9 @@ struct Part {
 #[derive(Clone, Debug)]
 enum Rule {
     In(BTreeSet<u32>),
-    /// So many days before the last one.
+    /// This number of days before the last one.
     Last(u32),
-    /// The weekday that is nearest to a day, or to one so many days before the last.
+    /// The weekday that is nearest to a day, or to one this number of days before the last.
     Nearest(u32),
     NearestLast(u32),
     /// By the day of the week, of which 0 is Sunday.
@@ -763,7 +763,7 @@ impl Kind {
         name.map_or_else(|| value.to_string(), |name| name.to_string())
     }
 
-    /// Each so many-th value from one to another, round the end if it has to be.
+    /// Each value in steps of `step` from one to another, round the end if it has to be.
     fn walk(&self, from: u32, to: u32, step: u32) -> BTreeSet<u32> {
         let (mut value, mut count, mut values) = (from, 0, BTreeSet::new());
         loop {

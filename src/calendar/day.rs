@@ -11,7 +11,7 @@ pub(super) enum DayOfMonth {
     Day(u16),
     /// `15W`: the weekday of the month that is nearest to the day. None if there is no such day.
     Nearest(u16),
-    /// `L`, `L-3`: so many days before the month's last one.
+    /// `L`, `L-3`: this number of days before the month's last one.
     Last(u16),
     /// `LW`, `L-3W`: the weekday of the month that is nearest to such a day.
     NearestLast(u16),

@@ -96,7 +96,7 @@ impl<K> Keys<K> {
         self.len + self.free.len() + self.cells.capacity() - self.cells.len()
     }
 
-    /// Takes memory for so many timers beyond those that there are.
+    /// Takes memory for this number of timers beyond those that there are.
     pub(super) fn reserve(&mut self, timers: usize) {
         self.cells.reserve(timers.saturating_sub(self.free.len()));
         // All of them may be free at one time.

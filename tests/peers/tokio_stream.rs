@@ -8,7 +8,7 @@ use std::time::Duration;
 use wheelwork::future::{StreamExt as _, interval, sleep};
 use wheelwork::testing::{self, block_on};
 
-/// Numbers, each of which comes so many milliseconds after the one before it was taken.
+/// Numbers, each of which comes its gap, in milliseconds, after the one before it was taken.
 fn spaced(gaps: &'static [u32]) -> Boxed<u32> {
     let items = stream::iter(gaps.iter().copied()).then(|ms| async move {
         sleep(MS * ms).await;
