@@ -151,11 +151,13 @@ impl ChunkList {
     }
 
     /// The last chunk's form.
+    #[inline]
     pub(super) fn form(&self) -> Form {
         self.form
     }
 
     /// Entries in the last chunk.
+    #[inline]
     fn last_len(&self) -> usize {
         self.form.capacity() - usize::from(self.room)
     }
@@ -264,6 +266,7 @@ impl ChunkPool {
     }
 
     /// Appends an empty chunk to a list.
+    #[inline]
     fn add_chunk(&mut self, list: &mut ChunkList, high: u64, form: Form) {
         let new = self.take();
         let chunk = self.chunk_mut(new);
@@ -310,6 +313,7 @@ impl ChunkPool {
 
     /// Takes the first chunk's entries out, and frees the chunk. The caller gives the block back by
     /// `done`.
+    #[inline]
     pub(super) fn pop(&mut self, list: &mut ChunkList) -> Option<Block> {
         if list.is_empty() {
             return None;
@@ -334,6 +338,7 @@ impl ChunkPool {
     }
 
     /// Takes a block's memory back.
+    #[inline]
     pub(super) fn done(&mut self, block: Block) {
         self.spare = block.0;
         self.spare.clear();
@@ -350,6 +355,7 @@ impl ChunkPool {
         }
     }
 
+    #[inline]
     fn take(&mut self) -> u32 {
         let has_chunk = |slab: &Slab| {
             slab.chunks.is_some() && (slab.freed != NIL || (slab.fresh as usize) < SLAB_CHUNKS)
@@ -397,6 +403,7 @@ impl ChunkPool {
         self.empty += 1;
     }
 
+    #[inline]
     pub(super) fn free(&mut self, chunk: u32) {
         let number = chunk as usize / SLAB_CHUNKS;
         let freed = self.slabs[number].freed;

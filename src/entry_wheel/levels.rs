@@ -84,6 +84,7 @@ impl Levels {
         }
     }
 
+    #[inline]
     pub(super) fn slot(&self, place: Place) -> &Slot<Self> {
         &self.slots[place.level][place.index]
     }
@@ -183,6 +184,7 @@ impl Levels {
     }
 
     /// The first occupied slot. Lower levels come first: they hold the near future.
+    #[inline]
     pub(super) fn first(&self) -> Option<(Place, &Slot<Self>)> {
         let (level, index) = self
             .occupied
@@ -193,6 +195,7 @@ impl Levels {
     }
 
     /// The first large slot that has to be cascaded.
+    #[inline]
     pub(super) fn first_large(&self) -> Option<Place> {
         (1..LEVELS).find_map(|level| {
             Some(Place {
@@ -203,6 +206,7 @@ impl Levels {
     }
 
     /// The first slot that is to be compacted.
+    #[inline]
     pub(super) fn first_to_be_compacted(&self) -> Option<Place> {
         self.to_be_compacted
             .iter()
@@ -216,6 +220,7 @@ impl Levels {
     }
 
     /// The first tick of a slot in the future.
+    #[inline]
     pub(super) fn start(&self, place: Place) -> u64 {
         place.start(self.now)
     }

@@ -61,26 +61,31 @@ impl<L> Slot<L> {
     }
 
     /// Whether the slot has no entries, neither here nor ahead.
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.ahead.is_none()
     }
 
     /// Whether the slot is cascaded in steps.
+    #[inline]
     pub(super) fn is_large(&self) -> bool {
         self.len() > LARGE_SLOT || self.is_in_compaction()
     }
 
     /// Whether the slot needs another step of its cascade before time enters it: it is large, or it
     /// was large when the cascade began.
+    #[inline]
     pub(super) fn has_steps_left(&self) -> bool {
         self.is_large() || self.ahead.is_some() && !self.entries.is_empty()
     }
 
+    #[inline]
     pub(super) fn is_in_compaction(&self) -> bool {
         self.to_examine > 0
     }
 
     /// Whether the slot is compacted as a whole, not in steps.
+    #[inline]
     pub(super) fn is_compacted_at_once(&self) -> bool {
         self.len() <= COMPACTED_IN_STEPS && !self.is_in_compaction()
     }
@@ -99,6 +104,7 @@ impl<L> Slot<L> {
 
     /// Whether more than an eighth of the entries are holes: then a compaction is worth its cost in
     /// a long quiet.
+    #[inline]
     pub(super) fn is_partly_dead(&self) -> bool {
         self.has_holes(8)
     }

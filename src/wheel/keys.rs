@@ -108,6 +108,7 @@ impl<K> Keys<K> {
         self.len
     }
 
+    #[inline]
     pub(super) fn put(&mut self, timer: Timer<K>) -> Handle {
         self.len += 1;
         if let Some(cell) = self.free.pop() {
@@ -130,6 +131,7 @@ impl<K> Keys<K> {
         Handle { cell, generation }
     }
 
+    #[inline]
     pub(super) fn take(&mut self, handle: Handle) -> Option<Timer<K>> {
         let cell = self
             .cells
