@@ -30,11 +30,12 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Dispatch {
-    /// The rayon pool that all services of the process share. The default.
+    /// The rayon pool that all services of the process share. The default, but on a manual clock,
+    /// where [`Inline`](Self::Inline) is.
     ///
     /// It has one thread for each core that the thread may use which starts the first of these
     /// services; its threads are named `wheelwork-pool-0` and so on. It ends with the last of these
-    /// services. A service on a manual clock has a pool of its own instead, of this size.
+    /// services. Chosen for a service on a manual clock, it is a pool of its own, of this size.
     #[default]
     Rayon,
     /// A rayon pool of the service's own with this many threads, 1 to 4,096.
