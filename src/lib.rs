@@ -101,6 +101,8 @@ pub mod wheel;
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
 #[cfg(feature = "calendar")]
 pub mod calendar;
+#[cfg(feature = "durable")]
+pub mod durable;
 #[cfg(feature = "async")]
 pub mod future;
 #[cfg(feature = "metrics")]

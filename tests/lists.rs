@@ -29,7 +29,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 22] = [
+const WAITING: [Waiting; 29] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -119,6 +119,41 @@ const WAITING: [Waiting; 22] = [
         file: "future/shared.rs",
         functions: &["global"],
         why: "the service that all share is started once",
+    },
+    Waiting {
+        file: "durable/handle.rs",
+        functions: &["new", "stop"],
+        why: "a stop, for the writer's thread",
+    },
+    Waiting {
+        file: "durable/kinds.rs",
+        functions: &[],
+        why: "the places of a kind with a limit",
+    },
+    Waiting {
+        file: "durable/shared.rs",
+        functions: &[],
+        why: "a stop, for futures of handlers; on a manual clock callers, for the writer's turns",
+    },
+    Waiting {
+        file: "durable/ticket.rs",
+        functions: &[],
+        why: "a caller, for its commit",
+    },
+    Waiting {
+        file: "durable/writer.rs",
+        functions: &["run"],
+        why: "the writer, for requests",
+    },
+    Waiting {
+        file: "durable/memory.rs",
+        functions: &[],
+        why: "the clones of a store for tests",
+    },
+    Waiting {
+        file: "durable/reporter.rs",
+        functions: &["report"],
+        why: "reports wait for each other",
     },
     Waiting {
         file: "metrics/mod.rs",

@@ -52,7 +52,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 8), ("bench", 7)] {
+    for (kind, count) in [("check", 10), ("bench", 8)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -95,15 +95,18 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
             assert_refuses(&folder.join(kind), args);
         }
     }
-    let wrong: [&[&str]; 8] = [
+    let wrong: [&[&str]; 11] = [
         &["fuzz", "nobody"],
         &["fuzz", "--seconds", "0"],
+        &["kills", "nobody"],
+        &["kills", "--kills", "0"],
         &["memory", "many"],
         &["mutants", "nobody"],
         &["mutants", "--shard", "3"],
         &["platforms", "nobody"],
         &["race", "nobody"],
         &["release", "--soon"],
+        &["simulation", "--seeds", "0"],
     ];
     for args in wrong {
         assert_refuses(&folder.join("check"), args);

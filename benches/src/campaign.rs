@@ -42,6 +42,10 @@ pub struct Options {
     /// Write the figures to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// What is told of the place beside the machine.
+    #[arg(skip)]
+    pub place: Option<String>,
 }
 
 impl Options {
@@ -74,7 +78,8 @@ pub fn run<G>(
         .versions
         .iter()
         .map(|version| format!(", {version}"));
-    let machine = machine::describe(rivals) + &versions.collect::<String>();
+    let place = options.place.as_deref();
+    let machine = machine::describe(place, rivals) + &versions.collect::<String>();
     let mut record = Record::create(options, &machine)?;
     println!("{machine}");
     let groups: Vec<_> = groups

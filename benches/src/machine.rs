@@ -5,8 +5,8 @@ use crate::system;
 /// What the rivals were built from.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// Two lines, with the versions of these packages.
-pub(crate) fn describe(rivals: &[&str]) -> String {
+/// Two lines, with what there is to say of the place, and the versions of these packages.
+pub(crate) fn describe(place: Option<&str>, rivals: &[&str]) -> String {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let model = field(&read("/proc/cpuinfo"), "model name")
         .unwrap_or_else(|| std::env::consts::ARCH.to_string());
@@ -15,10 +15,11 @@ pub(crate) fn describe(rivals: &[&str]) -> String {
     let version_of = |name: &&str| format!("{name} {}", version(LOCK, name).unwrap_or("?"));
     let versions: Vec<String> = rivals.iter().map(version_of).collect();
     format!(
-        "{model}, {} cores, kernel {}, load {}\nwheelwork {}; {}",
+        "{model}, {} cores, kernel {}, load {}{}\nwheelwork {}; {}",
         system::cores(),
         kernel.trim(),
         load.split(' ').next().unwrap_or("?"),
+        place.map_or(String::new(), |place| format!(", {place}")),
         env!("CARGO_PKG_VERSION"),
         versions.join(", ")
     )

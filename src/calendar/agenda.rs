@@ -1,7 +1,6 @@
 //! Agenda: where a timer is in its calendar.
 
 use super::pattern::Calendar;
-use super::policy::MissedRuns;
 use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
 use crate::service::ServiceHandle;
@@ -48,42 +47,14 @@ impl Agenda {
         if self.set_back(now, now_ns) > CORRECTION {
             (self.next, self.made_up) = (self.calendar.next(now), 0);
         }
-        if let MissedRuns::SkipAfter(grace) = self.calendar.missed {
-            self.skip(now, grace);
-        }
-        let next = self.next?;
+        let next = self.calendar.in_time(self.next?, now);
+        self.next = next;
+        let next = next?;
         if next > now {
             return next.duration_since(now).ok();
         }
-        self.run(next, now);
+        self.next = self.calendar.following(next, now, &mut self.made_up);
         Some(Duration::ZERO)
-    }
-
-    /// Leaves out the runs that are later than `grace`.
-    fn skip(&mut self, now: SystemTime, grace: Duration) {
-        let late = self.next.and_then(|next| now.duration_since(next).ok());
-        if late.is_some_and(|late| late > grace) {
-            let in_time = now - grace - Duration::from_nanos(1);
-            self.next = self.calendar.next(in_time);
-        }
-    }
-
-    /// Makes the run that was meant for `next`, now.
-    fn run(&mut self, next: SystemTime, now: SystemTime) {
-        let after = self.calendar.next(next);
-        let is_behind = after.is_some_and(|after| after <= now);
-        self.made_up = if is_behind {
-            self.made_up.saturating_add(1)
-        } else {
-            0
-        };
-        let makes_up =
-            matches!(self.calendar.missed, MissedRuns::Burst(limit) if self.made_up < limit);
-        self.next = if is_behind && !makes_up {
-            self.calendar.next(now)
-        } else {
-            after
-        };
     }
 }
 
@@ -128,6 +99,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::policy::MissedRuns;
     use super::*;
     use std::time::UNIX_EPOCH;
 

@@ -26,11 +26,20 @@ pub(super) struct Fields {
 }
 
 /// A way to write patterns.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Cron,
     Quartz,
     Vixie,
+}
+
+impl Dialect {
+    /// All of them, with the names of their calls.
+    pub(super) const NAMES: [(Self, &str); 3] = [
+        (Self::Cron, "cron"),
+        (Self::Quartz, "quartz"),
+        (Self::Vixie, "vixie"),
+    ];
 }
 
 /// What patterns of one word are short for.

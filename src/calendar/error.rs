@@ -43,6 +43,13 @@ pub enum CalendarError {
         /// What is wrong with it.
         why: String,
     },
+    /// It is not the text of a calendar: it has no dialect, or a setting that there is not.
+    Text {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The database has no such time zone, or there is no database.
     Zone {
         /// The name of the zone.
@@ -71,11 +78,20 @@ impl CalendarError {
         }
     }
 
-    /// Says which pattern it is about.
+    /// The text is none of a calendar.
+    pub(super) fn text(why: impl Into<String>) -> Self {
+        Self::Text {
+            text: String::new(),
+            why: why.into(),
+        }
+    }
+
+    /// Says which pattern or text it is about.
     pub(super) fn of(mut self, text: &str) -> Self {
         match &mut self {
             Self::Field { pattern, .. } => *pattern = Some(text.to_string()),
             Self::Pattern { pattern, .. } => *pattern = text.to_string(),
+            Self::Text { text: of, .. } => *of = text.to_string(),
             Self::Zone { .. } => {}
         }
         self
@@ -97,6 +113,7 @@ impl fmt::Display for CalendarError {
                 write!(f, "{field}: {value} is not {allowed}")
             }
             Self::Pattern { pattern, why } => write!(f, "cron pattern {pattern:?}: {why}"),
+            Self::Text { text, why } => write!(f, "calendar {text:?}: {why}"),
             Self::Zone { name, why } => write!(f, "time zone {name:?}: {why}"),
         }
     }

@@ -40,6 +40,10 @@
 //! values and names that the field does not have, what is not ASCII, and patterns that have no run
 //! in all of time. The [error](CalendarError) names the field, the value and what is allowed.
 //!
+//! # Text
+//! A calendar is [text](Calendar#impl-Display-for-Calendar) too, for a file of settings or a store:
+//! `cron 0 9 * * MON; zone=Europe/Berlin`. `parse` reads it.
+//!
 //! # Example
 //! ```
 //! use wheelwork::TimerService;
@@ -61,10 +65,12 @@ mod day;
 mod dialect;
 mod error;
 mod field;
+mod missed;
 mod occurrences;
 mod pattern;
 mod policy;
 mod search;
+mod text;
 
 pub use error::CalendarError;
 pub use pattern::{Calendar, Weekday};

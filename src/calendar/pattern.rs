@@ -47,7 +47,13 @@ pub enum Weekday {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    occurrences: Occurrences,
+    pub(super) dialect: Dialect,
+    /// As it was written, with a single space between fields.
+    pub(super) pattern: Box<str>,
+    pub(super) counts_real_time: bool,
+    /// The name of the zone that was set. `None`: the system's.
+    pub(super) zone_name: Option<Box<str>>,
+    pub(super) occurrences: Occurrences,
     pub(super) missed: MissedRuns,
 }
 
@@ -188,13 +194,9 @@ impl Calendar {
         Self::read(pattern, Dialect::Vixie)
     }
 
-    fn read(pattern: &str, dialect: Dialect) -> Result<Self, CalendarError> {
+    pub(super) fn read(pattern: &str, dialect: Dialect) -> Result<Self, CalendarError> {
         let fields = dialect.read(pattern).map_err(|error| error.of(pattern))?;
-        let (gap, overlap) = if fields.counts_real_time {
-            (Gap::Skip, Overlap::Both)
-        } else {
-            (Gap::End, Overlap::First)
-        };
+        let (gap, overlap) = unless_set(fields.counts_real_time);
         let search = Search::new(&fields)
             .ok_or_else(|| CalendarError::pattern("no such day ever comes").of(pattern))?;
         let occurrences = Occurrences {
@@ -203,7 +205,13 @@ impl Calendar {
             gap,
             overlap,
         };
+        let words = pattern.split_ascii_whitespace();
+        let spaced: String = words.flat_map(|field| [" ", field]).skip(1).collect();
         Ok(Self {
+            dialect,
+            pattern: spaced.into(),
+            counts_real_time: fields.counts_real_time,
+            zone_name: None,
             occurrences,
             missed: MissedRuns::default(),
         })
@@ -282,6 +290,7 @@ impl Calendar {
             name: name.to_string(),
             why: why.to_string(),
         })?;
+        self.zone_name = Some(name.into());
         Ok(self)
     }
 
@@ -329,6 +338,15 @@ impl Calendar {
     pub(super) fn next(&self, time: SystemTime) -> Option<SystemTime> {
         let next = self.occurrences.next(Timestamp::try_from(time).ok()?)?;
         Some(next.into())
+    }
+}
+
+/// What becomes of runs when the clock is set for summer or winter, unless the calendar says so.
+pub(super) fn unless_set(counts_real_time: bool) -> (Gap, Overlap) {
+    if counts_real_time {
+        (Gap::Skip, Overlap::Both)
+    } else {
+        (Gap::End, Overlap::First)
     }
 }
 

@@ -724,3 +724,22 @@ impl<P> Grain<'_, P> {
         self.0.take()
     }
 }
+
+/// The writer's end of a durable ticket.
+#[cfg(feature = "durable")]
+pub struct Teller(crate::durable::Teller<u32>);
+
+#[cfg(feature = "durable")]
+impl Teller {
+    /// TicketTell.
+    pub fn tell(self, answer: u32) {
+        self.0.tell(Ok(answer));
+    }
+}
+
+/// A durable ticket.
+#[cfg(feature = "durable")]
+pub fn ticket() -> (Teller, crate::durable::Ticket<u32>) {
+    let (teller, ticket) = crate::durable::ticket();
+    (Teller(teller), ticket)
+}

@@ -22,6 +22,13 @@ pub fn cascade_budget<T: Send + 'static>(builder: Builder<T>, cascade_budget: bo
     builder.cascade_budget(cascade_budget)
 }
 
+/// Decodes a value of a store's file, whose checksum is right, and encodes it again. `table`:
+/// `row`, `dead`, `state`, `version`, or else a key of `by_due`. Whether it is one.
+#[cfg(feature = "durable")]
+pub fn durable_round_trip(table: &str, under: u128, body: &[u8]) -> bool {
+    crate::durable::redb::codec::round_trip(table, under, body)
+}
+
 /// A shard's lanes.
 pub struct Inbox<M>(Arc<lane::Inbox<M>>);
 

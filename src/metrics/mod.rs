@@ -25,11 +25,13 @@
 //! The histogram has each timer that fired and each run of a periodic timer once, except timers
 //! that [`FireAll`](crate::StopPolicy::FireAll) fired.
 //!
+//! Durable timers have a reporter of their own: `durable::DurableReporter`.
+//!
 //! [`TimerCounts`]: crate::TimerCounts
 //! [`PoolCounts`]: crate::PoolCounts
 //! [`Machinery`]: crate::Machinery
 
-mod names;
+pub(crate) mod names;
 
 use crate::engine::id::TimerId;
 use crate::engine::lateness::LatenessHistogram;
@@ -48,7 +50,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-static METADATA: Metadata<'static> =
+pub(crate) static METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 /// Reports the counters of a service to the recorder that the program has installed.
@@ -163,7 +165,8 @@ impl<T: Send + 'static> Reporter<T> {
             for (number, shard) in stats.shards.iter().enumerate() {
                 self.report_shard(recorder, number, shard);
             }
-            self.report_lateness(recorder, &mut reported.lateness, &stats.lateness);
+            let key = key(LATENESS, &self.labels);
+            report_histogram(recorder, &key, &mut reported.lateness, &stats.lateness);
         });
     }
 
@@ -197,36 +200,39 @@ impl<T: Send + 'static> Reporter<T> {
                 .set(entries as f64);
         }
     }
+}
 
-    fn report_lateness(
-        &self,
-        recorder: &dyn Recorder,
-        reported: &mut BTreeMap<Duration, u64>,
-        lateness: &LatenessHistogram,
-    ) {
-        let histogram = recorder.register_histogram(&key(LATENESS, &self.labels), &METADATA);
-        for (range, timers) in lateness.buckets() {
-            let before = reported.insert(range.start, timers).unwrap_or(0);
-            if timers > before {
-                // The last bucket has no end: the greatest lateness stands for it, or its start,
-                // if the greatest lateness was not written yet.
-                let end = if range.end == Duration::MAX {
-                    lateness.max().max(range.start)
-                } else {
-                    range.end
-                };
-                let more = usize::try_from(timers - before).unwrap_or(usize::MAX);
-                histogram.record_many(end, more);
-            }
+/// Hands a recorder what has come to a histogram since the last time: for each value the end of its
+/// bucket. `reported` is what it has got, by the starts of the buckets.
+pub(crate) fn report_histogram(
+    recorder: &dyn Recorder,
+    key: &Key,
+    reported: &mut BTreeMap<Duration, u64>,
+    now: &LatenessHistogram,
+) {
+    let histogram = recorder.register_histogram(key, &METADATA);
+    for (range, count) in now.buckets() {
+        let before = reported.insert(range.start, count).unwrap_or(0);
+        if count > before {
+            // The last bucket has no end: the greatest value stands for it, or its start, if the
+            // greatest value was not written yet.
+            let end = if range.end == Duration::MAX {
+                now.max().max(range.start)
+            } else {
+                range.end
+            };
+            let more = usize::try_from(count - before).unwrap_or(usize::MAX);
+            histogram.record_many(end, more);
         }
     }
 }
 
-fn key(name: &'static str, labels: &[Label]) -> Key {
+pub(crate) fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
-fn report<S>(
+/// Sets counters and gauges to what is in `stats`.
+pub(crate) fn report<S>(
     recorder: &dyn Recorder,
     labels: &[Label],
     stats: &S,

@@ -7,19 +7,23 @@ use crate::engine::stats::{ShardStats, Stats};
 use metrics::{KeyName, SharedString, Unit};
 
 /// One figure of a report.
-pub(super) struct Figure<S> {
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    pub(super) read: fn(&S) -> u64,
+pub(crate) struct Figure<S> {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) read: fn(&S) -> u64,
 }
 
 impl<S> Figure<S> {
-    pub(super) fn description(&self) -> (KeyName, Option<Unit>, SharedString) {
+    pub(crate) fn description(&self) -> (KeyName, Option<Unit>, SharedString) {
         (self.name.into(), Some(Unit::Count), self.help.into())
     }
 }
 
-const fn figure<S>(name: &'static str, help: &'static str, read: fn(&S) -> u64) -> Figure<S> {
+pub(crate) const fn figure<S>(
+    name: &'static str,
+    help: &'static str,
+    read: fn(&S) -> u64,
+) -> Figure<S> {
     Figure { name, help, read }
 }
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// What has become of a stop.
-enum Outcome<T> {
+enum StopOutcome<T> {
     /// It goes on. The waker of the task that polled last.
     Pending(Option<Waker>),
     /// It is over, with what it hands back.
@@ -35,11 +35,11 @@ enum Outcome<T> {
 }
 
 /// Where the thread of a stop leaves the outcome for the future.
-struct Handover<T>(Mutex<Outcome<T>>);
+struct Handover<T>(Mutex<StopOutcome<T>>);
 
 impl<T> Handover<T> {
     /// Changes the outcome, under the lock. `f` runs no user code.
-    fn with<R>(&self, f: impl FnOnce(&mut Outcome<T>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut StopOutcome<T>) -> R) -> R {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -127,7 +127,7 @@ impl<T: Send + 'static> TimerService<T> {
         // StopAsync: the thread is inside no task, so it waits.
         let waits = !broken(Fault::StopAsyncWaitsForNobody);
         let mut begun = self.started.begin_stop(policy, waits);
-        let handover = Arc::new(Handover(Mutex::new(Outcome::Pending(None))));
+        let handover = Arc::new(Handover(Mutex::new(StopOutcome::Pending(None))));
         let stop = {
             let (started, handover) = (self.started.clone(), handover.clone());
             move || tell(&started, &handover, started.end_stop(begun))
@@ -136,7 +136,7 @@ impl<T: Send + 'static> TimerService<T> {
         if thread.spawn(stop).is_err() {
             begun.waits &= !inside_job();
             let unfired = self.started.end_stop(begun);
-            handover.with(|outcome| *outcome = Outcome::Ready(unfired));
+            handover.with(|outcome| *outcome = StopOutcome::Ready(unfired));
         }
         StopFuture { handover }
     }
@@ -147,7 +147,7 @@ fn tell<T: Send + 'static>(started: &Started<T>, handover: &Handover<T>, unfired
     let mut early = None;
     if broken(Fault::StopToldTooEarly) {
         early = handover.with(|outcome| match outcome {
-            Outcome::Pending(waker) => Some(waker.take()),
+            StopOutcome::Pending(waker) => Some(waker.take()),
             _ => None,
         });
     }
@@ -155,12 +155,12 @@ fn tell<T: Send + 'static>(started: &Started<T>, handover: &Handover<T>, unfired
     // the outcome.
     let mut left = Some(unfired);
     let waker = handover.with(|outcome| match outcome {
-        Outcome::Pending(waker) => {
+        StopOutcome::Pending(waker) => {
             let waker = waker.take();
-            *outcome = Outcome::Ready(left.take().unwrap_or_default());
+            *outcome = StopOutcome::Ready(left.take().unwrap_or_default());
             waker
         }
-        Outcome::Ready(_) | Outcome::Forgotten => None,
+        StopOutcome::Ready(_) | StopOutcome::Forgotten => None,
     });
     let waker = early.unwrap_or(waker);
     // A waker and payloads are the user's. Nobody waits for this thread.
@@ -180,12 +180,12 @@ impl<T: Send + 'static> Future for StopFuture<T> {
         let mut waker = Some(context.waker().clone());
         // What was there before is dropped after the lock.
         self.handover.with(|outcome| match outcome {
-            Outcome::Pending(before) => {
+            StopOutcome::Pending(before) => {
                 std::mem::swap(before, &mut waker);
                 Poll::Pending
             }
-            Outcome::Ready(unfired) => Poll::Ready(std::mem::take(unfired)),
-            Outcome::Forgotten => Poll::Ready(Vec::new()),
+            StopOutcome::Ready(unfired) => Poll::Ready(std::mem::take(unfired)),
+            StopOutcome::Forgotten => Poll::Ready(Vec::new()),
         })
     }
 }
@@ -195,8 +195,8 @@ impl<T: Send + 'static> Drop for StopFuture<T> {
     fn drop(&mut self) {
         let outcome = self
             .handover
-            .with(|outcome| std::mem::replace(outcome, Outcome::Forgotten));
-        if let Outcome::Ready(unfired) = outcome {
+            .with(|outcome| std::mem::replace(outcome, StopOutcome::Forgotten));
+        if let StopOutcome::Ready(unfired) = outcome {
             Drops::all(unfired.into_iter());
         }
     }

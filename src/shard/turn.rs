@@ -320,8 +320,8 @@ mod tests {
             due.sort_unstable();
             due
         };
-        assert_eq!(due(drained_ns), []);
-        assert_eq!(due(100 * MS - 1), []);
+        assert_eq!(due(drained_ns), [0_u32; 0]);
+        assert_eq!(due(100 * MS - 1), [0_u32; 0]);
         assert_eq!(
             (due(100 * MS), due(101 * MS), due(102 * MS)),
             (vec![1, 5], vec![2, 3], vec![4])

@@ -186,6 +186,9 @@ pub enum Fault {
     /// ResetToPast: a sleep that is moved into the past wakes nobody.
     #[cfg(feature = "async")]
     SleepMovedInSilence,
+    /// TicketTell: the writer wakes whoever waits, and leaves the answer at a later instant.
+    #[cfg(feature = "durable")]
+    TicketToldTooEarly,
 }
 
 /// Whether a step is broken on purpose: never, outside loom.

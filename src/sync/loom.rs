@@ -11,6 +11,8 @@
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::Mutex;
 pub(crate) use loom::sync::atomic::Ordering;
+#[cfg(feature = "durable")]
+pub(crate) use loom::sync::{Condvar, MutexGuard};
 pub(crate) use loom::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 
 use super::{Fault, broken};

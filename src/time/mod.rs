@@ -26,3 +26,9 @@ pub(crate) use manual::{Busy, Driven};
 pub(crate) use nanos::later;
 pub(crate) use nanos::{NANOS_MAX, nanos};
 pub(crate) use tick::TickLength;
+
+/// The time of day by a manual clock, or by the system's. Somebody may set it.
+#[cfg(feature = "durable")]
+pub(crate) fn system_time(manual: Option<&ManualClock>) -> std::time::SystemTime {
+    manual.map_or_else(std::time::SystemTime::now, ManualClock::system_time)
+}

@@ -26,7 +26,7 @@ fn values_come_in_the_order_of_their_deadlines_and_not_before() {
     assert_eq!((expired(&task, &mut queue), queue.len()), (vec![], 3));
     for ms in [10, 20, 30] {
         clock.advance(9 * MS);
-        assert_eq!(expired(&task, &mut queue), []);
+        assert_eq!(expired(&task, &mut queue), [0; 0]);
         clock.advance(MS);
         assert_eq!(expired(&task, &mut queue), [ms]);
     }
@@ -40,7 +40,7 @@ fn values_that_come_together_are_polled_in_order() {
     for ms in [30u32, 10, 20] {
         queue.insert(ms, MS * ms);
     }
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     clock.advance(50 * MS);
     assert_eq!(queue.len(), 3, "until they are polled they are in it");
     assert_eq!(
@@ -67,7 +67,7 @@ fn an_earlier_value_wakes_the_task_that_waits() {
     let (timers, clock) = timers();
     let (task, mut queue) = (Task::new(), timers.delay_queue());
     queue.insert(1, 1_000 * MS);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     queue.insert(2, 10 * MS);
     clock.advance(10 * MS);
     assert!(task.woken() > 0);
@@ -106,13 +106,13 @@ fn a_reset_moves_a_value_to_later_or_sooner() {
     let (timers, clock) = timers();
     let (task, mut queue) = (Task::new(), timers.delay_queue());
     let (one, two) = (queue.insert(1, 10 * MS), queue.insert(2, 50 * MS));
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     assert!(queue.reset(one, 100 * MS));
     assert!(queue.reset_at(two, clock.now() + 5 * MS));
     clock.advance(5 * MS);
     assert_eq!(expired(&task, &mut queue), [2]);
     clock.advance(94 * MS);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     clock.advance(MS);
     assert_eq!(expired(&task, &mut queue), [1]);
 }
@@ -138,7 +138,7 @@ fn removing_the_last_value_ends_the_wait() {
     let (timers, _clock) = timers();
     let (task, mut queue) = (Task::new(), timers.delay_queue());
     let key = queue.insert(1, MS);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     queue.remove(key);
     assert_eq!(task.woken(), 1);
     let expired = task.with(|context| queue.poll_expired(context));
@@ -153,7 +153,7 @@ fn a_delay_of_any_length_is_taken() {
     let three_years = Duration::from_secs(3 * 365 * 24 * 3_600);
     queue.insert(1, three_years);
     queue.insert(2, Duration::MAX);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     clock.advance(three_years);
     assert_eq!(expired(&task, &mut queue), [1]);
 }
@@ -163,7 +163,7 @@ fn waiting() -> (ManualClock, Arc<Task>, DelayQueue<u32>, [Key; 3]) {
     let (timers, clock) = timers();
     let (task, mut queue) = (Task::new(), timers.delay_queue());
     let keys = [30, 10, 20].map(|ms| queue.insert(ms, MS * ms));
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     (clock, task, queue, keys)
 }
 
@@ -234,10 +234,10 @@ fn a_clear_drops_all_values_and_ends_the_wait() {
     assert!(matches!(polled, Poll::Ready(None)));
     assert_eq!(keys.map(|key| queue.remove(key)), [None; 3]);
     clock.advance(50 * MS);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     // It is used again.
     queue.insert(4, MS);
-    assert_eq!(expired(&task, &mut queue), []);
+    assert_eq!(expired(&task, &mut queue), [0; 0]);
     clock.advance(MS);
     assert_eq!(expired(&task, &mut queue), [4]);
 }

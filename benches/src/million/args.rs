@@ -1,5 +1,6 @@
 //! The command line of `million`.
 
+use crate::durable::PAYLOAD_BYTES_MIN;
 use clap::Parser;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -71,6 +72,29 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "idle")]
     pub(crate) cascade: bool,
 
+    /// Keep the timers on disk instead, in this folder, while the process that arms, cancels and
+    /// handles them is killed and started again; takes half a minute. The folder must be
+    /// empty, or an earlier job's own
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "tui", "shards", "tick", "inline", "panic_every"])]
+    pub(crate) durable: Option<PathBuf>,
+
+    /// With --durable: how often the process is killed, 0 to 10,000 [default: 10]
+    #[arg(long, value_name = "COUNT", requires = "durable", value_parser = count(0..=10_000))]
+    pub(crate) kills: Option<usize>,
+
+    /// With --durable: size of a timer's payload, 12 to 65,536 bytes [default: 64]
+    #[arg(long, value_name = "BYTES", requires = "durable", value_parser = count(PAYLOAD_BYTES_MIN..=65_536))]
+    pub(crate) payload: Option<usize>,
+
+    /// With --durable: timers that are in memory at the most, 1 to 100,000,000 [default: the
+    /// library's]
+    #[arg(long, value_name = "COUNT", requires = "durable", value_parser = count(1..=100_000_000))]
+    pub(crate) window: Option<usize>,
+
+    /// The process that is killed: it is started by the job itself
+    #[arg(long, hide = true, requires = "durable")]
+    pub(crate) durable_child: bool,
+
     /// Show a live picture of the run on the terminal: rates, lateness, what each shard holds. q or
     /// Esc closes it and the run goes on, Ctrl-C ends the program (exit code 130). Drawing takes
     /// some CPU, which is in the figures. Needs the feature: cargo run --release --features tui --
@@ -93,7 +117,7 @@ impl Args {
                 self.threads()
             ));
         }
-        if let Some(file) = &self.json {
+        if let Some(file) = self.json.as_ref().filter(|_| !self.durable_child) {
             // Before the run, not after it.
             OpenOptions::new()
                 .create(true)

@@ -3,6 +3,7 @@
 
 mod args;
 mod cascade;
+mod durable;
 mod idle;
 mod ledger;
 mod phases;
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         let result = match () {
             () if args.idle => idle::run(args),
             () if args.cascade => cascade::run(args),
+            () if args.durable_child => return Ok(durable::serve(args)),
+            () if args.durable.is_some() => durable::run(args),
             () => run::run(args),
         };
         progress::close_picture();

@@ -1,7 +1,7 @@
 //! Progress: what a run shows of itself while it works. Bars on a terminal, the picture of `--tui`
 //! if it was asked for, nothing elsewhere.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -88,6 +88,52 @@ impl Drop for Shown {
     }
 }
 
+/// A bar as all are.
+fn bar(what: &str, total: u64, target: ProgressDrawTarget) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), target);
+    let template = "{prefix:>8} [{bar:40}] {human_pos} of {human_len}";
+    let style = ProgressStyle::with_template(template).expect("the template is right");
+    bar.set_style(style.progress_chars("=> "));
+    bar.set_prefix(what.to_string());
+    bar
+}
+
+/// Several bars, one below the other.
+pub(crate) struct Bars {
+    bars: Vec<ProgressBar>,
+    all: MultiProgress,
+    shown: Instant,
+}
+
+impl Bars {
+    /// One for each name, with its total.
+    pub(crate) fn new(bars: &[(&str, u64)]) -> Self {
+        let all = MultiProgress::new();
+        let add =
+            |(what, total): &(&str, u64)| all.add(bar(what, *total, ProgressDrawTarget::hidden()));
+        Self {
+            bars: bars.iter().map(add).collect(),
+            shown: Instant::now(),
+            all,
+        }
+    }
+
+    /// Shows how far each is, now and then.
+    pub(crate) fn show(&mut self, done: impl IntoIterator<Item = u64>) {
+        if self.all.is_hidden() || self.shown.elapsed() < REFRESH {
+            return;
+        }
+        self.shown = Instant::now();
+        for (bar, done) in self.bars.iter().zip(done) {
+            bar.set_position(done.min(bar.length().unwrap_or(done)));
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.bars.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
 /// What a phase is shown by: the picture, and a bar that takes over when that is closed.
 struct Phase {
     picture: Option<&'static dyn Picture>,
@@ -101,11 +147,7 @@ impl Phase {
             Some(_) => ProgressDrawTarget::hidden(),
             None => ProgressDrawTarget::stderr(),
         };
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        let template = "{prefix:>8} [{bar:40}] {human_pos} of {human_len}";
-        let style = ProgressStyle::with_template(template).expect("the template is right");
-        bar.set_style(style.progress_chars("=> "));
-        bar.set_prefix(what.to_string());
+        let bar = bar(what, total, target);
         if let Some(picture) = picture {
             picture.begin_phase(what, total);
         }

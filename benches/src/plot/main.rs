@@ -1,4 +1,4 @@
-//! `plot`: the figures of `rivals`, or of `wheels`, as one page, with charts.
+//! `plot`: the figures of `rivals`, of `wheels`, or of `durable`, as one page, with charts.
 
 mod bars;
 #[path = "../command_line.rs"]
@@ -16,12 +16,12 @@ use command_line::{parse, wrong};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Turns the JSON lines of `rivals --json` or `wheels --json` into one HTML page: rates by
-/// workload, cost by the number of timers, curves of lateness.
+/// Turns the JSON lines of `rivals --json`, `wheels --json` or `durable --json` into one HTML page:
+/// rates by workload, cost by the number of timers, curves of lateness.
 #[derive(Parser)]
 #[command(name = "plot", version, max_term_width = 110)]
 struct Args {
-    /// The file that `rivals --json` or `wheels --json` has written
+    /// The file that `rivals --json`, `wheels --json` or `durable --json` has written
     #[arg(value_name = "FILE.json")]
     json: PathBuf,
 

@@ -30,6 +30,14 @@ impl Shown {
         }
     }
 
+    /// Thousands of durable operations a second.
+    const fn durable(workload: &'static str, title: &'static str) -> Self {
+        Self {
+            figure: "kops",
+            ..Self::more(workload, title, "thousand a second")
+        }
+    }
+
     /// A rate.
     const fn more(workload: &'static str, title: &'static str, unit: &'static str) -> Self {
         Self {
@@ -44,11 +52,12 @@ impl Shown {
 
 const MOPS: &str = "million operations a second";
 const PAIRS: &str = "million pairs a second";
+const WRITTEN: &str = "bytes written for each";
 const CPU: &str = "cpu_percent";
 const CPU_UNIT: &str = "CPU, per cent of a core";
 
-/// The bars of rivals, workload by workload.
-const SHOWN: [Shown; 17] = [
+/// The bars of rivals and of durable timers, workload by workload.
+const SHOWN: [Shown; 33] = [
     Shown::more("w1", "W1: arm, warm memory", MOPS),
     Shown::more("w1-cold", "W1: arm, cold memory", MOPS),
     Shown::more("w2", "W2: arm, cancel at once", PAIRS),
@@ -104,6 +113,62 @@ const SHOWN: [Shown; 17] = [
         CPU,
         CPU_UNIT,
     ),
+    Shown::less(
+        "floor",
+        "Durable: the engine's own commit of one row, p50",
+        "call_us_p50",
+        "us",
+    ),
+    Shown::durable("arm", "Durable: arm"),
+    Shown::less("arm", "Durable: arm, p50", "call_us_p50", "us"),
+    Shown::less("arm", "Durable: arm, p99", "call_us_p99", "us"),
+    Shown::less("arm", "Durable: arm, written", "written_bytes", WRITTEN),
+    Shown::durable("pipelined", "Durable: arm, pipelined"),
+    Shown::durable(
+        "arm-cancel",
+        "Durable: arm, 90 % cancelled 20,000 arms later",
+    ),
+    Shown::less(
+        "arm-cancel",
+        "Durable: arm and cancel, written",
+        "written_bytes",
+        WRITTEN,
+    ),
+    Shown::durable("fire-ack", "Durable: fire and acknowledge"),
+    Shown::less("lateness", "Durable: lateness, p50", "late_ms_p50", "ms"),
+    Shown::less("lateness", "Durable: lateness, p99", "late_ms_p99", "ms"),
+    Shown::less(
+        "sweep",
+        "Durable: longest call while sweeping, loading, firing",
+        "with_ms_max",
+        "ms",
+    ),
+    Shown::less(
+        "stored",
+        "Durable: reopened, until the first overdue timer fires",
+        "reopen_ms",
+        "ms",
+    ),
+    Shown::less(
+        "stored",
+        "Durable: killed and reopened, until the first overdue timer fires",
+        "killed_ms",
+        "ms",
+    ),
+    Shown::less("stored", "Durable: memory after opening", "rss_mb", "MB"),
+    Shown::less("stored", "Durable: memory in use", "used_rss_mb", "MB"),
+];
+
+/// What the number of a durable workload counts.
+const COUNTED: [(&str, &str); 8] = [
+    ("floor", "caller"),
+    ("arm", "callers"),
+    ("pipelined", "timers under way"),
+    ("arm-cancel", "callers"),
+    ("fire-ack", "timers"),
+    ("lateness", "timers a second"),
+    ("sweep", "timers"),
+    ("stored", "timers"),
 ];
 
 /// Whose cost is drawn by the number of timers: two of rivals, all of wheels.
@@ -191,7 +256,7 @@ fn bar_charts(rows: &[Row], shown: &Shown) -> Vec<Chart> {
     let better = if shown.more_is_better { "more" } else { "less" };
     let unit = format!("{}: {better} is better", shown.unit);
     let chart = |(group, all): ((u64, u64), Bars)| {
-        let title = format!("{}: {}", shown.title, size(group));
+        let title = format!("{}: {}", shown.title, size(shown.workload, group));
         let remarks = rows
             .iter()
             .filter(|row| is_of(row, shown.workload, group))
@@ -206,7 +271,11 @@ fn bar_charts(rows: &[Row], shown: &Shown) -> Vec<Chart> {
     groups.into_iter().map(chart).collect()
 }
 
-fn size((timers, threads): (u64, u64)) -> String {
+fn size(workload: &str, (timers, threads): (u64, u64)) -> String {
+    let mut counted = COUNTED.iter();
+    if let Some((_, what)) = counted.find(|(of, _)| *of == workload) {
+        return format!("{} {what}", commas(&timers.to_string()));
+    }
     let producers = if threads == 1 {
         "producer"
     } else {
@@ -296,7 +365,7 @@ fn lateness_chart(rows: &[Row], group: (u64, u64)) -> Option<Chart> {
         .collect();
     let names = QUANTILES.iter().map(|(_, name)| name.to_string());
     let section = "W5: lateness, quantiles".to_string();
-    let title = format!("{section}: {}", size(group));
+    let title = format!("{section}: {}", size("w5", group));
     let unit = "ms: less is better";
     Some(Chart {
         svg: curves(&title, unit, &places().zip(names).collect::<Vec<_>>(), &all)?,
@@ -375,6 +444,22 @@ mod tests {
             place(name).expect("it is drawn") < place(other).expect("it is drawn")
         };
         assert!(is_first("wheelwork", "heap"), "the best is first");
+    }
+
+    #[test]
+    fn durable_workloads_say_what_they_count() {
+        let figures = [("kops", 5.0), ("call_us_p50", 2.0)];
+        let charts = charts_of(&[
+            line("redb", "arm", 1_024, &figures),
+            line("redb", "lateness", 50_000, &[("late_ms_p99", 1.0)]),
+        ]);
+        let titles: Vec<_> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        let expected = [
+            "Durable: arm: 1,024 callers",
+            "Durable: arm, p50: 1,024 callers",
+            "Durable: lateness, p99: 50,000 timers a second",
+        ];
+        assert_eq!(titles, expected);
     }
 
     #[test]

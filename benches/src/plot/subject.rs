@@ -9,7 +9,7 @@ pub(crate) struct Look {
 }
 
 /// Name, color, dashes. Greens are wheelwork's.
-const LOOKS: [(&str, &str, &str); 24] = [
+const LOOKS: [(&str, &str, &str); 29] = [
     ("wheelwork", "#116329", ""),
     ("wheelwork-batch", "#2f9e44", "6 3"),
     ("wheelwork-inline", "#5a8a00", "2 3"),
@@ -34,6 +34,11 @@ const LOOKS: [(&str, &str, &str); 24] = [
     ("one-wheel", "#e0528d", "6 3"),
     ("hashed-wheel", "#5d4037", "6 3"),
     ("linked-wheel", "#000000", "6 3"),
+    ("redb", "#b34700", ""),
+    ("fjall", "#1565c0", ""),
+    ("sqlite", "#00838f", ""),
+    ("redis", "#b71c1c", ""),
+    ("apalis", "#6a1b9a", ""),
 ];
 
 /// Of a program that `rivals --external` was given.
@@ -82,6 +87,11 @@ pub(crate) fn what(name: &str) -> &'static str {
         "one-wheel" => "scheme: 4,096 slots, and a list of what is due later",
         "hashed-wheel" => "scheme: 4,096 slots for all rounds",
         "linked-wheel" => "scheme: four levels of 256 slots, linked lists",
+        "redb" => "redb alone: one table, by deadline and id",
+        "fjall" => "fjall alone: one keyspace, by deadline and id",
+        "sqlite" => "SQLite alone: one table, by deadline and id",
+        "redis" => "Redis: a sorted set, a hash, a log that is synced",
+        "apalis" => "the job queue apalis, on SQLite",
         _ => "an external program",
     }
 }
@@ -98,6 +108,11 @@ pub(crate) fn packages(name: &str) -> &'static [&'static str] {
         "netty" => &["netty", "jvm"],
         "nexus-timer" => &["nexus-timer"],
         "bitwheel" => &["bitwheel"],
+        "redb" => &["redb"],
+        "fjall" => &["fjall"],
+        "sqlite" => &["rusqlite", "libsqlite3-sys"],
+        "redis" => &["redis", "redis-server"],
+        "apalis" => &["apalis-sqlite"],
         _ => &[],
     }
 }

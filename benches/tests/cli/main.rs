@@ -2,10 +2,12 @@
 //! matter of these tests.
 
 #![cfg_attr(
-    not(all(feature = "rivals", feature = "server")),
+    not(all(feature = "durable", feature = "rivals", feature = "server")),
     allow(dead_code, reason = "the tests of these programs are not built")
 )]
 
+#[cfg(feature = "durable")]
+mod durable;
 mod million;
 #[cfg(feature = "rivals")]
 mod rivals;

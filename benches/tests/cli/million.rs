@@ -1,6 +1,6 @@
 //! `million`.
 
-use super::{Place, Said, assert_wrong, call};
+use super::{Place, Said, assert_help_is_for_users, assert_wrong, call};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -89,6 +89,47 @@ fn a_cascade_is_measured() {
     assert!(figures["verdict"].is_string(), "{figures}");
 }
 
+/// A small main job on disk: three times its process is killed, and started again.
+#[test]
+fn durable_timers_survive_kills() {
+    let (folder, json) = (Place::new("durable"), Place::new("durable.json"));
+    let small = "--timers 20000 --kills 3 --spread 300ms --threads 3 --window 500";
+    let words = format!("--durable {} {small} --json {}", folder.path(), json.path());
+    for seed in [1, 2] {
+        let out = million(&format!("{words} --seed {seed}")).out();
+        assert!(out.contains("clean: every promise held"), "{out}");
+        let figures: Value = serde_json::from_str(&json.text()).expect("it is JSON");
+        let of = |name: &str| figures[name].as_u64().unwrap_or(u64::MAX);
+        assert_eq!((of("kills"), of("lost"), of("early")), (3, 0, 0));
+        assert_eq!((of("doubled"), of("handled_cancelled")), (0, 0));
+        let names = [
+            "commit_us_p99",
+            "written_bytes",
+            "reopen_ms_p50",
+            "across_kills",
+        ];
+        super::assert_numbers(&figures, &names);
+        let names = ["armed", "handled", "cancelled", "commits", "arming_per_s"];
+        assert_positive(&figures, &names);
+    }
+}
+
+/// What is not the job's own is not touched.
+#[test]
+fn a_folder_of_others_is_refused() {
+    let folder = Place::new("durable-others");
+    std::fs::create_dir(folder.path()).expect("it is new");
+    let photo = format!("{}/photo.jpg", folder.path());
+    std::fs::write(&photo, "mine").expect("it is a folder");
+    let words = format!("--timers 1000 --durable {}", folder.path());
+    assert_wrong("million", million, &[&words, "--durable /dev/null/folder"]);
+    assert_eq!(
+        std::fs::read_to_string(&photo).ok().as_deref(),
+        Some("mine")
+    );
+    assert_help_is_for_users(million, "--help", &["durable-child"]);
+}
+
 #[test]
 fn wrong_arguments_are_one_line_and_exit_code_2() {
     let wrong = [
@@ -111,6 +152,14 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         "--timers 10 --spread 0s --json /no/such/folder/figures.json",
         "--cascade --idle",
         "--cascade --tick 1s",
+        "--durable",
+        "--kills 3",
+        "--window 100",
+        "--durable somewhere --kills many",
+        "--durable somewhere --payload 11",
+        "--durable somewhere --window 0",
+        "--durable somewhere --idle",
+        "--durable somewhere --shards 2",
         "surplus",
         "--tui",
     ];

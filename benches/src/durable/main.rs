@@ -1,0 +1,77 @@
+//! `durable`: timers that survive their process, by wheelwork, by bare engines, by Redis and by a
+//! job queue, in the same run.
+
+mod args;
+mod callers;
+mod compare;
+mod disk;
+mod fires;
+mod goals;
+mod job;
+mod ledger;
+mod measure;
+mod name;
+mod random;
+mod stored;
+mod subjects;
+mod sweep;
+mod workload;
+
+use args::{Args, Command};
+use goals::Claim;
+use job::Job;
+use std::process::ExitCode;
+use wheelwork_bench::campaign;
+use wheelwork_bench::line::{Figures, Line};
+use wheelwork_bench::program;
+
+/// Whose versions are told.
+const RIVALS: [&str; 6] = [
+    "redb",
+    "fjall",
+    "rusqlite",
+    "libsqlite3-sys",
+    "redis",
+    "apalis-sqlite",
+];
+
+fn main() -> ExitCode {
+    program::run(|args: &Args| {
+        match &args.command {
+            Some(Command::Measure(job)) => return Ok(child(|| measure::measure(job))),
+            Some(Command::Load(load)) => return Ok(child(|| stored::load(load))),
+            None => run(args)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// One measurement, or what one needs of another process. Its threads end with the process.
+fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        // The other threads would wait for this one.
+        std::process::exit(101);
+    }));
+    campaign::answer(measure())
+}
+
+/// All measurements.
+fn run(args: &Args) -> Result<(), String> {
+    args.check()?;
+    // Also of those that are given up.
+    let folder = disk::Folder::new(&args.dir)?;
+    let mut options = args.options.clone();
+    options.place = Some(format!("files on {}", disk::file_system(&args.dir)?));
+    let (lines, mut record) = campaign::run(
+        &options,
+        &RIVALS,
+        &args.groups(folder.path()),
+        |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
+        |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),
+    )?;
+    let claims = goals::claims(&lines);
+    print!("{}", goals::verdicts(&claims));
+    record.add(claims.iter().map(Claim::to_json))
+}

@@ -1,0 +1,1018 @@
+//! Ledger: what the parent knows of each timer, by the child's records alone. No process that was
+//! killed held any of it.
+//!
+//! # What counts as broken
+//!  - A timer whose arming was answered is lost if it was neither handled nor cancelled.
+//!  - A timer whose cancel said `true` must not be handled afterwards, nor before in the same life
+//!    of the child. In an earlier life it may have been: the kill cut its ack off.
+//!  - A timer is handled once in a life: handlers say `Ok`. In a later life it may be handled
+//!    again.
+//!  - No timer is handled early, and none with another payload.
+//!  - What had no answer when the child was killed is in doubt. It may have been done or not. It
+//!    must stay as it is: what the store says it does not have never fires, and what it has is
+//!    handled or cancelled in the end.
+//!
+//! A timer takes 19 bytes.
+
+use super::plan::{Fate, Plan};
+use super::wire::{Commits, Id, Message, Order, Record};
+use std::collections::BTreeMap;
+use wheelwork_bench::lateness::Lateness;
+
+/// Lines of a verdict that name an offender of one kind.
+const NAMED_MAX: usize = 5;
+
+/// Cancels in one order.
+const CANCELS: usize = 65_536;
+
+/// A cancel may be refused this long before the timer is due: it was handed out ahead.
+const AHEAD_US: u64 = 2_000_000;
+
+/// A row that is due and is still there after so long was not fired.
+const OVERDUE_US: u64 = 10_000_000;
+
+/// What is known of a timer, as bits.
+mod flag {
+    /// The arming was answered, or the timer was found in the store.
+    pub(super) const ARMED: u8 = 1;
+    /// The child was killed before it had an answer to the arming.
+    pub(super) const IN_DOUBT: u8 = 1 << 1;
+    /// The store has said that it is not there.
+    pub(super) const ABSENT: u8 = 1 << 2;
+    /// A cancel has no answer yet.
+    pub(super) const CANCEL_ASKED: u8 = 1 << 3;
+    /// A cancel had no answer when the child was killed.
+    pub(super) const CANCEL_IN_DOUBT: u8 = 1 << 4;
+    /// A cancel has said `true`.
+    pub(super) const CANCELLED: u8 = 1 << 5;
+    /// A cancel has said `false`.
+    pub(super) const REFUSED: u8 = 1 << 6;
+    /// Nothing more has to become of it.
+    pub(super) const ENDED: u8 = 1 << 7;
+}
+use flag::{ABSENT, ARMED, CANCEL_ASKED, CANCEL_IN_DOUBT, CANCELLED, ENDED, IN_DOUBT, REFUSED};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    No,
+    Now,
+    /// It is answered, or never will be.
+    Over,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    asked: Asked,
+    /// When it was asked for: deadlines are relative to it.
+    at_us: u64,
+}
+
+/// A promise that was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Offence {
+    Lost,
+    Early,
+    Doubled,
+    /// Handled, though a cancel has said `true`.
+    HandledCancelled,
+    /// Cancelled, and still in the store.
+    LeftCancelled,
+    /// A second cancel has said `true`.
+    CancelledTwice,
+    /// Not cancelled, long before it was due.
+    Refused,
+    /// Handled, though the store had said that it was not there.
+    HandledAbsent,
+    /// Handled or found, though nobody had armed it.
+    Invented,
+    /// Its payload is another one.
+    Altered,
+}
+
+impl Offence {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Early => "early",
+            Self::Doubled => "handled twice without a kill between",
+            Self::HandledCancelled => "handled though cancelled",
+            Self::LeftCancelled => "cancelled and still in the store",
+            Self::CancelledTwice => "cancelled twice",
+            Self::Refused => "not cancelled, long before they were due",
+            Self::HandledAbsent => "handled though the store did not have them",
+            Self::Invented => "handled or found though never armed",
+            Self::Altered => "with another payload",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Offenders {
+    count: u64,
+    first: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Opening,
+    Arming,
+    Cancelling,
+    Firing,
+}
+
+/// How much was done in a phase, and how long the child was at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    pub(crate) operations: u64,
+    pub(crate) us: u64,
+}
+
+/// What the ledger has counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) armed: u64,
+    pub(crate) cancelled: u64,
+    /// Cancels that have said `false`.
+    pub(crate) refused: u64,
+    pub(crate) handled: u64,
+    /// Handled once more in a later life.
+    pub(crate) handled_again: u64,
+    /// Cancelled, though handled in an earlier life.
+    pub(crate) cancelled_after: u64,
+    /// Armings, and cancels, without an answer when the child was killed.
+    pub(crate) arms_in_doubt: u64,
+    pub(crate) cancels_in_doubt: u64,
+    /// Armings that turned out to have been done: handled, or found in the store.
+    pub(crate) in_doubt_done: u64,
+    pub(crate) kills: u64,
+    /// Timers that waited when the child was started, at the most.
+    pub(crate) waiting_max: u64,
+    pub(crate) commits: u64,
+    pub(crate) written_bytes: u64,
+    /// Arms, and the cancels among them.
+    pub(crate) arming: Pace,
+    pub(crate) cancelling: Pace,
+    /// Handled in one second, at the most.
+    pub(crate) handled_per_s_max: u64,
+}
+
+pub(crate) struct Ledger {
+    plan: Plan,
+    blocks: Vec<Block>,
+    flags: Vec<u8>,
+    /// The life in which it was handled last; 0: it was not.
+    handled_in: Vec<u16>,
+    ids: Vec<Id>,
+    /// In doubt, with keys: the store will say what became of them.
+    unresolved: Vec<u32>,
+    /// The child's, from 1.
+    life: u16,
+    phase: Phase,
+    phase_since_us: u64,
+    ready_us: u64,
+    open_us: u64,
+    /// When the first overdue timer of this life was handled; 0: none was.
+    first_overdue_us: u64,
+    life_commits: Commits,
+    progress: u64,
+    due_last_us: u64,
+    per_second: (u64, u64),
+    is_done: bool,
+    fault: Option<String>,
+    offenders: BTreeMap<Offence, Offenders>,
+    others: Vec<String>,
+    pub(crate) tally: Tally,
+    pub(crate) commit_us: BTreeMap<u64, u64>,
+    /// Of blocks, from ask to answer.
+    pub(crate) arm_answers: Lateness,
+    pub(crate) cancel_answers: Lateness,
+    /// How long a child took to open what an earlier one has left.
+    pub(crate) reopens: Lateness,
+    /// From the start of that until the first timer was handled that was overdue.
+    pub(crate) first_overdue: Lateness,
+    /// Of timers that fell due while the child was ready for them.
+    pub(crate) lateness: Lateness,
+    /// Of those that fell due before that, in an earlier life or between two.
+    pub(crate) lateness_across: Lateness,
+}
+
+impl Ledger {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let (timers, blocks) = (plan.timers as usize, plan.blocks() as usize);
+        let unasked = Block {
+            asked: Asked::No,
+            at_us: 0,
+        };
+        Self {
+            blocks: vec![unasked; blocks],
+            flags: vec![0; timers],
+            handled_in: vec![0; timers],
+            ids: vec![0; timers],
+            unresolved: Vec::new(),
+            life: 0,
+            phase: Phase::Opening,
+            phase_since_us: 0,
+            ready_us: 0,
+            open_us: 0,
+            first_overdue_us: 0,
+            life_commits: Commits::default(),
+            progress: 0,
+            due_last_us: 0,
+            per_second: (0, 0),
+            is_done: false,
+            fault: None,
+            offenders: BTreeMap::new(),
+            others: Vec::new(),
+            tally: Tally::default(),
+            commit_us: BTreeMap::new(),
+            arm_answers: Lateness::ready(),
+            cancel_answers: Lateness::ready(),
+            reopens: Lateness::ready(),
+            first_overdue: Lateness::ready(),
+            lateness: Lateness::ready(),
+            lateness_across: Lateness::ready(),
+            plan,
+        }
+    }
+
+    /// Steps that the job has: each timer is armed, and ends.
+    pub(crate) fn steps(&self) -> u64 {
+        2 * u64::from(self.plan.timers)
+    }
+
+    /// Steps that are over.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress
+    }
+
+    /// Whether nothing more has to become of any timer.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.progress == self.steps()
+    }
+
+    /// Whether the child has stopped as it should.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Why the child cannot go on.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Whether a child is at work.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.phase != Phase::Opening
+    }
+
+    /// The last deadline of those that fire, of what was asked for so far.
+    pub(crate) fn due_last_us(&self) -> u64 {
+        self.due_last_us
+    }
+
+    /// A child begins.
+    pub(crate) fn begin_life(&mut self) {
+        self.life += 1;
+        self.phase = Phase::Opening;
+        // What is handled before it is ready was due before.
+        self.ready_us = u64::MAX;
+        self.first_overdue_us = 0;
+        self.life_commits = Commits::default();
+        let tally = &mut self.tally;
+        let ended = tally.cancelled + tally.handled;
+        tally.waiting_max = tally.waiting_max.max(tally.armed.saturating_sub(ended));
+    }
+
+    /// The child has ended, and all that it wrote is noted.
+    pub(crate) fn end_life(&mut self, now_us: u64, was_killed: bool) {
+        if self.is_ready() && self.first_overdue_us > 0 {
+            let start_us = self.ready_us - self.open_us;
+            let first_us = self.first_overdue_us;
+            self.first_overdue.late(start_us * 1_000, first_us * 1_000);
+        }
+        self.end_phase(now_us, Phase::Opening);
+        let commits = std::mem::take(&mut self.life_commits);
+        self.tally.commits += commits.commits;
+        self.tally.written_bytes += commits.written_bytes;
+        for (us, count) in commits.histogram {
+            *self.commit_us.entry(us).or_default() += count;
+        }
+        self.tally.kills += u64::from(was_killed);
+        for block in 0..self.plan.blocks() {
+            if self.blocks[block as usize].asked != Asked::Now {
+                continue;
+            }
+            self.blocks[block as usize].asked = Asked::Over;
+            for number in self.plan.numbers(block) {
+                let line = number as usize;
+                self.flags[line] |= IN_DOUBT;
+                self.tally.arms_in_doubt += 1;
+                let was_handled = self.handled_in[line] != 0;
+                self.tally.in_doubt_done += u64::from(was_handled);
+                if self.plan.key(number).is_some() && !was_handled {
+                    self.unresolved.push(number);
+                } else {
+                    self.progress += 1;
+                    self.end(line);
+                }
+            }
+        }
+        for flags in &mut self.flags {
+            if *flags & CANCEL_ASKED != 0 {
+                *flags = *flags & !CANCEL_ASKED | CANCEL_IN_DOUBT;
+                self.tally.cancels_in_doubt += 1;
+            }
+        }
+    }
+
+    /// What a child is told when it is ready, as frames.
+    pub(crate) fn orders(&self) -> Vec<u8> {
+        let is_unasked = |block: &u32| self.blocks[*block as usize].asked == Asked::No;
+        let all = 0..self.plan.blocks();
+        let from = all.clone().rev().find(|block| !is_unasked(block));
+        let from = from.map_or(0, |last| last + 1);
+        let blocks = (0..from).filter(is_unasked).collect();
+        let mut bytes = Order::Resolve(self.unresolved.clone()).frame();
+        bytes.extend(Order::Arm { blocks, from }.frame());
+        let to_cancel = |number: &u32| {
+            let line = *number as usize;
+            self.flags[line] & (ARMED | CANCELLED | REFUSED) == ARMED
+                && self.handled_in[line] == 0
+                && self.plan.fate(*number) != Fate::Fires
+        };
+        let mut cancels = Vec::new();
+        for number in (0..self.plan.timers).filter(to_cancel) {
+            cancels.push((number, self.ids[number as usize]));
+            if cancels.len() == CANCELS {
+                bytes.extend(Order::Cancel(std::mem::take(&mut cancels)).frame());
+            }
+        }
+        bytes.extend(Order::Cancel(cancels).frame());
+        bytes.extend(Order::Begin.frame());
+        bytes
+    }
+
+    /// Notes a record. `now_us` is no earlier than when it was written. An error: no child of this
+    /// program writes it.
+    pub(crate) fn note(&mut self, record: Record, now_us: u64) -> Result<(), String> {
+        match record {
+            Record::Ready { at_us, open_us } => {
+                self.ready_us = at_us;
+                self.end_phase(at_us, Phase::Arming);
+                self.open_us = open_us;
+                if self.life > 1 {
+                    self.reopens.late(0, open_us * 1_000);
+                }
+            }
+            Record::Asked { block, at_us } => {
+                let known = self.blocks.get_mut(block as usize);
+                let block_asked = known.filter(|block| block.asked == Asked::No);
+                *block_asked.ok_or("a block that is not to be armed")? = Block {
+                    asked: Asked::Now,
+                    at_us,
+                };
+                let latest = at_us + self.plan.delay_of_fires_max_us();
+                self.due_last_us = self.due_last_us.max(latest);
+            }
+            Record::Armed { block, us, ids } => {
+                let known = self.blocks.get_mut(block as usize);
+                let block_asked = known.filter(|block| block.asked == Asked::Now);
+                block_asked.ok_or("a block that was not asked for")?.asked = Asked::Over;
+                let numbers = self.plan.numbers(block);
+                if ids.len() != numbers.len() {
+                    return Err(format!("{} ids of a block", ids.len()));
+                }
+                self.arm_answers.late(0, u64::from(us) * 1_000);
+                self.did(ids.len());
+                for (number, id) in numbers.zip(ids) {
+                    self.arm(number as usize, id);
+                }
+            }
+            Record::CancelAsked(numbers) => {
+                for number in numbers {
+                    *self.line(number)? |= CANCEL_ASKED;
+                }
+            }
+            Record::Cancelled { us, answers } => {
+                self.cancel_answers.late(0, u64::from(us) * 1_000);
+                self.did(answers.len());
+                for (number, answer) in answers {
+                    if *self.line(number)? & CANCEL_ASKED == 0 {
+                        return Err(format!("an answer for {number}, which was not asked for"));
+                    }
+                    self.cancelled(number, answer, now_us);
+                }
+            }
+            Record::Handled { at_us, timers } => {
+                for timer in timers {
+                    self.handled(timer.number, timer.due_us, at_us);
+                }
+            }
+            Record::Altered { id } => self.offend(Offence::Altered, format!("row {id:032x}")),
+            Record::Resolved { number, id } => self.resolved(number, id)?,
+            Record::ArmingEnded { at_us } => self.end_phase(at_us, Phase::Cancelling),
+            Record::CancellingEnded { at_us } => self.end_phase(at_us, Phase::Firing),
+            Record::Left { number, id } => self.left(number, id, now_us),
+            Record::Commits(commits) => self.life_commits = commits,
+            Record::Done { rows, dead } => {
+                self.is_done = true;
+                if rows + dead > 0 {
+                    let left = format!("{rows} rows and {dead} dead letters");
+                    self.others.push(format!("{left} are left in the store"));
+                }
+            }
+            Record::Fault(why) => self.fault = Some(why),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, number: u32) -> Result<&mut u8, String> {
+        let line = self.flags.get_mut(number as usize);
+        line.ok_or_else(|| format!("there is no timer {number}"))
+    }
+
+    fn end_phase(&mut self, at_us: u64, next: Phase) {
+        let pace = match self.phase {
+            Phase::Arming => Some(&mut self.tally.arming),
+            Phase::Cancelling => Some(&mut self.tally.cancelling),
+            Phase::Opening | Phase::Firing => None,
+        };
+        if let Some(pace) = pace {
+            pace.us += at_us.saturating_sub(self.phase_since_us);
+        }
+        (self.phase, self.phase_since_us) = (next, at_us);
+    }
+
+    fn did(&mut self, operations: usize) {
+        match self.phase {
+            Phase::Arming => self.tally.arming.operations += operations as u64,
+            Phase::Cancelling => self.tally.cancelling.operations += operations as u64,
+            Phase::Opening | Phase::Firing => {}
+        }
+    }
+
+    fn arm(&mut self, line: usize, id: Id) {
+        self.flags[line] |= ARMED;
+        self.ids[line] = id;
+        self.tally.armed += 1;
+        self.progress += 1;
+    }
+
+    fn end(&mut self, line: usize) {
+        self.progress += u64::from(self.flags[line] & ENDED == 0);
+        self.flags[line] |= ENDED;
+    }
+
+    fn cancelled(&mut self, number: u32, answer: bool, now_us: u64) {
+        let line = number as usize;
+        self.flags[line] &= !CANCEL_ASKED;
+        let (flags, handled_in) = (self.flags[line], self.handled_in[line]);
+        if answer {
+            if handled_in == self.life {
+                self.offend_timer(Offence::HandledCancelled, number);
+            }
+            if flags & CANCELLED != 0 {
+                self.offend_timer(Offence::CancelledTwice, number);
+            }
+            self.tally.cancelled += 1;
+            self.tally.cancelled_after += u64::from(handled_in != 0);
+            self.flags[line] |= CANCELLED;
+        } else {
+            self.tally.refused += 1;
+            self.flags[line] |= REFUSED;
+            let is_gone = flags & (CANCEL_IN_DOUBT | CANCELLED) != 0 || handled_in != 0;
+            if !is_gone && now_us + AHEAD_US < self.due_us(number) {
+                self.offend_timer(Offence::Refused, number);
+            }
+        }
+        // A refused one ends when it is handled, unless an earlier cancel may have ended it.
+        if answer || flags & CANCEL_IN_DOUBT != 0 {
+            self.end(line);
+        }
+    }
+
+    fn handled(&mut self, number: u32, due_us: u64, at_us: u64) {
+        let line = number as usize;
+        let is_known = number < self.plan.timers
+            && self.blocks[self.plan.block_of(number) as usize].asked != Asked::No;
+        if !is_known {
+            return self.offend(Offence::Invented, format!("timer {number}"));
+        }
+        let (flags, handled_in) = (self.flags[line], self.handled_in[line]);
+        self.handled_in[line] = self.life;
+        for (is_so, offence) in [
+            (due_us != self.due_us(number), Offence::Altered),
+            (at_us < due_us, Offence::Early),
+            (flags & CANCELLED != 0, Offence::HandledCancelled),
+            (flags & ABSENT != 0, Offence::HandledAbsent),
+            (handled_in == self.life, Offence::Doubled),
+        ] {
+            if is_so {
+                self.offend_timer(offence, number);
+            }
+        }
+        self.end(line);
+        if handled_in != 0 {
+            self.tally.handled_again += u64::from(handled_in != self.life);
+            return;
+        }
+        self.tally.handled += 1;
+        self.tally.in_doubt_done += u64::from(flags & (IN_DOUBT | ARMED) == IN_DOUBT);
+        let second = at_us / 1_000_000;
+        if self.per_second.0 != second {
+            self.per_second = (second, 0);
+        }
+        self.per_second.1 += 1;
+        self.tally.handled_per_s_max = self.tally.handled_per_s_max.max(self.per_second.1);
+        let lateness = if due_us < self.ready_us {
+            if self.life > 1 && self.first_overdue_us == 0 {
+                self.first_overdue_us = at_us;
+            }
+            &mut self.lateness_across
+        } else {
+            &mut self.lateness
+        };
+        lateness.late(due_us * 1_000, at_us * 1_000);
+    }
+
+    fn resolved(&mut self, number: u32, id: Option<Id>) -> Result<(), String> {
+        let asked = self.unresolved.iter().position(|&asked| asked == number);
+        let asked = asked.ok_or_else(|| format!("nobody asked for {number}"))?;
+        self.unresolved.swap_remove(asked);
+        let line = number as usize;
+        let was_handled = self.handled_in[line] != 0;
+        match id {
+            Some(id) => {
+                self.tally.in_doubt_done += u64::from(!was_handled);
+                self.arm(line, id);
+            }
+            None => {
+                self.flags[line] |= if was_handled { 0 } else { ABSENT };
+                self.progress += 1;
+                self.end(line);
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&mut self, number: u32, id: Id, now_us: u64) {
+        let line = number as usize;
+        let flags = self.flags.get(line).copied().unwrap_or(ABSENT);
+        if flags & (ARMED | IN_DOUBT) == 0 {
+            return self.offend(Offence::Invented, format!("timer {number}"));
+        }
+        let is_overdue = self.due_us(number) + OVERDUE_US < now_us;
+        // What was handled a moment ago is there until its ack is stored.
+        let is_unhandled = self.handled_in[line] == 0;
+        for (is_so, offence) in [
+            (flags & CANCELLED != 0, Offence::LeftCancelled),
+            (flags & ABSENT != 0, Offence::Invented),
+            (is_overdue && is_unhandled, Offence::Lost),
+        ] {
+            if is_so {
+                self.offend_timer(offence, number);
+            }
+        }
+        if flags & ARMED == 0 {
+            // Its steps were over when it came in doubt.
+            self.flags[line] |= ARMED;
+            self.ids[line] = id;
+            self.tally.armed += 1;
+            self.tally.in_doubt_done += u64::from(is_unhandled);
+        }
+    }
+
+    fn due_us(&self, number: u32) -> u64 {
+        let block = self.blocks[self.plan.block_of(number) as usize];
+        block.at_us + self.plan.delay_us(number)
+    }
+
+    fn offend(&mut self, offence: Offence, who: String) {
+        let offenders = self.offenders.entry(offence).or_default();
+        offenders.count += 1;
+        if offenders.first.len() < NAMED_MAX {
+            offenders.first.push(who);
+        }
+    }
+
+    fn offend_timer(&mut self, offence: Offence, number: u32) {
+        let named = self.offenders.get(&offence).map_or(0, |of| of.first.len());
+        let who = if named < NAMED_MAX {
+            self.story(number)
+        } else {
+            String::new()
+        };
+        self.offend(offence, who);
+    }
+
+    /// A timer in words.
+    fn story(&self, number: u32) -> String {
+        let line = number as usize;
+        let mut story = format!("timer {number} (id {:032x}", self.ids[line]);
+        story += &format!(", due at {} us", self.due_us(number));
+        for (flag, what) in [
+            (ARMED, "armed"),
+            (IN_DOUBT, "arming in doubt"),
+            (ABSENT, "absent"),
+            (CANCEL_ASKED, "cancel asked"),
+            (CANCEL_IN_DOUBT, "cancel in doubt"),
+            (CANCELLED, "cancel said true"),
+            (REFUSED, "cancel said false"),
+        ] {
+            if self.flags[line] & flag != 0 {
+                story = story + ", " + what;
+            }
+        }
+        if self.handled_in[line] != 0 {
+            story += &format!(", handled in life {}", self.handled_in[line]);
+        }
+        format!("{story}; now life {})", self.life)
+    }
+
+    /// Something else is wrong.
+    pub(crate) fn complain(&mut self, what: String) {
+        self.others.push(what);
+    }
+
+    /// How many offended so, by name: for those that are counted in the report.
+    pub(crate) fn count(&self, offence: Offence) -> u64 {
+        self.offenders.get(&offence).map_or(0, |of| of.count)
+    }
+
+    /// Ends the ledger: what is armed and has not ended is lost. Returns the promises that were
+    /// broken, in words.
+    pub(crate) fn verdict(&mut self) -> Vec<String> {
+        let is_lost = |flags: u8, handled_in: u16| {
+            flags & (ARMED | CANCELLED | CANCEL_IN_DOUBT) == ARMED && handled_in == 0
+        };
+        // A job that broke off has timers that are still to come.
+        let judged = if self.is_done { self.plan.timers } else { 0 };
+        for number in 0..judged {
+            if is_lost(
+                self.flags[number as usize],
+                self.handled_in[number as usize],
+            ) {
+                self.offend_timer(Offence::Lost, number);
+            }
+        }
+        let unasked = self.blocks.iter().filter(|block| block.asked == Asked::No);
+        let unasked = unasked.count();
+        if unasked > 0 {
+            let all = self.blocks.len();
+            let what = format!("{unasked} of {all} blocks were never armed");
+            self.others.push(what);
+        }
+        let offences = self.offenders.iter().map(|(offence, offenders)| {
+            let (count, what) = (offenders.count, offence.what());
+            format!("{count} {what}: {}", offenders.first.join("; "))
+        });
+        offences.chain(self.others.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Handled;
+    use super::*;
+
+    const AT_US: u64 = 1_000_000_000;
+    /// After all deadlines of timers that fire.
+    const LATER_US: u64 = AT_US + 1_000_000;
+
+    /// A ledger in its first life, with one block of armed timers for each number. None are
+    /// cancelled, or all.
+    fn armed(cancel_percent: u8) -> Ledger {
+        let plan = Plan::new(100, 1, cancel_percent, 1_000, 64);
+        let mut ledger = Ledger::new(plan);
+        ledger.begin_life();
+        let records = [Record::Ready {
+            at_us: AT_US,
+            open_us: 5,
+        }];
+        let arms = (0..100).flat_map(|block| {
+            let us = 1;
+            let ids = vec![Id::from(block)];
+            let at_us = AT_US;
+            [
+                Record::Asked { block, at_us },
+                Record::Armed { block, us, ids },
+            ]
+        });
+        note(&mut ledger, records.into_iter().chain(arms));
+        ledger
+    }
+
+    fn note(ledger: &mut Ledger, records: impl IntoIterator<Item = Record>) {
+        for record in records {
+            let text = format!("{record:?}");
+            assert_eq!(ledger.note(record, LATER_US), Ok(()), "{text}");
+        }
+    }
+
+    fn handled(ledger: &Ledger, number: u32) -> Record {
+        let due_us = ledger.due_us(number);
+        Record::Handled {
+            at_us: due_us + 7,
+            timers: vec![Handled { number, due_us }],
+        }
+    }
+
+    fn handle_all(ledger: &mut Ledger) {
+        for number in 0..100 {
+            let record = handled(ledger, number);
+            note(ledger, [record]);
+        }
+    }
+
+    fn cancel(number: u32, answer: bool) -> [Record; 2] {
+        let (us, answers) = (1, vec![(number, answer)]);
+        [
+            Record::CancelAsked(vec![number]),
+            Record::Cancelled { us, answers },
+        ]
+    }
+
+    fn next_life(ledger: &mut Ledger) {
+        ledger.end_life(LATER_US, true);
+        ledger.begin_life();
+    }
+
+    /// It is the one that is found, of timer 17, and named.
+    fn assert_only(mut ledger: Ledger, offence: Offence) {
+        note(&mut ledger, [Record::Done { rows: 0, dead: 0 }]);
+        let broken = ledger.verdict();
+        assert_eq!((broken.len(), ledger.count(offence)), (1, 1), "{broken:?}");
+        let named = format!("1 {}: timer 17", offence.what());
+        assert!(broken[0].starts_with(&named), "{broken:?}");
+    }
+
+    #[test]
+    fn all_handled_or_cancelled_is_clean() {
+        let mut ledger = armed(0);
+        assert!(!ledger.is_complete());
+        handle_all(&mut ledger);
+        assert!(ledger.is_complete() && ledger.verdict().is_empty());
+        assert_eq!((ledger.tally.handled, ledger.lateness.count()), (100, 100));
+        let mut ledger = armed(100);
+        (0..100).for_each(|number| note(&mut ledger, cancel(number, true)));
+        assert!(ledger.is_complete() && ledger.verdict().is_empty());
+    }
+
+    #[test]
+    fn lost() {
+        let mut ledger = armed(0);
+        (0..100).filter(|&number| number != 17).for_each(|number| {
+            let record = handled(&ledger, number);
+            note(&mut ledger, [record]);
+        });
+        assert!(!ledger.is_complete());
+        assert_only(ledger, Offence::Lost);
+    }
+
+    #[test]
+    fn doubled_in_one_life_but_not_across_a_kill() {
+        let mut ledger = armed(0);
+        handle_all(&mut ledger);
+        next_life(&mut ledger);
+        handle_all(&mut ledger);
+        assert_eq!(ledger.tally.handled_again, 100);
+        assert_eq!(
+            ledger.lateness.count() + ledger.lateness_across.count(),
+            100
+        );
+        assert!(ledger.verdict().is_empty());
+        let record = handled(&ledger, 17);
+        note(&mut ledger, [record]);
+        assert_only(ledger, Offence::Doubled);
+    }
+
+    #[test]
+    fn early_and_altered() {
+        for (offence, late_us, at_us) in [(Offence::Early, 0, 1), (Offence::Altered, 1, 0)] {
+            let mut ledger = armed(0);
+            handle_all(&mut ledger);
+            next_life(&mut ledger);
+            let due_us = ledger.due_us(17) + late_us;
+            let timers = vec![Handled { number: 17, due_us }];
+            let at_us = due_us - at_us;
+            note(&mut ledger, [Record::Handled { at_us, timers }]);
+            assert_only(ledger, offence);
+        }
+    }
+
+    #[test]
+    fn what_was_cancelled_is_not_handled_but_in_an_earlier_life() {
+        let all_but_17 = |ledger: &mut Ledger| {
+            for number in (0..100).filter(|&number| number != 17) {
+                note(ledger, cancel(number, true));
+            }
+        };
+        // Before and after, in one life.
+        for is_first in [true, false] {
+            let mut ledger = armed(100);
+            all_but_17(&mut ledger);
+            let record = handled(&ledger, 17);
+            if is_first {
+                note(&mut ledger, [record]);
+                note(&mut ledger, cancel(17, true));
+            } else {
+                note(&mut ledger, cancel(17, true));
+                note(&mut ledger, [record]);
+            }
+            assert_only(ledger, Offence::HandledCancelled);
+        }
+        // In an earlier life: its ack may have been cut off. In a later one not.
+        let mut ledger = armed(100);
+        all_but_17(&mut ledger);
+        let record = handled(&ledger, 17);
+        note(&mut ledger, [record.clone()]);
+        next_life(&mut ledger);
+        note(&mut ledger, cancel(17, true));
+        assert_eq!(ledger.tally.cancelled_after, 1);
+        assert!(ledger.verdict().is_empty());
+        next_life(&mut ledger);
+        note(&mut ledger, [record]);
+        assert_only(ledger, Offence::HandledCancelled);
+    }
+
+    #[test]
+    fn a_cancel_without_an_answer_may_have_been_done() {
+        let mut ledger = armed(100);
+        for number in (0..100).filter(|&number| number != 17) {
+            note(&mut ledger, cancel(number, true));
+        }
+        note(&mut ledger, [Record::CancelAsked(vec![17])]);
+        next_life(&mut ledger);
+        assert_eq!(ledger.tally.cancels_in_doubt, 1);
+        // It is asked again.
+        let orders = ledger.orders();
+        assert!(orders.ends_with(&{
+            let mut end = Order::Cancel(vec![(17, 17)]).frame();
+            end.extend(Order::Begin.frame());
+            end
+        }));
+        note(&mut ledger, cancel(17, false));
+        assert!(ledger.is_complete() && ledger.verdict().is_empty());
+        // Twice it cannot be done.
+        note(&mut ledger, cancel(17, true));
+        note(&mut ledger, cancel(17, true));
+        assert_only(ledger, Offence::CancelledTwice);
+    }
+
+    #[test]
+    fn a_cancel_is_refused_only_when_it_is_late() {
+        let mut ledger = armed(100);
+        let is_far = |number: &u32| ledger.due_us(*number) > LATER_US + AHEAD_US;
+        assert!(is_far(&17));
+        for number in (0..100).filter(|&number| number != 17) {
+            note(&mut ledger, cancel(number, true));
+        }
+        note(&mut ledger, cancel(17, false));
+        assert!(!ledger.is_complete(), "it is to be handled now");
+        let record = handled(&ledger, 17);
+        note(&mut ledger, [record]);
+        assert!(ledger.is_complete());
+        assert_only(ledger, Offence::Refused);
+    }
+
+    /// In doubt: number 16, which has a key, and 17, which has none.
+    fn in_doubt() -> Ledger {
+        let mut ledger = Ledger::new(Plan::new(100, 1, 0, 1_000, 64));
+        ledger.begin_life();
+        let at_us = AT_US;
+        let asked = [16, 17].map(|block| Record::Asked { block, at_us });
+        note(&mut ledger, asked);
+        next_life(&mut ledger);
+        assert_eq!((ledger.tally.arms_in_doubt, ledger.progress()), (2, 2));
+        assert!(
+            ledger
+                .orders()
+                .starts_with(&Order::Resolve(vec![16]).frame())
+        );
+        ledger
+    }
+
+    #[test]
+    fn an_arm_without_an_answer_may_have_been_done() {
+        let resolved = |id| Record::Resolved { number: 16, id };
+        // Both, and handled.
+        let mut ledger = in_doubt();
+        note(&mut ledger, [resolved(Some(5))]);
+        for number in [16, 17] {
+            let record = handled(&ledger, number);
+            note(&mut ledger, [record]);
+        }
+        assert_eq!((ledger.tally.in_doubt_done, ledger.progress()), (2, 4));
+        assert_eq!(ledger.verdict(), ["98 of 100 blocks were never armed"]);
+        // None.
+        let mut ledger = in_doubt();
+        note(&mut ledger, [resolved(None)]);
+        assert_eq!((ledger.tally.in_doubt_done, ledger.progress()), (0, 4));
+        assert_eq!(ledger.verdict(), ["98 of 100 blocks were never armed"]);
+        // What was found is to be handled; what was not found is not.
+        for (id, offence) in [(Some(5), Offence::Lost), (None, Offence::HandledAbsent)] {
+            let mut ledger = in_doubt();
+            note(&mut ledger, [resolved(id)]);
+            if id.is_none() {
+                let record = handled(&ledger, 16);
+                note(&mut ledger, [record]);
+            }
+            note(&mut ledger, [Record::Done { rows: 0, dead: 0 }]);
+            let broken = ledger.verdict();
+            assert_eq!((broken.len(), ledger.count(offence)), (2, 1), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_at_the_end() {
+        let left = |number| Record::Left { number, id: 9 };
+        // In doubt, and not due long ago: it is cancelled then.
+        let mut ledger = in_doubt();
+        note(&mut ledger, [left(17)]);
+        note(&mut ledger, cancel(17, true));
+        assert_eq!((ledger.verdict().len(), ledger.tally.in_doubt_done), (1, 1));
+        // Due long ago.
+        let mut ledger = in_doubt();
+        let later_us = LATER_US + OVERDUE_US;
+        assert_eq!(ledger.note(left(17), later_us), Ok(()));
+        assert_eq!(ledger.count(Offence::Lost), 1);
+        // Never asked for, cancelled, or no timer of the job's.
+        let mut ledger = in_doubt();
+        note(&mut ledger, [left(50), left(1_000)]);
+        assert_eq!(ledger.count(Offence::Invented), 2);
+        let mut ledger = armed(100);
+        note(&mut ledger, cancel(17, true));
+        note(&mut ledger, [left(17)]);
+        assert_eq!(ledger.count(Offence::LeftCancelled), 1);
+        let record = Record::Done { rows: 1, dead: 2 };
+        note(&mut ledger, [record]);
+        let broken = ledger.verdict();
+        let what = "1 rows and 2 dead letters are left in the store";
+        assert!(ledger.is_done() && broken.last().is_some_and(|last| last == what));
+    }
+
+    #[test]
+    fn a_child_that_tells_of_what_it_was_not_asked_is_none_of_ours() {
+        let (at_us, us) = (AT_US, 1);
+        for record in [
+            Record::Asked { block: 17, at_us },
+            Record::Asked { block: 100, at_us },
+            Record::Armed {
+                block: 17,
+                us,
+                ids: vec![1],
+            },
+            Record::CancelAsked(vec![100]),
+            Record::Cancelled {
+                us,
+                answers: vec![(17, true)],
+            },
+            Record::Resolved {
+                number: 17,
+                id: None,
+            },
+        ] {
+            let text = format!("{record:?}");
+            assert!(armed(0).note(record, LATER_US).is_err(), "{text}");
+        }
+        let mut ledger = in_doubt();
+        let record = handled(&ledger, 50);
+        note(&mut ledger, [record]);
+        assert_eq!(ledger.count(Offence::Invented), 1);
+    }
+
+    #[test]
+    fn paces_are_of_the_phase_in_which_the_child_was() {
+        let mut ledger = armed(100);
+        note(&mut ledger, cancel(1, true));
+        let at_us = AT_US + 100;
+        note(&mut ledger, [Record::ArmingEnded { at_us }]);
+        note(&mut ledger, cancel(2, true));
+        let histogram = vec![(100, 2)];
+        let commits = Commits {
+            commits: 2,
+            histogram,
+            written_bytes: 7,
+        };
+        // The last one counts.
+        note(
+            &mut ledger,
+            [
+                Record::Commits(Commits::default()),
+                Record::Commits(commits),
+            ],
+        );
+        next_life(&mut ledger);
+        let Tally {
+            arming, cancelling, ..
+        } = ledger.tally;
+        assert_eq!((arming.operations, arming.us), (101, 100));
+        assert_eq!(
+            (cancelling.operations, cancelling.us),
+            (1, LATER_US - at_us)
+        );
+        assert_eq!((ledger.tally.commits, ledger.tally.written_bytes), (2, 7));
+        assert_eq!(ledger.commit_us.get(&100), Some(&2));
+    }
+}

@@ -1,0 +1,120 @@
+//! Store: `wheelwork::durable` in a file, as the child uses it.
+
+use super::child::{Arm, Delivered, Handler, Timers};
+use super::wire::{Commits, Id};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use wheelwork::durable::{
+    Delivery, Durable, DurableError, DurableId, HandlerResult, Redb, RetryPolicy, Row, Ticket,
+};
+
+const KIND: &str = "million";
+
+/// As the library's, where only the number of rows is set.
+const AHEAD: Duration = Duration::from_secs(300);
+const WINDOW_BYTES: usize = 128 << 20;
+
+/// Opens the store in this file. What is due is handled from then on.
+pub(crate) fn open(
+    file: &Path,
+    window_rows: Option<usize>,
+    handler: Handler,
+) -> Result<Box<dyn Timers>, String> {
+    let store = Redb::open(file).map_err(|error| error.to_string())?;
+    let mut builder = Durable::open(store)
+        // A kill is an attempt, and there are many.
+        .retry(RetryPolicy::new().attempts(u32::MAX))
+        .handle_batch(KIND, move |batch: &[Delivery]| {
+            let delivered = batch.iter().map(|timer| Delivered {
+                id: timer.id().to_bits(),
+                payload: timer.payload(),
+            });
+            let delivered: Vec<_> = delivered.collect();
+            let done = handler(&delivered);
+            let each = batch.iter().map(|_| -> HandlerResult { Ok(done.clone()?) });
+            each.collect()
+        });
+    if let Some(rows) = window_rows {
+        builder = builder.window(AHEAD, rows, WINDOW_BYTES);
+    }
+    let timers = builder.start().map_err(|error| error.to_string())?;
+    Ok(Box::new(timers))
+}
+
+impl Timers for Durable {
+    fn arm(&self, timers: Vec<Arm>) -> Result<Vec<Id>, String> {
+        let tickets = timers.into_iter().map(|timer| {
+            let due = SystemTime::UNIX_EPOCH + Duration::from_micros(timer.due_us);
+            match timer.key {
+                Some(key) => self.key(&key).schedule_ticket(KIND, due, timer.payload),
+                None => self.schedule_ticket(KIND, due, timer.payload),
+            }
+        });
+        let ids: Result<Vec<DurableId>, _> = answers(tickets);
+        let ids = ids.map_err(|error| format!("arming: {error}"))?;
+        Ok(ids.into_iter().map(DurableId::to_bits).collect())
+    }
+
+    fn cancel(&self, ids: &[Id]) -> Result<Vec<bool>, String> {
+        let tickets = ids
+            .iter()
+            .map(|&id| self.cancel_ticket(DurableId::from_bits(id)));
+        answers(tickets).map_err(|error| format!("cancelling: {error}"))
+    }
+
+    fn id_of(&self, key: &str) -> Result<Option<Id>, String> {
+        let row = self.key(key).get();
+        let row = row.map_err(|error| format!("looking for a key: {error}"))?;
+        Ok(row.map(|row| row.id.to_bits()))
+    }
+
+    fn rows(&self, limit: usize) -> Result<Vec<(Id, Vec<u8>)>, String> {
+        let rows = self.list(.., limit);
+        let rows = rows.map_err(|error| format!("looking for rows: {error}"))?;
+        let of = |row: Row| (row.id.to_bits(), row.payload.to_vec());
+        Ok(rows.into_iter().map(of).collect())
+    }
+
+    fn dead(&self, limit: usize) -> Result<usize, String> {
+        let dead = (**self).dead(None, limit);
+        let dead = dead.map_err(|error| format!("looking for dead letters: {error}"))?;
+        Ok(dead.len())
+    }
+
+    fn commits(&self) -> Commits {
+        let stats = self.stats();
+        let buckets = stats.commit_time.buckets();
+        let buckets = buckets.filter(|(_, count)| *count > 0);
+        Commits {
+            commits: stats.commits,
+            histogram: buckets
+                .map(|(range, count)| (range.end.as_micros() as u64, count))
+                .collect(),
+            written_bytes: written_bytes(),
+        }
+    }
+
+    fn stop(&self) -> Result<(), String> {
+        Durable::stop(self).map_err(|error| format!("stopping: {error}"))
+    }
+}
+
+/// Asks for all, then waits for each.
+fn answers<T>(
+    tickets: impl Iterator<Item = Result<Ticket<T>, DurableError>>,
+) -> Result<Vec<T>, DurableError> {
+    let tickets = tickets.collect::<Result<Vec<_>, _>>()?;
+    tickets.into_iter().map(Ticket::wait).collect()
+}
+
+/// Bytes that this process has had written to disk, where /proc says it; else 0.
+fn written_bytes() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let written = io
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
+    written
+        .and_then(|bytes| bytes.parse().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,46 @@
+//! Missed: which run comes next, for those that were made too late.
+//!
+//! A timer of a calendar is at the time of one run. When it is due it asks
+//! [`in_time`](Calendar::in_time) which run to make, and [`following`](Calendar::following) for the
+//! one after it.
+
+use super::pattern::Calendar;
+use super::policy::MissedRuns;
+use std::time::{Duration, SystemTime};
+
+impl Calendar {
+    /// The run to make, or to wait for, in place of the one that was meant for `due`: that one
+    /// itself, unless it is too late for it. `None` if there are no more runs.
+    pub(crate) fn in_time(&self, due: SystemTime, now: SystemTime) -> Option<SystemTime> {
+        let MissedRuns::SkipAfter(grace) = self.missed else {
+            return Some(due);
+        };
+        match now.duration_since(due) {
+            Ok(late) if late > grace => self.next(now - grace - Duration::from_nanos(1)),
+            _ => Some(due),
+        }
+    }
+
+    /// The run after the one that was meant for `due` and is made at `now`. It may be in the past:
+    /// then it is to be made at once. `None` if there are no more runs.
+    ///
+    /// `made_up` counts the runs in a row that were made up for: 0 at first, and handed in again
+    /// with the next run.
+    pub(crate) fn following(
+        &self,
+        due: SystemTime,
+        now: SystemTime,
+        made_up: &mut u32,
+    ) -> Option<SystemTime> {
+        let after = self.next(due);
+        if after.is_none_or(|after| after > now) {
+            *made_up = 0;
+            return after;
+        }
+        *made_up = made_up.saturating_add(1);
+        match self.missed {
+            MissedRuns::Burst(limit) if *made_up < limit => after,
+            _ => self.next(now),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Builder: which handlers durable timers have, and how they run.
+
+use super::delivery::{Delivery, HandlerResult};
+use super::error::OpenError;
+use super::handle::Durable;
+use super::kinds::{HandlerFuture, KindHandler, Kinds, Limit, Said, SpawnedFuture};
+use super::retry::RetryPolicy;
+use super::row::DeadLetter;
+use super::runner::run;
+use super::shared::{DurableHooks, DurableShared};
+use super::store::Store;
+use super::window::{Bounds, Fired};
+use super::writer::Writer;
+use crate::dispatch::Dispatch;
+use crate::service::TimerService;
+use crate::sync::ThreadBuilder;
+use crate::time::ManualClock;
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Settings of durable timers. Made by [`Durable::open`].
+///
+/// # Example
+/// See [`Durable::open`].
+#[must_use = "nothing runs before `start`"]
+pub struct DurableBuilder<S> {
+    store: S,
+    pub(super) kinds: Kinds,
+    hooks: DurableHooks,
+    bounds: Bounds,
+    payload_max: usize,
+    dispatch: Option<Dispatch>,
+    clock: Option<ManualClock>,
+}
+
+impl Durable {
+    /// Durable timers on a store, with settings to be made.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{Durable, Redb};
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("wheelwork-open-{}",
+    /// std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # let path = directory.join("timers.redb");
+    /// let timers = Durable::open(Redb::open(path)?)
+    ///     .handle("order.unpaid", |order| {
+    ///         println!("order {} was not paid", order.payload_text());
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// let half_an_hour = Duration::from_secs(1_800);
+    /// timers.key("order-4711").schedule("order.unpaid", half_an_hour, "4711")?;
+    /// // It was paid:
+    /// assert!(timers.key("order-4711").cancel()?);
+    /// # drop(timers);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open<S: Store>(store: S) -> DurableBuilder<S> {
+        DurableBuilder::new(store)
+    }
+}
+
+impl<S: Store> DurableBuilder<S> {
+    pub(super) fn new(store: S) -> Self {
+        Self {
+            store,
+            kinds: Kinds::default(),
+            hooks: DurableHooks::default(),
+            bounds: Bounds {
+                ahead: Duration::from_secs(300),
+                rows: 500_000,
+                bytes: 128 << 20,
+            },
+            payload_max: 1 << 20,
+            dispatch: None,
+            clock: None,
+        }
+    }
+
+    /// Sets the handler of a kind. It says `Ok`: the timer is done. `Err`, or a panic: the timer is
+    /// tried again, by the [retry policy](Self::retry). A kind has one handler: the last one set.
+    ///
+    /// Handlers run on the pool that all services share, unless [`dispatch`](Self::dispatch) was
+    /// called. They may call everything but `stop`.
+    ///
+    /// # Example
+    /// See [`Durable::open`].
+    pub fn handle(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&Delivery) -> HandlerResult + Send + Sync + 'static,
+    ) -> Self {
+        let handler = move |delivery: &Delivery| Said::Result(handler(delivery));
+        self.kinds.entry(kind).handler = Some(KindHandler::One(Box::new(handler)));
+        self
+    }
+
+    /// Sets a handler that gets up to 256 timers of its kind at once: those that are due together.
+    /// It returns a result for each, in their order. A timer without a result has failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Delivery, Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .handle_batch("mail", |mails: &[Delivery]| {
+    ///         println!("{} mails", mails.len());
+    ///         mails.iter().map(|_| Ok(())).collect()
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_batch(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds.entry(kind).handler = Some(KindHandler::Batch(Box::new(handler)));
+        self
+    }
+
+    /// Sets a handler that makes a future. The [`spawner`](Self::spawner) runs it. A future that is
+    /// dropped before it has ended has failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Delivery, Durable, Memory};
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let timers = Durable::open(Memory::new())
+    ///     .spawner(move |future| {
+    ///         handle.spawn(future);
+    ///     })
+    ///     .handle_async("mail", |mail: Delivery| async move {
+    ///         println!("{}", mail.payload_text());
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_async<F>(
+        mut self,
+        kind: &str,
+        handler: impl Fn(Delivery) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let handler = move |delivery| Box::pin(handler(delivery)) as HandlerFuture;
+        self.kinds.entry(kind).handler = Some(KindHandler::Async(Box::new(handler)));
+        self
+    }
+
+    /// Sets what runs the futures of [`handle_async`](Self::handle_async): `tokio::spawn`, say. It
+    /// is called on the threads that dispatch, so it needs a handle of the runtime.
+    ///
+    /// # Example
+    /// See [`handle_async`](Self::handle_async).
+    pub fn spawner(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Self {
+        self.hooks.spawner = Some(Box::new(spawn));
+        self
+    }
+
+    /// Sets when timers are tried again whose handler failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory, RetryPolicy};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .retry(RetryPolicy::new().attempts(5))
+    ///     .retry_kind("mail", RetryPolicy::never())
+    ///     .handle("mail", |mail| Err("no server".into()))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.kinds.retry = policy;
+        self
+    }
+
+    /// Sets it for one kind.
+    ///
+    /// # Example
+    /// See [`retry`](Self::retry).
+    pub fn retry_kind(mut self, kind: &str, policy: RetryPolicy) -> Self {
+        self.kinds.entry(kind).retry = Some(policy);
+        self
+    }
+
+    /// Sets how many calls of a kind's handler run at once. Others wait in order, and count as
+    /// handed out: `cancel` says `false` of them. Without a limit there are as many as the pool has
+    /// threads, and any number of futures.
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .handle("report", |report| Ok(()))
+    ///     .limit("report", NonZeroUsize::MIN)
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limit(mut self, kind: &str, calls: NonZeroUsize) -> Self {
+        self.kinds.entry(kind).limit = Some(Limit::new(calls));
+        self
+    }
+
+    /// Sets the window: timers that are due within `ahead` are in memory, but at most about `rows`
+    /// of them, with `bytes` of payloads, keys and kinds. (Up to a quarter more, until the window
+    /// has given them back.) Unless set: 5 min, 500,000, 128 MiB.
+    ///
+    /// A smaller window costs no promise. What does not fit is loaded later.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let timers = Durable::open(Memory::new()).window(minute, 100_000, 16 << 20).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn window(mut self, ahead: Duration, rows: usize, bytes: usize) -> Self {
+        self.bounds = Bounds { ahead, rows, bytes };
+        self
+    }
+
+    /// Sets the largest payload, in bytes. 1 MiB unless set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{Durable, DurableError, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).payload_max(100).start()?;
+    /// let error = timers.schedule("mail", Duration::ZERO, vec![0; 101]).unwrap_err();
+    /// assert!(matches!(error, DurableError::PayloadTooLarge { bytes: 101, max: 100 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn payload_max(mut self, bytes: usize) -> Self {
+        self.payload_max = bytes;
+        self
+    }
+
+    /// Sets where handlers run, as [`Builder::dispatch`](crate::Builder::dispatch) does.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::Dispatch;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers =
+    ///     Durable::open(Memory::new()).dispatch(Dispatch::RayonThreads(4)).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch = Some(dispatch);
+        self
+    }
+
+    /// Sets a clock that is moved by hand, for tests. There are no threads then: each call does the
+    /// writer's work, and handlers run inside [`ManualClock::advance`].
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::ManualClock;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Durable::open(Memory::new())
+    ///     .clock(clock.clone())
+    ///     .handle("mail", |mail| Ok(()))
+    ///     .start()?;
+    /// timers.schedule("mail", Duration::from_secs(3_600), "hello")?;
+    /// clock.advance(Duration::from_secs(3_599));
+    /// assert_eq!(timers.stats().done, 0);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(timers.stats().done, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets a hook that is told of each delivery that has failed, and why. It runs where the
+    /// handler ran.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_failed(|timer, why| eprintln!("{}: {why}", timer.id()))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_failed(mut self, hook: impl Fn(&Delivery, &str) + Send + Sync + 'static) -> Self {
+        self.hooks.failed = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
+    /// payload: [`dead`](super::DurableHandle::dead) has that. A hook may be missed when the
+    /// process ends.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_dead(|letter| eprintln!("{}: {}", letter.row.id, letter.cause))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_dead(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
+        self.hooks.dead = Some(Arc::new(hook));
+        self
+    }
+
+    /// Opens the store, and starts: what is overdue fires at once.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Example
+    /// See [`Durable::open`].
+    pub fn start(self) -> Result<Durable, OpenError> {
+        if let Some(kind) = self.kinds.without_handler() {
+            return Err(OpenError::Setting(format!("{kind:?} has no handler")));
+        }
+        if self.kinds.has_async() && self.hooks.spawner.is_none() {
+            let why = "a handler is async, and there is no spawner";
+            return Err(OpenError::Setting(why.to_owned()));
+        }
+        if self.bounds.rows == 0 || self.bounds.bytes == 0 || self.bounds.ahead.is_zero() {
+            return Err(OpenError::Setting("the window is empty".to_owned()));
+        }
+        let is_manual = self.clock.is_some();
+        // (Without a bound of its own: only such a channel drops what waits in it when the writer
+        // ends, so that its callers are answered.)
+        let (sender, requests) = crossbeam_channel::unbounded();
+        let shared = Arc::new(DurableShared::new(
+            sender,
+            self.kinds,
+            self.hooks,
+            self.payload_max,
+            self.clock.clone(),
+        ));
+        let service = start_service(&shared, self.dispatch, self.clock)?;
+        let store = Box::new(self.store);
+        let writer = Writer::new(
+            store,
+            shared.clone(),
+            requests,
+            service.handle(),
+            self.bounds,
+        )?;
+        let thread = if is_manual {
+            shared.set_writer(Box::new(writer));
+            shared.take_turns();
+            None
+        } else {
+            let thread = ThreadBuilder::new()
+                .name("wheelwork-store".to_owned())
+                .spawn(move || writer.run())
+                .map_err(OpenError::Thread)?;
+            Some(thread)
+        };
+        Ok(Durable::new(service, shared, thread))
+    }
+}
+
+/// Starts the service whose timers are the window.
+fn start_service(
+    shared: &Arc<DurableShared>,
+    dispatch: Option<Dispatch>,
+    clock: Option<ManualClock>,
+) -> Result<TimerService<Fired>, OpenError> {
+    let runner = shared.clone();
+    let mut builder = TimerService::builder()
+        .shards(1)
+        .name("durable")
+        .on_expire(move |batch| run(&runner, batch));
+    if let Some(dispatch) = dispatch {
+        builder = builder.dispatch(dispatch);
+    }
+    if let Some(clock) = clock {
+        builder = builder.clock(clock);
+    }
+    builder.start().map_err(OpenError::Service)
+}
+
+impl<S> fmt::Debug for DurableBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableBuilder").finish_non_exhaustive()
+    }
+}

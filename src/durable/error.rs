@@ -1,0 +1,146 @@
+//! Errors of the calls.
+
+use super::store::StoreError;
+use crate::error::StartError;
+use std::any::Any;
+use std::fmt;
+
+/// The longest name of a kind, in bytes.
+pub(super) const KIND_BYTES_MAX: usize = 255;
+
+/// The longest key, in bytes.
+pub(super) const KEY_BYTES_MAX: usize = 1_024;
+
+/// Why a call to durable timers failed.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::durable::{Durable, DurableError, Memory};
+///
+/// let timers = Durable::open(Memory::new()).start()?;
+/// let long = "k".repeat(2_000);
+/// let error = timers.key(&long).schedule("mail", Duration::ZERO, "").unwrap_err();
+/// assert!(matches!(error, DurableError::KeyTooLong { bytes: 2_000, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum DurableError {
+    /// The service has stopped. Nothing was stored.
+    Stopped,
+    /// The store has failed, and the service with it. Whether this change was stored is not known:
+    /// it shows when the store is opened again.
+    Store(StoreError),
+    /// The payload is too large. Nothing was stored.
+    PayloadTooLarge {
+        /// Its size, in bytes.
+        bytes: usize,
+        /// The largest size that is taken, in bytes.
+        max: usize,
+    },
+    /// The key is too long. Nothing was stored.
+    KeyTooLong {
+        /// Its length, in bytes.
+        bytes: usize,
+        /// The greatest length that is taken, in bytes.
+        max: usize,
+    },
+    /// The name of a kind is too long. Nothing was stored.
+    KindTooLong {
+        /// Its length, in bytes.
+        bytes: usize,
+        /// The greatest length that is taken, in bytes.
+        max: usize,
+    },
+    /// `stop` was called inside a handler, which it would have to wait for.
+    InsideHandler,
+    /// The payload could not be encoded, or the calendar has no run any more: why.
+    Invalid(String),
+}
+
+impl fmt::Display for DurableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("the durable timers have stopped"),
+            Self::Store(error) => write!(f, "the store has failed: {error}"),
+            Self::PayloadTooLarge { bytes, max } => {
+                write!(f, "a payload of {bytes} bytes: at most {max} are taken")
+            }
+            Self::KeyTooLong { bytes, max } => {
+                write!(f, "a key of {bytes} bytes: at most {max} are taken")
+            }
+            Self::KindTooLong { bytes, max } => {
+                write!(f, "a kind of {bytes} bytes: at most {max} are taken")
+            }
+            Self::InsideHandler => f.write_str("a handler cannot stop the timers that it runs for"),
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for DurableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why durable timers could not be started.
+///
+/// # Example
+/// See [`Durable::open`](super::Durable::open).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store failed.
+    Store(StoreError),
+    /// The timer service of the window could not be started.
+    Service(StartError),
+    /// The system has no thread for the writer.
+    Thread(std::io::Error),
+    /// A setting cannot be: which, and why.
+    Setting(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "no thread for the writer: {error}"),
+            Self::Setting(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Service(error) => Some(error),
+            Self::Thread(error) => Some(error),
+            Self::Setting(_) => None,
+        }
+    }
+}
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    match said {
+        Some(said) => format!("it panicked: {said}"),
+        None => "it panicked".to_owned(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Faults: the steps of durable timers that the simulation can break, to show that it notices.
+//!
+//! A fault begins with the name of its step in the README. A test of `tests/durable_simulation.rs`
+//! sets each, and asserts that a promise is broken in some seed. Without the feature `__faults`
+//! [`is_broken`] is a constant `false`, and the broken branches do not exist.
+
+/// A step of durable timers that the simulation can break.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurableFault {
+    /// TurnTell: a caller is told that a timer is armed before that is stored.
+    ToldBeforeCommit,
+    /// TurnPlace: a timer that is armed into the loaded part of the window does not come into it.
+    ArmNotPlaced,
+    /// TurnPlace: nor does one that is to be tried again.
+    RetryNotPlaced,
+    /// TurnPlace: a timer comes into the window though a later change of its commit ends it.
+    EndedPlaced,
+    /// TurnCommit: what handlers have said is stored after the other changes of the commit.
+    SettledLast,
+    /// GateLetGo: the wheel is not asked. Its timer stays.
+    GateNotAsked,
+    /// GateLetGo: the wheel's answer does not count.
+    GateUnheard,
+    /// GateLetGo: a row whose key is taken goes, though it was handed out.
+    KeyTakenBlindly,
+    /// TurnLoad: the next slice begins after all rows of the last one's deadline.
+    LoadSkipsEqualDeadlines,
+    /// TurnLoad: a slice that is full counts as the last one.
+    LoadStopsEarly,
+    /// TurnLoad: a window that gives rows back keeps its position.
+    ShrunkKeepsLoaded,
+    /// TurnClaim: the watermark is published before it is stored.
+    ClaimedBeforeCommit,
+    /// RunAdmit: the watermark is not looked at.
+    WatermarkIgnored,
+    /// RunAdmit: the system's clock is not looked at.
+    ClockIgnored,
+    /// RunAdmit: a row that is sent back comes back, though another has taken its key.
+    BackUnasked,
+    /// The timers of the window stay where they are when the system's clock is set.
+    ClockNotFollowed,
+    /// RunSettle: the writer is not told of a handler that has done its work.
+    AckLost,
+    /// RunSettle: nor of one that has failed.
+    RetryLost,
+    /// A row that may have been handed out in an earlier epoch gets no attempt for that.
+    AttemptsNotRaised,
+}
+
+/// All of them.
+#[cfg(feature = "__faults")]
+#[doc(hidden)]
+pub const DURABLE_FAULTS: [DurableFault; 19] = [
+    DurableFault::ToldBeforeCommit,
+    DurableFault::ArmNotPlaced,
+    DurableFault::RetryNotPlaced,
+    DurableFault::EndedPlaced,
+    DurableFault::SettledLast,
+    DurableFault::GateNotAsked,
+    DurableFault::GateUnheard,
+    DurableFault::KeyTakenBlindly,
+    DurableFault::LoadSkipsEqualDeadlines,
+    DurableFault::LoadStopsEarly,
+    DurableFault::ShrunkKeepsLoaded,
+    DurableFault::ClaimedBeforeCommit,
+    DurableFault::WatermarkIgnored,
+    DurableFault::ClockIgnored,
+    DurableFault::BackUnasked,
+    DurableFault::ClockNotFollowed,
+    DurableFault::AckLost,
+    DurableFault::RetryLost,
+    DurableFault::AttemptsNotRaised,
+];
+
+/// Whether a step is broken on purpose: never, without the feature `__faults`.
+#[cfg(not(feature = "__faults"))]
+#[inline(always)]
+pub(super) const fn is_broken(_: DurableFault) -> bool {
+    false
+}
+
+#[cfg(feature = "__faults")]
+thread_local! {
+    /// The step that this thread breaks. On a manual clock it takes the turns, and runs handlers.
+    static FAULT: std::cell::Cell<Option<DurableFault>> = const { std::cell::Cell::new(None) };
+}
+
+/// Breaks one step in all durable timers that this thread runs from now on.
+#[cfg(feature = "__faults")]
+#[doc(hidden)]
+pub fn set_durable_fault(fault: Option<DurableFault>) {
+    FAULT.set(fault);
+}
+
+/// Whether this thread breaks this step.
+#[cfg(feature = "__faults")]
+pub(super) fn is_broken(fault: DurableFault) -> bool {
+    FAULT.get() == Some(fault)
+}

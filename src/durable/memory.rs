@@ -1,0 +1,375 @@
+//! Memory: a store without a disk, for tests. Other stores are held against it.
+//!
+//! All that it has lies in maps under one lock. A clone of a [`Memory`] is another node: it has no
+//! lease before it calls `acquire`, and then the former holder has none any more.
+
+use super::fault::{DurableFault, is_broken};
+use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use super::store::{
+    Gate, HandOut, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The only partition.
+const PARTITION: Partition = 0;
+
+/// A store that lasts as long as one of its clones. For tests: it survives no crash of the process.
+///
+/// Clones name one store. A test that drops a service without stopping it, and opens a clone, sees
+/// what a program sees that starts again after a crash. Cost: each call takes a lock, and some
+/// lookups in maps.
+///
+/// # Example
+/// ```
+/// use wheelwork::durable::{DurableId, Gate, Memory, Row, Store, StoreTime, Write};
+///
+/// struct AllMayGo;
+/// impl Gate for AllMayGo {
+///     fn let_go(&mut self, _: DurableId) -> bool {
+///         true
+///     }
+/// }
+///
+/// let mut store = Memory::new();
+/// let mut outside = store.clone();
+/// store.acquire()?;
+/// let due = StoreTime::from_millis(1_000);
+/// let row = Row::new(store.new_id(None, due), due, "order.unpaid".into(), (*b"4711").into());
+/// store.commit(vec![Write::Arm(row)], &mut AllMayGo)?;
+/// drop(store);
+/// assert_eq!(outside.size()?.rows, 1);
+/// # Ok::<(), wheelwork::durable::StoreError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Memory {
+    kept: Arc<Mutex<Kept>>,
+    /// The epoch under which this clone has the lease, if it took one.
+    epoch: Option<u64>,
+}
+
+/// What the clones of a store share.
+#[derive(Debug, Default)]
+struct Kept {
+    rows: BTreeMap<DurableId, Row>,
+    /// The positions of `rows`.
+    order: BTreeSet<Position>,
+    /// The rows of `rows` that have a key.
+    keys: BTreeMap<Arc<str>, DurableId>,
+    dead: BTreeMap<DurableId, DeadLetter>,
+    /// Rows that may have been handed out under an earlier epoch, and were not loaded since.
+    suspects: BTreeSet<DurableId>,
+    /// Ids given so far. They begin with 1: nothing is before the first position.
+    ids: u64,
+    /// The last epoch.
+    epoch: u64,
+    /// Rows due by then may have been handed out. `None`: no row may.
+    watermark: Option<StoreTime>,
+}
+
+impl Memory {
+    /// An empty store. Costs an allocation.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Memory, Store};
+    ///
+    /// assert_eq!(Memory::new().size()?.rows, 0);
+    /// # Ok::<(), wheelwork::durable::StoreError>(())
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store, for what only the holder of the lease may do.
+    fn held(&self) -> Result<MutexGuard<'_, Kept>, StoreError> {
+        let kept = self.kept();
+        if self.epoch == Some(kept.epoch) {
+            Ok(kept)
+        } else {
+            Err(StoreError::InUse("this store in memory".into()))
+        }
+    }
+}
+
+/// Another handle of the store. It has no lease.
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self {
+            kept: self.kept.clone(),
+            epoch: None,
+        }
+    }
+}
+
+impl Kept {
+    fn find(&self, target: &Target) -> Option<&Row> {
+        let id = match target {
+            Target::Id(id) => id,
+            Target::Key(key) => self.keys.get(key)?,
+        };
+        self.rows.get(id)
+    }
+
+    fn insert(&mut self, row: Row) {
+        self.order.insert(row.position());
+        if let Some(key) = &row.key {
+            self.keys.insert(key.clone(), row.id);
+        }
+        let former = self.rows.insert(row.id, row);
+        debug_assert_eq!(former, None, "an id names one row");
+    }
+
+    fn remove(&mut self, id: DurableId) -> Option<Row> {
+        let row = self.rows.remove(&id)?;
+        self.order.remove(&row.position());
+        if let Some(key) = &row.key {
+            self.keys.remove(key);
+        }
+        self.suspects.remove(&id);
+        Some(row)
+    }
+
+    /// Changes a row's deadline and attempts. Returns it as it is then.
+    fn set(&mut self, id: DurableId, due: StoreTime, attempts: u32) -> Option<Row> {
+        let row = self.rows.get_mut(&id)?;
+        self.suspects.remove(&id);
+        self.order.remove(&row.position());
+        (row.due, row.attempts) = (due, attempts);
+        self.order.insert(row.position());
+        Some(row.clone())
+    }
+
+    /// The row, if it was not handed out.
+    fn not_handed_out(&self, target: &Target, gate: &mut dyn Gate) -> Option<&Row> {
+        self.find(target).filter(|row| gate.let_go(row.id))
+    }
+
+    /// The row that was handed out under this epoch, and was not settled since.
+    fn in_flight(&self, of: &Settled) -> Option<&Row> {
+        let row = self.rows.get(&of.id)?;
+        (of.epoch == self.epoch && of.due == row.due).then_some(row)
+    }
+
+    fn arm(&mut self, row: Row, gate: &mut dyn Gate) -> Outcome {
+        let former = row.key.as_ref().and_then(|key| self.keys.get(key)).copied();
+        let mut gone = None;
+        if let Some(former) = former {
+            if gate.let_go(former) || is_broken(DurableFault::KeyTakenBlindly) {
+                self.remove(former);
+                gone = Some(former);
+            } else if let Some(former) = self.rows.get_mut(&former) {
+                (former.superseded, former.key) = (true, None);
+            }
+        }
+        self.insert(row);
+        Outcome::Armed(gone)
+    }
+
+    fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Option<DurableId> {
+        let id = self.not_handed_out(target, gate)?.id;
+        self.remove(id);
+        Some(id)
+    }
+
+    fn cancel_kind(&mut self, kind: &str, gate: &mut dyn Gate) -> Vec<DurableId> {
+        let of_kind = self.rows.values().filter(|row| *row.kind == *kind);
+        let ids: Vec<_> = of_kind.map(|row| row.id).collect();
+        ids.into_iter()
+            .filter_map(|id| self.cancel(&Target::Id(id), gate))
+            .collect()
+    }
+
+    fn reschedule(&mut self, target: &Target, due: StoreTime, gate: &mut dyn Gate) -> Option<Row> {
+        if self.find(target)?.superseded {
+            return None;
+        }
+        let id = self.not_handed_out(target, gate)?.id;
+        let attempts = self.load(id)?.attempts;
+        self.set(id, due, attempts)
+    }
+
+    /// Ends a delivery: deletes a superseded row, has `settle` decide on another one.
+    fn settle(
+        &mut self,
+        of: &Settled,
+        settle: impl FnOnce(&mut Self, Row) -> Option<Row>,
+    ) -> Outcome {
+        let Some(row) = self.in_flight(of).cloned() else {
+            return Outcome::Settled(false, None);
+        };
+        if row.superseded {
+            self.remove(row.id);
+            return Outcome::Settled(true, None);
+        }
+        Outcome::Settled(true, settle(self, row))
+    }
+
+    fn apply(&mut self, write: Write, gate: &mut dyn Gate) -> Outcome {
+        match write {
+            Write::Arm(row) => self.arm(row, gate),
+            Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
+            Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),
+            Write::CancelKind(kind) => Outcome::CancelledMany(self.cancel_kind(&kind, gate)),
+            Write::Ack { of, next: None } => self.settle(&of, |kept, row| {
+                kept.remove(row.id);
+                None
+            }),
+            Write::Ack {
+                of,
+                next: Some(next),
+            } => self.settle(&of, |kept, row| kept.set(row.id, next, 0)),
+            Write::Retry { of, at, attempts } => {
+                self.settle(&of, |kept, row| kept.set(row.id, at, attempts))
+            }
+            Write::Bury {
+                of,
+                cause,
+                since,
+                attempts,
+                next,
+            } => self.settle(&of, |kept, row| {
+                let mut letter = Row { attempts, ..row };
+                let still_to_fire = match next {
+                    None => {
+                        kept.remove(letter.id);
+                        None
+                    }
+                    Some((next, copy)) => {
+                        let row = kept.set(letter.id, next, 0);
+                        (letter.id, letter.key, letter.calendar) = (copy, None, None);
+                        row
+                    }
+                };
+                kept.dead
+                    .insert(letter.id, DeadLetter::new(letter, cause, since));
+                still_to_fire
+            }),
+            Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
+                let row = Row {
+                    due,
+                    key: None,
+                    attempts: 0,
+                    ..letter.row
+                };
+                self.insert(row.clone());
+                row
+            })),
+            Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+        }
+    }
+
+    /// The row, with the delivery counted that it may have had under an earlier epoch. `None`: it
+    /// was superseded, and is gone.
+    fn load(&mut self, id: DurableId) -> Option<Row> {
+        let is_suspect = self.suspects.remove(&id);
+        let row = self.rows.get_mut(&id)?;
+        if is_suspect && row.superseded {
+            self.remove(id);
+            return None;
+        }
+        let is_counted = is_suspect && !is_broken(DurableFault::AttemptsNotRaised);
+        row.attempts = row.attempts.saturating_add(u32::from(is_counted));
+        Some(row.clone())
+    }
+}
+
+impl Store for Memory {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        let mut kept = self.kept();
+        if let Some(watermark) = kept.watermark.take() {
+            let handed_out = kept.order.range(..=Position::end_of(watermark));
+            let suspects: Vec<_> = handed_out.map(|position| position.id).collect();
+            kept.suspects.extend(suspects);
+        }
+        kept.epoch += 1;
+        let epoch = kept.epoch;
+        drop(kept);
+        self.epoch = Some(epoch);
+        Ok(vec![Lease {
+            partition: PARTITION,
+            epoch,
+        }])
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        self.held()?.watermark = None;
+        self.epoch = None;
+        Ok(())
+    }
+
+    fn new_id(&mut self, _: Option<&str>, due: StoreTime) -> DurableId {
+        let mut kept = self.kept();
+        kept.ids += 1;
+        DurableId::new(PARTITION, due, kept.ids)
+    }
+
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut kept = self.held()?;
+        let outcomes = writes.into_iter().map(|write| kept.apply(write, gate));
+        Ok(outcomes.collect())
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut kept = self.held()?;
+        let (mut at, end) = (after, Position::end_of(until));
+        let mut rows = Vec::new();
+        while rows.len() < limit && partition == PARTITION && at < end {
+            let mut behind = kept
+                .order
+                .range((Bound::Excluded(at), Bound::Included(end)));
+            let Some(&position) = behind.next() else {
+                break;
+            };
+            at = position;
+            rows.extend(kept.load(position.id));
+        }
+        Ok(rows)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+        let mut kept = self.held()?;
+        kept.watermark = kept.watermark.max(Some(upto));
+        Ok(HandOut::AsLoaded)
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        Ok(self.kept().find(target).cloned())
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let kept = self.kept();
+        let letters = kept.dead.range((from, Bound::Unbounded)).take(limit);
+        Ok(letters.map(|(_, letter)| letter.clone()).collect())
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        let kept = self.kept();
+        Ok(StoreSize::new(
+            kept.rows.len() as u64,
+            kept.dead.len() as u64,
+            None,
+        ))
+    }
+}

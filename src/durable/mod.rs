@@ -1,0 +1,93 @@
+//! Timers that survive their process: kept in a store, fired by the wheel.
+//!
+//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process, or [`Memory`] for
+//! tests. A timer is a kind, which names its handler, and a payload of bytes. Those that are due
+//! soon are timers of a service of this crate, so they fire at the millisecond, without polling.
+//!
+//! What is promised:
+//!
+//! - **Acknowledged is durable.** What `schedule` has returned survives `kill -9`, a loss of power
+//!   and a full disk.
+//! - **At least once, and never early** by the system's clock. A timer fires until its handler has
+//!   said `Ok` and that is stored. Twice only if the process ended between.
+//! - **`cancel` tells the truth.** `true`: no handler is given the timer any more.
+//! - **Nothing is dropped in silence.** An unknown kind, a payload that cannot be read, a handler
+//!   that fails each time, or kills its process: kept as a dead letter, counted, listed.
+//!
+//! The [guide](crate#timers-that-survive-a-restart) has a chapter on it; `src/durable/README.md`
+//! has the protocol, and why it is right.
+//!
+//! # Example
+//! ```no_run
+//! use std::time::Duration;
+//! use wheelwork::durable::{Durable, Redb};
+//!
+//! let timers = Durable::open(Redb::open("timers.redb")?)
+//!     .handle("order.unpaid", |order| {
+//!         println!("order {} was not paid", order.payload_text());
+//!         Ok(())
+//!     })
+//!     .start()?;
+//! timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod builder;
+#[cfg(feature = "serde")]
+mod codec;
+mod delivery;
+mod error;
+#[cfg(feature = "tracing")]
+mod events;
+mod fault;
+mod handle;
+mod keyed;
+mod kinds;
+mod memory;
+mod plan;
+mod recurrence;
+#[cfg(feature = "calendar")]
+mod recurring;
+pub(crate) mod redb;
+#[cfg(feature = "metrics")]
+mod reporter;
+mod request;
+mod retry;
+mod row;
+mod runner;
+mod serve;
+mod shared;
+mod stats;
+mod store;
+mod ticket;
+#[cfg(feature = "serde")]
+mod typed;
+mod when;
+mod window;
+mod writer;
+
+pub use self::redb::{Redb, RedbBuilder};
+pub use builder::DurableBuilder;
+#[cfg(feature = "serde")]
+pub use codec::Codec;
+pub use delivery::{Delivery, HandlerResult};
+pub use error::{DurableError, OpenError};
+#[cfg(feature = "__faults")]
+#[doc(hidden)]
+pub use fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
+pub use handle::{Durable, DurableHandle};
+pub use keyed::Keyed;
+pub use kinds::SpawnedFuture;
+pub use memory::Memory;
+#[cfg(feature = "metrics")]
+pub use reporter::DurableReporter;
+pub use retry::RetryPolicy;
+pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime};
+pub use stats::DurableStats;
+pub use store::{
+    Gate, HandOut, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write,
+};
+pub use ticket::Ticket;
+#[cfg(loom)]
+pub(crate) use ticket::{Teller, ticket};
+pub use when::{PayloadBytes, When};

@@ -1,0 +1,68 @@
+//! Plan: what the writer does with the outcome of a request.
+
+use super::error::DurableError;
+use super::row::{DeadLetter, DurableId, Row, StoreTime};
+use super::store::Target;
+use super::ticket::Teller;
+use std::ops::RangeInclusive;
+
+/// What becomes of the outcome of a request's writes.
+pub(super) enum Plan {
+    /// The row, if it is due in the window.
+    Arm(DurableId, Option<Row>, Teller<DurableId>),
+    ArmMany(Vec<(DurableId, Option<Row>)>, Teller<Vec<DurableId>>),
+    Cancel(Teller<bool>),
+    CancelMany(usize, Teller<usize>),
+    CancelKind(Teller<usize>),
+    Move(Teller<bool>),
+    Revive(Teller<bool>),
+    Discard(Teller<bool>),
+    Settle(Ended),
+}
+
+/// What a delivery has come to.
+pub(super) enum Ended {
+    Done,
+    Failed,
+    Died(Box<DeadLetter>),
+    /// A run of a calendar was too late.
+    LeftOut,
+    /// It was too early, and has not begun.
+    Back,
+}
+
+impl Plan {
+    /// Answers that the commit has failed.
+    pub(super) fn refuse(self, error: &DurableError) {
+        let error = error.clone();
+        match self {
+            Self::Arm(_, _, teller) => teller.tell(Err(error)),
+            Self::ArmMany(_, teller) => teller.tell(Err(error)),
+            Self::CancelMany(_, teller) | Self::CancelKind(teller) => teller.tell(Err(error)),
+            Self::Cancel(teller)
+            | Self::Move(teller)
+            | Self::Revive(teller)
+            | Self::Discard(teller) => teller.tell(Err(error)),
+            Self::Settle(_) => {}
+        }
+    }
+}
+
+/// A request that changes nothing in the store. It is done after the commit.
+pub(super) enum Look {
+    Get(Target, Teller<Option<Row>>),
+    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Row>>),
+    Dead(Option<DurableId>, usize, Teller<Vec<DeadLetter>>),
+}
+
+impl Look {
+    /// Answers that the store has failed.
+    pub(super) fn refuse(self, error: &DurableError) {
+        let error = error.clone();
+        match self {
+            Self::Get(_, teller) => teller.tell(Err(error)),
+            Self::List(_, _, teller) => teller.tell(Err(error)),
+            Self::Dead(_, _, teller) => teller.tell(Err(error)),
+        }
+    }
+}

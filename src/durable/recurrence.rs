@@ -1,0 +1,72 @@
+//! Recurrence: the runs of a row with a calendar.
+//!
+//! Such a row is due at one of its calendar's runs. When it is due, [`due_run`] says whether to
+//! make that run. When the run has been made, [`next_run`] gives the one after it. The calendar's
+//! policy for missed runs decides both. A row whose calendar cannot be read becomes a dead letter.
+
+use super::row::StoreTime;
+#[cfg(feature = "calendar")]
+use crate::calendar::Calendar;
+use std::time::SystemTime;
+
+/// What becomes of a run whose time has come.
+#[cfg_attr(
+    not(feature = "calendar"),
+    expect(dead_code, reason = "no calendar can be read")
+)]
+pub(super) enum DueRun {
+    /// It is made.
+    Made,
+    /// It is too late. The row waits for this one; `None`: it was the last.
+    LeftOut(Option<StoreTime>),
+}
+
+/// What becomes of the run of a calendar that was meant for `due`. An error: it is no calendar.
+#[cfg(feature = "calendar")]
+pub(super) fn due_run(calendar: &str, due: StoreTime, now: SystemTime) -> Result<DueRun, String> {
+    let run = read(calendar)?.in_time(due.system_time(), now);
+    Ok(match run.map(StoreTime::due_at) {
+        Some(run) if run == due => DueRun::Made,
+        run => DueRun::LeftOut(run),
+    })
+}
+
+/// The run of a calendar after the one that was meant for `due` and was begun at `begun`. `None`:
+/// there is none. `made_up` counts the runs in a row that were made up for. An error: it is no
+/// calendar.
+#[cfg(feature = "calendar")]
+pub(super) fn next_run(
+    calendar: &str,
+    due: StoreTime,
+    begun: StoreTime,
+    made_up: &mut u32,
+) -> Result<Option<StoreTime>, String> {
+    let run = read(calendar)?.following(due.system_time(), begun.system_time(), made_up);
+    Ok(run.map(StoreTime::due_at))
+}
+
+#[cfg(feature = "calendar")]
+fn read(calendar: &str) -> Result<Calendar, String> {
+    calendar
+        .parse()
+        .map_err(|error: crate::calendar::CalendarError| error.to_string())
+}
+
+/// Why no calendar can be read.
+#[cfg(not(feature = "calendar"))]
+const MISSING: &str = "this program has no calendars: wheelwork's feature \"calendar\" is off";
+
+#[cfg(not(feature = "calendar"))]
+pub(super) fn due_run(_: &str, _: StoreTime, _: SystemTime) -> Result<DueRun, String> {
+    Err(MISSING.to_owned())
+}
+
+#[cfg(not(feature = "calendar"))]
+pub(super) fn next_run(
+    _: &str,
+    _: StoreTime,
+    _: StoreTime,
+    _: &mut u32,
+) -> Result<Option<StoreTime>, String> {
+    Err(MISSING.to_owned())
+}

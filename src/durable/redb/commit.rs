@@ -1,0 +1,457 @@
+//! Commit: makes the changes of one transaction.
+//!
+//! Rows that come in ascending order of their numbers, as they do, are gathered and appended to
+//! `recent` in runs. A change that looks at a row of the run writes the run first.
+
+use super::codec::{self, Names, RowView, StoreState};
+use super::due_key::DueKey;
+use super::recent::{Known, RecentIndex};
+use super::tables::{RowPlace, WriteTables, damaged, recent_row, row_at, row_by_due};
+use crate::durable::{
+    Cause, DeadLetter, DurableId, Gate, Outcome, Row, Settled, StoreTime, Target, Write,
+};
+use redb::{CursorError, Error, ReadableTable, WriteTransaction};
+use std::ops::{Bound, Range};
+
+/// Numbers that are kept for the next rows in one write of the state.
+const NUMBERS_AHEAD: u64 = 1 << 20;
+
+/// Memory that transactions share.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// Encoded rows of the run.
+    encoded: Vec<u8>,
+    /// Their numbers and places, in the order of numbers.
+    run: Vec<(u64, Range<usize>)>,
+    /// The value of the row that is being changed.
+    value: Vec<u8>,
+    /// Its next value.
+    next: Vec<u8>,
+}
+
+/// A transaction that is being written.
+pub(super) struct RowChanges<'a> {
+    tables: WriteTables<'a>,
+    index: &'a mut RecentIndex,
+    state: &'a mut StoreState,
+    names: &'a mut Names,
+    scratch: &'a mut Scratch,
+    is_state_changed: bool,
+    /// Whether anything was changed.
+    is_changed: bool,
+}
+
+impl<'a> RowChanges<'a> {
+    pub(super) fn begin(
+        transaction: &'a WriteTransaction,
+        index: &'a mut RecentIndex,
+        state: &'a mut StoreState,
+        names: &'a mut Names,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, Error> {
+        scratch.encoded.clear();
+        scratch.run.clear();
+        Ok(Self {
+            tables: WriteTables::open(transaction)?,
+            index,
+            state,
+            names,
+            scratch,
+            is_state_changed: false,
+            is_changed: false,
+        })
+    }
+
+    /// Ends the changes. Whether there is anything to commit.
+    pub(super) fn end(mut self) -> Result<bool, Error> {
+        self.write_run()?;
+        if self.is_state_changed {
+            self.tables.put_state(self.state)?;
+        }
+        Ok(self.is_changed)
+    }
+
+    pub(super) fn make(&mut self, write: Write, gate: &mut dyn Gate) -> Result<Outcome, Error> {
+        match write {
+            Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
+            Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
+            Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
+            Write::CancelKind(kind) => self.cancel_kind(&kind, gate).map(Outcome::CancelledMany),
+            Write::Ack { of, next } => self.ack(&of, next),
+            Write::Retry { of, at, attempts } => self.retry(&of, at, attempts),
+            Write::Bury {
+                of,
+                cause,
+                since,
+                attempts,
+                next,
+            } => self.bury(&of, cause, since, attempts, next),
+            Write::Revive(id, due) => self.revive(id, due).map(Outcome::Revived),
+            Write::Discard(id) => self.discard(id).map(Outcome::Discarded),
+            #[allow(unreachable_patterns, reason = "other crates may see more")]
+            _ => Err(Error::Corrupted("an unknown write".into())),
+        }
+    }
+
+    fn arm(&mut self, row: &Row, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
+        let mut gone = None;
+        if let Some(key) = &row.key {
+            let old = self.tables.keys.insert(key.as_bytes(), row.id.to_bits())?;
+            let old = old.map(|old| DurableId::from_bits(old.value()));
+            if let Some(old) = old {
+                gone = self.replace(old, gate)?;
+            }
+        }
+        let number = row.id.number();
+        self.take_number(number);
+        let is_next = self
+            .scratch
+            .run
+            .last()
+            .is_none_or(|&(last, _)| number > last);
+        if !is_next {
+            self.write_run()?;
+        }
+        let begin = self.scratch.encoded.len();
+        let view = RowView::of(row, self.state.epoch);
+        codec::encode_row(&mut self.scratch.encoded, number, &view);
+        let range = begin..self.scratch.encoded.len();
+        self.scratch.run.push((number, range));
+        self.index.put(DueKey::of(row.id, row.due));
+        self.is_changed = true;
+        Ok(gone)
+    }
+
+    /// Ends the row that had a key, or marks it as superseded. Returns it if it is gone.
+    fn replace(&mut self, old: DurableId, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
+        let place = self
+            .find(old)?
+            .ok_or_else(|| damaged("keys", old.number(), "its row is missing"))?;
+        if gate.let_go(old) {
+            self.tables
+                .take(place, self.index, &mut self.scratch.value)?;
+            return Ok(Some(old));
+        }
+        self.tables.copy(place, &mut self.scratch.value)?;
+        let mut view = row_at(place, &self.scratch.value)?;
+        view.superseded = true;
+        view.key = None;
+        // Its epoch stays: a mark is no sign that it was not handed out.
+        self.scratch.next.clear();
+        codec::encode_row(&mut self.scratch.next, old.number(), &view);
+        self.tables.rewrite(place, &self.scratch.next)?;
+        Ok(None)
+    }
+
+    fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
+        let Some((id, place)) = self.find_target(target)? else {
+            return Ok(None);
+        };
+        if !gate.let_go(id) {
+            return Ok(None);
+        }
+        self.delete(place)?;
+        Ok(Some(id))
+    }
+
+    fn change_due(
+        &mut self,
+        target: &Target,
+        due: StoreTime,
+        gate: &mut dyn Gate,
+    ) -> Result<Option<Row>, Error> {
+        let Some((id, place)) = self.find_target(target)? else {
+            return Ok(None);
+        };
+        self.tables.copy(place, &mut self.scratch.value)?;
+        if row_at(place, &self.scratch.value)?.superseded || !gate.let_go(id) {
+            return Ok(None);
+        }
+        self.put_again(place, |view, state| {
+            // The attempt that `load` would add.
+            view.attempts = view
+                .attempts
+                .saturating_add(state.was_handed_out(view).into());
+            view.due = due;
+        })
+        .map(Some)
+    }
+
+    fn cancel_kind(&mut self, kind: &str, gate: &mut dyn Gate) -> Result<Vec<DurableId>, Error> {
+        self.write_run()?;
+        let mut places = Vec::new();
+        for entry in self.tables.recent.iter()? {
+            let (number, value) = entry?;
+            let row = recent_row(number.value(), value.value())?;
+            if row.kind == kind {
+                let key = DueKey::new(row.due, row.first_due, number.value());
+                places.push((key.id(), RowPlace::Recent(number.value())));
+            }
+        }
+        for entry in self.tables.by_due.iter()? {
+            let (key, value) = entry?;
+            let key = DueKey::from_bytes(*key.value());
+            if row_by_due(key, value.value())?.kind == kind {
+                places.push((key.id(), RowPlace::ByDue(key)));
+            }
+        }
+        let mut gone = Vec::new();
+        for (id, place) in places {
+            if gate.let_go(id) {
+                self.delete(place)?;
+                gone.push(id);
+            }
+        }
+        gone.sort_unstable();
+        Ok(gone)
+    }
+
+    fn ack(&mut self, of: &Settled, next: Option<StoreTime>) -> Result<Outcome, Error> {
+        if next.is_none()
+            && let Some(place) = self.unread_place(of)?
+        {
+            // One look into the table: superseded or not, the row goes.
+            let is_there = self
+                .tables
+                .try_take(place, self.index, &mut self.scratch.value)?;
+            if is_there {
+                self.delete_key(place)?;
+            }
+            return Ok(Outcome::Settled(is_there, None));
+        }
+        let Some((place, is_superseded)) = self.find_settled(of)? else {
+            return Ok(Outcome::Settled(false, None));
+        };
+        let Some(next) = next.filter(|_| !is_superseded) else {
+            self.delete(place)?;
+            return Ok(Outcome::Settled(true, None));
+        };
+        let row = self.put_again(place, |view, _| {
+            view.due = next;
+            view.attempts = 0;
+        })?;
+        Ok(Outcome::Settled(true, Some(row)))
+    }
+
+    fn retry(&mut self, of: &Settled, at: StoreTime, attempts: u32) -> Result<Outcome, Error> {
+        let Some((place, is_superseded)) = self.find_settled(of)? else {
+            return Ok(Outcome::Settled(false, None));
+        };
+        if is_superseded {
+            self.delete(place)?;
+            return Ok(Outcome::Settled(true, None));
+        }
+        let row = self.put_again(place, |view, _| {
+            view.due = at;
+            view.attempts = attempts;
+        })?;
+        Ok(Outcome::Settled(true, Some(row)))
+    }
+
+    fn bury(
+        &mut self,
+        of: &Settled,
+        cause: Cause,
+        since: StoreTime,
+        attempts: u32,
+        next: Option<(StoreTime, DurableId)>,
+    ) -> Result<Outcome, Error> {
+        let Some((place, is_superseded)) = self.find_settled(of)? else {
+            return Ok(Outcome::Settled(false, None));
+        };
+        if is_superseded {
+            self.delete(place)?;
+            return Ok(Outcome::Settled(true, None));
+        }
+        self.tables.copy(place, &mut self.scratch.value)?;
+        let view = row_at(place, &self.scratch.value)?;
+        let mut row = view.row(place.number(), self.names);
+        row.attempts = attempts;
+        let mut stays = None;
+        if let Some((next, copy)) = next {
+            row.id = copy;
+            (row.key, row.calendar) = (None, None);
+            self.take_number(copy.number());
+            stays = Some(self.put_again(place, |view, _| {
+                view.due = next;
+                view.attempts = 0;
+            })?);
+        } else {
+            self.delete(place)?;
+        }
+        let letter = DeadLetter::new(row, cause, since);
+        let value = codec::encode_dead(&letter);
+        self.tables.dead.insert(letter.row.id.to_bits(), &*value)?;
+        Ok(Outcome::Settled(true, stays))
+    }
+
+    fn revive(&mut self, id: DurableId, due: StoreTime) -> Result<Option<Row>, Error> {
+        let letter = match self.tables.dead.remove(id.to_bits())? {
+            None => return Ok(None),
+            Some(value) => codec::decode_dead(id.to_bits(), value.value(), self.names)
+                .map_err(|flaw| damaged("dead", id.number(), flaw))?,
+        };
+        let mut row = letter.row;
+        (row.due, row.attempts, row.key) = (due, 0, None);
+        let view = RowView::of(&row, self.state.epoch);
+        self.scratch.next.clear();
+        codec::encode_row(&mut self.scratch.next, id.number(), &view);
+        self.tables
+            .recent
+            .insert(id.number(), &*self.scratch.next)?;
+        self.index.put(DueKey::of(id, due));
+        self.is_changed = true;
+        Ok(Some(row))
+    }
+
+    fn discard(&mut self, id: DurableId) -> Result<bool, Error> {
+        let is_gone = self.tables.dead.remove(id.to_bits())?.is_some();
+        self.is_changed |= is_gone;
+        Ok(is_gone)
+    }
+
+    /// A row with this number will be there.
+    fn take_number(&mut self, number: u64) {
+        if number >= self.state.next_number {
+            self.state.next_number = number.saturating_add(NUMBERS_AHEAD);
+            self.is_state_changed = true;
+        }
+    }
+
+    fn find(&mut self, id: DurableId) -> Result<Option<RowPlace>, Error> {
+        self.write_run_from(id.number())?;
+        self.tables.find(id, self.index)
+    }
+
+    fn find_target(&mut self, target: &Target) -> Result<Option<(DurableId, RowPlace)>, Error> {
+        match target {
+            Target::Id(id) => Ok(self.find(*id)?.map(|place| (*id, place))),
+            Target::Key(key) => {
+                let id = self.tables.keys.get(key.as_bytes())?;
+                let Some(id) = id.map(|id| DurableId::from_bits(id.value())) else {
+                    return Ok(None);
+                };
+                let place = self
+                    .find(id)?
+                    .ok_or_else(|| damaged("keys", id.number(), "its row is missing"))?;
+                Ok(Some((id, place)))
+            }
+        }
+    }
+
+    /// Where the row is that was handed out so, if it is there at all. `None`: a look at the row
+    /// has to tell.
+    fn unread_place(&mut self, of: &Settled) -> Result<Option<RowPlace>, Error> {
+        let number = of.id.number();
+        if of.epoch != self.state.epoch || of.id.partition() != 0 {
+            return Ok(None);
+        }
+        match self.index.get(number) {
+            Some(Known::Unmoved(due)) if due == of.due && due == of.id.first_due() => {
+                self.write_run_from(number)?;
+                Ok(Some(RowPlace::Recent(number)))
+            }
+            Some(_) => Ok(None),
+            None => Ok(Some(RowPlace::ByDue(DueKey::of(of.id, of.due)))),
+        }
+    }
+
+    /// The row that was handed out so, and whether it is superseded.
+    fn find_settled(&mut self, of: &Settled) -> Result<Option<(RowPlace, bool)>, Error> {
+        if of.epoch != self.state.epoch {
+            return Ok(None);
+        }
+        let Some(place) = self.find(of.id)? else {
+            return Ok(None);
+        };
+        self.tables.copy(place, &mut self.scratch.value)?;
+        let view = row_at(place, &self.scratch.value)?;
+        Ok((view.due == of.due).then_some((place, view.superseded)))
+    }
+
+    /// Takes a row out, and its key.
+    fn delete(&mut self, place: RowPlace) -> Result<(), Error> {
+        self.tables
+            .take(place, self.index, &mut self.scratch.value)?;
+        self.delete_key(place)
+    }
+
+    /// The row that was just taken out here goes for good: so does its key.
+    fn delete_key(&mut self, place: RowPlace) -> Result<(), Error> {
+        self.is_changed = true;
+        let row = row_at(place, &self.scratch.value)?;
+        let Some(key) = row.key else {
+            return Ok(());
+        };
+        let id = DurableId::new(0, row.first_due, place.number()).to_bits();
+        match self.tables.keys.remove(key.as_bytes())? {
+            Some(old) if old.value() == id => Ok(()),
+            _ => Err(damaged(
+                "keys",
+                place.number(),
+                "the row's key is not there",
+            )),
+        }
+    }
+
+    /// Writes a row with another deadline. It goes to `recent`, wherever it was.
+    fn put_again(
+        &mut self,
+        place: RowPlace,
+        change: impl FnOnce(&mut RowView<'_>, &StoreState),
+    ) -> Result<Row, Error> {
+        let number = place.number();
+        match place {
+            RowPlace::Recent(_) => self.tables.copy(place, &mut self.scratch.value)?,
+            RowPlace::ByDue(_) => {
+                self.tables
+                    .take(place, self.index, &mut self.scratch.value)?;
+            }
+        }
+        let mut view = row_at(place, &self.scratch.value)?;
+        change(&mut view, self.state);
+        view.epoch = self.state.epoch;
+        self.scratch.next.clear();
+        codec::encode_row(&mut self.scratch.next, number, &view);
+        self.tables.recent.insert(number, &*self.scratch.next)?;
+        self.index
+            .put(DueKey::new(view.due, view.first_due, number));
+        self.is_changed = true;
+        Ok(view.row(number, self.names))
+    }
+
+    /// Writes the gathered rows, if the row of this number may be one of them.
+    fn write_run_from(&mut self, number: u64) -> Result<(), Error> {
+        match self.scratch.run.first() {
+            Some(&(first, _)) if number >= first => self.write_run(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the gathered rows.
+    fn write_run(&mut self) -> Result<(), Error> {
+        let Scratch { encoded, run, .. } = &mut *self.scratch;
+        let Some(&(first, _)) = run.first() else {
+            return Ok(());
+        };
+        let recent = &mut self.tables.recent;
+        let is_last = recent.last()?.is_none_or(|(last, _)| last.value() < first);
+        if is_last {
+            let mut end = recent.upper_bound_mut(Bound::<u64>::Unbounded)?;
+            for (number, range) in run.drain(..) {
+                match end.insert_before(number, &encoded[range]) {
+                    Ok(()) => {}
+                    Err(CursorError::Storage(error)) => return Err(error.into()),
+                    Err(_) => return Err(damaged("recent", number, "it is out of order")),
+                }
+            }
+            end.close()?;
+        } else {
+            for (number, range) in run.drain(..) {
+                recent.insert(number, &encoded[range])?;
+            }
+        }
+        encoded.clear();
+        Ok(())
+    }
+}

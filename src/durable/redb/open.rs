@@ -1,0 +1,165 @@
+//! Open: a file that is a store, or is to become one.
+
+use super::codec::{self, StoreState};
+use super::due_key::DueKey;
+use super::error::{damage, store_error};
+use super::recent::RecentIndex;
+use super::tables::{
+    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, VERSION, WriteTables, damaged, recent_row,
+};
+use crate::durable::StoreError;
+use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The version of the format that is written and read.
+pub(super) const FORMAT: u64 = 1;
+
+/// What a file holds that is open.
+pub(super) struct Opened {
+    pub(super) state: StoreState,
+    pub(super) index: RecentIndex,
+}
+
+/// Why nothing can be opened here, in one line, before redb is asked. `Ok`: whether a new file is
+/// made.
+pub(super) fn look(what: &str, path: &Path) -> Result<bool, StoreError> {
+    let io = |why: String| StoreError::Io(format!("{what}: {why}").into());
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io("this is a directory".into())),
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = folder(path);
+            match fs::metadata(folder) {
+                Ok(metadata) if metadata.is_dir() => Ok(true),
+                Ok(_) => Err(io(format!("{} is no directory", folder.display()))),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(io(format!(
+                    "the directory {} does not exist",
+                    folder.display()
+                ))),
+                Err(error) => Err(io(error.to_string())),
+            }
+        }
+        Err(error) => Err(io(error.to_string())),
+    }
+}
+
+/// Where a file is made, before it gets its name: a crash while it is made leaves nothing there
+/// that is no store.
+pub(super) fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Gives a finished file its name, unless that is taken by now. The name survives a crash.
+pub(super) fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(unfinished, path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => fs::remove_file(unfinished)?,
+    }
+    if cfg!(unix) {
+        File::open(folder(path))?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Reads the state, and which rows are in `recent`. Makes the tables of a file that has none.
+pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError> {
+    let io = |error: Error| store_error(what, &error);
+    let transaction = database.begin_read().map_err(|error| io(error.into()))?;
+    let tables: Vec<_> = transaction
+        .list_tables()
+        .map_err(|error| io(error.into()))?
+        .map(|table| table.name().to_string())
+        .collect();
+    let multimaps = transaction
+        .list_multimap_tables()
+        .map_err(|error| io(error.into()))?
+        .count();
+    if tables.is_empty() && multimaps == 0 {
+        drop(transaction);
+        return make(database).map_err(io);
+    }
+    let version = stored_version(&transaction).map_err(io)?;
+    match version {
+        None => return Err(StoreError::Foreign(what.into())),
+        Some(FORMAT) => {}
+        Some(other) => return Err(StoreError::Version(what.into(), other)),
+    }
+    let ours = [
+        RECENT.name(),
+        BY_DUE.name(),
+        MOVED.name(),
+        KEYS.name(),
+        DEAD.name(),
+        META.name(),
+    ];
+    if let Some(missing) = ours
+        .iter()
+        .find(|name| !tables.iter().any(|table| table == *name))
+    {
+        return Err(damage(what, &format!("there is no table {missing}")));
+    }
+    rows(&transaction).map_err(io)
+}
+
+/// The version of the format. `None`: this is not our file.
+fn stored_version(transaction: &ReadTransaction) -> Result<Option<u64>, Error> {
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(value) = ReadableTable::get(&meta, VERSION)? else {
+        return Ok(None);
+    };
+    codec::decode_version(value.value())
+        .map(Some)
+        .map_err(|flaw| damaged("meta", 0, flaw))
+}
+
+fn make(database: &Database) -> Result<Opened, Error> {
+    // Number 0 is left out: the position of its row could be that before all rows.
+    let state = StoreState {
+        next_number: 1,
+        ..StoreState::default()
+    };
+    let transaction = database.begin_write()?;
+    let mut tables = WriteTables::open(&transaction)?;
+    tables
+        .meta
+        .insert(VERSION, &*codec::encode_version(FORMAT))?;
+    tables.put_state(&state)?;
+    drop(tables);
+    transaction.commit()?;
+    Ok(Opened {
+        state,
+        index: RecentIndex::default(),
+    })
+}
+
+fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
+    let meta = transaction.open_table(META)?;
+    let state = ReadableTable::get(&meta, STATE)?
+        .ok_or_else(|| Error::Corrupted("meta has no state".into()))?;
+    let state = StoreState::decode(state.value()).map_err(|flaw| damaged("meta", 0, flaw))?;
+    let mut index = RecentIndex::default();
+    for entry in transaction.open_table(RECENT)?.iter()? {
+        let (number, value) = entry?;
+        let number = number.value();
+        let row = recent_row(number, value.value())?;
+        if number >= state.next_number {
+            return Err(damaged("recent", number, "the number was never given"));
+        }
+        index.put(DueKey::new(row.due, row.first_due, number));
+    }
+    Ok(Opened { state, index })
+}

@@ -1,0 +1,61 @@
+//! Request: what callers and handlers want of the writer.
+
+use super::delivery::{Delivery, Settlement};
+use super::error::DurableError;
+use super::row::{DeadLetter, DurableId, Row, StoreTime};
+use super::store::Target;
+use super::ticket::Teller;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A timer that is to be armed.
+pub(super) struct NewTimer {
+    pub(super) kind: Arc<str>,
+    pub(super) key: Option<Arc<str>>,
+    pub(super) due: StoreTime,
+    pub(super) payload: Arc<[u8]>,
+    pub(super) calendar: Option<Arc<str>>,
+}
+
+/// What the writer is asked for. Each request but the last three has a teller for its answer.
+pub(super) enum Request {
+    Arm(NewTimer, Teller<DurableId>),
+    ArmMany(Vec<NewTimer>, Teller<Vec<DurableId>>),
+    Cancel(Target, Teller<bool>),
+    CancelMany(Vec<DurableId>, Teller<usize>),
+    CancelKind(Arc<str>, Teller<usize>),
+    Move(Target, StoreTime, Teller<bool>),
+    Revive(DurableId, StoreTime, Teller<bool>),
+    Discard(DurableId, Teller<bool>),
+    Get(Target, Teller<Option<Row>>),
+    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Row>>),
+    Dead(Option<DurableId>, usize, Teller<Vec<DeadLetter>>),
+    /// Nothing is handed out any more: the window lets go of its rows.
+    Empty(Teller<()>),
+    /// Gives the leases back, and ends.
+    Stop(Teller<()>),
+    /// A delivery has ended.
+    Settle(Box<Settlement>),
+    /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
+    /// or the watermark was not there yet.
+    Back(Box<Delivery>),
+}
+
+impl Request {
+    /// Answers that the writer could not do it.
+    pub(super) fn refuse(self, error: &DurableError) {
+        let error = error.clone();
+        match self {
+            Self::Arm(_, teller) => teller.tell(Err(error)),
+            Self::ArmMany(_, teller) => teller.tell(Err(error)),
+            Self::Cancel(_, teller) | Self::Move(_, _, teller) => teller.tell(Err(error)),
+            Self::Revive(_, _, teller) | Self::Discard(_, teller) => teller.tell(Err(error)),
+            Self::CancelMany(_, teller) | Self::CancelKind(_, teller) => teller.tell(Err(error)),
+            Self::Get(_, teller) => teller.tell(Err(error)),
+            Self::List(_, _, teller) => teller.tell(Err(error)),
+            Self::Dead(_, _, teller) => teller.tell(Err(error)),
+            Self::Empty(teller) | Self::Stop(teller) => teller.tell(Err(error)),
+            Self::Settle(_) | Self::Back(_) => {}
+        }
+    }
+}

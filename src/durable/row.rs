@@ -1,0 +1,357 @@
+//! Row: a durable timer as a store has it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A point in time by the store's clock, in milliseconds since the Unix epoch.
+///
+/// Deadlines round up to a millisecond, readings of the clock round down, so no timer fires early.
+///
+/// # Example
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use wheelwork::durable::StoreTime;
+///
+/// let due = StoreTime::due_at(SystemTime::UNIX_EPOCH + Duration::from_micros(1_500));
+/// assert_eq!(due, StoreTime::from_millis(2));
+/// assert_eq!(due.since(StoreTime::from_millis(1)), Duration::from_millis(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreTime(u64);
+
+impl StoreTime {
+    /// The Unix epoch. All rows are due after it, or at it.
+    pub const MIN: Self = Self(0);
+
+    /// The last time that a store can hold, 8,900 years from the epoch. Later deadlines are moved
+    /// to it.
+    pub const MAX: Self = Self((1 << 48) - 1);
+
+    /// The time this number of milliseconds after the Unix epoch, at most [`MAX`](Self::MAX).
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn from_millis(millis: u64) -> Self {
+        if millis > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(millis)
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// A deadline: the first millisecond at or after `time`. Times before the epoch are the epoch.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn due_at(time: SystemTime) -> Self {
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self::MIN.after(since)
+    }
+
+    /// A reading of a clock: the last millisecond at or before `time`.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn reading(time: SystemTime) -> Self {
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The first millisecond at or after `delay` from here.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        let millis = u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Self::from_millis(self.0.saturating_add(millis))
+    }
+
+    /// How much later this is than `earlier`; zero, if it is not.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This time for other libraries.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn system_time(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+}
+
+/// A part of a store that one node owns at a time. A store for one process has one, number 0.
+///
+/// # Example
+/// See [`DurableId`].
+pub type Partition = u16;
+
+/// Names a durable timer for ever: in all processes, and after it has ended.
+///
+/// An id that is stored elsewhere, as text or as bits, names the timer after a restart too.
+/// Keys ([`DurableHandle::key`](super::DurableHandle::key)) are names of your own.
+///
+/// # Example
+/// ```
+/// use wheelwork::durable::DurableId;
+///
+/// let id = DurableId::from_bits(0x2a);
+/// assert_eq!(id.to_string().parse(), Ok(id));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DurableId(u128);
+
+impl DurableId {
+    /// An id of a row: its partition, the time at which it was due first, and a number that no
+    /// other row of the partition has.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn new(partition: Partition, first_due: StoreTime, number: u64) -> Self {
+        Self((partition as u128) << 112 | (first_due.0 as u128) << 64 | number as u128)
+    }
+
+    /// The partition in which the row is.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn partition(self) -> Partition {
+        (self.0 >> 112) as Partition
+    }
+
+    /// When the row was due first. It may have been moved since.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn first_due(self) -> StoreTime {
+        StoreTime((self.0 >> 64) as u64 & StoreTime::MAX.0)
+    }
+
+    /// The number of the row in its partition.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn number(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The id as a number, to be stored elsewhere.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn to_bits(self) -> u128 {
+        self.0
+    }
+
+    /// The id that [`to_bits`](Self::to_bits) gave. Any number is an id; most name no timer.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for DurableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for DurableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DurableId({self})")
+    }
+}
+
+/// A text that is no [`DurableId`].
+///
+/// # Example
+/// See [`DurableId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseIdError;
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id of a durable timer has 32 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+impl FromStr for DurableId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(ParseIdError);
+        }
+        u128::from_str_radix(text, 16)
+            .map(Self)
+            .map_err(|_| ParseIdError)
+    }
+}
+
+/// A durable timer as a store has it.
+///
+/// # Example
+/// See [`Store`](super::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its name.
+    pub id: DurableId,
+    /// When it is to fire.
+    pub due: StoreTime,
+    /// Which handler gets it.
+    pub kind: Arc<str>,
+    /// The key by which it can be found. At most one row of a store has a key, but for rows that
+    /// are [superseded](Self::superseded).
+    pub key: Option<Arc<str>>,
+    /// What the handler gets.
+    pub payload: Arc<[u8]>,
+    /// Deliveries that have begun and did not end well.
+    pub attempts: u32,
+    /// A calendar, as text. When the row is acknowledged, it stays, due at the calendar's next run.
+    pub calendar: Option<Arc<str>>,
+    /// It was handed out when another row took its key. It is not delivered again.
+    pub superseded: bool,
+}
+
+impl Row {
+    /// A row without key, attempts and calendar.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn new(id: DurableId, due: StoreTime, kind: Arc<str>, payload: Arc<[u8]>) -> Self {
+        Self {
+            id,
+            due,
+            kind,
+            key: None,
+            payload,
+            attempts: 0,
+            calendar: None,
+            superseded: false,
+        }
+    }
+
+    /// Where the row stands in the order of deadlines.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn position(&self) -> Position {
+        Position {
+            due: self.due,
+            id: self.id,
+        }
+    }
+}
+
+/// A place in the order in which rows are due.
+///
+/// # Example
+/// See [`Store`](super::Store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The deadline.
+    pub due: StoreTime,
+    /// Among rows of one deadline, the id.
+    pub id: DurableId,
+}
+
+impl Position {
+    /// Before all rows.
+    pub const MIN: Self = Self {
+        due: StoreTime::MIN,
+        id: DurableId::from_bits(0),
+    };
+
+    /// After all rows.
+    pub const MAX: Self = Self {
+        due: StoreTime::MAX,
+        id: DurableId::from_bits(u128::MAX),
+    };
+
+    /// After all rows that are due at `due`.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn end_of(due: StoreTime) -> Self {
+        Self {
+            due,
+            id: DurableId::from_bits(u128::MAX),
+        }
+    }
+}
+
+/// Why a row is dead.
+///
+/// # Example
+/// See [`Store`](super::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No handler has its kind.
+    UnknownKind,
+    /// Its payload is not what the handler reads: what was wrong with it.
+    Undecodable(Arc<str>),
+    /// Its handler failed, and may not try again: its last error.
+    Failed(Arc<str>),
+    /// The process ended while it was being handled, as often as it may be tried.
+    Crashed,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKind => f.write_str("no handler has its kind"),
+            Self::Undecodable(why) => write!(f, "its payload cannot be read: {why}"),
+            Self::Failed(why) => write!(f, "its handler failed: {why}"),
+            Self::Crashed => f.write_str("the process ended each time it was handled"),
+        }
+    }
+}
+
+/// A timer that is kept, and not fired any more: a dead letter.
+///
+/// # Example
+/// See [`Store`](super::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The timer. Its key is free for others.
+    pub row: Row,
+    /// Why it is dead.
+    pub cause: Cause,
+    /// Since when it is dead.
+    pub since: StoreTime,
+}
+
+impl DeadLetter {
+    /// A dead letter.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn new(row: Row, cause: Cause, since: StoreTime) -> Self {
+        Self { row, cause, since }
+    }
+}

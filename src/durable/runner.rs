@@ -1,0 +1,369 @@
+//! Runner: hands due timers to their handlers, and tells the writer how that ended.
+//!
+//! It runs where the window's service dispatches. Any number of threads may be in it.
+
+use super::delivery::{Delivery, HandlerResult, Settlement, Verdict};
+use super::error::panic_text;
+use super::fault::{DurableFault, is_broken};
+use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
+use super::recurrence::{DueRun, due_run};
+use super::request::Request;
+use super::shared::DurableShared;
+use super::window::Fired;
+use crate::dispatch::inside::inside;
+use crate::engine::batch::Batch;
+use crate::sync::per_thread;
+use std::any::Any;
+use std::cell::RefCell;
+use std::error::Error;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Runs what has come due: the handler of the window's service.
+pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
+    // Timers of one kind that has a handler for batches.
+    let mut together: Vec<Delivery> = Vec::new();
+    for fired in batch {
+        match fired {
+            Fired::Row(delivery) => {
+                let Some(delivery) = admit(shared, delivery) else {
+                    continue;
+                };
+                let is_other = together
+                    .first()
+                    .is_some_and(|first| first.row.kind != delivery.row.kind);
+                if is_other || together.len() == BATCH_MAX {
+                    hand_over(shared, std::mem::take(&mut together));
+                }
+                match shared.kinds.get(&delivery.row.kind) {
+                    Some(kind) if matches!(kind.handler, Some(KindHandler::Batch(_))) => {
+                        together.push(delivery);
+                    }
+                    _ => hand_over(shared, vec![delivery]),
+                }
+            }
+            Fired::Turn => {}
+            Fired::Hook(hook) => {
+                caught(hook);
+            }
+        }
+    }
+    hand_over(shared, together);
+    shared.take_turns();
+}
+
+/// RunAdmit: the timer, if it may be handed out now.
+fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {
+    let due = delivery.row.due;
+    let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
+    let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
+    // (While the service stops nothing is handed out. It stays stored.)
+    if !(is_due && is_claimed && shared.delivers()) {
+        shared.tell(Request::Back(delivery));
+        return None;
+    }
+    Some(*delivery)
+}
+
+/// Hands timers of one kind to their handler: now, or when it has a free place.
+fn hand_over(shared: &Arc<DurableShared>, timers: Vec<Delivery>) {
+    let Some(first) = timers.first() else {
+        return;
+    };
+    let Some(kind) = shared
+        .kinds
+        .get(&first.row.kind)
+        .filter(|kind| kind.handler.is_some())
+    else {
+        for delivery in &timers {
+            settle(shared, delivery, Verdict::UnknownKind, None);
+        }
+        return;
+    };
+    let timers = match &kind.limit {
+        Some(limit) => limit.enter(timers),
+        None => timers,
+    };
+    run_in_place(shared, kind, timers);
+}
+
+/// Runs the handler for these timers, and for those that wait for its place. Empty: there was no
+/// place.
+fn run_in_place(shared: &Arc<DurableShared>, kind: &Kind, mut timers: Vec<Delivery>) {
+    while !timers.is_empty() {
+        if shared.delivers() && call(shared, kind, timers).is_break() {
+            // The future keeps the place.
+            return;
+        }
+        timers = next(kind);
+    }
+}
+
+/// The timers that have waited for a place of this kind.
+fn next(kind: &Kind) -> Vec<Delivery> {
+    let count = match kind.handler {
+        Some(KindHandler::Batch(_)) => BATCH_MAX,
+        _ => 1,
+    };
+    kind.limit
+        .as_ref()
+        .map_or(Vec::new(), |limit| limit.leave(count))
+}
+
+/// Calls the handler. `Break`: it has made a future, which gives the place back.
+fn call(
+    shared: &Arc<DurableShared>,
+    kind: &Kind,
+    timers: Vec<Delivery>,
+) -> std::ops::ControlFlow<()> {
+    let timers = still_tried(shared, timers);
+    match &kind.handler {
+        None => {}
+        Some(KindHandler::One(handler)) => {
+            for delivery in &timers {
+                let lateness = lateness(shared, delivery);
+                let said = catch_unwind(AssertUnwindSafe(|| handler(delivery)));
+                let verdict = match said {
+                    Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
+                    #[cfg(feature = "serde")]
+                    Ok(Said::Undecodable(why)) => Verdict::Undecodable(why.into()),
+                    Err(panic) => verdict(shared, delivery, Err(panic)),
+                };
+                settle(shared, delivery, verdict, Some(lateness));
+            }
+        }
+        Some(KindHandler::Batch(handler)) if !timers.is_empty() => {
+            let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
+            let results = catch_unwind(AssertUnwindSafe(|| handler(&timers)));
+            let (results, panic) = match results {
+                Ok(results) => (results, None),
+                Err(panic) => {
+                    let text = panic_text(&*panic);
+                    caught(|| drop(panic));
+                    (Vec::new(), Some(text))
+                }
+            };
+            let mut results = results.into_iter();
+            for (delivery, lateness) in timers.iter().zip(lateness) {
+                let result = results.next().unwrap_or_else(|| {
+                    let why = panic
+                        .as_deref()
+                        .unwrap_or("its handler gave no result for it");
+                    Err(why.into())
+                });
+                let verdict = verdict(shared, delivery, Ok(result));
+                settle(shared, delivery, verdict, Some(lateness));
+            }
+            caught(|| drop(results));
+        }
+        Some(KindHandler::Batch(_)) => {}
+        Some(KindHandler::Async(handler)) => {
+            let Some(spawn) = &shared.hooks.spawner else {
+                return std::ops::ControlFlow::Continue(());
+            };
+            // (One at a time: only handlers of batches get several.)
+            for delivery in timers {
+                let lateness = lateness(shared, &delivery);
+                let future = catch_unwind(AssertUnwindSafe(|| handler(delivery.clone())));
+                let future = match future {
+                    Ok(future) => future,
+                    Err(panic) => {
+                        let verdict = verdict(shared, &delivery, Err(panic));
+                        settle(shared, &delivery, verdict, Some(lateness));
+                        continue;
+                    }
+                };
+                shared.future_begins();
+                let run = AsyncRun {
+                    shared: shared.clone(),
+                    delivery,
+                    lateness,
+                    future: Some(future),
+                };
+                // A spawner that panics has dropped the run, which settles it.
+                caught(|| spawn(Box::pin(run)));
+                return std::ops::ControlFlow::Break(());
+            }
+        }
+    }
+    std::ops::ControlFlow::Continue(())
+}
+
+/// Settles timers whose attempts were used up by ends of the process, and runs of calendars that
+/// are not made. Returns the others.
+fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
+    timers
+        .into_iter()
+        .filter(|delivery| {
+            if let Some(verdict) = left_out(shared, delivery) {
+                settle(shared, delivery, verdict, None);
+                return false;
+            }
+            let policy = shared.kinds.retry_of(&delivery.row.kind);
+            let is_over = policy.is_over(delivery.row.attempts);
+            if is_over {
+                settle(shared, delivery, Verdict::Crashed, None);
+            }
+            !is_over
+        })
+        .collect()
+}
+
+/// What becomes of a run of a calendar that is not made.
+fn left_out(shared: &DurableShared, delivery: &Delivery) -> Option<Verdict> {
+    let calendar = delivery.row.calendar.as_deref()?;
+    match due_run(calendar, delivery.row.due, shared.now()) {
+        Ok(DueRun::Made) => None,
+        Ok(DueRun::LeftOut(next)) => Some(Verdict::LeftOut(next)),
+        Err(why) => Some(Verdict::Undecodable(why.into())),
+    }
+}
+
+/// How late a timer is, in nanoseconds.
+fn lateness(shared: &DurableShared, delivery: &Delivery) -> u64 {
+    let late = shared
+        .now()
+        .duration_since(delivery.row.due.system_time())
+        .unwrap_or_default();
+    u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs what is the user's, and may panic.
+fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            // (What a panic carries may panic when it goes: nobody catches that for ever.)
+            std::mem::forget(panic);
+            None
+        }
+    }
+}
+
+/// What an error says.
+fn said(error: Box<dyn Error + Send + Sync>) -> String {
+    let text = caught(|| error.to_string());
+    caught(|| drop(error));
+    text.unwrap_or_else(|| "its error panicked when it was shown".to_owned())
+}
+
+/// What a handler's answer comes to. Tells the hook of a failure.
+fn verdict(
+    shared: &DurableShared,
+    delivery: &Delivery,
+    answer: Result<HandlerResult, Box<dyn Any + Send>>,
+) -> Verdict {
+    let why = match answer {
+        Ok(Ok(())) => return Verdict::Done,
+        Ok(Err(error)) => said(error),
+        Err(panic) => {
+            let text = panic_text(&*panic);
+            caught(|| drop(panic));
+            text
+        }
+    };
+    #[cfg(feature = "tracing")]
+    super::events::failed(delivery, &why);
+    if let Some(hook) = &shared.hooks.failed {
+        caught(|| hook(delivery, &why));
+    }
+    Verdict::Failed(why.into())
+}
+
+/// RunSettle: tells the writer how a delivery ended.
+fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, lateness_ns: Option<u64>) {
+    let is_lost = match verdict {
+        Verdict::Done => is_broken(DurableFault::AckLost),
+        Verdict::Failed(_) => is_broken(DurableFault::RetryLost),
+        _ => false,
+    };
+    if is_lost {
+        return;
+    }
+    let settlement = Settlement::new(delivery, verdict, lateness_ns);
+    shared.tell(Request::Settle(Box::new(settlement)));
+}
+
+/// Places of kinds that are free: those of a service, by the kind's name.
+type FreePlaces = Vec<(Arc<DurableShared>, Arc<str>)>;
+
+per_thread! {
+    /// What this thread has still to give to others. `None`: it gives nothing.
+    static PLACES: RefCell<Option<FreePlaces>> = const { RefCell::new(None) };
+}
+
+/// A future has ended: its place goes to the next timer of its kind. The spawner may run that
+/// timer's future at once, or drop it, so that it ends within this call. Then its place is noted,
+/// and given by the outermost call: however many wait, the stack stays as it is.
+fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
+    let is_outermost = PLACES.with(|places| {
+        let mut places = places.borrow_mut();
+        let is_outermost = places.is_none();
+        let places = places.get_or_insert_default();
+        places.push((shared.clone(), kind.clone()));
+        is_outermost
+    });
+    if !is_outermost {
+        return;
+    }
+    let next_place =
+        |places: &RefCell<Option<FreePlaces>>| places.borrow_mut().as_mut().and_then(Vec::pop);
+    while let Some((shared, kind)) = PLACES.with(next_place) {
+        if let Some(kind) = shared.kinds.get(&kind) {
+            run_in_place(&shared, kind, next(kind));
+        }
+    }
+    PLACES.with(|places| places.replace(None));
+}
+
+/// A handler's future under way. It settles the timer when it ends, or is dropped, and gives its
+/// place to the next one.
+struct AsyncRun {
+    shared: Arc<DurableShared>,
+    delivery: Delivery,
+    lateness: u64,
+    future: Option<HandlerFuture>,
+}
+
+impl AsyncRun {
+    fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
+        let Some(future) = self.future.take() else {
+            return;
+        };
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let verdict = verdict(&self.shared, &self.delivery, dropped.and(answer));
+        settle(&self.shared, &self.delivery, verdict, Some(self.lateness));
+        give_place(&self.shared, &self.delivery.row.kind);
+        self.shared.take_turns();
+        self.shared.future_ends();
+    }
+}
+
+impl Future for AsyncRun {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // (A future that stops the service, or drops it, must not wait for itself.)
+        inside(|| {
+            let Some(future) = &mut self.future else {
+                return Poll::Ready(());
+            };
+            let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+            match poll {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(result)) => self.end(Ok(result)),
+                Err(panic) => self.end(Err(panic)),
+            }
+            Poll::Ready(())
+        })
+    }
+}
+
+impl Drop for AsyncRun {
+    fn drop(&mut self) {
+        inside(|| self.end(Ok(Err("its future was dropped before it ended".into()))));
+    }
+}

@@ -1,0 +1,513 @@
+//! Serve: what a turn of the writer does with the requests that it has taken.
+
+use super::delivery::{Delivery, Settlement, Verdict};
+use super::error::panic_text;
+use super::fault::{DurableFault, is_broken};
+use super::plan::{Ended, Look, Plan};
+use super::recurrence::next_run;
+use super::request::{NewTimer, Request};
+use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use super::store::{Outcome, Settled, StoreError, Target, Write};
+use super::ticket::Teller;
+use super::window::Fired;
+use super::writer::Writer;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, SystemTime};
+use std::vec;
+
+/// The outcomes of a commit, in order. It knows which was the last one to end or move a row: a row
+/// that a later change of the same commit ends or moves must not come into the window before.
+struct Outcomes {
+    all: vec::IntoIter<Outcome>,
+    /// Outcomes that were taken so far.
+    taken: usize,
+    /// The number of the last outcome that ended or moved a row, from 1.
+    last: HashMap<DurableId, usize>,
+}
+
+impl Outcomes {
+    fn new(all: Vec<Outcome>) -> Self {
+        let mut last = HashMap::new();
+        for (at, outcome) in all.iter().enumerate() {
+            let (one, many): (_, &[DurableId]) = match outcome {
+                Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
+                Outcome::CancelledMany(ids) => (None, ids),
+                Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
+                    (row.as_ref().map(|row| row.id), &[])
+                }
+                Outcome::Discarded(_) => (None, &[]),
+            };
+            last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
+        }
+        Self {
+            all: all.into_iter(),
+            taken: 0,
+            last,
+        }
+    }
+
+    fn next(&mut self) -> Option<Outcome> {
+        self.taken += 1;
+        self.all.next()
+    }
+
+    /// Whether no change of the commit ends or moves this row.
+    fn is_untouched(&self, id: DurableId) -> bool {
+        self.last.is_empty() || !self.last.contains_key(&id) || is_broken(DurableFault::EndedPlaced)
+    }
+
+    /// Whether the outcome that was taken last is also the last one to end or move this row.
+    fn is_last_of(&self, id: DurableId) -> bool {
+        self.last.get(&id) == Some(&self.taken)
+    }
+}
+
+/// A write for a row that was not handed out after all, while somebody wanted to end it. The row
+/// stays as it is; if another has taken its key, it is gone.
+fn give_back(delivery: &Delivery) -> Write {
+    let Delivery { row, fence } = delivery;
+    Write::Retry {
+        of: Settled {
+            id: row.id,
+            due: row.due,
+            epoch: *fence,
+        },
+        at: row.due,
+        attempts: row.attempts,
+    }
+}
+
+impl Writer {
+    /// Stores what was asked for, and answers.
+    pub(super) fn serve(
+        &mut self,
+        requests: Vec<Request>,
+        node: SystemTime,
+        now: StoreTime,
+    ) -> Result<(), StoreError> {
+        let mut writes = Vec::with_capacity(requests.len());
+        let mut plans = Vec::with_capacity(requests.len());
+        let mut looks = Vec::new();
+        let mut others = Vec::with_capacity(requests.len());
+        let mut backs = Vec::new();
+        // What handlers have said comes first. So the other changes of this commit find the rows as
+        // they are then, and nobody has them.
+        for request in requests {
+            match request {
+                Request::Settle(settlement) => {
+                    self.window.remove(settlement.id);
+                    let (write, ended) = self.plan_settle(*settlement, now);
+                    writes.push(write);
+                    plans.push(Plan::Settle(ended));
+                }
+                Request::Back(delivery) => {
+                    let was_wanted = self.window.remove(delivery.row.id);
+                    if self.is_stopping {
+                        // It stays stored.
+                    } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
+                        writes.push(give_back(&delivery));
+                        plans.push(Plan::Settle(Ended::Back));
+                    } else {
+                        backs.push(delivery);
+                    }
+                }
+                other => others.push(other),
+            }
+        }
+        let settled = writes.len();
+        for request in others {
+            match request {
+                Request::Arm(timer, teller) => {
+                    let (id, near) = self.plan_arm(timer, &mut writes);
+                    plans.push(Plan::Arm(id, near, teller));
+                }
+                Request::ArmMany(timers, teller) => {
+                    let rows = timers
+                        .into_iter()
+                        .map(|timer| self.plan_arm(timer, &mut writes))
+                        .collect();
+                    plans.push(Plan::ArmMany(rows, teller));
+                }
+                Request::Cancel(target, teller) => {
+                    writes.push(Write::Cancel(target));
+                    plans.push(Plan::Cancel(teller));
+                }
+                Request::CancelMany(ids, teller) => {
+                    plans.push(Plan::CancelMany(ids.len(), teller));
+                    let targets = ids.into_iter().map(Target::Id);
+                    writes.extend(targets.map(Write::Cancel));
+                }
+                Request::CancelKind(kind, teller) => {
+                    writes.push(Write::CancelKind(kind));
+                    plans.push(Plan::CancelKind(teller));
+                }
+                Request::Move(target, due, teller) => {
+                    writes.push(Write::Move(target, due));
+                    plans.push(Plan::Move(teller));
+                }
+                Request::Revive(id, due, teller) => {
+                    writes.push(Write::Revive(id, due));
+                    plans.push(Plan::Revive(teller));
+                }
+                Request::Discard(id, teller) => {
+                    writes.push(Write::Discard(id));
+                    plans.push(Plan::Discard(teller));
+                }
+                Request::Settle(_) | Request::Back(_) => {}
+                Request::Empty(teller) => {
+                    self.empty();
+                    teller.tell(Ok(()));
+                }
+                Request::Stop(teller) => self.stop = Some(teller),
+                Request::Get(target, teller) => looks.push(Look::Get(target, teller)),
+                Request::List(range, limit, teller) => {
+                    looks.push(Look::List(range, limit, teller));
+                }
+                Request::Dead(after, limit, teller) => {
+                    looks.push(Look::Dead(after, limit, teller));
+                }
+            }
+        }
+        if is_broken(DurableFault::SettledLast) {
+            writes.rotate_left(settled);
+            plans.rotate_left(settled);
+        }
+        let outcomes = match self.commit(writes) {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                let told = self.shared.fail(error.clone());
+                for plan in plans {
+                    match plan {
+                        Plan::Arm(id, _, teller) if is_broken(DurableFault::ToldBeforeCommit) => {
+                            teller.tell(Ok(id));
+                        }
+                        plan => plan.refuse(&told),
+                    }
+                }
+                for look in looks {
+                    look.refuse(&told);
+                }
+                return Err(error);
+            }
+        };
+        let mut outcomes = Outcomes::new(outcomes);
+        // (A request for many may be for none, and has its answer too.)
+        for plan in plans {
+            self.carry_out(plan, &mut outcomes, node);
+        }
+        for delivery in backs {
+            if outcomes.is_untouched(delivery.row.id) {
+                self.window.insert(*delivery, node);
+            }
+        }
+        for look in looks {
+            self.look(look)?;
+        }
+        Ok(())
+    }
+
+    /// TurnCommit: stores these changes, if there are any.
+    pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.has_rows = true;
+        let count = writes.len() as u64;
+        let begun = self.time();
+        // A store may be a user's. What it has stored before it panicked is not known.
+        let commit = || self.store.commit(writes, &mut self.window);
+        let outcomes = catch_unwind(AssertUnwindSafe(commit))
+            .unwrap_or_else(|panic| Err(StoreError::Io(panic_text(&*panic).into())))?;
+        if outcomes.len() as u64 != count {
+            let why = format!("{count} changes have {} outcomes", outcomes.len());
+            return Err(StoreError::Damaged(why.into()));
+        }
+        let took = u64::try_from(self.time().saturating_duration_since(begun).as_nanos())
+            .unwrap_or(u64::MAX);
+        let counts = &self.shared.counts;
+        counts.commits.add(1);
+        counts.writes.add(count);
+        counts.commit_time.add(took, 1);
+        Ok(outcomes)
+    }
+
+    /// A write that arms a timer. Returns its id, and its row if that is due in the window.
+    fn plan_arm(&mut self, timer: NewTimer, writes: &mut Vec<Write>) -> (DurableId, Option<Row>) {
+        let id = self.store.new_id(timer.key.as_deref(), timer.due);
+        let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
+        row.key = timer.key;
+        row.calendar = timer.calendar;
+        let is_near = self.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
+        let near = is_near.then(|| row.clone());
+        writes.push(Write::Arm(row));
+        (id, near)
+    }
+
+    /// A write that settles a delivery.
+    fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
+        let Settlement {
+            id,
+            due,
+            epoch,
+            kind,
+            attempts,
+            calendar,
+            verdict,
+            lateness_ns,
+        } = settlement;
+        if let Some(lateness_ns) = lateness_ns {
+            self.shared.counts.lateness.add(lateness_ns, 1);
+        }
+        let of = Settled { id, due, epoch };
+        let begun = lateness_ns.map_or(now, |late| due.after(Duration::from_nanos(late)));
+        let attempts = attempts.saturating_add(1);
+        let cause = match verdict {
+            Verdict::Done => match self.next_run(id, calendar.as_deref(), due, begun) {
+                Ok(next) => return (Write::Ack { of, next }, Ended::Done),
+                Err(why) => Cause::Undecodable(why.into()),
+            },
+            Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
+            Verdict::Failed(why) => {
+                let wait = self.shared.kinds.retry_of(&kind).wait_after(attempts, id);
+                if let Some(wait) = wait {
+                    // (With a slow store the row is due after this turn has read the clock.)
+                    let at = now.max(due).after(wait);
+                    return (Write::Retry { of, at, attempts }, Ended::Failed);
+                }
+                Cause::Failed(why)
+            }
+            Verdict::Undecodable(why) => Cause::Undecodable(why),
+            Verdict::UnknownKind => Cause::UnknownKind,
+            Verdict::Crashed => Cause::Crashed,
+        };
+        // (A row whose calendar cannot be read becomes the dead letter itself.)
+        let next = self
+            .next_run(id, calendar.as_deref(), due, begun)
+            .unwrap_or_default()
+            .map(|next| (next, self.store.new_id(None, due)));
+        // (The hook is told of the row as it is stored; the payload stays in the store.)
+        let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
+        row.attempts = attempts;
+        let letter = DeadLetter::new(row, cause.clone(), now);
+        let write = Write::Bury {
+            of,
+            cause,
+            since: now,
+            attempts,
+            next,
+        };
+        (write, Ended::Died(Box::new(letter)))
+    }
+
+    /// The next run of a row with a calendar. An error: that is none.
+    fn next_run(
+        &mut self,
+        id: DurableId,
+        calendar: Option<&str>,
+        due: StoreTime,
+        begun: StoreTime,
+    ) -> Result<Option<StoreTime>, String> {
+        let Some(calendar) = calendar else {
+            return Ok(None);
+        };
+        let mut made_up = self.made_up.remove(&id).unwrap_or_default();
+        let next = next_run(calendar, due, begun, &mut made_up)?;
+        if next.is_some() && made_up > 0 {
+            self.made_up.insert(id, made_up);
+        }
+        Ok(next)
+    }
+
+    /// The outcome of a request is known: the window follows (TurnPlace), and the caller is told
+    /// (TurnTell).
+    fn carry_out(&mut self, plan: Plan, outcomes: &mut Outcomes, node: SystemTime) {
+        let shared = self.shared.clone();
+        let counts = &shared.counts;
+        match plan {
+            Plan::Arm(id, near, teller) => {
+                outcomes.next();
+                self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), node);
+                counts.armed.add(1);
+                teller.tell(Ok(id));
+            }
+            Plan::ArmMany(rows, teller) => {
+                let mut ids = Vec::with_capacity(rows.len());
+                for (id, near) in rows {
+                    outcomes.next();
+                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), node);
+                    ids.push(id);
+                }
+                counts.armed.add(ids.len() as u64);
+                teller.tell(Ok(ids));
+            }
+            Plan::Cancel(teller) => {
+                let is_gone = self.is_cancelled(outcomes.next());
+                counts.cancelled.add(u64::from(is_gone));
+                teller.tell(Ok(is_gone));
+            }
+            Plan::CancelMany(count, teller) => {
+                let mut gone = 0;
+                for _ in 0..count {
+                    gone += usize::from(self.is_cancelled(outcomes.next()));
+                }
+                counts.cancelled.add(gone as u64);
+                teller.tell(Ok(gone));
+            }
+            Plan::CancelKind(teller) => {
+                let gone = match outcomes.next() {
+                    Some(Outcome::CancelledMany(ids)) => ids,
+                    _ => Vec::new(),
+                };
+                for &id in &gone {
+                    self.window.remove(id);
+                }
+                counts.cancelled.add(gone.len() as u64);
+                teller.tell(Ok(gone.len()));
+            }
+            Plan::Move(teller) => {
+                let row = match outcomes.next() {
+                    Some(Outcome::Moved(row)) => row,
+                    _ => None,
+                };
+                let is_moved = row.is_some();
+                self.place(row, outcomes, node);
+                counts.moved.add(u64::from(is_moved));
+                teller.tell(Ok(is_moved));
+            }
+            Plan::Revive(teller) => {
+                let row = match outcomes.next() {
+                    Some(Outcome::Revived(row)) => row,
+                    _ => None,
+                };
+                let is_revived = row.is_some();
+                self.place(row, outcomes, node);
+                teller.tell(Ok(is_revived));
+            }
+            Plan::Discard(teller) => {
+                let is_gone = matches!(outcomes.next(), Some(Outcome::Discarded(true)));
+                teller.tell(Ok(is_gone));
+            }
+            Plan::Settle(ended) => {
+                let Some(Outcome::Settled(is_settled, row)) = outcomes.next() else {
+                    return;
+                };
+                let stays = row.is_some();
+                if !is_broken(DurableFault::RetryNotPlaced) {
+                    self.place(row, outcomes, node);
+                }
+                if !is_settled {
+                    counts.stale.add(1);
+                    return;
+                }
+                match ended {
+                    Ended::Done => counts.done.add(1),
+                    Ended::Failed => {
+                        counts.failed.add(1);
+                        counts.superseded.add(u64::from(!stays));
+                    }
+                    Ended::Died(letter) => self.tell_of_death(*letter),
+                    Ended::LeftOut | Ended::Back => {}
+                }
+            }
+        }
+    }
+
+    /// Whether the outcome is that a row was cancelled. It leaves the window.
+    fn is_cancelled(&mut self, outcome: Option<Outcome>) -> bool {
+        match outcome {
+            Some(Outcome::Cancelled(Some(id))) => {
+                self.window.remove(id);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn insert_near(&mut self, near: Option<Row>, node: SystemTime) {
+        if let Some(row) = near {
+            let fence = self.epoch(row.id.partition());
+            self.window.insert(Delivery { row, fence }, node);
+        }
+    }
+
+    /// A row has got another deadline: it comes into the window, if it is due there, and no later
+    /// change of this commit ends or moves it.
+    fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, node: SystemTime) {
+        let near = row.filter(|row| outcomes.is_last_of(row.id) && self.is_loaded(row));
+        self.insert_near(near, node);
+    }
+
+    fn tell_of_death(&self, letter: DeadLetter) {
+        let counts = &self.shared.counts;
+        counts.died.add(1);
+        if matches!(letter.cause, Cause::Failed(_)) {
+            counts.failed.add(1);
+        }
+        let hook = self.shared.hooks.dead.clone();
+        if hook.is_none() && !cfg!(feature = "tracing") {
+            return;
+        }
+        let told = Fired::Hook(Box::new(move || {
+            #[cfg(feature = "tracing")]
+            super::events::dead(&letter);
+            if let Some(hook) = hook {
+                hook(&letter);
+            }
+        }));
+        // (A service that has stopped tells nobody.)
+        let _ = self.window.service().schedule(Duration::ZERO, told);
+    }
+
+    fn look(&mut self, look: Look) -> Result<(), StoreError> {
+        match look {
+            Look::Get(target, teller) => {
+                let row = self.store.get(&target);
+                self.answer(teller, row)
+            }
+            Look::List(range, limit, teller) => {
+                let rows = self.list(range, limit);
+                self.answer(teller, rows)
+            }
+            Look::Dead(after, limit, teller) => {
+                let letters = self.store.dead(after, limit);
+                self.answer(teller, letters)
+            }
+        }
+    }
+
+    /// Tells what the store has found, or why it has failed.
+    fn answer<T>(&self, teller: Teller<T>, found: Result<T, StoreError>) -> Result<(), StoreError> {
+        match found {
+            Ok(found) => {
+                teller.tell(Ok(found));
+                Ok(())
+            }
+            Err(error) => {
+                teller.tell(Err(self.shared.fail(error.clone())));
+                Err(error)
+            }
+        }
+    }
+
+    /// Rows that are due in this range, in order.
+    fn list(
+        &mut self,
+        range: RangeInclusive<StoreTime>,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        let after = match range.start().as_millis().checked_sub(1) {
+            Some(before) => Position::end_of(StoreTime::from_millis(before)),
+            None => Position::MIN,
+        };
+        let mut rows = Vec::new();
+        for owned in &self.owned {
+            let partition = owned.lease.partition;
+            rows.extend(self.store.load(partition, after, *range.end(), limit)?);
+        }
+        rows.sort_by_key(Row::position);
+        rows.truncate(limit);
+        Ok(rows)
+    }
+}

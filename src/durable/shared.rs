@@ -1,0 +1,269 @@
+//! Shared: what callers, handlers and the writer have in common.
+
+use super::delivery::Delivery;
+use super::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
+use super::kinds::{Kinds, SpawnedFuture};
+use super::request::Request;
+use super::row::{DeadLetter, StoreTime};
+use super::stats::WriterCounts;
+use super::store::StoreError;
+use super::ticket::{Teller, Ticket, ticket};
+use super::when::{PayloadBytes, When};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::time::{ManualClock, system_time};
+use crossbeam_channel::Sender;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+thread_local! {
+    /// On a manual clock: whose turns this thread takes. 0: nobody's.
+    static TAKES_TURNS_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Takes the writer's turns, where it has no thread.
+pub(super) trait Turns: Send {
+    /// Takes turns until nothing is left to do. Returns whether the writer goes on.
+    fn take_turns(&mut self) -> bool;
+}
+
+/// A hook that is told of a delivery that failed, and why.
+pub(super) type FailedHook = Box<dyn Fn(&Delivery, &str) + Send + Sync>;
+
+/// A hook that is told of a dead letter.
+pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
+
+/// What the builder has set.
+#[derive(Default)]
+pub(super) struct DurableHooks {
+    pub(super) failed: Option<FailedHook>,
+    pub(super) dead: Option<DeadHook>,
+    pub(super) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
+}
+
+/// Requests that may wait for the writer. A caller that leaves more waits for its answer.
+const QUEUE_MAX: usize = 65_536;
+
+/// Where the service stands. It only rises.
+const OPEN: usize = 0;
+
+/// No delivery begins any more.
+const STOPPING: usize = 1;
+
+/// What callers, handlers and the writer have in common.
+pub(super) struct DurableShared {
+    sender: Sender<Request>,
+    pub(super) kinds: Kinds,
+    pub(super) hooks: DurableHooks,
+    pub(super) counts: WriterCounts,
+    pub(super) payload_max: usize,
+    clock: Option<ManualClock>,
+    /// The millisecond after the watermark: rows that are due before it may be handed out.
+    claimed: AtomicU64,
+    state: AtomicUsize,
+    failed: OnceLock<StoreError>,
+    /// The writer, on a manual clock.
+    manual: Mutex<Option<Box<dyn Turns>>>,
+    /// Futures of handlers that have not ended.
+    futures: Mutex<usize>,
+    futures_ended: Condvar,
+}
+
+impl DurableShared {
+    pub(super) fn new(
+        sender: Sender<Request>,
+        kinds: Kinds,
+        hooks: DurableHooks,
+        payload_max: usize,
+        clock: Option<ManualClock>,
+    ) -> Self {
+        Self {
+            sender,
+            kinds,
+            hooks,
+            counts: WriterCounts::default(),
+            payload_max,
+            clock,
+            claimed: AtomicU64::new(0),
+            state: AtomicUsize::new(OPEN),
+            failed: OnceLock::new(),
+            manual: Mutex::new(None),
+            futures: Mutex::new(0),
+            futures_ended: Condvar::new(),
+        }
+    }
+
+    /// The node's clock.
+    pub(super) fn now(&self) -> SystemTime {
+        system_time(self.clock.as_ref())
+    }
+
+    /// Whether the clock is moved by hand, so that the writer has no thread.
+    pub(super) fn is_manual(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// When a timer is due that is wanted `when`.
+    pub(super) fn due(&self, when: When) -> StoreTime {
+        match when {
+            When::At(time) => StoreTime::due_at(time),
+            When::After(delay) => self
+                .now()
+                .checked_add(delay)
+                .map_or(StoreTime::MAX, StoreTime::due_at),
+        }
+    }
+
+    /// Whether this may be stored.
+    pub(super) fn check(
+        &self,
+        kind: &str,
+        key: Option<&str>,
+        payload: &PayloadBytes,
+    ) -> Result<(), DurableError> {
+        let bytes = payload.len();
+        if bytes > self.payload_max {
+            let max = self.payload_max;
+            return Err(DurableError::PayloadTooLarge { bytes, max });
+        }
+        if let Some(bytes) = key.map(str::len).filter(|&bytes| bytes > KEY_BYTES_MAX) {
+            let max = KEY_BYTES_MAX;
+            return Err(DurableError::KeyTooLong { bytes, max });
+        }
+        if kind.len() > KIND_BYTES_MAX {
+            let (bytes, max) = (kind.len(), KIND_BYTES_MAX);
+            return Err(DurableError::KindTooLong { bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Asks the writer for something. On a manual clock it has been done when this returns.
+    pub(super) fn ask<T>(
+        &self,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<Ticket<T>, DurableError> {
+        if let Some(error) = self.failed.get() {
+            return Err(DurableError::Store(error.clone()));
+        }
+        let (teller, ticket) = ticket();
+        self.sender.send(request(teller)).map_err(|_| self.end())?;
+        self.take_turns();
+        if self.sender.len() > QUEUE_MAX {
+            ticket.wait_for_answer();
+        }
+        Ok(ticket)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask_and_wait<T>(
+        &self,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<T, DurableError> {
+        self.ask(request)?.wait().map_err(|error| match error {
+            DurableError::Stopped => self.end(),
+            other => other,
+        })
+    }
+
+    /// Tells the writer something. If it has ended, that is lost, and still stored.
+    pub(super) fn tell(&self, request: Request) {
+        let _ = self.sender.send(request);
+    }
+
+    /// Why the writer takes nothing more.
+    fn end(&self) -> DurableError {
+        match self.failed.get() {
+            Some(error) => DurableError::Store(error.clone()),
+            None => DurableError::Stopped,
+        }
+    }
+
+    /// On a manual clock: takes the writer's turns. A thread that finds another at it waits for it.
+    /// A thread that is at it already returns: the store has moved the clock, and handlers run
+    /// while it is at a call. The turn serves what they want when that call has returned.
+    pub(super) fn take_turns(&self) {
+        let own = ptr::from_ref(self) as usize;
+        if !self.is_manual() || TAKES_TURNS_OF.get() == own {
+            return;
+        }
+        let mut writer = self.manual();
+        let former = TAKES_TURNS_OF.replace(own);
+        if writer.as_mut().is_some_and(|writer| !writer.take_turns()) {
+            *writer = None;
+        }
+        TAKES_TURNS_OF.set(former);
+    }
+
+    fn manual(&self) -> MutexGuard<'_, Option<Box<dyn Turns>>> {
+        self.manual.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the writer whose turns callers take.
+    pub(super) fn set_writer(&self, writer: Box<dyn Turns>) {
+        *self.manual() = Some(writer);
+    }
+
+    /// Whether rows that are due then may be handed out.
+    pub(super) fn is_claimed(&self, due: StoreTime) -> bool {
+        // Ordering: Acquire. Pairs with the Release store in `claim`: the commit comes before.
+        due.as_millis() < self.claimed.load(Ordering::Acquire)
+    }
+
+    /// The store has the watermark. The writer only.
+    pub(super) fn claim(&self, upto: StoreTime) {
+        // Ordering: Release. Pairs with the Acquire load in `is_claimed`.
+        self.claimed.store(upto.as_millis() + 1, Ordering::Release);
+    }
+
+    /// Whether deliveries may begin.
+    pub(super) fn delivers(&self) -> bool {
+        // Ordering: Relaxed. A hint: a delivery that begins meanwhile is waited for by `stop`.
+        self.state.load(Ordering::Relaxed) == OPEN && self.failed.get().is_none()
+    }
+
+    /// No delivery begins any more.
+    pub(super) fn begin_stop(&self) {
+        // Ordering: Relaxed. As in `delivers`.
+        self.state.store(STOPPING, Ordering::Relaxed);
+    }
+
+    /// The store has failed.
+    pub(super) fn fail(&self, error: StoreError) -> DurableError {
+        DurableError::Store(self.failed.get_or_init(|| error).clone())
+    }
+
+    /// Why the store has failed, if it has.
+    pub(super) fn failure(&self) -> Option<&StoreError> {
+        self.failed.get()
+    }
+
+    fn futures(&self) -> MutexGuard<'_, usize> {
+        self.futures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handler's future begins.
+    pub(super) fn future_begins(&self) {
+        *self.futures() += 1;
+    }
+
+    /// A handler's future has ended.
+    pub(super) fn future_ends(&self) {
+        let mut futures = self.futures();
+        *futures -= 1;
+        if *futures == 0 {
+            self.futures_ended.notify_all();
+        }
+    }
+
+    /// Waits until all futures of handlers have ended.
+    pub(super) fn wait_for_futures(&self) {
+        let mut futures = self.futures();
+        while *futures > 0 {
+            futures = self
+                .futures_ended
+                .wait(futures)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Store: where durable timers are kept, as the writer sees it.
+//!
+//! One thread, the writer, owns a store. It takes what callers and handlers want, hands it over in
+//! one [`commit`](Store::commit), and tells them when that has returned. So an implementation needs
+//! no locks. It decides a timer's outcome: whoever deletes the row ends the timer.
+//!
+//! # Ground rules
+//!  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing.
+//!  - After an error of `commit` or `hand_out` the outcome is unknown, and the writer ends. It
+//!    never tries again: the program opens the store anew.
+//!  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
+//!    out. A store that other nodes write to must decide that by itself, by the watermark: no gate
+//!    knows what other nodes have handed out.
+//!  - An ack, a retry and a burial carry the epoch of the lease under which the row was handed out.
+//!    Under another epoch they do nothing.
+
+use super::row::{Cause, DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The right to hand out the rows of a partition.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The partition.
+    pub partition: Partition,
+    /// Raised whenever the lease is taken. It is the fence that handlers pass on.
+    pub epoch: u64,
+}
+
+/// Names a row.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By its id.
+    Id(DurableId),
+    /// By its key.
+    Key(Arc<str>),
+}
+
+/// What became of a delivery. It names the row by id and by the deadline that it had when it was
+/// handed out.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The row.
+    pub id: DurableId,
+    /// Its deadline.
+    pub due: StoreTime,
+    /// The epoch of the lease under which it was handed out.
+    pub epoch: u64,
+}
+
+/// A change that a store makes.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Write {
+    /// Puts a row in. If another row has its key: that row goes, unless it was handed out. Then it
+    /// is marked as superseded, and has no key any more. Outcome: [`Outcome::Armed`].
+    Arm(Row),
+    /// Deletes a row that was not handed out. Outcome: [`Outcome::Cancelled`].
+    Cancel(Target),
+    /// Gives a row that was not handed out another deadline; its id stays. If `load` would give it
+    /// one more attempt, for an earlier epoch, it gets that now. Outcome: [`Outcome::Moved`].
+    Move(Target, StoreTime),
+    /// Deletes all rows of a kind that were not handed out. Outcome: [`Outcome::CancelledMany`].
+    CancelKind(Arc<str>),
+    /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
+    /// no attempts. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    Ack {
+        /// The row.
+        of: Settled,
+        /// The calendar's next run.
+        next: Option<StoreTime>,
+    },
+    /// A handler has failed: moves the row to `at` and sets its attempts. A superseded row is
+    /// deleted. Outcome: [`Outcome::Settled`], with the row unless it was deleted.
+    Retry {
+        /// The row.
+        of: Settled,
+        /// When it is to be tried again.
+        at: StoreTime,
+        /// Attempts so far.
+        attempts: u32,
+    },
+    /// Makes a row a dead letter. If it has a calendar, it stays as well, due at `next` with no
+    /// attempts, and the dead letter is a copy with the id `copy`, without calendar and key. A
+    /// superseded row is deleted. Outcome: [`Outcome::Settled`].
+    Bury {
+        /// The row.
+        of: Settled,
+        /// Why.
+        cause: Cause,
+        /// Since when it is dead.
+        since: StoreTime,
+        /// Attempts so far.
+        attempts: u32,
+        /// The calendar's next run, and the id of the copy.
+        next: Option<(StoreTime, DurableId)>,
+    },
+    /// Makes a dead letter a row again, due at the given time, with no attempts and no key.
+    /// Outcome: [`Outcome::Revived`].
+    Revive(DurableId, StoreTime),
+    /// Deletes a dead letter. Outcome: [`Outcome::Discarded`].
+    Discard(DurableId),
+}
+
+/// What has become of a [`Write`].
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The row is in. The row that went for it, if one did.
+    Armed(Option<DurableId>),
+    /// The row that is gone; `None`: there was none, or it was handed out.
+    Cancelled(Option<DurableId>),
+    /// The row as it is now; `None`: there was none, or it was handed out.
+    Moved(Option<Row>),
+    /// The rows that are gone.
+    CancelledMany(Vec<DurableId>),
+    /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
+    /// if it is still to fire.
+    Settled(bool, Option<Row>),
+    /// The row, if there was such a dead letter.
+    Revived(Option<Row>),
+    /// Whether there was such a dead letter.
+    Discarded(bool),
+}
+
+/// Knows which rows were handed out.
+///
+/// # Example
+/// See [`Store`].
+pub trait Gate {
+    /// Whether this row may be ended, moved or replaced. After `true` it will not be handed out,
+    /// until the outcome of the commit is known.
+    fn let_go(&mut self, id: DurableId) -> bool;
+}
+
+/// What a node may hand out.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandOut {
+    /// The rows that it has loaded. Only a store that no other node writes to says so.
+    AsLoaded,
+    /// These rows, and no others.
+    Rows(Vec<Row>),
+}
+
+/// How large a store is.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreSize {
+    /// Timers that are to fire, and those that are being handled.
+    pub rows: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Bytes on disk, if it is known.
+    pub disk_bytes: Option<u64>,
+}
+
+impl StoreSize {
+    /// A size.
+    ///
+    /// # Example
+    /// See [`Store::size`].
+    pub const fn new(rows: u64, dead: u64, disk_bytes: Option<u64>) -> Self {
+        Self {
+            rows,
+            dead,
+            disk_bytes,
+        }
+    }
+}
+
+/// Keeps durable timers. [`Redb`](super::Redb) is the one on disk, [`Memory`](super::Memory) the
+/// one for tests.
+///
+/// The writer alone calls it. What an implementation promises:
+///
+///  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing.
+///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer ends, and the
+///    program opens the store anew.
+///  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
+///    out. A store that other nodes write to decides that by itself, by the watermark.
+///  - An ack, a retry and a burial carry the epoch of the lease under which the row was handed out.
+///    Under another epoch they do nothing.
+///
+/// # Example
+/// ```
+/// use wheelwork::durable::{DurableId, Gate, Memory, Outcome, Row};
+/// use wheelwork::durable::{Store, StoreTime, Target, Write};
+///
+/// /// Nothing was handed out.
+/// struct Open;
+///
+/// impl Gate for Open {
+///     fn let_go(&mut self, _: DurableId) -> bool {
+///         true
+///     }
+/// }
+///
+/// let mut store = Memory::new();
+/// let leases = store.acquire()?;
+/// let due = StoreTime::from_millis(1_000);
+/// let id = store.new_id(None, due);
+/// let row = Row::new(id, due, "mail".into(), b"hello".as_slice().into());
+/// store.commit(vec![Write::Arm(row.clone())], &mut Open)?;
+/// assert_eq!(store.get(&Target::Id(id))?, Some(row));
+/// let outcomes = store.commit(vec![Write::Cancel(Target::Id(id))], &mut Open)?;
+/// assert_eq!(outcomes, [Outcome::Cancelled(Some(id))]);
+/// # Ok::<(), wheelwork::durable::StoreError>(())
+/// ```
+pub trait Store: Send + 'static {
+    /// Takes the leases that this node may have, each with a new epoch. Called once, before all
+    /// other calls but `clock`.
+    ///
+    /// A row that may have been handed out under an earlier epoch (it was due by that epoch's
+    /// watermark) gets one more attempt when `load` first returns it. That is stored before `load`
+    /// returns. If it is superseded it is deleted in place of that.
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError>;
+
+    /// Gives the leases back. Nothing is handed out any more and all that was is settled, so no
+    /// row gets an attempt for it.
+    fn release(&mut self) -> Result<(), StoreError>;
+
+    /// A new id, for a row with this key and deadline. No other row has it or had it.
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId;
+
+    /// Makes the changes in their order, all of them or none, and says of each what became of it.
+    /// When it has returned they survive a crash.
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError>;
+
+    /// Up to `limit` rows of a partition, in the order of their positions: those after `after` and
+    /// due at `until` or before. Fewer than `limit` means that there are no more.
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError>;
+
+    /// Commits that rows due at `upto` or before may be handed out from now on: the watermark. It
+    /// only rises while the leases are held.
+    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError>;
+
+    /// The store's clock. A store without a clock of its own takes the node's.
+    fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
+        Ok(StoreTime::reading(node))
+    }
+
+    /// A row by id or key. Dead letters are none.
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError>;
+
+    /// Up to `limit` dead letters with an id after `after`, by id.
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// How large it is. Cost: some microseconds.
+    fn size(&mut self) -> Result<StoreSize, StoreError>;
+
+    /// Does a slice of the work that it has put off, in some 5 ms. Returns whether there is more.
+    fn upkeep(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}
+
+/// Why a store cannot go on, or could not be opened.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process has it open.
+    InUse(Arc<str>),
+    /// It is no store of timers.
+    Foreign(Arc<str>),
+    /// It was written by another version of this library: the version of its format.
+    Version(Arc<str>, u64),
+    /// It is damaged: where, and how.
+    Damaged(Arc<str>),
+    /// The system or the database refused: a full disk, no rights, an I/O error.
+    Io(Arc<str>),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(what) => write!(f, "{what}: another process has it open"),
+            Self::Foreign(what) => write!(f, "{what}: this is no store of timers"),
+            Self::Version(what, version) => write!(
+                f,
+                "{what}: its format has version {version}, which this version of wheelwork does \
+                 not read"
+            ),
+            Self::Damaged(what) => write!(f, "{what}: the store is damaged"),
+            Self::Io(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,264 @@
+//! Window: the rows that are due within the next minutes, as timers of a service.
+//!
+//! The writer owns it. It knows of each row that is loaded its timer. Whether the row was handed
+//! out is decided by the cell of that timer: whoever ends the timer has the row.
+//!
+//! # Ground rules
+//!  - Each row of the store at or before the position `loaded` of its partition is here, from the
+//!    commit that put it there to the one that deletes it or moves it beyond `loaded`. Rows after
+//!    `loaded` are not, but for those that are being handled.
+//!  - A timer that `let_go` has ended is armed anew if the row stays.
+
+use super::delivery::Delivery;
+use super::fault::{DurableFault, is_broken};
+use super::row::{DurableId, Position, Row, StoreTime};
+use super::store::Gate;
+use crate::engine::id::TimerId;
+use crate::service::ServiceHandle;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+/// What the window's service has as payloads.
+pub(super) enum Fired {
+    /// A row is due.
+    Row(Box<Delivery>),
+    /// On a manual clock: the writer has something to do.
+    Turn,
+    /// A hook is to be told of something.
+    Hook(Box<dyn FnOnce() + Send>),
+}
+
+/// How much a window may hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Rows that are due within this time are loaded.
+    pub(super) ahead: Duration,
+    /// The most rows.
+    pub(super) rows: usize,
+    /// The most bytes of payloads, keys and kinds.
+    pub(super) bytes: usize,
+}
+
+/// A row that is loaded, or being handled.
+struct Loaded {
+    timer: TimerId,
+    position: Position,
+    bytes: usize,
+    /// Somebody wanted to end the row, and its timer had fired.
+    was_wanted: bool,
+}
+
+/// The rows that are loaded.
+pub(super) struct Window {
+    service: ServiceHandle<Fired>,
+    bounds: Bounds,
+    entries: HashMap<DurableId, Loaded>,
+    bytes: usize,
+    /// How many entries are due in each second (of 1,024 ms).
+    seconds: BTreeMap<u64, usize>,
+}
+
+/// The second of 1,024 ms in which a time is.
+const fn second(time: StoreTime) -> u64 {
+    time.as_millis() >> 10
+}
+
+/// When a second of 1,024 ms begins.
+const fn begin(second: u64) -> StoreTime {
+    StoreTime::from_millis(second << 10)
+}
+
+/// How long it is until a row is due by a clock that shows `now`.
+fn wait(due: StoreTime, now: SystemTime) -> Duration {
+    due.system_time().duration_since(now).unwrap_or_default()
+}
+
+impl Window {
+    pub(super) fn new(service: ServiceHandle<Fired>, bounds: Bounds) -> Self {
+        Self {
+            service,
+            bounds,
+            entries: HashMap::new(),
+            bytes: 0,
+            seconds: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) const fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    pub(super) fn service(&self) -> &ServiceHandle<Fired> {
+        &self.service
+    }
+
+    /// How many more rows may be loaded. The window is filled anew when half of it is free.
+    pub(super) fn room(&self) -> usize {
+        let is_full =
+            self.entries.len() > self.bounds.rows / 2 || self.bytes > self.bounds.bytes / 2;
+        if is_full {
+            0
+        } else {
+            self.bounds.rows - self.entries.len()
+        }
+    }
+
+    /// Whether so much was armed into the window that it has to give rows back.
+    pub(super) fn is_too_full(&self) -> bool {
+        let over = |is: usize, max: usize| is > max.saturating_add(max / 4);
+        over(self.entries.len(), self.bounds.rows) || over(self.bytes, self.bounds.bytes)
+    }
+
+    /// Whether no more bytes should be loaded.
+    pub(super) const fn is_too_large(&self) -> bool {
+        self.bytes >= self.bounds.bytes
+    }
+
+    /// Lets go of all rows that are not being handled.
+    pub(super) fn empty(&mut self) {
+        let ids: Vec<DurableId> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.let_go(id);
+        }
+    }
+
+    /// Whether this row is loaded, or being handled.
+    pub(super) fn has(&self, id: DurableId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
+    pub(super) fn insert(&mut self, delivery: Delivery, now: SystemTime) {
+        let row = &delivery.row;
+        let (id, position) = (row.id, row.position());
+        let bytes =
+            row.payload.len() + row.kind.len() + row.key.as_ref().map_or(0, |key| key.len());
+        self.remove(id);
+        let wait = wait(row.due, now);
+        // A service that has stopped hands nothing out: the row stays stored.
+        let Ok(timer) = self.service.schedule(wait, Fired::Row(Box::new(delivery))) else {
+            return;
+        };
+        self.bytes += bytes;
+        *self.seconds.entry(second(position.due)).or_default() += 1;
+        self.entries.insert(
+            id,
+            Loaded {
+                timer,
+                position,
+                bytes,
+                was_wanted: false,
+            },
+        );
+    }
+
+    /// Forgets a row that was handled, or is gone. Returns whether somebody wanted to end it when
+    /// its timer had fired.
+    pub(super) fn remove(&mut self, id: DurableId) -> bool {
+        let Some(entry) = self.entries.remove(&id) else {
+            return false;
+        };
+        self.bytes -= entry.bytes;
+        let second = second(entry.position.due);
+        if let Some(count) = self.seconds.get_mut(&second) {
+            *count -= 1;
+            if *count == 0 {
+                self.seconds.remove(&second);
+            }
+        }
+        entry.was_wanted
+    }
+
+    /// At or before the deadlines of all entries. `None`: there are none.
+    pub(super) fn oldest(&self) -> Option<StoreTime> {
+        self.seconds.keys().next().copied().map(begin)
+    }
+
+    /// At or before the deadlines of all entries that are due after `claimed`.
+    pub(super) fn oldest_after(&self, claimed: StoreTime) -> Option<StoreTime> {
+        let first = second(claimed);
+        let (&second, _) = self.seconds.range(first..).next()?;
+        Some(begin(second).max(claimed))
+    }
+
+    /// Arms all timers anew: the system's clock was set.
+    pub(super) fn refile(&self, now: SystemTime) {
+        for entry in self.entries.values() {
+            self.service
+                .reschedule(entry.timer, wait(entry.position.due, now));
+        }
+    }
+
+    /// Gives back what is due last, until three quarters of the window are full. Returns the
+    /// position up to which rows are still loaded.
+    pub(super) fn shrink(&mut self) -> Option<Position> {
+        let mut positions: Vec<(Position, usize)> = self
+            .entries
+            .values()
+            .map(|entry| (entry.position, entry.bytes))
+            .collect();
+        positions.sort_unstable();
+        let (rows_max, bytes_max) = (self.bounds.rows / 4 * 3, self.bounds.bytes / 4 * 3);
+        let mut bytes = 0;
+        let keep = positions
+            .iter()
+            .take(rows_max)
+            .take_while(|(_, more)| {
+                bytes += more;
+                bytes <= bytes_max
+            })
+            .count()
+            // The first one is kept, however large it is.
+            .max(1);
+        let last = positions.get(keep - 1)?.0;
+        for (position, _) in positions.into_iter().skip(keep) {
+            // A row that is being handled stays.
+            self.let_go(position.id);
+        }
+        Some(last)
+    }
+}
+
+impl Window {
+    /// Of the rows that are due after `claimed` and up to `upto`, keeps only these.
+    pub(super) fn keep(&mut self, claimed: StoreTime, upto: StoreTime, rows: &[Row]) {
+        let kept: HashSet<DurableId> = rows.iter().map(|row| row.id).collect();
+        let others: Vec<DurableId> = self
+            .entries
+            .iter()
+            .filter(|(id, entry)| {
+                (claimed..=upto).contains(&entry.position.due) && !kept.contains(id)
+            })
+            .map(|(&id, _)| id)
+            .collect();
+        for id in others {
+            self.let_go(id);
+        }
+    }
+}
+
+impl Gate for Window {
+    /// GateLetGo: the cell of the row's timer decides.
+    fn let_go(&mut self, id: DurableId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return true;
+        };
+        let is_ours = is_broken(DurableFault::GateNotAsked)
+            || self.service.cancel(entry.timer)
+            || is_broken(DurableFault::GateUnheard);
+        if is_ours {
+            self.remove(id);
+        } else {
+            entry.was_wanted = true;
+        }
+        is_ours
+    }
+}

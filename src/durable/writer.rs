@@ -1,0 +1,439 @@
+//! Writer: the one that owns the store. It stores what callers and handlers want, many changes in
+//! one commit, and keeps the window loaded.
+//!
+//! It has a thread, or on a manual clock the threads of its callers, one at a time. The README has
+//! the protocol: the steps of a turn by their names.
+
+use super::delivery::Delivery;
+use super::error::panic_text;
+use super::fault::{DurableFault, is_broken};
+use super::request::Request;
+use super::row::{DurableId, Partition, Position, Row, StoreTime};
+use super::shared::{DurableShared, Turns};
+use super::store::{HandOut, Lease, Settled, Store, StoreError, Write};
+use super::ticket::Teller;
+use super::window::{Bounds, Fired, Window};
+use crate::engine::id::TimerId;
+use crate::service::ServiceHandle;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The most requests of one commit.
+const REQUESTS_MAX: usize = 16_384;
+
+/// The most rows that one turn loads.
+const SLICE_ROWS: usize = 4_096;
+
+/// Rows of the first load: nobody knows yet how large they are.
+const SLICE_ROWS_FIRST: usize = 64;
+
+/// A slice should have no more bytes of payloads than this.
+const SLICE_BYTES: usize = 8 << 20;
+
+/// Rows may be handed out that are due within this time, or twice it.
+const CLAIM_AHEAD: Duration = Duration::from_millis(500);
+
+/// How often the writer looks at the system's clock, and counts the store's rows, while it has
+/// something to watch.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A step of the system's clock that is noticed: less is the drift of two clocks.
+const CLOCK_STEP: Duration = Duration::from_millis(5);
+
+/// A partition that this node owns.
+#[derive(Clone, Copy)]
+pub(super) struct Owned {
+    pub(super) lease: Lease,
+    /// Up to here all rows are in the window.
+    loaded: Position,
+}
+
+/// What the writer does next.
+enum After {
+    /// Another turn, at once.
+    Turn,
+    /// It waits for a request, or for this time.
+    Wait(Option<Duration>),
+    /// It has ended.
+    End,
+}
+
+/// The owner of a store.
+pub(super) struct Writer {
+    pub(super) store: Box<dyn Store>,
+    pub(super) shared: Arc<DurableShared>,
+    requests: Receiver<Request>,
+    pub(super) window: Window,
+    pub(super) owned: Vec<Owned>,
+    /// The watermark.
+    claimed: StoreTime,
+    /// When it was made, by the window's clock.
+    started: Instant,
+    /// The system's time at the origin of the window's clock, when the timers were filed.
+    offset: Option<SystemTime>,
+    /// When the store was last measured, by the window's clock.
+    measured: Option<Instant>,
+    /// The store may have rows, so that a step of the system's clock matters.
+    pub(super) has_rows: bool,
+    /// Of rows with a calendar that is behind: the runs in a row that were made up for.
+    pub(super) made_up: HashMap<DurableId, u32>,
+    /// Nothing is handed out any more.
+    pub(super) is_stopping: bool,
+    /// Rows that the next load asks for at most. It follows from their sizes.
+    slice_rows: usize,
+    /// The store has put work off.
+    has_upkeep: bool,
+    /// On a manual clock: the timer of the next turn.
+    next_turn: Option<TimerId>,
+    pub(super) stop: Option<Teller<()>>,
+}
+
+impl Writer {
+    /// Takes the leases.
+    pub(super) fn new(
+        mut store: Box<dyn Store>,
+        shared: Arc<DurableShared>,
+        requests: Receiver<Request>,
+        service: ServiceHandle<Fired>,
+        bounds: Bounds,
+    ) -> Result<Self, StoreError> {
+        let started = service.now();
+        let owned = store
+            .acquire()?
+            .into_iter()
+            .map(|lease| Owned {
+                lease,
+                loaded: Position::MIN,
+            })
+            .collect();
+        Ok(Self {
+            store,
+            shared,
+            requests,
+            window: Window::new(service, bounds),
+            owned,
+            claimed: StoreTime::MIN,
+            started,
+            offset: None,
+            made_up: HashMap::new(),
+            measured: None,
+            has_rows: true,
+            is_stopping: false,
+            slice_rows: SLICE_ROWS_FIRST,
+            has_upkeep: true,
+            next_turn: None,
+            stop: None,
+        })
+    }
+
+    /// The writer's thread: turns until the service has stopped, or the store has failed.
+    pub(super) fn run(mut self) {
+        let mut first = None;
+        loop {
+            let wait = match self.turn(first.take()) {
+                After::Turn => continue,
+                After::End => return,
+                After::Wait(wait) => wait,
+            };
+            let request = match wait {
+                Some(wait) => self.requests.recv_timeout(wait),
+                None => self.requests.recv().map_err(Into::into),
+            };
+            match request {
+                Ok(request) => first = Some(request),
+                Err(RecvTimeoutError::Timeout) => {}
+                // Nobody can ask for anything any more, and nobody has stopped it.
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// One turn. `first`: a request that came before those in the queue.
+    fn turn(&mut self, first: Option<Request>) -> After {
+        // A store may be a user's.
+        let error = match catch_unwind(AssertUnwindSafe(|| self.try_turn(first))) {
+            Ok(Ok(after)) => return after,
+            Ok(Err(error)) => error,
+            Err(panic) => StoreError::Io(panic_text(&*panic).into()),
+        };
+        self.fail(error);
+        After::End
+    }
+
+    /// The store has failed: whoever waits is told, and nothing fires any more.
+    fn fail(&mut self, error: StoreError) {
+        let error = self.shared.fail(error);
+        self.window.service().cancel_all();
+        for request in self.requests.try_iter() {
+            request.refuse(&error);
+        }
+        if let Some(stop) = self.stop.take() {
+            stop.tell(Err(error));
+        }
+        #[cfg(feature = "tracing")]
+        if let Some(failure) = self.shared.failure() {
+            super::events::store_failed(failure);
+        }
+    }
+
+    fn try_turn(&mut self, first: Option<Request>) -> Result<After, StoreError> {
+        let node = self.shared.now();
+        let now = self.store.clock(node)?;
+        self.look_at_clock(node);
+        // TurnTake.
+        let requests: Vec<Request> = first
+            .into_iter()
+            .chain(self.requests.try_iter())
+            .take(REQUESTS_MAX)
+            .collect();
+        let is_full = requests.len() == REQUESTS_MAX;
+        self.serve(requests, node, now)?;
+        if self.window.is_too_full() {
+            self.shrink();
+        }
+        let is_loaded = self.load(node, now)?;
+        self.claim(now)?;
+        if let Some(stop) = self.stop.take() {
+            self.store.release()?;
+            stop.tell(Ok(()));
+            return Ok(After::End);
+        }
+        if self.has_upkeep {
+            self.has_upkeep = self.store.upkeep()?;
+        }
+        self.measure(now)?;
+        if is_full || !is_loaded || self.has_upkeep {
+            return Ok(After::Turn);
+        }
+        Ok(After::Wait(self.next(now)))
+    }
+
+    /// What the window's clock shows.
+    pub(super) fn time(&self) -> Instant {
+        self.window.service().now()
+    }
+
+    /// Whether the system's clock was set: then all timers of the window are armed anew.
+    fn look_at_clock(&mut self, node: SystemTime) {
+        let since = self.time().saturating_duration_since(self.started);
+        let Some(offset) = node.checked_sub(since) else {
+            return;
+        };
+        let Some(former) = self.offset else {
+            self.offset = Some(offset);
+            return;
+        };
+        let step = offset
+            .duration_since(former)
+            .unwrap_or_else(|error| error.duration());
+        if step > CLOCK_STEP {
+            self.offset = Some(offset);
+            if !is_broken(DurableFault::ClockNotFollowed) {
+                self.window.refile(node);
+            }
+        }
+    }
+
+    /// The epoch of a partition's lease.
+    pub(super) fn epoch(&self, partition: Partition) -> u64 {
+        self.owner(partition).map_or(0, |owned| owned.lease.epoch)
+    }
+
+    pub(super) fn owner(&self, partition: Partition) -> Option<&Owned> {
+        self.owned
+            .iter()
+            .find(|owned| owned.lease.partition == partition)
+    }
+
+    /// Whether a row is due in the part of the window that is loaded.
+    pub(super) fn is_loaded(&self, row: &Row) -> bool {
+        self.owner(row.id.partition())
+            .is_some_and(|owned| row.position() <= owned.loaded)
+    }
+
+    /// More was armed into the window than it may hold: what is due last leaves it.
+    fn shrink(&mut self) {
+        let Some(last) = self.window.shrink() else {
+            return;
+        };
+        if is_broken(DurableFault::ShrunkKeepsLoaded) {
+            return;
+        }
+        for owned in &mut self.owned {
+            owned.loaded = owned.loaded.min(last);
+        }
+    }
+
+    /// TurnLoad: loads a slice of the window, if it has room and is not loaded far enough
+    /// ahead. Returns whether it is.
+    fn load(&mut self, node: SystemTime, now: StoreTime) -> Result<bool, StoreError> {
+        let bounds = self.window.bounds();
+        let until = now.after(bounds.ahead);
+        let enough = now.after(bounds.ahead / 4 * 3);
+        for number in 0..self.owned.len() {
+            let Owned { lease, loaded } = self.owned[number];
+            let room = self.window.room();
+            if loaded.due >= enough || room == 0 || self.is_stopping {
+                continue;
+            }
+            let limit = room.min(self.slice_rows);
+            let rows = self.store.load(lease.partition, loaded, until, limit)?;
+            self.fit_slice(&rows);
+            let is_full = rows.len() >= limit && !is_broken(DurableFault::LoadStopsEarly);
+            let mut loaded = match rows.last() {
+                Some(last) if is_full && is_broken(DurableFault::LoadSkipsEqualDeadlines) => {
+                    Position::end_of(last.due)
+                }
+                Some(last) if is_full => last.position(),
+                _ => Position::end_of(until),
+            };
+            let mut superseded = Vec::new();
+            for row in rows {
+                if self.window.has(row.id) {
+                    continue;
+                }
+                if row.superseded {
+                    superseded.push(ended(&row, lease.epoch));
+                    continue;
+                }
+                let fence = lease.epoch;
+                let position = row.position();
+                self.window.insert(Delivery { row, fence }, node);
+                if self.window.is_too_large() {
+                    loaded = position;
+                    break;
+                }
+            }
+            self.owned[number].loaded = loaded;
+            // (The row that took their key stands for them.)
+            self.commit(superseded)?;
+        }
+        let has_room = self.window.room() > 0 && !self.is_stopping;
+        Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
+    }
+
+    /// Asks for fewer rows, if these were large, or for more.
+    fn fit_slice(&mut self, rows: &[Row]) {
+        let bytes: usize = rows.iter().map(|row| row.payload.len()).sum();
+        if bytes > SLICE_BYTES {
+            self.slice_rows = (self.slice_rows / 4).max(1);
+        } else if bytes <= SLICE_BYTES / 4 {
+            self.slice_rows = (self.slice_rows * 4).min(SLICE_ROWS);
+        }
+    }
+
+    /// StopDeliver: the window lets go of its rows, but for those that are being handled.
+    pub(super) fn empty(&mut self) {
+        self.is_stopping = true;
+        for owned in &mut self.owned {
+            owned.loaded = Position::MIN;
+        }
+        self.window.empty();
+    }
+
+    /// TurnClaim: raises the watermark, if a row of the window is due soon.
+    fn claim(&mut self, now: StoreTime) -> Result<(), StoreError> {
+        if self.claim_at().is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        let upto = now.after(CLAIM_AHEAD * 3);
+        if is_broken(DurableFault::ClaimedBeforeCommit) {
+            self.shared.claim(upto);
+        }
+        match self.store.hand_out(upto)? {
+            HandOut::AsLoaded => {}
+            HandOut::Rows(rows) => self.window.keep(self.claimed, upto, &rows),
+        }
+        self.claimed = upto;
+        self.shared.claim(upto);
+        Ok(())
+    }
+
+    /// When the watermark is to be raised next.
+    fn claim_at(&self) -> Option<StoreTime> {
+        let oldest = self.window.oldest_after(self.claimed)?;
+        let ahead = |time: StoreTime, by: Duration| {
+            let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+            StoreTime::from_millis(time.as_millis().saturating_sub(by))
+        };
+        // Not before most of the present claim is used up.
+        Some(ahead(oldest, CLAIM_AHEAD * 2).max(ahead(self.claimed, CLAIM_AHEAD)))
+    }
+
+    /// Counts what is there. The store is asked once a second at most.
+    fn measure(&mut self, now: StoreTime) -> Result<(), StoreError> {
+        let counts = &self.shared.counts;
+        counts.window_rows.set(self.window.rows() as u64);
+        counts.window_bytes.set(self.window.bytes() as u64);
+        let oldest = self.window.oldest().filter(|&oldest| oldest < now);
+        counts
+            .oldest_due
+            .set(oldest.map_or(0, StoreTime::as_millis));
+        let time = self.time();
+        let is_recent = self
+            .measured
+            .is_some_and(|measured| time.saturating_duration_since(measured) < LOOK_EVERY);
+        if is_recent {
+            return Ok(());
+        }
+        self.measured = Some(time);
+        // What has come since may be put off too.
+        self.has_upkeep = true;
+        let size = self.store.size()?;
+        let counts = &self.shared.counts;
+        self.has_rows = size.rows > 0;
+        counts.rows.set(size.rows);
+        counts.dead.set(size.dead);
+        counts.disk_bytes.set(size.disk_bytes.unwrap_or(0));
+        Ok(())
+    }
+
+    /// How long the writer may wait for a request.
+    fn next(&self, now: StoreTime) -> Option<Duration> {
+        let claim = self.claim_at().map(|at| at.since(now));
+        let ahead = self.window.bounds().ahead / 4;
+        let load = self
+            .owned
+            .iter()
+            .map(|owned| owned.loaded.due.since(now).saturating_sub(ahead * 3))
+            .min()
+            .filter(|_| self.window.room() > 0 && !self.is_stopping);
+        let look = self.has_rows.then_some(LOOK_EVERY);
+        [claim, load, look].into_iter().flatten().min()
+    }
+}
+
+impl Turns for Writer {
+    fn take_turns(&mut self) -> bool {
+        loop {
+            match self.turn(None) {
+                After::End => return false,
+                After::Turn => {}
+                After::Wait(_) if !self.requests.is_empty() => {}
+                After::Wait(wait) => {
+                    let service = self.window.service();
+                    if let Some(timer) = self.next_turn.take() {
+                        service.cancel(timer);
+                    }
+                    // (At least a tick: a turn at this very time has just found nothing to do.)
+                    let wait = wait.map(|wait| wait.max(Duration::from_millis(1)));
+                    self.next_turn = wait.and_then(|wait| service.schedule(wait, Fired::Turn).ok());
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// A change that deletes a superseded row.
+fn ended(row: &Row, epoch: u64) -> Write {
+    let of = Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    };
+    Write::Ack { of, next: None }
+}

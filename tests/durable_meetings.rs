@@ -1,0 +1,382 @@
+//! Promise: durable timers keep their word where two protocols meet: a stop and a key that is
+//! taken, a full window and a load, code that panics and those who wait.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
+use wheelwork::durable::{
+    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, HandOut, Lease, Memory,
+    Outcome, Partition, Position, Row, SpawnedFuture, Store, StoreError, StoreSize, StoreTime,
+    Target, Write,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a store does otherwise than [`Memory`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    AsMemory,
+    PanicAfterCommit,
+    ForgetOutcomes,
+    FailToHandOut,
+}
+
+/// A user's store.
+struct Users {
+    memory: Memory,
+    does: Does,
+    upkeeps: Arc<AtomicUsize>,
+}
+
+impl Users {
+    fn new(does: Does) -> (Self, Arc<AtomicUsize>) {
+        let upkeeps = Arc::new(AtomicUsize::new(0));
+        let store = Self {
+            memory: Memory::new(),
+            does,
+            upkeeps: upkeeps.clone(),
+        };
+        (store, upkeeps)
+    }
+}
+
+impl Store for Users {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.memory.acquire()
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        self.memory.release()
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        self.memory.new_id(key, due)
+    }
+
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let outcomes = self.memory.commit(writes, gate)?;
+        match self.does {
+            Does::PanicAfterCommit => panic!("the store's"),
+            Does::ForgetOutcomes => Ok(Vec::new()),
+            _ => Ok(outcomes),
+        }
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.memory.load(partition, after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+        match self.does {
+            Does::FailToHandOut => Err(StoreError::Io("no watermark".into())),
+            _ => self.memory.hand_out(upto),
+        }
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        self.memory.get(target)
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.memory.dead(after, limit)
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        self.memory.size()
+    }
+
+    fn upkeep(&mut self) -> Result<bool, StoreError> {
+        self.upkeeps.fetch_add(1, SeqCst);
+        Ok(false)
+    }
+}
+
+/// A gate that says the same of all rows.
+struct Says(bool);
+
+impl Gate for Says {
+    fn let_go(&mut self, _: DurableId) -> bool {
+        self.0
+    }
+}
+
+#[test]
+fn a_replaced_timer_does_not_fire_after_a_restart() {
+    let mut store = Memory::new();
+    store.acquire().unwrap();
+    let due = StoreTime::from_millis(1);
+    for (gate, payload) in [(true, b"former"), (false, b"latter")] {
+        let id = store.new_id(Some("key"), due);
+        let mut row = Row::new(id, due, "mail".into(), payload.as_slice().into());
+        row.key = Some("key".into());
+        store
+            .commit(vec![Write::Arm(row)], &mut Says(gate))
+            .unwrap();
+    }
+    store.release().unwrap();
+    let (clock, seen) = (ManualClock::new(), Arc::new(Mutex::new(Vec::new())));
+    let payloads = seen.clone();
+    let timers = Durable::open(store)
+        .clock(clock.clone())
+        .handle("mail", move |mail| {
+            payloads.lock().unwrap().push(mail.payload().to_vec());
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    clock.advance(SECOND);
+    assert_eq!(*seen.lock().unwrap(), [b"latter"]);
+    assert_eq!(timers.list(.., 10).unwrap(), []);
+}
+
+#[test]
+fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
+    let (clock, store) = (ManualClock::new(), Memory::new());
+    let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
+    let timers = Durable::open(store.clone())
+        .clock(clock.clone())
+        .spawner(move |future| sender.send(future).unwrap())
+        .handle_async("mail", |_| async { Ok(()) })
+        .start()
+        .unwrap();
+    timers.schedule("mail", Duration::ZERO, "blocks").unwrap();
+    clock.advance(SECOND);
+    let blocks = futures.try_recv().expect("its handler runs");
+    let cancelled = timers.schedule("mail", 8 * SECOND, "").unwrap();
+    timers
+        .key("key")
+        .schedule("mail", 8 * SECOND, "former")
+        .unwrap();
+    let (handle, timers) = (timers.handle(), Arc::new(timers));
+    let stop = {
+        let timers = timers.clone();
+        thread::spawn(move || timers.stop())
+    };
+    // Until the window has nothing but the timer that is being handled.
+    while handle.stats().window_rows > 1 {
+        handle.get(cancelled).unwrap();
+        thread::yield_now();
+    }
+    assert!(handle.cancel(cancelled).unwrap());
+    handle
+        .key("key")
+        .schedule("mail", 8 * SECOND, "latter")
+        .unwrap();
+    futures_lite::future::block_on(blocks);
+    stop.join().unwrap().unwrap();
+    let mut store = store;
+    store.acquire().unwrap();
+    let rows = store.load(0, Position::MIN, StoreTime::MAX, 10).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(&*rows[0].payload, b"latter");
+}
+
+#[test]
+fn futures_that_are_dropped_at_once_need_no_stack() {
+    let clock = ManualClock::new();
+    let timers = Durable::open(Memory::new())
+        .clock(clock.clone())
+        .spawner(drop)
+        .handle_async("mail", |_| std::future::pending())
+        .limit("mail", NonZeroUsize::MIN)
+        .start()
+        .unwrap();
+    let mails = (0..20_000).map(|_| ("mail", Duration::ZERO, ""));
+    timers.schedule_many(mails).unwrap();
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(timers.stats().failed, 20_000);
+}
+
+/// An error that panics when it is shown, and when it goes.
+#[derive(Debug)]
+struct Rude;
+
+impl fmt::Display for Rude {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("shown")
+    }
+}
+
+impl std::error::Error for Rude {}
+
+impl Drop for Rude {
+    fn drop(&mut self) {
+        panic!("dropped")
+    }
+}
+
+#[test]
+fn an_error_that_panics_is_a_failure() {
+    let clock = ManualClock::new();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
+    let timers = Durable::open(Memory::new())
+        .clock(clock.clone())
+        .spawner(move |future| sender.send(future).unwrap())
+        .handle("one", |_| Err(Box::new(Rude)))
+        .limit("one", NonZeroUsize::MIN)
+        .handle_batch("batch", |mails| {
+            mails.iter().map(|_| Err(Rude.into())).collect()
+        })
+        .handle_async("async", |_| async { Err(Rude.into()) })
+        .start()
+        .unwrap();
+    for kind in ["one", "one", "batch", "async"] {
+        timers.schedule(kind, Duration::ZERO, "").unwrap();
+    }
+    clock.advance(Duration::from_millis(1));
+    runtime.block_on(futures.try_recv().unwrap());
+    assert_eq!(timers.stats().failed, 4);
+    timers.stop().unwrap();
+}
+
+#[test]
+fn a_future_cannot_stop_what_waits_for_it_and_may_drop_it() {
+    let clock = ManualClock::new();
+    let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
+    let owner = Arc::new(Mutex::new(None::<Durable>));
+    let inside = owner.clone();
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let refused = is_refused.clone();
+    let timers = Durable::open(Memory::new())
+        .clock(clock.clone())
+        .spawner(move |future| sender.send(future).unwrap())
+        .handle_async("mail", move |_| {
+            let (inside, refused) = (inside.clone(), refused.clone());
+            async move {
+                let timers = inside.lock().unwrap().take().unwrap();
+                refused.store(
+                    matches!(timers.stop(), Err(DurableError::InsideHandler)),
+                    SeqCst,
+                );
+                drop(timers);
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let handle = timers.handle();
+    timers.schedule("mail", Duration::ZERO, "").unwrap();
+    *owner.lock().unwrap() = Some(timers);
+    clock.advance(Duration::from_millis(1));
+    futures_lite::future::block_on(futures.try_recv().unwrap());
+    assert!(is_refused.load(SeqCst));
+    // Another thread stops it.
+    while !matches!(
+        handle.schedule("mail", SECOND, ""),
+        Err(DurableError::Stopped)
+    ) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn bytes_bound_the_window_too() {
+    let (clock, store) = (ManualClock::new(), Memory::new());
+    let open = |bytes| {
+        Durable::open(store.clone())
+            .clock(clock.clone())
+            .window(100 * SECOND, 10_000, bytes)
+            .handle("mail", |_| Ok(()))
+            .start()
+            .unwrap()
+    };
+    let timers = open(1 << 30);
+    let mails = (0..400).map(|_| ("mail", 10 * SECOND, vec![0; 16_384]));
+    timers.schedule_many(mails).unwrap();
+    timers.stop().unwrap();
+    let timers = open(1 << 20);
+    let largest = timers.stats().window_bytes;
+    assert!((500_000..1_100_000).contains(&largest), "{largest}");
+    clock.advance(100 * SECOND);
+    assert_eq!(timers.stats().done, 400);
+}
+
+#[test]
+fn the_store_may_put_work_off_at_any_time() {
+    let (clock, (store, upkeeps)) = (ManualClock::new(), Users::new(Does::AsMemory));
+    let timers = Durable::open(store).clock(clock.clone()).start().unwrap();
+    for _ in 0..10 {
+        let before = upkeeps.load(SeqCst);
+        timers.schedule("mail", 1_000 * SECOND, "").unwrap();
+        clock.advance(2 * SECOND);
+        assert!(upkeeps.load(SeqCst) > before);
+    }
+}
+
+#[test]
+fn a_store_that_panics_or_forgets_has_failed() {
+    for does in [Does::PanicAfterCommit, Does::ForgetOutcomes] {
+        let timers = Durable::open(Users::new(does).0).start().unwrap();
+        let error = timers.schedule("mail", SECOND, "").unwrap_err();
+        assert!(matches!(error, DurableError::Store(_)), "{error}");
+        assert!(timers.failure().is_some());
+        assert!(matches!(timers.stop(), Err(DurableError::Store(_))));
+    }
+}
+
+#[test]
+fn nothing_is_handed_out_before_the_watermark() {
+    let clock = ManualClock::new();
+    let handed = Arc::new(AtomicBool::new(false));
+    let handler = handed.clone();
+    let timers = Durable::open(Users::new(Does::FailToHandOut).0)
+        .clock(clock.clone())
+        .handle("mail", move |_| {
+            handler.store(true, SeqCst);
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let _ = timers.schedule("mail", SystemTime::UNIX_EPOCH, "");
+    clock.advance(SECOND);
+    assert!(timers.failure().is_some());
+    assert!(!handed.load(SeqCst));
+}
+
+/// A task that ends, and drops what it has, when it is woken.
+struct Owner(Mutex<Option<Durable>>);
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_timers() {
+    let timers = Durable::open(Memory::new()).start().unwrap();
+    let handle: DurableHandle = timers.handle();
+    let owner = Arc::new(Owner(Mutex::new(Some(timers))));
+    let waker = Waker::from(owner.clone());
+    loop {
+        let Ok(mut ticket) = handle.schedule_ticket("mail", SECOND, "") else {
+            break;
+        };
+        let polled = std::pin::Pin::new(&mut ticket);
+        let _ = Future::poll(polled, &mut Context::from_waker(&waker));
+        // (It hangs if the writer waits for itself.)
+        while owner.0.lock().unwrap().is_some() && handle.schedule("mail", SECOND, "").is_ok() {}
+    }
+}
