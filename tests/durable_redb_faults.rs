@@ -343,7 +343,7 @@ fn closed_file(seed: u64) -> (Vec<u8>, Vec<Row>, Vec<DeadLetter>) {
             history.expect(&call)
         );
     }
-    // So many rows that there are branches in each table.
+    // Enough rows for branches in each table.
     let mut rows = Vec::new();
     for number in 0..3_000_u64 {
         let due = time(number * 7_919 % 100_000);

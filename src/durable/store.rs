@@ -3,16 +3,7 @@
 //! One thread, the writer, owns a store. It takes what callers and handlers want, hands it over in
 //! one [`commit`](Store::commit), and tells them when that has returned. So an implementation needs
 //! no locks. It decides a timer's outcome: whoever deletes the row ends the timer.
-//!
-//! # Ground rules
-//!  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing.
-//!  - After an error of `commit` or `hand_out` the outcome is unknown, and the writer ends. It
-//!    never tries again: the program opens the store anew.
-//!  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
-//!    out. A store that other nodes write to must decide that by itself, by the watermark: no gate
-//!    knows what other nodes have handed out.
-//!  - An ack, a retry and a burial carry the epoch of the lease under which the row was handed out.
-//!    Under another epoch they do nothing.
+//! The trait [`Store`] has its ground rules.
 
 use super::row::{Cause, DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use std::fmt;
@@ -200,7 +191,8 @@ impl StoreSize {
 ///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer ends, and the
 ///    program opens the store anew.
 ///  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
-///    out. A store that other nodes write to decides that by itself, by the watermark.
+///    out. A store that other nodes write to decides that by itself, by the watermark: no gate
+///    knows what other nodes have handed out.
 ///  - An ack, a retry and a burial carry the epoch of the lease under which the row was handed out.
 ///    Under another epoch they do nothing.
 ///

@@ -111,7 +111,7 @@ impl Window {
         }
     }
 
-    /// Whether so much was armed into the window that it has to give rows back.
+    /// Whether the window exceeds a bound by more than a quarter. It has to give rows back then.
     pub(super) fn is_too_full(&self) -> bool {
         let over = |is: usize, max: usize| is > max.saturating_add(max / 4);
         over(self.entries.len(), self.bounds.rows) || over(self.bytes, self.bounds.bytes)
@@ -122,11 +122,25 @@ impl Window {
         self.bytes >= self.bounds.bytes
     }
 
+    /// Ends the timer of a row, which leaves the window. `false`: it has fired.
+    fn end(&mut self, id: DurableId) -> bool {
+        let Some(entry) = self.entries.get(&id) else {
+            return true;
+        };
+        let is_ended = is_broken(DurableFault::GateNotAsked)
+            || self.service.cancel(entry.timer)
+            || is_broken(DurableFault::GateUnheard);
+        if is_ended {
+            self.remove(id);
+        }
+        is_ended
+    }
+
     /// Lets go of all rows that are not being handled.
     pub(super) fn empty(&mut self) {
         let ids: Vec<DurableId> = self.entries.keys().copied().collect();
         for id in ids {
-            self.let_go(id);
+            self.end(id);
         }
     }
 
@@ -221,7 +235,7 @@ impl Window {
         let last = positions.get(keep - 1)?.0;
         for (position, _) in positions.into_iter().skip(keep) {
             // A row that is being handled stays.
-            self.let_go(position.id);
+            self.end(position.id);
         }
         Some(last)
     }
@@ -240,7 +254,7 @@ impl Window {
             .map(|(&id, _)| id)
             .collect();
         for id in others {
-            self.let_go(id);
+            self.end(id);
         }
     }
 }
@@ -248,17 +262,10 @@ impl Window {
 impl Gate for Window {
     /// GateLetGo: the cell of the row's timer decides.
     fn let_go(&mut self, id: DurableId) -> bool {
-        let Some(entry) = self.entries.get_mut(&id) else {
-            return true;
-        };
-        let is_ours = is_broken(DurableFault::GateNotAsked)
-            || self.service.cancel(entry.timer)
-            || is_broken(DurableFault::GateUnheard);
-        if is_ours {
-            self.remove(id);
-        } else {
+        let is_ended = self.end(id);
+        if !is_ended && let Some(entry) = self.entries.get_mut(&id) {
             entry.was_wanted = true;
         }
-        is_ours
+        is_ended
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct RecentIndex {
 #[derive(Default)]
 struct Bucket {
     keys: Vec<DueKey>,
-    /// So many of them are sorted.
+    /// The number of keys at the front that are sorted.
     sorted: usize,
 }
 

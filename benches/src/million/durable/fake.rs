@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Now and then: one in so many.
+    /// Whether the fault hits this timer: one timer in `one_in`.
     fn breaks(&self, fault: Fault, id: Id, one_in: u128) -> bool {
         self.fault == fault && id.is_multiple_of(one_in)
     }

@@ -16,7 +16,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A child tells something ten times a second. One that is silent for longer has hung.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// One kill in so many hits a child that has just been started.
+/// One kill in 5 hits a child that has just been started.
 const OPENING: u64 = 5;
 
 /// From the start of such a child to its kill, at the most.

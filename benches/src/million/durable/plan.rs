@@ -11,11 +11,11 @@ const FIRST_US: u64 = 200_000;
 
 const MINUTE_US: u64 = 60_000_000;
 
-/// Of those that are to be cancelled one in so many is due soon, so that its cancel may come too
+/// Of the timers that are to be cancelled one in 64 is due soon, so that its cancel may come too
 /// late.
 const RACING: u64 = 64;
 
-/// One timer in so many has a key.
+/// One timer in 16 has a key.
 const KEYED: u32 = 16;
 
 /// The number and the deadline, before the fill.
