@@ -17,6 +17,9 @@ use wheelwork::durable::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// How long a commit of a slow store takes.
+const COMMIT_TAKES: Duration = Duration::from_millis(7);
+
 /// What a store does otherwise than [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
@@ -24,6 +27,7 @@ enum Does {
     PanicAfterCommit,
     ForgetOutcomes,
     FailToHandOut,
+    TakeTime,
 }
 
 /// A user's store.
@@ -31,6 +35,7 @@ struct Users {
     memory: Memory,
     does: Does,
     upkeeps: Arc<AtomicUsize>,
+    clock: ManualClock,
 }
 
 impl Users {
@@ -40,6 +45,7 @@ impl Users {
             memory: Memory::new(),
             does,
             upkeeps: upkeeps.clone(),
+            clock: ManualClock::new(),
         };
         (store, upkeeps)
     }
@@ -67,6 +73,10 @@ impl Store for Users {
         match self.does {
             Does::PanicAfterCommit => panic!("the store's"),
             Does::ForgetOutcomes => Ok(Vec::new()),
+            Does::TakeTime => {
+                self.clock.advance(COMMIT_TAKES);
+                Ok(outcomes)
+            }
             _ => Ok(outcomes),
         }
     }
@@ -333,6 +343,40 @@ fn a_store_that_panics_or_forgets_has_failed() {
         assert!(matches!(error, DurableError::Store(_)), "{error}");
         assert!(timers.failure().is_some());
         assert!(matches!(timers.stop(), Err(DurableError::Store(_))));
+    }
+}
+
+#[test]
+fn a_slow_commit_makes_no_timer_late() {
+    let (store, _) = Users::new(Does::TakeTime);
+    let clock = store.clock.clone();
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let handler = handled.clone();
+    let timers = Durable::open(store)
+        .clock(clock.clone())
+        .handle("mail", move |_| {
+            handler.lock().unwrap().push(());
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    // (What it takes to start is over.)
+    clock.advance(SECOND);
+    for wait in [30, 50, 31] {
+        let wait = Duration::from_millis(wait);
+        timers.schedule("mail", wait, "").unwrap();
+        // The commit has taken some of the wait.
+        let left = wait - COMMIT_TAKES;
+        let before = handled.lock().unwrap().len();
+        clock.advance(left - Duration::from_millis(1));
+        assert_eq!(handled.lock().unwrap().len(), before, "never early");
+        clock.advance(Duration::from_millis(2));
+        assert_eq!(
+            handled.lock().unwrap().len(),
+            before + 1,
+            "a tick late at the most"
+        );
+        clock.advance(SECOND);
     }
 }
 

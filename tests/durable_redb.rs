@@ -24,6 +24,14 @@ fn commit(store: &mut Redb, writes: Vec<Write>) -> Vec<Outcome> {
     store.commit(writes, &mut HandedOut::default()).unwrap()
 }
 
+fn settled(row: &Row, epoch: u64) -> Settled {
+    Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    }
+}
+
 fn all(store: &mut Redb) -> Vec<Row> {
     contents(store).unwrap().0
 }
@@ -376,6 +384,94 @@ fn old_rows_are_swept_by_the_clock() {
     while store.upkeep().unwrap() {}
     assert_eq!(store.recent_rows(), 2, "those that are due soon stay");
     assert_eq!(all(&mut store).len(), 4);
+}
+
+#[test]
+fn rows_that_end_are_taken_out_in_bulk() {
+    let folder = Folder::new("ended");
+    let open = || {
+        let builder = Redb::builder().sweep_at(40, 1_000);
+        let mut store = builder.open(folder.file()).unwrap();
+        let epoch = store.acquire().unwrap()[0].epoch;
+        (store, epoch)
+    };
+    let (mut store, epoch) = open();
+    let mut rows: Vec<_> = (0..60).map(|n| row(&mut store, n, b"x")).collect();
+    commit(&mut store, rows.iter().cloned().map(Write::Arm).collect());
+    fastrand::Rng::with_seed(1).shuffle(&mut rows);
+    let ended = rows.split_off(20);
+    let ack = |row: &Row| Write::Ack {
+        of: settled(row, epoch),
+        next: None,
+    };
+    let cancel = |row: &Row| Write::Cancel(Target::Id(row.id));
+    commit(&mut store, ended[..20].iter().map(ack).collect());
+    // Armed and ended in one commit.
+    let brief = row(&mut store, 7, b"y");
+    let mut writes: Vec<_> = ended[20..30].iter().map(cancel).collect();
+    writes.extend([Write::Arm(brief.clone()), cancel(&brief)]);
+    commit(&mut store, writes);
+    assert_eq!(store.ended_rows().unwrap(), 31);
+    assert_eq!(store.size().unwrap().rows, 30);
+    assert!(!store.upkeep().unwrap(), "it does not pay yet");
+    commit(&mut store, ended[30..].iter().map(cancel).collect());
+    rows.sort_by_key(Row::position);
+    drop(store);
+    let (mut store, _) = open();
+    assert_eq!(all(&mut store), rows);
+    assert_eq!(store.ended_rows().unwrap(), 41);
+    while store.upkeep().unwrap() {}
+    assert_eq!(store.ended_rows().unwrap(), 0);
+    assert_eq!(all(&mut store), rows);
+    drop(store);
+    assert_eq!(all(&mut open().0), rows);
+}
+
+#[test]
+fn a_row_that_is_revived_outlives_its_tombstone() {
+    let folder = Folder::new("revived");
+    let mut epoch = 0;
+    let mut open = |sweeps: bool| {
+        let builder = Redb::builder().sweep_at(0, 0);
+        let mut store = builder.open(folder.file()).unwrap();
+        epoch = store.acquire().unwrap()[0].epoch;
+        while sweeps && store.upkeep().unwrap() {}
+        (store, epoch)
+    };
+    for sweeps in [false, true] {
+        let (mut store, epoch) = open(sweeps);
+        let mut row = row(&mut store, 50, b"x");
+        let bury = Write::Bury {
+            of: settled(&row, epoch),
+            cause: Cause::Crashed,
+            since: time(60),
+            attempts: 1,
+            next: None,
+        };
+        commit(&mut store, vec![Write::Arm(row.clone()), bury]);
+        drop(store);
+        let (mut store, _) = open(sweeps);
+        assert_eq!(all(&mut store), []);
+        row.due = time(70);
+        let outcomes = commit(&mut store, vec![Write::Revive(row.id, row.due)]);
+        assert_eq!(outcomes, [Outcome::Revived(Some(row.clone()))]);
+        drop(store);
+        let (mut store, _) = open(sweeps);
+        assert_eq!(all(&mut store), [row.clone()]);
+        drop(store);
+        let (mut store, epoch) = open(sweeps);
+        assert_eq!(all(&mut store), [row.clone()]);
+        let ack = Write::Ack {
+            of: settled(&row, epoch),
+            next: None,
+        };
+        assert_eq!(
+            commit(&mut store, vec![ack]),
+            [Outcome::Settled(true, None)]
+        );
+        drop(store);
+        assert_eq!(all(&mut open(sweeps).0), []);
+    }
 }
 
 #[test]

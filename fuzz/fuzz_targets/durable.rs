@@ -19,6 +19,7 @@ struct Input<'a> {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Table {
     Row,
+    Tombstones,
     Dead,
     State,
     Version,
@@ -28,6 +29,7 @@ enum Table {
 fuzz_target!(|input: Input<'_>| {
     let table = match input.table {
         Table::Row => "row",
+        Table::Tombstones => "tombstones",
         Table::Dead => "dead",
         Table::State => "state",
         Table::Version => "version",

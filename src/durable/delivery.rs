@@ -1,6 +1,7 @@
 //! Delivery: what a handler gets, and what it says.
 
 use super::row::{DurableId, Row, StoreTime};
+use super::store::Settled;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -146,12 +147,19 @@ pub(super) enum Verdict {
     LeftOut(Option<StoreTime>),
 }
 
-/// What the writer needs to know of a delivery that has ended.
+/// What the writer needs to know of a delivery that is done: its handler said `Ok`, and it has no
+/// next run.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) of: Settled,
+    /// How late it was handed over.
+    pub(super) lateness_ns: u64,
+}
+
+/// What the writer needs to know of a delivery that has ended otherwise.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    pub(super) id: DurableId,
-    pub(super) due: StoreTime,
-    pub(super) epoch: u64,
+    pub(super) of: Settled,
     pub(super) kind: Arc<str>,
     pub(super) attempts: u32,
     pub(super) calendar: Option<Arc<str>>,
@@ -160,14 +168,23 @@ pub(super) struct Settlement {
     pub(super) lateness_ns: Option<u64>,
 }
 
+impl Delivery {
+    /// The row as it was handed out.
+    pub(super) const fn settled(&self) -> Settled {
+        Settled {
+            id: self.row.id,
+            due: self.row.due,
+            epoch: self.fence,
+        }
+    }
+}
+
 impl Settlement {
     /// What a delivery comes to.
     pub(super) fn new(delivery: &Delivery, verdict: Verdict, lateness_ns: Option<u64>) -> Self {
         let row = &delivery.row;
         Self {
-            id: row.id,
-            due: row.due,
-            epoch: delivery.fence,
+            of: delivery.settled(),
             kind: row.kind.clone(),
             attempts: row.attempts,
             calendar: row.calendar.clone(),

@@ -41,6 +41,7 @@ mod error;
 mod events;
 mod fault;
 mod handle;
+mod id_map;
 mod keyed;
 mod kinds;
 mod memory;

@@ -1,6 +1,6 @@
 //! Request: what callers and handlers want of the writer.
 
-use super::delivery::{Delivery, Settlement};
+use super::delivery::{Delivery, Done, Settlement};
 use super::error::DurableError;
 use super::row::{DeadLetter, DurableId, Row, StoreTime};
 use super::store::Target;
@@ -17,7 +17,7 @@ pub(super) struct NewTimer {
     pub(super) calendar: Option<Arc<str>>,
 }
 
-/// What the writer is asked for. Each request but the last three has a teller for its answer.
+/// What the writer is asked for. Each request but the last four has a teller for its answer.
 pub(super) enum Request {
     Arm(NewTimer, Teller<DurableId>),
     ArmMany(Vec<NewTimer>, Teller<Vec<DurableId>>),
@@ -34,7 +34,9 @@ pub(super) enum Request {
     Empty(Teller<()>),
     /// Gives the leases back, and ends.
     Stop(Teller<()>),
-    /// A delivery has ended.
+    /// A delivery is done.
+    Done(Done),
+    /// A delivery has ended otherwise.
     Settle(Box<Settlement>),
     /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
     /// or the watermark was not there yet.
@@ -55,7 +57,7 @@ impl Request {
             Self::List(_, _, teller) => teller.tell(Err(error)),
             Self::Dead(_, _, teller) => teller.tell(Err(error)),
             Self::Empty(teller) | Self::Stop(teller) => teller.tell(Err(error)),
-            Self::Settle(_) | Self::Back(_) => {}
+            Self::Done(_) | Self::Settle(_) | Self::Back(_) => {}
         }
     }
 }

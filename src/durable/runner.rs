@@ -2,7 +2,7 @@
 //!
 //! It runs where the window's service dispatches. Any number of threads may be in it.
 
-use super::delivery::{Delivery, HandlerResult, Settlement, Verdict};
+use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
@@ -283,8 +283,13 @@ fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, latenes
     if is_lost {
         return;
     }
-    let settlement = Settlement::new(delivery, verdict, lateness_ns);
-    shared.tell(Request::Settle(Box::new(settlement)));
+    shared.tell(match (&verdict, &delivery.row.calendar, lateness_ns) {
+        (Verdict::Done, None, Some(lateness_ns)) => Request::Done(Done {
+            of: delivery.settled(),
+            lateness_ns,
+        }),
+        _ => Request::Settle(Box::new(Settlement::new(delivery, verdict, lateness_ns))),
+    });
 }
 
 /// Places of kinds that are free: those of a service, by the kind's name.

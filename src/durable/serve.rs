@@ -1,20 +1,20 @@
 //! Serve: what a turn of the writer does with the requests that it has taken.
 
-use super::delivery::{Delivery, Settlement, Verdict};
+use super::delivery::{Delivery, Done, Settlement, Verdict};
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
+use super::id_map::IdMap;
 use super::plan::{Ended, Look, Plan};
 use super::recurrence::next_run;
 use super::request::{NewTimer, Request};
 use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
 use super::store::{Outcome, Settled, StoreError, Target, Write};
 use super::ticket::Teller;
-use super::window::Fired;
+use super::window::{ClockReading, Fired};
 use super::writer::Writer;
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::vec;
 
 /// The outcomes of a commit, in order. It knows which was the last one to end or move a row: a row
@@ -24,12 +24,12 @@ struct Outcomes {
     /// Outcomes that were taken so far.
     taken: usize,
     /// The number of the last outcome that ended or moved a row, from 1.
-    last: HashMap<DurableId, usize>,
+    last: IdMap<DurableId, usize>,
 }
 
 impl Outcomes {
     fn new(all: Vec<Outcome>) -> Self {
-        let mut last = HashMap::new();
+        let mut last = IdMap::default();
         for (at, outcome) in all.iter().enumerate() {
             let (one, many): (_, &[DurableId]) = match outcome {
                 Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
@@ -67,15 +67,10 @@ impl Outcomes {
 /// A write for a row that was not handed out after all, while somebody wanted to end it. The row
 /// stays as it is; if another has taken its key, it is gone.
 fn give_back(delivery: &Delivery) -> Write {
-    let Delivery { row, fence } = delivery;
     Write::Retry {
-        of: Settled {
-            id: row.id,
-            due: row.due,
-            epoch: *fence,
-        },
-        at: row.due,
-        attempts: row.attempts,
+        of: delivery.settled(),
+        at: delivery.row.due,
+        attempts: delivery.row.attempts,
     }
 }
 
@@ -84,7 +79,7 @@ impl Writer {
     pub(super) fn serve(
         &mut self,
         requests: Vec<Request>,
-        node: SystemTime,
+        clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
         let mut writes = Vec::with_capacity(requests.len());
@@ -96,8 +91,14 @@ impl Writer {
         // they are then, and nobody has them.
         for request in requests {
             match request {
+                Request::Done(Done { of, lateness_ns }) => {
+                    self.window.remove(of.id);
+                    self.shared.counts.lateness.add(lateness_ns, 1);
+                    writes.push(Write::Ack { of, next: None });
+                    plans.push(Plan::Settle(Ended::Done));
+                }
                 Request::Settle(settlement) => {
-                    self.window.remove(settlement.id);
+                    self.window.remove(settlement.of.id);
                     let (write, ended) = self.plan_settle(*settlement, now);
                     writes.push(write);
                     plans.push(Plan::Settle(ended));
@@ -155,7 +156,7 @@ impl Writer {
                     writes.push(Write::Discard(id));
                     plans.push(Plan::Discard(teller));
                 }
-                Request::Settle(_) | Request::Back(_) => {}
+                Request::Done(_) | Request::Settle(_) | Request::Back(_) => {}
                 Request::Empty(teller) => {
                     self.empty();
                     teller.tell(Ok(()));
@@ -195,11 +196,11 @@ impl Writer {
         let mut outcomes = Outcomes::new(outcomes);
         // (A request for many may be for none, and has its answer too.)
         for plan in plans {
-            self.carry_out(plan, &mut outcomes, node);
+            self.carry_out(plan, &mut outcomes, clocks);
         }
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
-                self.window.insert(*delivery, node);
+                self.window.insert(*delivery, clocks);
             }
         }
         for look in looks {
@@ -248,9 +249,7 @@ impl Writer {
     /// A write that settles a delivery.
     fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
         let Settlement {
-            id,
-            due,
-            epoch,
+            of,
             kind,
             attempts,
             calendar,
@@ -260,7 +259,7 @@ impl Writer {
         if let Some(lateness_ns) = lateness_ns {
             self.shared.counts.lateness.add(lateness_ns, 1);
         }
-        let of = Settled { id, due, epoch };
+        let Settled { id, due, .. } = of;
         let begun = lateness_ns.map_or(now, |late| due.after(Duration::from_nanos(late)));
         let attempts = attempts.saturating_add(1);
         let cause = match verdict {
@@ -322,13 +321,13 @@ impl Writer {
 
     /// The outcome of a request is known: the window follows (TurnPlace), and the caller is told
     /// (TurnTell).
-    fn carry_out(&mut self, plan: Plan, outcomes: &mut Outcomes, node: SystemTime) {
+    fn carry_out(&mut self, plan: Plan, outcomes: &mut Outcomes, clocks: ClockReading) {
         let shared = self.shared.clone();
         let counts = &shared.counts;
         match plan {
             Plan::Arm(id, near, teller) => {
                 outcomes.next();
-                self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), node);
+                self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
                 counts.armed.add(1);
                 teller.tell(Ok(id));
             }
@@ -336,7 +335,7 @@ impl Writer {
                 let mut ids = Vec::with_capacity(rows.len());
                 for (id, near) in rows {
                     outcomes.next();
-                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), node);
+                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
                     ids.push(id);
                 }
                 counts.armed.add(ids.len() as u64);
@@ -372,7 +371,7 @@ impl Writer {
                     _ => None,
                 };
                 let is_moved = row.is_some();
-                self.place(row, outcomes, node);
+                self.place(row, outcomes, clocks);
                 counts.moved.add(u64::from(is_moved));
                 teller.tell(Ok(is_moved));
             }
@@ -382,7 +381,7 @@ impl Writer {
                     _ => None,
                 };
                 let is_revived = row.is_some();
-                self.place(row, outcomes, node);
+                self.place(row, outcomes, clocks);
                 teller.tell(Ok(is_revived));
             }
             Plan::Discard(teller) => {
@@ -395,7 +394,7 @@ impl Writer {
                 };
                 let stays = row.is_some();
                 if !is_broken(DurableFault::RetryNotPlaced) {
-                    self.place(row, outcomes, node);
+                    self.place(row, outcomes, clocks);
                 }
                 if !is_settled {
                     counts.stale.add(1);
@@ -425,18 +424,18 @@ impl Writer {
         }
     }
 
-    fn insert_near(&mut self, near: Option<Row>, node: SystemTime) {
+    fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
         if let Some(row) = near {
             let fence = self.epoch(row.id.partition());
-            self.window.insert(Delivery { row, fence }, node);
+            self.window.insert(Delivery { row, fence }, clocks);
         }
     }
 
     /// A row has got another deadline: it comes into the window, if it is due there, and no later
     /// change of this commit ends or moves it.
-    fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, node: SystemTime) {
+    fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
         let near = row.filter(|row| outcomes.is_last_of(row.id) && self.is_loaded(row));
-        self.insert_near(near, node);
+        self.insert_near(near, clocks);
     }
 
     fn tell_of_death(&self, letter: DeadLetter) {

@@ -20,12 +20,24 @@ type Answer<T> = Result<T, DurableError>;
 
 /// What is known of an answer.
 enum AnswerState<T> {
-    /// There is none yet. The waker of the task that polled last.
-    Pending(Option<Waker>),
+    /// There is none yet.
+    Pending {
+        /// Of the task that polled last.
+        waker: Option<Waker>,
+        /// A thread waits for the condition variable.
+        is_waited: bool,
+    },
     /// The answer.
     Ready(Answer<T>),
     /// The ticket has it.
     Taken,
+}
+
+impl<T> AnswerState<T> {
+    const NEW: Self = Self::Pending {
+        waker: None,
+        is_waited: false,
+    };
 }
 
 struct Answering<T> {
@@ -84,7 +96,12 @@ impl<T> Ticket<T> {
                 AnswerState::Ready(answer) => return answer,
                 // A ticket that was polled to its end has no answer any more.
                 AnswerState::Taken => return Err(DurableError::Stopped),
-                pending @ AnswerState::Pending(_) => *state = pending,
+                AnswerState::Pending { waker, .. } => {
+                    *state = AnswerState::Pending {
+                        waker,
+                        is_waited: true,
+                    };
+                }
             }
             state = self
                 .place
@@ -99,7 +116,8 @@ impl<T> Ticket<T> {
     /// Blocks until there is an answer, and leaves it there.
     pub(super) fn wait_for_answer(&self) {
         let mut state = self.place.lock();
-        while matches!(*state, AnswerState::Pending(_)) {
+        while let AnswerState::Pending { is_waited, .. } = &mut *state {
+            *is_waited = true;
             state = self
                 .place
                 .told
@@ -120,8 +138,14 @@ impl<T> Future for Ticket<T> {
         let (poll, unused) = match std::mem::replace(&mut *state, AnswerState::Taken) {
             AnswerState::Ready(answer) => (Poll::Ready(answer), Some(waker)),
             AnswerState::Taken => (Poll::Ready(Err(DurableError::Stopped)), Some(waker)),
-            AnswerState::Pending(former) => {
-                *state = AnswerState::Pending(Some(waker));
+            AnswerState::Pending {
+                waker: former,
+                is_waited,
+            } => {
+                *state = AnswerState::Pending {
+                    waker: Some(waker),
+                    is_waited,
+                };
                 (Poll::Pending, former)
             }
         };
@@ -155,22 +179,23 @@ impl<T> Teller<T> {
         };
         let mut early = None;
         if broken(Fault::TicketToldTooEarly) {
-            early = Some(std::mem::replace(
-                &mut *place.lock(),
-                AnswerState::Pending(None),
-            ));
+            early = Some(std::mem::replace(&mut *place.lock(), AnswerState::NEW));
             place.told.notify_all();
         }
-        // At one instant: who looks before it leaves its waker, or waits for the condition
-        // variable; who looks after it finds the answer.
+        // At one instant: who looks before it leaves its waker, or says that it waits for the
+        // condition variable; who looks after it finds the answer.
         let mut state = place.lock();
         let former = std::mem::replace(&mut *state, AnswerState::Ready(answer));
         drop(state);
-        if early.is_none() {
+        let is_told = early.is_some();
+        let AnswerState::Pending { waker, is_waited } = early.unwrap_or(former) else {
+            return;
+        };
+        // (To notify is a system call, whether anybody waits or not.)
+        if is_waited && !is_told {
             place.told.notify_all();
         }
-        let former = early.unwrap_or(former);
-        if let AnswerState::Pending(Some(waker)) = former {
+        if let Some(waker) = waker {
             // A waker that panics is its runtime's affair. The writer goes on. If the waker drops
             // the timers' owner, the writer does not wait for itself.
             inside(|| {
@@ -189,7 +214,7 @@ impl<T> Drop for Teller<T> {
 /// A ticket and its writer's end.
 pub(crate) fn ticket<T>() -> (Teller<T>, Ticket<T>) {
     let place = Arc::new(Answering {
-        state: Mutex::new(AnswerState::Pending(None)),
+        state: Mutex::new(AnswerState::NEW),
         told: Condvar::new(),
     });
     let teller = Teller {

@@ -11,12 +11,13 @@
 
 use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
+use super::id_map::IdMap;
 use super::row::{DurableId, Position, Row, StoreTime};
 use super::store::Gate;
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What the window's service has as payloads.
 pub(super) enum Fired {
@@ -52,7 +53,7 @@ struct Loaded {
 pub(super) struct Window {
     service: ServiceHandle<Fired>,
     bounds: Bounds,
-    entries: HashMap<DurableId, Loaded>,
+    entries: IdMap<DurableId, Loaded>,
     bytes: usize,
     /// How many entries are due in each second (of 1,024 ms).
     seconds: BTreeMap<u64, usize>,
@@ -68,9 +69,23 @@ const fn begin(second: u64) -> StoreTime {
     StoreTime::from_millis(second << 10)
 }
 
-/// How long it is until a row is due by a clock that shows `now`.
-fn wait(due: StoreTime, now: SystemTime) -> Duration {
-    due.system_time().duration_since(now).unwrap_or_default()
+/// No timer is armed farther ahead. One that is due later is armed again then.
+const AHEAD_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// What the node's clocks showed at one time.
+#[derive(Clone, Copy)]
+pub(super) struct ClockReading {
+    pub(super) system: SystemTime,
+    pub(super) monotonic: Instant,
+}
+
+impl ClockReading {
+    /// When a row is due, by the monotonic clock.
+    fn deadline(self, due: StoreTime) -> Instant {
+        let wait = due.system_time().duration_since(self.system);
+        let wait = wait.unwrap_or_default().min(AHEAD_MAX);
+        self.monotonic.checked_add(wait).unwrap_or(self.monotonic)
+    }
 }
 
 impl Window {
@@ -78,7 +93,7 @@ impl Window {
         Self {
             service,
             bounds,
-            entries: HashMap::new(),
+            entries: IdMap::default(),
             bytes: 0,
             seconds: BTreeMap::new(),
         }
@@ -150,15 +165,17 @@ impl Window {
     }
 
     /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
-    pub(super) fn insert(&mut self, delivery: Delivery, now: SystemTime) {
+    pub(super) fn insert(&mut self, delivery: Delivery, clocks: ClockReading) {
         let row = &delivery.row;
         let (id, position) = (row.id, row.position());
         let bytes =
             row.payload.len() + row.kind.len() + row.key.as_ref().map_or(0, |key| key.len());
         self.remove(id);
-        let wait = wait(row.due, now);
+        // (Not a delay: the commit has taken some of it.)
+        let deadline = clocks.deadline(row.due);
         // A service that has stopped hands nothing out: the row stays stored.
-        let Ok(timer) = self.service.schedule(wait, Fired::Row(Box::new(delivery))) else {
+        let fired = Fired::Row(Box::new(delivery));
+        let Ok(timer) = self.service.schedule_at(deadline, fired) else {
             return;
         };
         self.bytes += bytes;
@@ -204,10 +221,10 @@ impl Window {
     }
 
     /// Arms all timers anew: the system's clock was set.
-    pub(super) fn refile(&self, now: SystemTime) {
+    pub(super) fn refile(&self, clocks: ClockReading) {
         for entry in self.entries.values() {
-            self.service
-                .reschedule(entry.timer, wait(entry.position.due, now));
+            let deadline = clocks.deadline(entry.position.due);
+            self.service.reschedule_at(entry.timer, deadline);
         }
     }
 

@@ -7,16 +7,16 @@
 use super::delivery::Delivery;
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
+use super::id_map::IdMap;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
 use super::store::{HandOut, Lease, Settled, Store, StoreError, Write};
 use super::ticket::Teller;
-use super::window::{Bounds, Fired, Window};
+use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -79,7 +79,7 @@ pub(super) struct Writer {
     /// The store may have rows, so that a step of the system's clock matters.
     pub(super) has_rows: bool,
     /// Of rows with a calendar that is behind: the runs in a row that were made up for.
-    pub(super) made_up: HashMap<DurableId, u32>,
+    pub(super) made_up: IdMap<DurableId, u32>,
     /// Nothing is handed out any more.
     pub(super) is_stopping: bool,
     /// Rows that the next load asks for at most. It follows from their sizes.
@@ -118,7 +118,7 @@ impl Writer {
             claimed: StoreTime::MIN,
             started,
             offset: None,
-            made_up: HashMap::new(),
+            made_up: IdMap::default(),
             measured: None,
             has_rows: true,
             is_stopping: false,
@@ -180,9 +180,9 @@ impl Writer {
     }
 
     fn try_turn(&mut self, first: Option<Request>) -> Result<After, StoreError> {
-        let node = self.shared.now();
-        let now = self.store.clock(node)?;
-        self.look_at_clock(node);
+        let clocks = self.read_clocks();
+        let now = self.store.clock(clocks.system)?;
+        self.look_at_clock(clocks);
         // TurnTake.
         let requests: Vec<Request> = first
             .into_iter()
@@ -190,11 +190,11 @@ impl Writer {
             .take(REQUESTS_MAX)
             .collect();
         let is_full = requests.len() == REQUESTS_MAX;
-        self.serve(requests, node, now)?;
+        self.serve(requests, clocks, now)?;
         if self.window.is_too_full() {
             self.shrink();
         }
-        let is_loaded = self.load(node, now)?;
+        let is_loaded = self.load(clocks, now)?;
         self.claim(now)?;
         if let Some(stop) = self.stop.take() {
             self.store.release()?;
@@ -216,10 +216,17 @@ impl Writer {
         self.window.service().now()
     }
 
+    /// Reads the node's clocks, the system's first: what is due by the other one is due by it.
+    fn read_clocks(&self) -> ClockReading {
+        let system = self.shared.now();
+        let monotonic = self.time();
+        ClockReading { system, monotonic }
+    }
+
     /// Whether the system's clock was set: then all timers of the window are armed anew.
-    fn look_at_clock(&mut self, node: SystemTime) {
-        let since = self.time().saturating_duration_since(self.started);
-        let Some(offset) = node.checked_sub(since) else {
+    fn look_at_clock(&mut self, clocks: ClockReading) {
+        let since = clocks.monotonic.saturating_duration_since(self.started);
+        let Some(offset) = clocks.system.checked_sub(since) else {
             return;
         };
         let Some(former) = self.offset else {
@@ -232,7 +239,7 @@ impl Writer {
         if step > CLOCK_STEP {
             self.offset = Some(offset);
             if !is_broken(DurableFault::ClockNotFollowed) {
-                self.window.refile(node);
+                self.window.refile(clocks);
             }
         }
     }
@@ -269,7 +276,7 @@ impl Writer {
 
     /// TurnLoad: loads a slice of the window, if it has room and is not loaded far enough
     /// ahead. Returns whether it is.
-    fn load(&mut self, node: SystemTime, now: StoreTime) -> Result<bool, StoreError> {
+    fn load(&mut self, clocks: ClockReading, now: StoreTime) -> Result<bool, StoreError> {
         let bounds = self.window.bounds();
         let until = now.after(bounds.ahead);
         let enough = now.after(bounds.ahead / 4 * 3);
@@ -301,7 +308,7 @@ impl Writer {
                 }
                 let fence = lease.epoch;
                 let position = row.position();
-                self.window.insert(Delivery { row, fence }, node);
+                self.window.insert(Delivery { row, fence }, clocks);
                 if self.window.is_too_large() {
                     loaded = position;
                     break;

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 use wheelwork_bench::campaign::{end_with_us, itself};
 use wheelwork_bench::line::Figures;
 
+/// Timers in memory, at the most.
+const WINDOW_ROWS: usize = 100_000;
+
 /// Timers that come due while nobody is there.
 const OVERDUE: usize = 1_000;
 const OVERDUE_AFTER_MS: u64 = 1_500;
@@ -63,7 +66,7 @@ pub(crate) fn load(load: &Load) -> Result<Figures, String> {
 impl Work for Load {
     fn by<S: Subject>(&self) -> Result<Figures, String> {
         let ledger = Arc::<Ledger>::default();
-        let subject = S::open_small(&self.folder, &ledger)?;
+        let subject = S::open_window(&self.folder, &ledger, WINDOW_ROWS)?;
         let mut timers = Timers::within(self.seed, 0, OVERDUE_AFTER_MS / 10);
         let start = Instant::now();
         let (first_ms, mut number) = (now_ms() + FROM_MS, 0);
@@ -143,7 +146,7 @@ fn open<S: Subject>(folder: &Path, overdue: u64) -> Result<Opened<S>, String> {
     let ledger = Arc::<Ledger>::default();
     let start_ns = now_ns();
     let since = |time_ns: u64| time_ns.saturating_sub(start_ns) as f64 / 1e6;
-    let subject = S::open_small(folder, &ledger)?;
+    let subject = S::open_window(folder, &ledger, WINDOW_ROWS)?;
     let open_ms = since(now_ns());
     wait_until_fired(&ledger, overdue, PATIENCE);
     let lateness = ledger.lateness();

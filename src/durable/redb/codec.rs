@@ -216,6 +216,27 @@ pub(crate) fn decode_row(number: u64, bytes: &[u8]) -> Result<RowView<'_>, Flaw>
     row(unseal(number.into(), bytes)?)
 }
 
+/// Appends an entry of the tombstones to `out`, which is empty.
+pub(crate) fn encode_tombstones(out: &mut Vec<u8>, sequence: u64, numbers: &[u64]) {
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    seal(sequence.into(), out, 0);
+}
+
+/// The numbers of an entry of the tombstones.
+pub(crate) fn decode_tombstones(
+    sequence: u64,
+    bytes: &[u8],
+) -> Result<impl Iterator<Item = u64> + '_, Flaw> {
+    let (numbers, rest) = unseal(sequence.into(), bytes)?.as_chunks();
+    if rest.is_empty() {
+        Ok(numbers.iter().map(|&bytes| u64::from_le_bytes(bytes)))
+    } else {
+        Err("a number is cut off")
+    }
+}
+
 /// A dead letter. Its row's id is its key.
 pub(crate) fn encode_dead(letter: &DeadLetter) -> Vec<u8> {
     let mut out = Vec::new();
@@ -261,7 +282,7 @@ pub(crate) fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
     let mut names = Names::default();
     let number = under as u64;
     let under = match table {
-        "row" => number.into(),
+        "row" | "tombstones" => number.into(),
         "dead" => under,
         _ => 0,
     };
@@ -280,6 +301,11 @@ pub(crate) fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
         }),
         "dead" => decode_dead(under, &value, &mut names).map(|letter| encode_dead(&letter)),
         "state" => StoreState::decode(&value).map(|state| state.encode()),
+        "tombstones" => decode_tombstones(number, &value).map(|numbers| {
+            let mut out = Vec::new();
+            encode_tombstones(&mut out, number, &numbers.collect::<Vec<_>>());
+            out
+        }),
         "version" => decode_version(&value).map(encode_version),
         _ => match <[u8; 20]>::try_from(body) {
             Err(_) => Err("it is no key"),

@@ -1,12 +1,14 @@
 //! Commit: makes the changes of one transaction.
 //!
 //! Rows that come in ascending order of their numbers, as they do, are gathered and appended to
-//! `recent` in runs. A change that looks at a row of the run writes the run first.
+//! `recent` in runs. A change that reads a row of the run writes the run first. Rows of `recent`
+//! that end stay there, with a tombstone.
 
 use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
-use super::recent::{Known, RecentIndex};
-use super::tables::{RowPlace, WriteTables, damaged, recent_row, row_at, row_by_due};
+use super::recent::RecentIndex;
+use super::tables::{RowPlace, WriteTables, damaged, missing, recent_row, row_at, row_by_due};
+use super::tombstones::EndedLog;
 use crate::durable::{
     Cause, DeadLetter, DurableId, Gate, Outcome, Row, Settled, StoreTime, Target, Write,
 };
@@ -33,6 +35,7 @@ pub(super) struct Scratch {
 pub(super) struct RowChanges<'a> {
     tables: WriteTables<'a>,
     index: &'a mut RecentIndex,
+    tombstones: &'a mut EndedLog,
     state: &'a mut StoreState,
     names: &'a mut Names,
     scratch: &'a mut Scratch,
@@ -45,15 +48,18 @@ impl<'a> RowChanges<'a> {
     pub(super) fn begin(
         transaction: &'a WriteTransaction,
         index: &'a mut RecentIndex,
+        tombstones: &'a mut EndedLog,
         state: &'a mut StoreState,
         names: &'a mut Names,
         scratch: &'a mut Scratch,
     ) -> Result<Self, Error> {
         scratch.encoded.clear();
         scratch.run.clear();
+        tombstones.begin();
         Ok(Self {
             tables: WriteTables::open(transaction)?,
             index,
+            tombstones,
             state,
             names,
             scratch,
@@ -65,6 +71,7 @@ impl<'a> RowChanges<'a> {
     /// Ends the changes. Whether there is anything to commit.
     pub(super) fn end(mut self) -> Result<bool, Error> {
         self.write_run()?;
+        self.tombstones.write(&mut self.tables.tombstones)?;
         if self.is_state_changed {
             self.tables.put_state(self.state)?;
         }
@@ -117,7 +124,8 @@ impl<'a> RowChanges<'a> {
         codec::encode_row(&mut self.scratch.encoded, number, &view);
         let range = begin..self.scratch.encoded.len();
         self.scratch.run.push((number, range));
-        self.index.put(DueKey::of(row.id, row.due));
+        self.index
+            .put(DueKey::of(row.id, row.due), row.key.is_some());
         self.is_changed = true;
         Ok(gone)
     }
@@ -128,11 +136,11 @@ impl<'a> RowChanges<'a> {
             .find(old)?
             .ok_or_else(|| damaged("keys", old.number(), "its row is missing"))?;
         if gate.let_go(old) {
-            self.tables
-                .take(place, self.index, &mut self.scratch.value)?;
+            // (The key is the other row's by now.)
+            self.take(place)?;
             return Ok(Some(old));
         }
-        self.tables.copy(place, &mut self.scratch.value)?;
+        self.copy(place)?;
         let mut view = row_at(place, &self.scratch.value)?;
         view.superseded = true;
         view.key = None;
@@ -163,7 +171,7 @@ impl<'a> RowChanges<'a> {
         let Some((id, place)) = self.find_target(target)? else {
             return Ok(None);
         };
-        self.tables.copy(place, &mut self.scratch.value)?;
+        self.copy(place)?;
         if row_at(place, &self.scratch.value)?.superseded || !gate.let_go(id) {
             return Ok(None);
         }
@@ -183,7 +191,7 @@ impl<'a> RowChanges<'a> {
         for entry in self.tables.recent.iter()? {
             let (number, value) = entry?;
             let row = recent_row(number.value(), value.value())?;
-            if row.kind == kind {
+            if row.kind == kind && self.index.get(number.value()).is_some() {
                 let key = DueKey::new(row.due, row.first_due, number.value());
                 places.push((key.id(), RowPlace::Recent(number.value())));
             }
@@ -208,15 +216,10 @@ impl<'a> RowChanges<'a> {
 
     fn ack(&mut self, of: &Settled, next: Option<StoreTime>) -> Result<Outcome, Error> {
         if next.is_none()
-            && let Some(place) = self.unread_place(of)?
+            && let Some(place) = self.unread_place(of)
         {
-            // One look into the table: superseded or not, the row goes.
-            let is_there = self
-                .tables
-                .try_take(place, self.index, &mut self.scratch.value)?;
-            if is_there {
-                self.delete_key(place)?;
-            }
+            // Superseded or not, the row goes.
+            let is_there = self.try_delete(place)?;
             return Ok(Outcome::Settled(is_there, None));
         }
         let Some((place, is_superseded)) = self.find_settled(of)? else {
@@ -263,7 +266,7 @@ impl<'a> RowChanges<'a> {
             self.delete(place)?;
             return Ok(Outcome::Settled(true, None));
         }
-        self.tables.copy(place, &mut self.scratch.value)?;
+        self.copy(place)?;
         let view = row_at(place, &self.scratch.value)?;
         let mut row = view.row(place.number(), self.names);
         row.attempts = attempts;
@@ -299,7 +302,8 @@ impl<'a> RowChanges<'a> {
         self.tables
             .recent
             .insert(id.number(), &*self.scratch.next)?;
-        self.index.put(DueKey::of(id, due));
+        self.tombstones.revive(id.number());
+        self.index.put(DueKey::of(id, due), false);
         self.is_changed = true;
         Ok(Some(row))
     }
@@ -319,7 +323,14 @@ impl<'a> RowChanges<'a> {
     }
 
     fn find(&mut self, id: DurableId) -> Result<Option<RowPlace>, Error> {
-        self.write_run_from(id.number())?;
+        if self
+            .index
+            .get(id.number())
+            .is_some_and(|known| known.is_moved)
+        {
+            // It is read.
+            self.write_run_from(id.number())?;
+        }
         self.tables.find(id, self.index)
     }
 
@@ -341,19 +352,16 @@ impl<'a> RowChanges<'a> {
 
     /// Where the row is that was handed out so, if it is there at all. `None`: a look at the row
     /// has to tell.
-    fn unread_place(&mut self, of: &Settled) -> Result<Option<RowPlace>, Error> {
+    fn unread_place(&self, of: &Settled) -> Option<RowPlace> {
         let number = of.id.number();
         if of.epoch != self.state.epoch || of.id.partition() != 0 {
-            return Ok(None);
+            return None;
         }
-        match self.index.get(number) {
-            Some(Known::Unmoved(due)) if due == of.due && due == of.id.first_due() => {
-                self.write_run_from(number)?;
-                Ok(Some(RowPlace::Recent(number)))
-            }
-            Some(_) => Ok(None),
-            None => Ok(Some(RowPlace::ByDue(DueKey::of(of.id, of.due)))),
-        }
+        let Some(known) = self.index.get(number) else {
+            return Some(RowPlace::ByDue(DueKey::of(of.id, of.due)));
+        };
+        let is_it = !known.is_moved && known.due == of.due && known.due == of.id.first_due();
+        is_it.then_some(RowPlace::Recent(number))
     }
 
     /// The row that was handed out so, and whether it is superseded.
@@ -364,21 +372,62 @@ impl<'a> RowChanges<'a> {
         let Some(place) = self.find(of.id)? else {
             return Ok(None);
         };
-        self.tables.copy(place, &mut self.scratch.value)?;
+        self.copy(place)?;
         let view = row_at(place, &self.scratch.value)?;
         Ok((view.due == of.due).then_some((place, view.superseded)))
     }
 
-    /// Takes a row out, and its key.
-    fn delete(&mut self, place: RowPlace) -> Result<(), Error> {
-        self.tables
-            .take(place, self.index, &mut self.scratch.value)?;
-        self.delete_key(place)
+    /// Copies the value of a row to the scratch.
+    fn copy(&mut self, place: RowPlace) -> Result<(), Error> {
+        self.write_run_from(place.number())?;
+        self.tables.copy(place, &mut self.scratch.value)
     }
 
-    /// The row that was just taken out here goes for good: so does its key.
+    /// Takes a row out. If it was in `by_due`, its value is in the scratch then. Returns whether it
+    /// was there.
+    fn try_take(&mut self, place: RowPlace) -> Result<bool, Error> {
+        let is_there = match place {
+            RowPlace::Recent(number) => {
+                self.tombstones.end(number);
+                self.index.remove(number)
+            }
+            RowPlace::ByDue(key) => self.tables.take_by_due(key, &mut self.scratch.value)?,
+        };
+        self.is_changed |= is_there;
+        Ok(is_there)
+    }
+
+    /// So, a row that is there.
+    fn take(&mut self, place: RowPlace) -> Result<(), Error> {
+        let is_there = self.try_take(place)?;
+        is_there.then_some(()).ok_or_else(|| missing(place))
+    }
+
+    /// Takes a row out that is there, and its key.
+    fn delete(&mut self, place: RowPlace) -> Result<(), Error> {
+        let is_there = self.try_delete(place)?;
+        is_there.then_some(()).ok_or_else(|| missing(place))
+    }
+
+    /// Takes a row out, and its key. Returns whether it was there.
+    fn try_delete(&mut self, place: RowPlace) -> Result<bool, Error> {
+        if let RowPlace::Recent(number) = place {
+            // A row without a key is not read at all.
+            if self.index.get(number).is_some_and(|known| known.has_key) {
+                self.copy(place)?;
+                self.delete_key(place)?;
+            }
+            return self.try_take(place);
+        }
+        let is_there = self.try_take(place)?;
+        if is_there {
+            self.delete_key(place)?;
+        }
+        Ok(is_there)
+    }
+
+    /// The row whose value is in the scratch goes for good: so does its key.
     fn delete_key(&mut self, place: RowPlace) -> Result<(), Error> {
-        self.is_changed = true;
         let row = row_at(place, &self.scratch.value)?;
         let Some(key) = row.key else {
             return Ok(());
@@ -402,10 +451,10 @@ impl<'a> RowChanges<'a> {
     ) -> Result<Row, Error> {
         let number = place.number();
         match place {
-            RowPlace::Recent(_) => self.tables.copy(place, &mut self.scratch.value)?,
+            RowPlace::Recent(_) => self.copy(place)?,
             RowPlace::ByDue(_) => {
-                self.tables
-                    .take(place, self.index, &mut self.scratch.value)?;
+                self.take(place)?;
+                self.tombstones.revive(number);
             }
         }
         let mut view = row_at(place, &self.scratch.value)?;
@@ -414,8 +463,8 @@ impl<'a> RowChanges<'a> {
         self.scratch.next.clear();
         codec::encode_row(&mut self.scratch.next, number, &view);
         self.tables.recent.insert(number, &*self.scratch.next)?;
-        self.index
-            .put(DueKey::new(view.due, view.first_due, number));
+        let key = DueKey::new(view.due, view.first_due, number);
+        self.index.put(key, view.key.is_some());
         self.is_changed = true;
         Ok(view.row(number, self.names))
     }

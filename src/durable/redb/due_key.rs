@@ -8,6 +8,9 @@ use crate::durable::{DurableId, Position, StoreTime};
 pub(crate) struct DueKey([u8; 20]);
 
 impl DueKey {
+    /// Before all keys of rows.
+    pub(crate) const MIN: Self = Self([0; 20]);
+
     pub(crate) fn new(due: StoreTime, first_due: StoreTime, number: u64) -> Self {
         let mut bytes = [0; 20];
         bytes[..6].copy_from_slice(&due.as_millis().to_be_bytes()[2..]);

@@ -112,7 +112,15 @@ impl Loading<'_> {
         let mut value = Vec::new();
         for read in reads.iter_mut().filter(|read| read.was_handed_out) {
             if read.row.superseded {
-                tables.take(read.place, self.index, &mut value)?;
+                match read.place {
+                    RowPlace::Recent(number) => {
+                        tables.recent.remove(number)?;
+                        self.index.remove(number);
+                    }
+                    RowPlace::ByDue(key) => {
+                        tables.take_by_due(key, &mut value)?;
+                    }
+                }
                 continue;
             }
             read.row.attempts = read.row.attempts.saturating_add(1);

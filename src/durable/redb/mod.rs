@@ -11,6 +11,7 @@ mod sweep;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 
 use crate::durable::{
     DeadLetter, DurableId, Gate, HandOut, Lease, Outcome, Partition, Position, Row, Store,
@@ -20,7 +21,6 @@ use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
 use error::store_error;
 use load::Loading;
-use open::Opened;
 use recent::RecentIndex;
 use redb::{
     Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
@@ -33,8 +33,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use sweep::{SweepLimits, Sweeper};
+use sweep::{Sweep, SweepLimits, Sweeper};
 use tables::{BY_DUE, DEAD, KEYS, RECENT, WriteTables};
+use tombstones::EndedLog;
 
 /// redb's cache, in bytes.
 const CACHE_BYTES: usize = 32 << 20;
@@ -79,6 +80,7 @@ struct OpenFile {
     database: Database,
     state: StoreState,
     index: RecentIndex,
+    tombstones: EndedLog,
     sweeper: Sweeper,
     names: Names,
     scratch: Scratch,
@@ -190,12 +192,13 @@ impl RedbBuilder {
             .set_check_integrity_on_open(self.check);
         let open = || {
             let database = create(&builder).map_err(|error| store_error(&what, &error.into()))?;
-            let Opened { state, index } = open::read(&what, &database)?;
+            let opened = open::read(&what, &database)?;
             Ok(OpenFile {
-                next: state.next_number,
+                next: opened.state.next_number,
                 database,
-                state,
-                index,
+                state: opened.state,
+                index: opened.index,
+                tombstones: opened.tombstones,
                 sweeper: Sweeper::new(self.limits),
                 names: Names::default(),
                 scratch: Scratch::default(),
@@ -260,6 +263,18 @@ impl Redb {
         self.file.as_ref().map_or(0, |file| file.index.len())
     }
 
+    /// Rows that have ended, and were not taken out of their table yet. For tests.
+    ///
+    /// # Errors
+    /// Those of the store.
+    #[doc(hidden)]
+    pub fn ended_rows(&mut self) -> Result<u64, StoreError> {
+        self.with(|file| {
+            let stored = file.database.begin_read()?.open_table(RECENT)?.len()?;
+            Ok(stored - file.index.len() as u64)
+        })
+    }
+
     /// The border: nothing gets past an error, and redb's panics are errors too.
     fn with<T>(
         &mut self,
@@ -300,6 +315,7 @@ impl OpenFile {
         let mut changes = RowChanges::begin(
             &transaction,
             &mut self.index,
+            &mut self.tombstones,
             &mut self.state,
             &mut self.names,
             &mut self.scratch,
@@ -354,8 +370,7 @@ impl OpenFile {
 
     fn size(&self) -> Result<(u64, u64), Error> {
         let transaction = self.database.begin_read()?;
-        let rows =
-            transaction.open_table(RECENT)?.len()? + transaction.open_table(BY_DUE)?.len()?;
+        let rows = self.index.len() as u64 + transaction.open_table(BY_DUE)?.len()?;
         Ok((rows, transaction.open_table(DEAD)?.len()?))
     }
 }
@@ -458,8 +473,13 @@ impl Store for Redb {
             if let Some(now) = file.now {
                 file.sweeper.mark(now, file.next);
             }
-            file.sweeper
-                .step(&file.database, &mut file.index, file.now, file.next)
+            file.sweeper.step(Sweep {
+                database: &file.database,
+                index: &mut file.index,
+                tombstones: &mut file.tombstones,
+                now: file.now,
+                next: file.next,
+            })
         })
     }
 }

@@ -5,8 +5,10 @@ use super::due_key::DueKey;
 use super::error::{damage, store_error};
 use super::recent::RecentIndex;
 use super::tables::{
-    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, VERSION, WriteTables, damaged, recent_row,
+    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, VERSION, WriteTables, damaged,
+    recent_row,
 };
+use super::tombstones::EndedLog;
 use crate::durable::StoreError;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
 use std::fs::{self, File};
@@ -20,6 +22,7 @@ pub(super) const FORMAT: u64 = 1;
 pub(super) struct Opened {
     pub(super) state: StoreState,
     pub(super) index: RecentIndex,
+    pub(super) tombstones: EndedLog,
 }
 
 /// Why nothing can be opened here, in one line, before redb is asked. `Ok`: whether a new file is
@@ -96,6 +99,7 @@ pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError
     }
     let ours = [
         RECENT.name(),
+        TOMBSTONES.name(),
         BY_DUE.name(),
         MOVED.name(),
         KEYS.name(),
@@ -143,6 +147,7 @@ fn make(database: &Database) -> Result<Opened, Error> {
     Ok(Opened {
         state,
         index: RecentIndex::default(),
+        tombstones: EndedLog::default(),
     })
 }
 
@@ -151,6 +156,7 @@ fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
     let state = ReadableTable::get(&meta, STATE)?
         .ok_or_else(|| Error::Corrupted("meta has no state".into()))?;
     let state = StoreState::decode(state.value()).map_err(|flaw| damaged("meta", 0, flaw))?;
+    let (tombstones, ended) = EndedLog::read(&transaction.open_table(TOMBSTONES)?)?;
     let mut index = RecentIndex::default();
     for entry in transaction.open_table(RECENT)?.iter()? {
         let (number, value) = entry?;
@@ -159,7 +165,14 @@ fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
         if number >= state.next_number {
             return Err(damaged("recent", number, "the number was never given"));
         }
-        index.put(DueKey::new(row.due, row.first_due, number));
+        if !ended.contains(&number) {
+            let key = DueKey::new(row.due, row.first_due, number);
+            index.put(key, row.key.is_some());
+        }
     }
-    Ok(Opened { state, index })
+    Ok(Opened {
+        state,
+        index,
+        tombstones,
+    })
 }

@@ -9,8 +9,8 @@
 
 use super::due_key::DueKey;
 use crate::durable::StoreTime;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use crate::durable::id_map::IdMap;
+use std::collections::BTreeMap;
 
 /// Milliseconds of a bucket, as a power of two.
 const BUCKET_BITS: u32 = 16;
@@ -18,14 +18,17 @@ const BUCKET_BITS: u32 = 16;
 /// Stale keys that are kept in any case.
 const STALE_MIN: usize = 65_536;
 
-/// In a row's place: it was moved from its first deadline.
+/// With a row's deadline: it was moved from its first one.
 const MOVED: u64 = 1 << 63;
+
+/// With a row's deadline: the row was put in with a key.
+const KEYED: u64 = 1 << 62;
 
 /// The rows of `recent`.
 #[derive(Default)]
 pub(crate) struct RecentIndex {
-    /// Deadlines by number, with [`MOVED`].
-    rows: HashMap<u64, u64, BuildHasherDefault<NumberHasher>>,
+    /// Deadlines by number, with [`MOVED`] and [`KEYED`].
+    rows: IdMap<u64, u64>,
     buckets: BTreeMap<u64, Bucket>,
     /// Keys in all buckets.
     keys: usize,
@@ -40,11 +43,12 @@ struct Bucket {
 
 /// A row of `recent`, as far as the index knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// It is at its first deadline.
-    Unmoved(StoreTime),
+pub(crate) struct Known {
+    pub(crate) due: StoreTime,
     /// Its first deadline is another one.
-    Moved(StoreTime),
+    pub(crate) is_moved: bool,
+    /// It was put in with a key.
+    pub(crate) has_key: bool,
 }
 
 impl RecentIndex {
@@ -61,17 +65,18 @@ impl RecentIndex {
 
     pub(crate) fn get(&self, number: u64) -> Option<Known> {
         let &entry = self.rows.get(&number)?;
-        let due = StoreTime::from_millis(entry & !MOVED);
-        Some(if entry & MOVED == 0 {
-            Known::Unmoved(due)
-        } else {
-            Known::Moved(due)
+        Some(Known {
+            due: StoreTime::from_millis(entry & !(MOVED | KEYED)),
+            is_moved: entry & MOVED != 0,
+            has_key: entry & KEYED != 0,
         })
     }
 
     /// Notes a row that was put in, or moved.
-    pub(crate) fn put(&mut self, key: DueKey) {
-        if self.rows.insert(key.number(), entry(&key)) == Some(entry(&key)) {
+    pub(crate) fn put(&mut self, key: DueKey, has_key: bool) {
+        let keyed = if has_key { KEYED } else { 0 };
+        let former = self.rows.insert(key.number(), entry(&key) | keyed);
+        if former.is_some_and(|former| former & !KEYED == entry(&key)) {
             return;
         }
         let bucket = key.due().as_millis() >> BUCKET_BITS;
@@ -82,9 +87,9 @@ impl RecentIndex {
         }
     }
 
-    /// Notes a row that is in the table no more.
-    pub(crate) fn remove(&mut self, number: u64) {
-        self.rows.remove(&number);
+    /// Notes a row that has ended, or has left the table. Returns whether it was known.
+    pub(crate) fn remove(&mut self, number: u64) -> bool {
+        self.rows.remove(&number).is_some()
     }
 
     /// Appends up to `limit` keys after `after` and due at `until` or before, in their order.
@@ -112,7 +117,7 @@ impl RecentIndex {
                 if *key > end || out.len() == full {
                     return;
                 }
-                if self.rows.get(&key.number()) == Some(&entry(key)) {
+                if is_current(&self.rows, key) {
                     out.push(*key);
                 }
             }
@@ -122,9 +127,7 @@ impl RecentIndex {
     fn drop_stale(&mut self) {
         let rows = &self.rows;
         self.buckets.retain(|_, bucket| {
-            bucket
-                .keys
-                .retain(|key| rows.get(&key.number()) == Some(&entry(key)));
+            bucket.keys.retain(|key| is_current(rows, key));
             bucket.sorted = 0;
             bucket.sort();
             bucket.keys.shrink_to(2 * bucket.keys.len());
@@ -153,23 +156,8 @@ fn entry(key: &DueKey) -> u64 {
     key.due().as_millis() | if key.is_moved() { MOVED } else { 0 }
 }
 
-/// Hashes numbers that nobody chooses, by a multiplication.
-#[derive(Default)]
-pub(crate) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// Whether the key's row is there, and is due when the key says.
+fn is_current(rows: &IdMap<u64, u64>, key: &DueKey) -> bool {
+    rows.get(&key.number())
+        .is_some_and(|row| row & !KEYED == entry(key))
 }

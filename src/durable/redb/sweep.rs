@@ -1,19 +1,27 @@
-//! Sweep: moves rows that have been in `recent` for a while to `by_due`, a slice at a time.
+//! Sweep: moves rows that have been in `recent` for a while to `by_due`, and takes those out of
+//! `recent` that have ended, a slice at a time. A slice is one transaction.
 //!
-//! A round goes once over the numbers of `recent`, from the lowest up to a mark. A slice is one
-//! transaction: it reads the next rows, puts them into `by_due` in the order of their deadlines,
-//! and deletes them from `recent`. Rows that are due soon stay: they end before it would pay. If
-//! `recent` is very large, they go too.
+//! A round that moves goes over the index in the order of deadlines. So each page of `by_due` is
+//! written once in a round, however many rows come to it. A row that is moved leaves a tombstone.
+//! Rows that are due soon stay: they end before it would pay. If `recent` is very large, they go
+//! too.
+//!
+//! A round that takes out goes over `recent` in the order of numbers. When it has ended, the
+//! tombstones go that were there when it began.
 //!
 //! Age is told by the store's clock, as it was read last. A store whose clock is never read sweeps
 //! by the number of rows alone.
 
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
-use super::tables::{WriteTables, recent_row};
+use super::tables::{RECENT, WriteTables, damaged, recent_row};
+use super::tombstones::EndedLog;
 use crate::durable::StoreTime;
 use crate::time::Clock;
-use redb::{Database, Error, ReadableTable};
+use redb::{
+    Database, Durability, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    WriteTransaction,
+};
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::time::Duration;
@@ -31,7 +39,7 @@ const MARKS_MAX: usize = 64;
 const SOON: Duration = Duration::from_secs(60);
 
 /// A slice should take so long.
-const SLICE_NS: u64 = 4_000_000;
+const SLICE_NS: u64 = 2_000_000;
 
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: Range<usize> = 256..32_768;
@@ -39,9 +47,10 @@ const SLICE_ROWS: Range<usize> = 256..32_768;
 /// When to sweep, by the number of rows in `recent`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SweepLimits {
-    /// With more rows, all are swept that are not due soon.
+    /// With more rows, all are moved that are not due soon. With half as many that have ended,
+    /// these are taken out.
     pub(crate) many: usize,
-    /// With more rows, all are swept.
+    /// With more rows, all are moved.
     pub(crate) too_many: usize,
 }
 
@@ -54,7 +63,7 @@ impl Default for SweepLimits {
     }
 }
 
-/// Where the sweeps stand. Nothing of it is stored: a row is in one of the tables at any time.
+/// Where the sweeps stand. Nothing of it is stored.
 pub(super) struct Sweeper {
     limits: SweepLimits,
     clock: Clock,
@@ -65,25 +74,26 @@ pub(super) struct Sweeper {
     left: usize,
     /// When the last round by age began.
     last_round: Option<StoreTime>,
+    /// A round by age has moved rows: those that have ended are taken out, however few they are.
+    takes_out: bool,
     slice_rows: usize,
 }
 
-struct Round {
-    /// The numbers that are still to be looked at.
-    numbers: Range<u64>,
-    /// Rows due by then stay.
-    soon: Option<StoreTime>,
+enum Round {
+    /// Moves rows after this key with a number below `young` to `by_due`.
+    Move { after: DueKey, young: u64 },
+    /// Takes out what has ended of these numbers, and in the end the tombstones before this one.
+    TakeOut { numbers: Range<u64>, tombstone: u64 },
 }
 
-/// Rows of a slice.
-#[derive(Default)]
-struct Slice {
-    values: Vec<u8>,
-    rows: Vec<(DueKey, Range<usize>)>,
-    /// Numbers of rows that stay.
-    stay: Vec<u64>,
-    /// The number after the last one that was looked at.
-    end: Option<u64>,
+/// What a sweep reads and changes.
+pub(super) struct Sweep<'a> {
+    pub(super) database: &'a Database,
+    pub(super) index: &'a mut RecentIndex,
+    pub(super) tombstones: &'a mut EndedLog,
+    pub(super) now: Option<StoreTime>,
+    /// The number of the next row.
+    pub(super) next: u64,
 }
 
 impl Sweeper {
@@ -95,6 +105,7 @@ impl Sweeper {
             round: None,
             left: 0,
             last_round: None,
+            takes_out: false,
             slice_rows: 1_024,
         }
     }
@@ -118,21 +129,20 @@ impl Sweeper {
     }
 
     /// Takes a slice, if there is something to sweep. Whether there is more.
-    pub(super) fn step(
-        &mut self,
-        database: &Database,
-        index: &mut RecentIndex,
-        now: Option<StoreTime>,
-        next: u64,
-    ) -> Result<bool, Error> {
+    pub(super) fn step(&mut self, mut sweep: Sweep<'_>) -> Result<bool, Error> {
         if self.round.is_none() {
-            self.round = self.next_round(index.len(), now, next);
+            self.round = self.next_round(&sweep)?;
         }
-        let Some(mut round) = self.round.take() else {
+        let Some(round) = &mut self.round else {
             return Ok(false);
         };
         let begin_ns = self.clock.now_ns();
-        let is_done = sweep_slice(database, index, &mut round, self.slice_rows)?;
+        let is_done = match round {
+            Round::Move { after, young } => sweep.move_slice(after, *young, self.slice_rows)?,
+            Round::TakeOut { numbers, tombstone } => {
+                sweep.take_out_slice(numbers, *tombstone, self.slice_rows)?
+            }
+        };
         let took_ns = self.clock.now_ns().saturating_sub(begin_ns);
         if took_ns > SLICE_NS {
             self.slice_rows = (self.slice_rows / 2).max(SLICE_ROWS.start);
@@ -140,28 +150,39 @@ impl Sweeper {
             self.slice_rows = (self.slice_rows * 2).min(SLICE_ROWS.end);
         }
         if is_done {
-            self.left = index.len();
-        } else {
-            self.round = Some(round);
+            if matches!(round, Round::Move { .. }) {
+                self.left = sweep.index.len();
+            }
+            self.round = self.next_round(&sweep)?;
         }
-        Ok(!is_done)
+        Ok(self.round.is_some())
     }
 
-    fn next_round(&mut self, rows: usize, now: Option<StoreTime>, next: u64) -> Option<Round> {
+    fn next_round(&mut self, sweep: &Sweep<'_>) -> Result<Option<Round>, Error> {
+        let rows = sweep.index.len();
         // What the last round left for a reason is no reason for the next one.
         let is_more = rows > self.left + self.limits.many / 4;
         if rows > self.limits.many && is_more || rows > self.limits.too_many {
             let is_too_many = rows > self.limits.too_many;
-            let soon = now.filter(|_| !is_too_many).map(|now| now.after(SOON));
-            return Some(Round {
-                numbers: 0..next,
-                soon,
-            });
+            let soon = sweep.now.filter(|_| !is_too_many);
+            return Ok(Some(Round::after(soon, sweep.next)));
         }
         self.left = self.left.min(rows);
-        let now = now?;
-        if rows == 0 || self.last_round.is_some_and(|last| now.since(last) < AGE) {
-            return None;
+        let stored = sweep.database.begin_read()?.open_table(RECENT)?.len()?;
+        let ended = usize::try_from(stored).unwrap_or(usize::MAX) - rows;
+        // Each row that stays is looked at, so it is done for a share of them.
+        let takes_out = std::mem::take(&mut self.takes_out);
+        if ended > (self.limits.many + rows) / 2 || ended > 0 && takes_out {
+            return Ok(Some(Round::TakeOut {
+                numbers: 0..sweep.next,
+                tombstone: sweep.tombstones.mark(),
+            }));
+        }
+        let Some(now) = sweep.now else {
+            return Ok(None);
+        };
+        if stored == 0 || self.last_round.is_some_and(|last| now.since(last) < AGE) {
+            return Ok(None);
         }
         let mut mark = None;
         while let Some(&(time, next)) = self.marks.front()
@@ -170,98 +191,132 @@ impl Sweeper {
             mark = Some(next);
             self.marks.pop_front();
         }
-        let mark = mark?;
-        self.last_round = Some(now);
-        Some(Round {
-            numbers: 0..mark,
-            soon: Some(now.after(SOON)),
-        })
+        Ok(mark.map(|next| {
+            self.last_round = Some(now);
+            self.takes_out = true;
+            Round::after(Some(now), next)
+        }))
     }
 }
 
-/// Moves the next rows of a round. Whether it is done.
-fn sweep_slice(
-    database: &Database,
-    index: &mut RecentIndex,
-    round: &mut Round,
-    rows_max: usize,
-) -> Result<bool, Error> {
-    let transaction = database.begin_write()?;
-    let mut tables = WriteTables::open(&transaction)?;
-    let mut slice = Slice::default();
-    slice.read(&tables, round, rows_max)?;
-    let Some(end) = slice.end else {
-        drop(tables);
-        transaction.abort()?;
-        return Ok(true);
-    };
-    let numbers = round.numbers.start..end;
-    round.numbers.start = end;
-    let is_done = round.numbers.is_empty();
-    if slice.rows.is_empty() {
-        drop(tables);
-        transaction.abort()?;
-        return Ok(is_done);
+impl Round {
+    /// Moves what is not due soon after `now`; without it, everything.
+    fn after(now: Option<StoreTime>, young: u64) -> Self {
+        let after = now.map_or(DueKey::MIN, |now| DueKey::end_of(now.after(SOON)));
+        Self::Move { after, young }
     }
-    slice.rows.sort_unstable_by_key(|&(key, _)| key);
-    slice.insert(&mut tables)?;
-    let stay = &slice.stay;
-    tables
-        .recent
-        .retain_in(numbers, |number, _| stay.binary_search(&number).is_ok())?;
-    drop(tables);
-    transaction.commit()?;
-    for (key, _) in &slice.rows {
-        index.remove(key.number());
-    }
-    Ok(is_done)
 }
 
-impl Slice {
-    fn read(
+impl Sweep<'_> {
+    /// Begins a slice. It is synced with the next commit: a crash before that takes it back whole.
+    fn begin(&self) -> Result<WriteTransaction, Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::None)?;
+        Ok(transaction)
+    }
+
+    /// Moves the next rows. Whether there are no more.
+    fn move_slice(&mut self, after: &mut DueKey, young: u64, rows: usize) -> Result<bool, Error> {
+        let mut keys = Vec::new();
+        self.index.range(*after, StoreTime::MAX, rows, &mut keys);
+        let is_done = keys.len() < rows;
+        if let Some(&last) = keys.last() {
+            *after = last;
+        }
+        keys.retain(|key| key.number() < young);
+        if keys.is_empty() {
+            return Ok(is_done);
+        }
+        let transaction = self.begin()?;
+        let mut tables = WriteTables::open(&transaction)?;
+        self.tombstones.begin();
+        copy(&mut tables, &keys)?;
+        for key in &keys {
+            if key.is_moved() {
+                tables.moved.insert(key.number(), key.bytes())?;
+            }
+            self.tombstones.end(key.number());
+        }
+        self.tombstones.write(&mut tables.tombstones)?;
+        drop(tables);
+        transaction.commit()?;
+        for key in &keys {
+            self.index.remove(key.number());
+        }
+        Ok(is_done)
+    }
+
+    /// Takes out what has ended of the next rows. Whether there are no more.
+    fn take_out_slice(
         &mut self,
-        tables: &WriteTables<'_>,
-        round: &Round,
-        rows_max: usize,
-    ) -> Result<(), Error> {
-        for entry in tables.recent.range(round.numbers.clone())?.take(rows_max) {
-            let (number, value) = entry?;
-            let number = number.value();
-            let row = recent_row(number, value.value())?;
-            self.end = Some(number + 1);
-            if round.soon.is_some_and(|soon| row.due <= soon) {
-                self.stay.push(number);
-                continue;
+        numbers: &mut Range<u64>,
+        tombstone: u64,
+        rows: usize,
+    ) -> Result<bool, Error> {
+        let transaction = self.begin()?;
+        let mut tables = WriteTables::open(&transaction)?;
+        let (mut end, mut looked_at, mut has_ended) = (numbers.end, 0, false);
+        for entry in tables.recent.range(numbers.clone())? {
+            let number = entry?.0.value();
+            if looked_at == rows {
+                end = number;
+                break;
             }
-            let begin = self.values.len();
-            self.values.extend_from_slice(value.value());
-            let key = DueKey::new(row.due, row.first_due, number);
-            self.rows.push((key, begin..self.values.len()));
+            looked_at += 1;
+            has_ended |= self.index.get(number).is_none();
         }
-        Ok(())
-    }
-
-    /// Puts the rows, which are sorted, into `by_due`.
-    fn insert(&self, tables: &mut WriteTables<'_>) -> Result<(), Error> {
-        let by_due = &mut tables.by_due;
-        let is_last = match (by_due.last()?, self.rows.first()) {
-            (Some((last, _)), Some((first, _))) => last.value() < first.bytes(),
-            _ => true,
-        };
-        if is_last {
-            let mut end = by_due.upper_bound_mut(Bound::<&[u8; 20]>::Unbounded)?;
-            for (key, range) in &self.rows {
-                end.insert_before(key.bytes(), &self.values[range.clone()])?;
-            }
-            end.close()?;
+        let slice = numbers.start..end;
+        numbers.start = end;
+        let is_done = numbers.is_empty();
+        if has_ended {
+            let index = &*self.index;
+            tables
+                .recent
+                .retain_in(slice, |number, _| index.get(number).is_some())?;
+        }
+        let forgets = is_done && self.tombstones.has_before(tombstone);
+        if forgets {
+            self.tombstones
+                .delete_before(tombstone, &mut tables.tombstones)?;
+        }
+        drop(tables);
+        if has_ended || forgets {
+            transaction.commit()?;
         } else {
-            for (key, range) in &self.rows {
-                by_due.insert(key.bytes(), &self.values[range.clone()])?;
-            }
+            transaction.abort()?;
         }
-        for (key, _) in self.rows.iter().filter(|(key, _)| key.is_moved()) {
-            tables.moved.insert(key.number(), key.bytes())?;
-        }
-        Ok(())
+        Ok(is_done)
     }
+}
+
+/// Copies these rows, which are sorted, from `recent` to `by_due`.
+fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
+    let WriteTables { recent, by_due, .. } = tables;
+    let row = |key: &DueKey| -> Result<_, Error> {
+        let number = key.number();
+        let value = recent
+            .get(number)?
+            .ok_or_else(|| damaged("recent", number, "it is missing"))?;
+        let row = recent_row(number, value.value())?;
+        if DueKey::new(row.due, row.first_due, number) != *key {
+            return Err(damaged("recent", number, "it is not as it was written"));
+        }
+        Ok(value)
+    };
+    let is_last = match (by_due.last()?, keys.first()) {
+        (Some((last, _)), Some(first)) => last.value() < first.bytes(),
+        _ => true,
+    };
+    if is_last {
+        let mut end = by_due.upper_bound_mut(Bound::<&[u8; 20]>::Unbounded)?;
+        for key in keys {
+            end.insert_before(key.bytes(), row(key)?.value())?;
+        }
+        end.close()?;
+    } else {
+        for key in keys {
+            by_due.insert(key.bytes(), row(key)?.value())?;
+        }
+    }
+    Ok(())
 }

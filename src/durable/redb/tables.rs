@@ -2,13 +2,15 @@
 
 use super::codec::{self, Flaw, Names, RowView, StoreState};
 use super::due_key::DueKey;
-use super::recent::{Known, RecentIndex};
+use super::recent::RecentIndex;
 use crate::durable::{DurableId, Row};
 use redb::{Error, ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 use std::ops::Bound;
 
 /// Rows by number, in the order in which they came.
 pub(super) const RECENT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("recent");
+/// Numbers of rows of `recent` that have ended.
+pub(super) const TOMBSTONES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("tombstones");
 /// Rows by position.
 pub(super) const BY_DUE: TableDefinition<'_, &[u8; 20], &[u8]> = TableDefinition::new("by_due");
 /// Where in `by_due` the rows are that are not due at their first deadline, by number.
@@ -64,18 +66,16 @@ pub(super) fn find(
         return Ok(None);
     }
     let number = id.number();
-    match index.get(number) {
-        Some(Known::Unmoved(due)) => {
-            return Ok((due == id.first_due()).then_some(RowPlace::Recent(number)));
-        }
-        Some(Known::Moved(_)) => {
+    if let Some(known) = index.get(number) {
+        let first_due = if known.is_moved {
             let bytes = recent
                 .get(number)?
                 .ok_or_else(|| damaged("recent", number, "it is missing"))?;
-            let is_it = recent_row(number, bytes.value())?.first_due == id.first_due();
-            return Ok(is_it.then_some(RowPlace::Recent(number)));
-        }
-        None => {}
+            recent_row(number, bytes.value())?.first_due
+        } else {
+            known.due
+        };
+        return Ok((first_due == id.first_due()).then_some(RowPlace::Recent(number)));
     }
     let key = DueKey::of(id, id.first_due());
     if by_due.get(key.bytes())?.is_some() {
@@ -99,6 +99,7 @@ pub(super) fn find(
 /// All tables of a transaction that writes.
 pub(super) struct WriteTables<'txn> {
     pub(super) recent: Table<'txn, u64, &'static [u8]>,
+    pub(super) tombstones: Table<'txn, u64, &'static [u8]>,
     pub(super) by_due: Table<'txn, &'static [u8; 20], &'static [u8]>,
     pub(super) moved: Table<'txn, u64, &'static [u8; 20]>,
     pub(super) keys: Table<'txn, &'static [u8], u128>,
@@ -110,6 +111,7 @@ impl<'txn> WriteTables<'txn> {
     pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, Error> {
         Ok(Self {
             recent: transaction.open_table(RECENT)?,
+            tombstones: transaction.open_table(TOMBSTONES)?,
             by_due: transaction.open_table(BY_DUE)?,
             moved: transaction.open_table(MOVED)?,
             keys: transaction.open_table(KEYS)?,
@@ -138,53 +140,23 @@ impl<'txn> WriteTables<'txn> {
         Ok(())
     }
 
-    /// Takes a row out that is there. Its value goes to `out`, which is cleared first.
-    pub(super) fn take(
-        &mut self,
-        place: RowPlace,
-        index: &mut RecentIndex,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
-        let is_there = self.try_take(place, index, out)?;
-        is_there.then_some(()).ok_or_else(|| missing(place))
-    }
-
-    /// So, if it is there. A row that the index knows is.
-    pub(super) fn try_take(
-        &mut self,
-        place: RowPlace,
-        index: &mut RecentIndex,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Error> {
+    /// Takes a row out of `by_due`, if it is there. Its value goes to `out`, which is cleared
+    /// first.
+    pub(super) fn take_by_due(&mut self, key: DueKey, out: &mut Vec<u8>) -> Result<bool, Error> {
         out.clear();
-        match place {
-            RowPlace::Recent(number) => {
-                let value = self.recent.remove(number)?;
-                out.extend_from_slice(value.ok_or_else(|| missing(place))?.value());
-                index.remove(number);
-            }
-            RowPlace::ByDue(key) => {
-                let Some(value) = self.by_due.remove(key.bytes())? else {
-                    return Ok(false);
-                };
-                out.extend_from_slice(value.value());
-                drop(value);
-                self.forget_moved(key)?;
+        let Some(value) = self.by_due.remove(key.bytes())? else {
+            return Ok(false);
+        };
+        out.extend_from_slice(value.value());
+        drop(value);
+        if key.is_moved() {
+            let number = key.number();
+            match self.moved.remove(number)? {
+                Some(old) if old.value() == key.bytes() => {}
+                _ => return Err(damaged("moved", number, "it does not name the row")),
             }
         }
         Ok(true)
-    }
-
-    /// A row left `by_due`.
-    pub(super) fn forget_moved(&mut self, key: DueKey) -> Result<(), Error> {
-        if !key.is_moved() {
-            return Ok(());
-        }
-        let number = key.number();
-        match self.moved.remove(number)? {
-            Some(old) if old.value() == key.bytes() => Ok(()),
-            _ => Err(damaged("moved", number, "it does not name the row")),
-        }
     }
 
     /// Writes a row's new value where the row is.
@@ -220,7 +192,7 @@ impl RowPlace {
     }
 }
 
-fn missing(place: RowPlace) -> Error {
+pub(super) fn missing(place: RowPlace) -> Error {
     let table = match place {
         RowPlace::Recent(_) => "recent",
         RowPlace::ByDue(_) => "by_due",

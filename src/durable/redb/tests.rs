@@ -57,6 +57,13 @@ fn what_is_encoded_decodes() {
         let bytes = codec::encode_dead(&letter);
         let id = letter.row.id.to_bits();
         assert_eq!(codec::decode_dead(id, &bytes, &mut names), Ok(letter));
+
+        let numbers: Vec<_> = (0..rng.usize(0..9)).map(|_| rng.u64(..)).collect();
+        let mut bytes = Vec::new();
+        codec::encode_tombstones(&mut bytes, epoch, &numbers);
+        let decoded = codec::decode_tombstones(epoch, &bytes).map(Vec::from_iter);
+        assert_eq!(decoded, Ok(numbers));
+        assert!(codec::decode_tombstones(epoch ^ 1, &bytes).is_err());
     }
     let state = StoreState {
         epoch: 300,
@@ -93,7 +100,7 @@ fn decoding_is_total_and_there_is_one_encoding() {
         if let Some(flags) = body.first_mut() {
             *flags &= 0x1f;
         }
-        for table in ["row", "dead", "state", "version", "due"] {
+        for table in ["row", "tombstones", "dead", "state", "version", "due"] {
             decoded += u32::from(codec::round_trip(table, rng.u128(..), &body));
         }
     }
@@ -153,7 +160,7 @@ fn the_index_knows_what_is_due_when() {
         } else {
             let due = time(rng.u64(0..10) * 30_000);
             let key = DueKey::new(due, time(number % 10 * 30_000), number);
-            index.put(key);
+            index.put(key, number.is_multiple_of(2));
             model.insert(number, key);
         }
         if step % 2_000 == 0 {
@@ -170,9 +177,10 @@ fn the_index_knows_what_is_due_when() {
         }
     }
     for (&number, key) in &model {
-        let known = match key.is_moved() {
-            true => Known::Moved(key.due()),
-            false => Known::Unmoved(key.due()),
+        let known = Known {
+            due: key.due(),
+            is_moved: key.is_moved(),
+            has_key: number.is_multiple_of(2),
         };
         assert_eq!(index.get(number), Some(known));
     }

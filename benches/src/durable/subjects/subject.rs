@@ -18,8 +18,9 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
     /// on.
     fn open(folder: &Path, ledger: &Arc<Ledger>) -> Result<Self, String>;
 
-    /// The same with at most 100,000 timers in memory, if it keeps some there.
-    fn open_small(folder: &Path, ledger: &Arc<Ledger>) -> Result<Self, String> {
+    /// The same with at most this number of timers in memory, if it keeps some there.
+    fn open_window(folder: &Path, ledger: &Arc<Ledger>, rows: usize) -> Result<Self, String> {
+        let _ = rows;
         Self::open(folder, ledger)
     }
 

@@ -10,10 +10,9 @@ use wheelwork::durable::{Delivery, Durable, DurableBuilder, DurableId, Redb, Tic
 
 const KIND: &str = "timer";
 
-/// A window of this number of timers, whenever they are due.
+/// A window of a number of timers, whenever they are due.
 const AHEAD: Duration = Duration::from_secs(100 * 3600);
-const WINDOW_ROWS: usize = 100_000;
-const WINDOW_BYTES: usize = 64 << 20;
+const WINDOW_ROW_BYTES: usize = 640;
 
 pub(crate) struct Wheelwork(Durable);
 
@@ -47,8 +46,8 @@ impl Subject for Wheelwork {
         start(builder(folder, ledger)?)
     }
 
-    fn open_small(folder: &Path, ledger: &Arc<Ledger>) -> Result<Self, String> {
-        start(builder(folder, ledger)?.window(AHEAD, WINDOW_ROWS, WINDOW_BYTES))
+    fn open_window(folder: &Path, ledger: &Arc<Ledger>, rows: usize) -> Result<Self, String> {
+        start(builder(folder, ledger)?.window(AHEAD, rows, rows * WINDOW_ROW_BYTES))
     }
 
     fn arm(&self, due_ms: u64, payload: &Payload) -> Result<Ticket<DurableId>, String> {
