@@ -337,7 +337,10 @@ fn bad_input_is_an_error() {
         .start()
         .unwrap_err();
     assert!(matches!(error, OpenError::Setting(_)));
-    assert_eq!(error.to_string(), "\"mail\" has no handler");
+    assert_eq!(
+        error.to_string(),
+        "the kind \"mail\" has a setting, and no handler"
+    );
     let error = open(&clock, &Memory::new())
         .handle_async("mail", |_| async { Ok(()) })
         .start()

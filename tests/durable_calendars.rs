@@ -56,6 +56,34 @@ fn open(clock: &ManualClock, store: &Memory, runs: &Runs) -> DurableBuilder<Memo
 }
 
 #[test]
+fn a_program_that_arms_at_each_start_loses_no_run() {
+    let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
+    let calendar = || nine().missed(MissedRuns::Once);
+    let start = |payload: &'static str| {
+        let timers = open(&clock, &store, &runs).start().unwrap();
+        let key = timers.key("nightly");
+        let id = key.schedule_calendar("report", calendar(), payload);
+        (id.unwrap(), timers)
+    };
+    let (first, timers) = start("a");
+    drop(timers);
+    clock.set_system_time(at(103, 12));
+    let (second, timers) = start("a");
+    clock.advance(SECOND);
+    assert_eq!(second, first);
+    assert_eq!(runs.take(), [(103, 12)], "the run that was missed");
+    clock.advance(DAY);
+    assert_eq!(runs.take(), [(104, 9)]);
+    drop(timers);
+    clock.set_system_time(at(106, 12));
+    let (third, timers) = start("b");
+    clock.advance(SECOND);
+    assert_ne!(third, first, "another payload takes its place");
+    assert_eq!(timers.stats().rows, 1);
+    assert_eq!(runs.take(), []);
+}
+
+#[test]
 fn smoke() {
     let (clock, runs) = (clock(), Runs::default());
     let timers = open(&clock, &Memory::new(), &runs).start().unwrap();

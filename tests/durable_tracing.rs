@@ -75,7 +75,7 @@ fn what_fails_is_told() {
         assert!(matches!(error, DurableError::Store(_)), "{error}");
         let lines = book.lines();
         let store = "ERROR: the store of durable timers has failed: nothing fires until it is \
-                     opened again error=this store in memory: another process has it open";
+                     opened again error=this store in memory: it is open already, here or in another process";
         assert_eq!(lines, [store]);
     });
 }

@@ -44,8 +44,8 @@ impl Durable {
     /// use std::time::Duration;
     /// use wheelwork::durable::{Durable, Redb};
     ///
-    /// # let directory = std::env::temp_dir().join(format!("wheelwork-open-{}",
-    /// std::process::id()));
+    /// # let process = std::process::id();
+    /// # let directory = std::env::temp_dir().join(format!("wheelwork-open-{process}"));
     /// # std::fs::create_dir_all(&directory)?;
     /// # let path = directory.join("timers.redb");
     /// let timers = Durable::open(Redb::open(path)?)
@@ -313,8 +313,8 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
-    /// payload: [`dead`](super::DurableHandle::dead) has that. A hook may be missed when the
-    /// process ends.
+    /// payload, key or calendar: [`dead`](super::DurableHandle::dead) has them. A hook may be
+    /// missed when the process ends.
     ///
     /// # Example
     /// ```
@@ -339,7 +339,9 @@ impl<S: Store> DurableBuilder<S> {
     /// See [`Durable::open`].
     pub fn start(self) -> Result<Durable, OpenError> {
         if let Some(kind) = self.kinds.without_handler() {
-            return Err(OpenError::Setting(format!("{kind:?} has no handler")));
+            return Err(OpenError::Setting(format!(
+                "the kind {kind:?} has a setting, and no handler"
+            )));
         }
         if self.kinds.has_async() && self.hooks.spawner.is_none() {
             let why = "a handler is async, and there is no spawner";

@@ -18,8 +18,7 @@ pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// # Exactly once
 /// A timer may be delivered more than once: if the process ends between the handler's work and the
 /// store's note of it. A handler whose work must not be done twice passes on
-/// [`id`](Self::id) as the key of an idempotent request, or [`fence`](Self::fence) to a system that
-/// refuses smaller fences.
+/// [`id`](Self::id) as the key of an idempotent request.
 ///
 /// # Example
 /// ```

@@ -65,7 +65,10 @@ impl fmt::Display for DurableError {
             Self::Stopped => f.write_str("the durable timers have stopped"),
             Self::Store(error) => write!(f, "the store has failed: {error}"),
             Self::PayloadTooLarge { bytes, max } => {
-                write!(f, "a payload of {bytes} bytes: at most {max} are taken")
+                write!(
+                    f,
+                    "a payload of {bytes} bytes: at most {max} are taken (`payload_max`)"
+                )
             }
             Self::KeyTooLong { bytes, max } => {
                 write!(f, "a key of {bytes} bytes: at most {max} are taken")

@@ -174,7 +174,8 @@ impl DurableHandle {
             .ask_and_wait(|teller| Request::Arm(timer, teller))
     }
 
-    /// Arms a timer, and returns at once. It is durable when the ticket is ready.
+    /// Arms a timer, and returns at once, unless 65,536 calls wait. It is durable when the ticket
+    /// is ready.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -249,7 +250,8 @@ impl DurableHandle {
         self.cancel_target(Target::Id(id))
     }
 
-    /// Cancels a timer, and returns at once. What it answers is durable when the ticket is ready.
+    /// Cancels a timer, and returns at once, unless 65,536 calls wait. What it answers is durable
+    /// when the ticket is ready.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).

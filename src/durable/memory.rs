@@ -17,7 +17,8 @@ const PARTITION: Partition = 0;
 
 /// A store that lasts as long as one of its clones. For tests: it survives no crash of the process.
 ///
-/// Clones name one store. A test that drops a service without stopping it, and opens a clone, sees
+/// Clones name one store, so a test can start a service again on what the last one has left. To
+/// drop a service is a stop in order. A test that has it forgotten, by `std::mem::forget`, sees
 /// what a program sees that starts again after a crash. Cost: each call takes a lock, and some
 /// lookups in maps.
 ///

@@ -5,6 +5,7 @@ use super::handle::DurableHandle;
 use super::keyed::Keyed;
 use super::request::Request;
 use super::row::DurableId;
+use super::store::Target;
 use super::when::PayloadBytes;
 use crate::calendar::Calendar;
 
@@ -63,6 +64,14 @@ impl DurableHandle {
             DurableError::Invalid(format!("the calendar {text:?} has no run any more"))
         })?;
         let timer = self.new_timer(kind, key, first.into(), payload, Some(text.into()))?;
+        if let Some(key) = &timer.key
+            && let Some(row) = self.get_target(Target::Key(key.clone()))?
+            && (&row.kind, &row.calendar) == (&timer.kind, &timer.calendar)
+            && row.payload == timer.payload
+        {
+            // (Arming it anew would drop a run that was missed, or is tried again.)
+            return Ok(row.id);
+        }
         self.shared
             .ask_and_wait(|teller| Request::Arm(timer, teller))
     }
@@ -70,8 +79,9 @@ impl DurableHandle {
 
 impl Keyed<'_> {
     /// Arms the timer with this key, in place of the one that there is, as
-    /// [`DurableHandle::schedule_calendar`] does: a program that calls this at each start has one
-    /// timer.
+    /// [`DurableHandle::schedule_calendar`] does. If that one has this kind, calendar and payload
+    /// already, it is left as it is: a program that calls this at each start has one timer, and
+    /// loses no run.
     ///
     /// # Errors
     /// As [`DurableHandle::schedule_calendar`].

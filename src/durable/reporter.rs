@@ -93,7 +93,7 @@ const GAUGES: [Figure<DurableStats>; 5] = [
 ];
 
 const LAG: &str = "wheelwork_durable_lag_seconds";
-const LAG_HELP: &str = "How long ago the oldest timer was due that has not been handled.";
+const LAG_HELP: &str = "How long ago the oldest timer was due that waits for its handler.";
 
 const LATENESS: &str = "wheelwork_durable_lateness_seconds";
 const LATENESS_HELP: &str = "How late timers were handed to their handlers, rounded up by a \

@@ -49,7 +49,8 @@ impl RetryPolicy {
         Self::default()
     }
 
-    /// No attempt but the first.
+    /// No attempt but the first. After a crash timers that were due by then, or within the next
+    /// 1.5 s, may be dead letters that no handler was given: two attempts spare them that.
     ///
     /// # Example
     /// See the [type](Self)'s.

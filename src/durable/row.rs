@@ -104,7 +104,8 @@ impl StoreTime {
 /// See [`DurableId`].
 pub type Partition = u16;
 
-/// Names a durable timer for ever: in all processes, and after it has ended.
+/// Names a durable timer for ever: in all processes, and after it has ended. Files have no ids in
+/// common, but by a chance of one in many billions.
 ///
 /// An id that is stored elsewhere, as text or as bits, names the timer after a restart too.
 /// Keys ([`DurableHandle::key`](super::DurableHandle::key)) are names of your own.
@@ -316,7 +317,8 @@ pub enum Cause {
     Undecodable(Arc<str>),
     /// Its handler failed, and may not try again: its last error.
     Failed(Arc<str>),
-    /// The process ended while it was being handled, as often as it may be tried.
+    /// Its attempts were used up, the last one by an end of the process while it was being handled,
+    /// or was about to be.
     Crashed,
 }
 
@@ -326,7 +328,9 @@ impl fmt::Display for Cause {
             Self::UnknownKind => f.write_str("no handler has its kind"),
             Self::Undecodable(why) => write!(f, "its payload cannot be read: {why}"),
             Self::Failed(why) => write!(f, "its handler failed: {why}"),
-            Self::Crashed => f.write_str("the process ended each time it was handled"),
+            Self::Crashed => {
+                f.write_str("its attempts were used up, the last one by an end of the process")
+            }
         }
     }
 }

@@ -76,7 +76,9 @@ pub struct DurableStats {
     pub window_rows: u64,
     /// Bytes of their payloads, keys and kinds.
     pub window_bytes: u64,
-    /// How long ago the oldest timer was due that has not been handled. The figure to alert on.
+    /// How long ago the oldest timer was due that waits for its handler, or is in it. The figure to
+    /// alert on, with [`failure`](super::DurableHandle::failure): a store that has failed is not
+    /// measured any more.
     pub lag: Duration,
     /// How late timers were handed to their handlers.
     pub lateness: LatenessHistogram,

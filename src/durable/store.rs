@@ -277,7 +277,8 @@ pub trait Store: Send + 'static {
     /// How large it is. Cost: some microseconds.
     fn size(&mut self) -> Result<StoreSize, StoreError>;
 
-    /// Does a slice of the work that it has put off, in some 5 ms. Returns whether there is more.
+    /// Does a slice of the work that it has put off, in some milliseconds. Returns whether there is
+    /// more.
     fn upkeep(&mut self) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -290,7 +291,7 @@ pub trait Store: Send + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another process has it open.
+    /// It is open already, in another process or in this one.
     InUse(Arc<str>),
     /// It is no store of timers.
     Foreign(Arc<str>),
@@ -305,7 +306,9 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse(what) => write!(f, "{what}: another process has it open"),
+            Self::InUse(what) => {
+                write!(f, "{what}: it is open already, here or in another process")
+            }
             Self::Foreign(what) => write!(f, "{what}: this is no store of timers"),
             Self::Version(what, version) => write!(
                 f,

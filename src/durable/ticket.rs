@@ -83,8 +83,7 @@ impl<T> Ticket<T> {
     /// Blocks until the change is durable.
     ///
     /// # Errors
-    /// See [`DurableError`]. A change in which [`Stopped`](DurableError::Stopped) is the error was
-    /// not stored.
+    /// See [`DurableError`]. If it is [`Stopped`](DurableError::Stopped), nothing was stored.
     ///
     /// # Example
     /// See the [type](Self)'s.

@@ -60,7 +60,7 @@ const CACHE_BYTES: usize = 32 << 20;
 /// assert_eq!(store.size()?.rows, 0);
 ///
 /// let second = Redb::open(&path).unwrap_err();
-/// assert!(second.to_string().ends_with("another process has it open"));
+/// assert!(second.to_string().ends_with("it is open already, here or in another process"));
 /// # drop(store);
 /// # std::fs::remove_dir_all(folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -194,7 +194,7 @@ impl RedbBuilder {
             let database = create(&builder).map_err(|error| store_error(&what, &error.into()))?;
             let opened = open::read(&what, &database)?;
             Ok(OpenFile {
-                next: opened.state.next_number,
+                next: open::first_number(opened.state.next_number),
                 database,
                 state: opened.state,
                 index: opened.index,

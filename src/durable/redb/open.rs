@@ -11,12 +11,14 @@ use super::tables::{
 use super::tombstones::EndedLog;
 use crate::durable::StoreError;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The version of the format that is written and read.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 
 /// What a file holds that is open.
 pub(super) struct Opened {
@@ -130,10 +132,20 @@ fn stored_version(transaction: &ReadTransaction) -> Result<Option<u64>, Error> {
         .map_err(|flaw| damaged("meta", 0, flaw))
 }
 
-fn make(database: &Database) -> Result<Opened, Error> {
+/// The first number that is given after `last`. It is some way off, by chance: files have no
+/// numbers in common, nor has a file what a copy of it has given since.
+pub(super) fn first_number(last: u64) -> u64 {
+    let random = RandomState::new().build_hasher().finish();
     // Number 0 is left out: the position of its row could be that before all rows.
+    match last {
+        0 => 1 + (random >> 2),
+        last => last + (random >> 32),
+    }
+}
+
+fn make(database: &Database) -> Result<Opened, Error> {
     let state = StoreState {
-        next_number: 1,
+        next_number: first_number(0),
         ..StoreState::default()
     };
     let transaction = database.begin_write()?;
