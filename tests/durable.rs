@@ -40,6 +40,24 @@ fn open(clock: &ManualClock, store: &Memory) -> DurableBuilder<Memory> {
 }
 
 #[test]
+fn nothing_lags_that_is_not_due() {
+    let clock = ManualClock::new();
+    let timers = Durable::open(Memory::new())
+        .clock(clock.clone())
+        .handle("x", |_| Ok(()))
+        .start()
+        .unwrap();
+    // At the end of one of the seconds of 1,024 ms by which the window counts.
+    let second = SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 * 1_024);
+    clock.set_system_time(second - 5 * SECOND);
+    let due = second + Duration::from_millis(1_020);
+    let id = timers.schedule("x", due, "").unwrap();
+    clock.advance(6 * SECOND);
+    assert!(timers.get(id).unwrap().is_some(), "it takes a turn");
+    assert_eq!(timers.stats().lag, Duration::ZERO);
+}
+
+#[test]
 fn smoke() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())

@@ -17,9 +17,6 @@ use wheelwork::durable::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long a commit of a slow store takes.
-const COMMIT_TAKES: Duration = Duration::from_millis(7);
-
 /// What a store does otherwise than [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
@@ -27,7 +24,8 @@ enum Does {
     PanicAfterCommit,
     ForgetOutcomes,
     FailToHandOut,
-    TakeTime,
+    /// A commit takes this time.
+    TakeTime(Duration),
 }
 
 /// A user's store.
@@ -73,8 +71,8 @@ impl Store for Users {
         match self.does {
             Does::PanicAfterCommit => panic!("the store's"),
             Does::ForgetOutcomes => Ok(Vec::new()),
-            Does::TakeTime => {
-                self.clock.advance(COMMIT_TAKES);
+            Does::TakeTime(time) => {
+                self.clock.advance(time);
                 Ok(outcomes)
             }
             _ => Ok(outcomes),
@@ -348,7 +346,8 @@ fn a_store_that_panics_or_forgets_has_failed() {
 
 #[test]
 fn a_slow_commit_makes_no_timer_late() {
-    let (store, _) = Users::new(Does::TakeTime);
+    let commit_takes = Duration::from_millis(7);
+    let (store, _) = Users::new(Does::TakeTime(commit_takes));
     let clock = store.clock.clone();
     let handled = Arc::new(Mutex::new(Vec::new()));
     let handler = handled.clone();
@@ -366,7 +365,7 @@ fn a_slow_commit_makes_no_timer_late() {
         let wait = Duration::from_millis(wait);
         timers.schedule("mail", wait, "").unwrap();
         // The commit has taken some of the wait.
-        let left = wait - COMMIT_TAKES;
+        let left = wait - commit_takes;
         let before = handled.lock().unwrap().len();
         clock.advance(left - Duration::from_millis(1));
         assert_eq!(handled.lock().unwrap().len(), before, "never early");
@@ -377,6 +376,37 @@ fn a_slow_commit_makes_no_timer_late() {
             "a tick late at the most"
         );
         clock.advance(SECOND);
+    }
+}
+
+#[test]
+fn a_commit_that_takes_long_holds_up_no_timer() {
+    for commit_takes in [300, 700, 1_200].map(Duration::from_millis) {
+        let (store, _) = Users::new(Does::TakeTime(commit_takes));
+        let clock = store.clock.clone();
+        let late = Arc::new(Mutex::new(Vec::new()));
+        let (now, handler) = (clock.clone(), late.clone());
+        let timers = Durable::open(store)
+            .clock(clock.clone())
+            .handle("mail", move |delivery| {
+                let late = now.system_time().duration_since(delivery.due());
+                handler.lock().unwrap().push(late.expect("never early"));
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        let mails = (0..100_u32).map(|n| ("mail", 5 * SECOND + n * SECOND / 50, ""));
+        timers.schedule_many(mails).unwrap();
+        for _ in 0..30 {
+            timers.schedule("other", 1_000 * SECOND, "").unwrap();
+        }
+        let late = late.lock().unwrap();
+        assert_eq!(late.len(), 100);
+        let latest = *late.iter().max().unwrap();
+        assert!(
+            latest <= Duration::from_millis(2),
+            "{commit_takes:?}: {latest:?}"
+        );
     }
 }
 

@@ -208,9 +208,10 @@ impl Window {
         entry.was_wanted
     }
 
-    /// At or before the deadlines of all entries. `None`: there are none.
-    pub(super) fn oldest(&self) -> Option<StoreTime> {
-        self.seconds.keys().next().copied().map(begin)
+    /// The deadline of the oldest entry, or up to a second after it. `None`: that is not over yet.
+    pub(super) fn oldest_overdue(&self, now: StoreTime) -> Option<StoreTime> {
+        let (&second, _) = self.seconds.first_key_value()?;
+        Some(begin(second + 1)).filter(|&end| end < now)
     }
 
     /// At or before the deadlines of all entries that are due after `claimed`.

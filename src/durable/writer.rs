@@ -190,6 +190,8 @@ impl Writer {
             .take(REQUESTS_MAX)
             .collect();
         let is_full = requests.len() == REQUESTS_MAX;
+        // The commit may take long: what falls due meanwhile must not wait for it.
+        self.claim(now)?;
         self.serve(requests, clocks, now)?;
         if self.window.is_too_full() {
             self.shrink();
@@ -375,7 +377,7 @@ impl Writer {
         let counts = &self.shared.counts;
         counts.window_rows.set(self.window.rows() as u64);
         counts.window_bytes.set(self.window.bytes() as u64);
-        let oldest = self.window.oldest().filter(|&oldest| oldest < now);
+        let oldest = self.window.oldest_overdue(now);
         counts
             .oldest_due
             .set(oldest.map_or(0, StoreTime::as_millis));

@@ -173,14 +173,15 @@ fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
     for entry in transaction.open_table(RECENT)?.iter()? {
         let (number, value) = entry?;
         let number = number.value();
-        let row = recent_row(number, value.value())?;
         if number >= state.next_number {
             return Err(damaged("recent", number, "the number was never given"));
         }
-        if !ended.contains(&number) {
-            let key = DueKey::new(row.due, row.first_due, number);
-            index.put(key, row.key.is_some());
+        if ended.contains(&number) {
+            continue;
         }
+        let row = recent_row(number, value.value())?;
+        let key = DueKey::new(row.due, row.first_due, number);
+        index.put(key, row.key.is_some());
     }
     Ok(Opened {
         state,

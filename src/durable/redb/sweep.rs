@@ -82,8 +82,10 @@ pub(super) struct Sweeper {
 enum Round {
     /// Moves rows after this key with a number below `young` to `by_due`.
     Move { after: DueKey, young: u64 },
-    /// Takes out what has ended of these numbers, and in the end the tombstones before this one.
+    /// Takes out what has ended of these numbers. Then the tombstones before this one go.
     TakeOut { numbers: Range<u64>, tombstone: u64 },
+    /// Deletes the tombstones before this one.
+    Forget { tombstone: u64 },
 }
 
 /// What a sweep reads and changes.
@@ -139,9 +141,8 @@ impl Sweeper {
         let begin_ns = self.clock.now_ns();
         let is_done = match round {
             Round::Move { after, young } => sweep.move_slice(after, *young, self.slice_rows)?,
-            Round::TakeOut { numbers, tombstone } => {
-                sweep.take_out_slice(numbers, *tombstone, self.slice_rows)?
-            }
+            Round::TakeOut { numbers, .. } => sweep.take_out_slice(numbers, self.slice_rows)?,
+            Round::Forget { tombstone } => sweep.forget_slice(*tombstone, self.slice_rows)?,
         };
         let took_ns = self.clock.now_ns().saturating_sub(begin_ns);
         if took_ns > SLICE_NS {
@@ -150,10 +151,14 @@ impl Sweeper {
             self.slice_rows = (self.slice_rows * 2).min(SLICE_ROWS.end);
         }
         if is_done {
-            if matches!(round, Round::Move { .. }) {
-                self.left = sweep.index.len();
-            }
-            self.round = self.next_round(&sweep)?;
+            self.round = match *round {
+                Round::TakeOut { tombstone, .. } => Some(Round::Forget { tombstone }),
+                Round::Move { .. } => {
+                    self.left = sweep.index.len();
+                    self.next_round(&sweep)?
+                }
+                Round::Forget { .. } => self.next_round(&sweep)?,
+            };
         }
         Ok(self.round.is_some())
     }
@@ -247,12 +252,7 @@ impl Sweep<'_> {
     }
 
     /// Takes out what has ended of the next rows. Whether there are no more.
-    fn take_out_slice(
-        &mut self,
-        numbers: &mut Range<u64>,
-        tombstone: u64,
-        rows: usize,
-    ) -> Result<bool, Error> {
+    fn take_out_slice(&mut self, numbers: &mut Range<u64>, rows: usize) -> Result<bool, Error> {
         let transaction = self.begin()?;
         let mut tables = WriteTables::open(&transaction)?;
         let (mut end, mut looked_at, mut has_ended) = (numbers.end, 0, false);
@@ -267,24 +267,30 @@ impl Sweep<'_> {
         }
         let slice = numbers.start..end;
         numbers.start = end;
-        let is_done = numbers.is_empty();
         if has_ended {
             let index = &*self.index;
             tables
                 .recent
                 .retain_in(slice, |number, _| index.get(number).is_some())?;
         }
-        let forgets = is_done && self.tombstones.has_before(tombstone);
-        if forgets {
-            self.tombstones
-                .delete_before(tombstone, &mut tables.tombstones)?;
-        }
         drop(tables);
-        if has_ended || forgets {
+        if has_ended {
             transaction.commit()?;
         } else {
             transaction.abort()?;
         }
+        Ok(numbers.is_empty())
+    }
+
+    /// Deletes the first entries of the tombstones, up to this one. Whether there are no more.
+    fn forget_slice(&mut self, tombstone: u64, entries: usize) -> Result<bool, Error> {
+        let transaction = self.begin()?;
+        let mut tables = WriteTables::open(&transaction)?;
+        let is_done = self
+            .tombstones
+            .delete_before(tombstone, entries, &mut tables.tombstones)?;
+        drop(tables);
+        transaction.commit()?;
         Ok(is_done)
     }
 }

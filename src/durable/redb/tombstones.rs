@@ -10,8 +10,8 @@
 
 use super::codec;
 use super::tables::damaged;
+use crate::durable::id_map::IdSet;
 use redb::{CursorError, Error, ReadableTable, Table};
-use std::collections::HashSet;
 use std::ops::Bound;
 
 /// Bytes of an entry's numbers: with its checksum it fits into a page of redb.
@@ -36,8 +36,8 @@ impl EndedLog {
     /// `recent` no more.
     pub(super) fn read(
         table: &impl ReadableTable<u64, &'static [u8]>,
-    ) -> Result<(Self, HashSet<u64>), Error> {
-        let (mut log, mut ended) = (Self::default(), HashSet::new());
+    ) -> Result<(Self, IdSet<u64>), Error> {
+        let (mut log, mut ended) = (Self::default(), IdSet::default());
         for entry in table.iter()? {
             let (sequence, value) = entry?;
             let sequence = sequence.value();
@@ -98,19 +98,16 @@ impl EndedLog {
         self.next
     }
 
-    /// Whether there are entries before this one.
-    pub(super) const fn has_before(&self, mark: u64) -> bool {
-        self.first < mark
-    }
-
-    /// Deletes the entries before this one.
+    /// Deletes some entries before this one, the first ones. Returns whether there are no more.
     pub(super) fn delete_before(
         &mut self,
         mark: u64,
+        entries: usize,
         table: &mut Table<'_, u64, &'static [u8]>,
-    ) -> Result<(), Error> {
-        table.retain_in(..mark, |_, _| false)?;
-        self.first = self.first.max(mark);
-        Ok(())
+    ) -> Result<bool, Error> {
+        let end = mark.min(self.first + entries as u64);
+        table.retain_in(..end, |_, _| false)?;
+        self.first = self.first.max(end);
+        Ok(end == mark)
     }
 }
