@@ -41,6 +41,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// A slice should take so long.
 const SLICE_NS: u64 = 2_000_000;
 
+/// Slices that are taken together for each `too_many` rows.
+const SLICES_BEHIND: usize = 8;
+
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: Range<usize> = 256..32_768;
 
@@ -130,10 +133,21 @@ impl Sweeper {
         self.marks.push_back((now, next));
     }
 
-    /// Takes a slice, if there is something to sweep. Whether there is more.
+    /// Takes a slice, if there is something to sweep, and more slices if arms are ahead of the
+    /// sweeps: else memory would grow with the rows. Whether there is more.
     pub(super) fn step(&mut self, mut sweep: Sweep<'_>) -> Result<bool, Error> {
+        let behind = sweep.index.len().checked_div(self.limits.too_many);
+        for _ in 0..=SLICES_BEHIND * behind.unwrap_or(0) {
+            if !self.slice(&mut sweep)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn slice(&mut self, sweep: &mut Sweep<'_>) -> Result<bool, Error> {
         if self.round.is_none() {
-            self.round = self.next_round(&sweep)?;
+            self.round = self.next_round(sweep)?;
         }
         let Some(round) = &mut self.round else {
             return Ok(false);
@@ -155,9 +169,9 @@ impl Sweeper {
                 Round::TakeOut { tombstone, .. } => Some(Round::Forget { tombstone }),
                 Round::Move { .. } => {
                     self.left = sweep.index.len();
-                    self.next_round(&sweep)?
+                    self.next_round(sweep)?
                 }
-                Round::Forget { .. } => self.next_round(&sweep)?,
+                Round::Forget { .. } => self.next_round(sweep)?,
             };
         }
         Ok(self.round.is_some())
@@ -165,6 +179,17 @@ impl Sweeper {
 
     fn next_round(&mut self, sweep: &Sweep<'_>) -> Result<Option<Round>, Error> {
         let rows = sweep.index.len();
+        let stored = sweep.database.begin_read()?.open_table(RECENT)?.len()?;
+        let ended = usize::try_from(stored).unwrap_or(usize::MAX) - rows;
+        // Each row that stays is looked at, so it is done for a share of them. It comes first: rows
+        // that are moved on and on would leave ended rows without end.
+        let takes_out = std::mem::take(&mut self.takes_out);
+        if ended > (self.limits.many + rows) / 2 || ended > 0 && takes_out {
+            return Ok(Some(Round::TakeOut {
+                numbers: 0..sweep.next,
+                tombstone: sweep.tombstones.mark(),
+            }));
+        }
         // What the last round left for a reason is no reason for the next one.
         let is_more = rows > self.left + self.limits.many / 4;
         if rows > self.limits.many && is_more || rows > self.limits.too_many {
@@ -173,16 +198,6 @@ impl Sweeper {
             return Ok(Some(Round::after(soon, sweep.next)));
         }
         self.left = self.left.min(rows);
-        let stored = sweep.database.begin_read()?.open_table(RECENT)?.len()?;
-        let ended = usize::try_from(stored).unwrap_or(usize::MAX) - rows;
-        // Each row that stays is looked at, so it is done for a share of them.
-        let takes_out = std::mem::take(&mut self.takes_out);
-        if ended > (self.limits.many + rows) / 2 || ended > 0 && takes_out {
-            return Ok(Some(Round::TakeOut {
-                numbers: 0..sweep.next,
-                tombstone: sweep.tombstones.mark(),
-            }));
-        }
         let Some(now) = sweep.now else {
             return Ok(None);
         };
