@@ -336,11 +336,26 @@ fn the_store_may_put_work_off_at_any_time() {
 #[test]
 fn a_store_that_panics_or_forgets_has_failed() {
     for does in [Does::PanicAfterCommit, Does::ForgetOutcomes] {
-        let timers = Durable::open(Users::new(does).0).start().unwrap();
+        let told = Arc::new(AtomicUsize::new(0));
+        let hook = told.clone();
+        let own: Arc<Mutex<Option<DurableHandle>>> = Arc::default();
+        let handle = own.clone();
+        let timers = Durable::open(Users::new(does).0)
+            .on_store_failed(move |error| {
+                hook.fetch_add(1, SeqCst);
+                let timers = handle.lock().unwrap().take();
+                let refused = timers.unwrap().schedule("mail", SECOND, "");
+                assert!(matches!(refused, Err(DurableError::Store(_))));
+                panic!("the hook's, of {error}");
+            })
+            .start()
+            .unwrap();
+        *own.lock().unwrap() = Some(timers.handle());
         let error = timers.schedule("mail", SECOND, "").unwrap_err();
         assert!(matches!(error, DurableError::Store(_)), "{error}");
         assert!(timers.failure().is_some());
         assert!(matches!(timers.stop(), Err(DurableError::Store(_))));
+        assert_eq!(told.load(SeqCst), 1);
     }
 }
 

@@ -8,7 +8,7 @@ use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
 use super::shared::{DurableHooks, DurableShared};
-use super::store::Store;
+use super::store::{Store, StoreError};
 use super::window::{Bounds, Fired};
 use super::writer::Writer;
 use crate::dispatch::Dispatch;
@@ -327,6 +327,23 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     pub fn on_dead(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
         self.hooks.dead = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told that the store has failed: nothing fires any more, until the program
+    /// opens it anew. It runs on the thread that stores changes, once.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_store_failed(|error| eprintln!("no timer fires any more: {error}"))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_store_failed(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
+        self.hooks.store_failed = Some(Box::new(hook));
         self
     }
 

@@ -232,7 +232,7 @@ fn lateness(shared: &DurableShared, delivery: &Delivery) -> u64 {
 }
 
 /// Runs what is the user's, and may panic.
-fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => Some(result),
         Err(panic) => {

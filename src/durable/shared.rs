@@ -34,11 +34,15 @@ pub(super) type FailedHook = Box<dyn Fn(&Delivery, &str) + Send + Sync>;
 /// A hook that is told of a dead letter.
 pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
 
+/// A hook that is told why the store has failed.
+pub(super) type StoreFailedHook = Box<dyn Fn(&StoreError) + Send + Sync>;
+
 /// What the builder has set.
 #[derive(Default)]
 pub(super) struct DurableHooks {
     pub(super) failed: Option<FailedHook>,
     pub(super) dead: Option<DeadHook>,
+    pub(super) store_failed: Option<StoreFailedHook>,
     pub(super) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
 }
 

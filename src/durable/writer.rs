@@ -10,10 +10,12 @@ use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
+use super::runner::caught;
 use super::shared::{DurableShared, Turns};
 use super::store::{HandOut, Lease, Settled, Store, StoreError, Write};
 use super::ticket::Teller;
 use super::window::{Bounds, ClockReading, Fired, Window};
+use crate::dispatch::inside::inside;
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -173,9 +175,14 @@ impl Writer {
         if let Some(stop) = self.stop.take() {
             stop.tell(Err(error));
         }
+        let Some(failure) = self.shared.failure() else {
+            return;
+        };
         #[cfg(feature = "tracing")]
-        if let Some(failure) = self.shared.failure() {
-            super::events::store_failed(failure);
+        super::events::store_failed(failure);
+        if let Some(hook) = &self.shared.hooks.store_failed {
+            // (If it ends the timers, the writer does not wait for itself.)
+            inside(|| caught(|| hook(failure)));
         }
     }
 
