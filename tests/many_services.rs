@@ -42,13 +42,21 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// The system's names of the threads of services.
+///
+/// A thread is joined as soon as the kernel has let go of its memory, and is listed until the kernel
+/// has taken down the rest. So a thread that ends (`PF_EXITING`, which is set before) does not count.
 #[cfg(target_os = "linux")]
 fn names() -> Vec<String> {
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    const PF_EXITING: u64 = 4;
+    let name = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let flags: u64 = rest.split_whitespace().nth(6)?.parse().ok()?;
+        (flags & PF_EXITING == 0).then(|| name.to_string())
+    };
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.filter_map(|task| name(task.ok()?));
-    names
-        .map(|name| name.trim_end().to_string())
+    tasks
+        .filter_map(|task| name(task.ok()?))
         .filter(|name| name.contains("-shard-") || name.contains("-pool-"))
         .collect()
 }
