@@ -5,6 +5,7 @@ mod commit;
 mod due_key;
 mod error;
 mod load;
+mod number_map;
 mod open;
 mod recent;
 mod sweep;

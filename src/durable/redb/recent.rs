@@ -5,11 +5,11 @@
 //! deadline, and stale keys are dropped when there are more of them than others. A bucket is sorted
 //! when it is read.
 //!
-//! Memory: some 50 to 100 bytes for each row of `recent`, of which sweeps keep few.
+//! Memory: some 30 to 60 bytes for each row of `recent`, of which sweeps keep few.
 
 use super::due_key::DueKey;
+use super::number_map::NumberMap;
 use crate::durable::StoreTime;
-use crate::durable::id_map::IdMap;
 use std::collections::BTreeMap;
 
 /// Milliseconds of a bucket, as a power of two.
@@ -28,7 +28,7 @@ const KEYED: u64 = 1 << 62;
 #[derive(Default)]
 pub(crate) struct RecentIndex {
     /// Deadlines by number, with [`MOVED`] and [`KEYED`].
-    rows: IdMap<u64, u64>,
+    rows: NumberMap,
     buckets: BTreeMap<u64, Bucket>,
     /// Keys in all buckets.
     keys: usize,
@@ -64,7 +64,7 @@ impl RecentIndex {
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<Known> {
-        let &entry = self.rows.get(&number)?;
+        let entry = self.rows.get(number)?;
         Some(Known {
             due: StoreTime::from_millis(entry & !(MOVED | KEYED)),
             is_moved: entry & MOVED != 0,
@@ -89,7 +89,7 @@ impl RecentIndex {
 
     /// Notes a row that has ended, or has left the table. Returns whether it was known.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
-        self.rows.remove(&number).is_some()
+        self.rows.remove(number)
     }
 
     /// Appends up to `limit` keys after `after` and due at `until` or before, in their order.
@@ -134,7 +134,7 @@ impl RecentIndex {
             !bucket.keys.is_empty()
         });
         self.keys = self.buckets.values().map(|bucket| bucket.keys.len()).sum();
-        self.rows.shrink_to(2 * self.rows.len());
+        self.rows.shrink();
     }
 }
 
@@ -157,7 +157,7 @@ fn entry(key: &DueKey) -> u64 {
 }
 
 /// Whether the key's row is there, and is due when the key says.
-fn is_current(rows: &IdMap<u64, u64>, key: &DueKey) -> bool {
-    rows.get(&key.number())
+fn is_current(rows: &NumberMap, key: &DueKey) -> bool {
+    rows.get(key.number())
         .is_some_and(|row| row & !KEYED == entry(key))
 }

@@ -19,11 +19,11 @@ use super::tombstones::EndedLog;
 use crate::durable::StoreTime;
 use crate::time::Clock;
 use redb::{
-    Database, Durability, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    WriteTransaction,
+    AccessGuard, Database, Durability, Error, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, Table, WriteTransaction,
 };
 use std::collections::VecDeque;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeInclusive};
 use std::time::Duration;
 
 /// How long a row is in `recent` at least, unless there are many.
@@ -313,31 +313,74 @@ impl Sweep<'_> {
 /// Copies these rows, which are sorted, from `recent` to `by_due`.
 fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
     let WriteTables { recent, by_due, .. } = tables;
-    let row = |key: &DueKey| -> Result<_, Error> {
-        let number = key.number();
-        let value = recent
-            .get(number)?
-            .ok_or_else(|| damaged("recent", number, "it is missing"))?;
-        let row = recent_row(number, value.value())?;
-        if DueKey::new(row.due, row.first_due, number) != *key {
-            return Err(damaged("recent", number, "it is not as it was written"));
-        }
-        Ok(value)
-    };
     let is_last = match (by_due.last()?, keys.first()) {
         (Some((last, _)), Some(first)) => last.value() < first.bytes(),
         _ => true,
     };
+    // Rows that came in the order of their deadlines are read one after the other.
+    if let Some(numbers) = dense_range(keys) {
+        let mut keys = keys.iter().peekable();
+        let rows = recent.range(numbers)?.filter_map(|entry| {
+            entry
+                .map(|(number, value)| {
+                    let key = keys.next_if(|key| key.number() == number.value())?;
+                    Some((key, value))
+                })
+                .transpose()
+        });
+        put(by_due, is_last, rows.map(|row| Ok(row?)))?;
+        return match keys.next() {
+            Some(key) => Err(damaged("recent", key.number(), "it is missing")),
+            None => Ok(()),
+        };
+    }
+    let rows = keys.iter().map(|key| {
+        let number = key.number();
+        let value = recent.get(number)?;
+        let value = value.ok_or_else(|| damaged("recent", number, "it is missing"))?;
+        Ok((key, value))
+    });
+    put(by_due, is_last, rows)
+}
+
+/// Puts rows into `by_due`, in the order of their keys; behind all that are there, if they belong
+/// there.
+fn put<'a>(
+    by_due: &mut Table<'_, &'static [u8; 20], &'static [u8]>,
+    is_last: bool,
+    rows: impl Iterator<Item = Result<(&'a DueKey, AccessGuard<'a, &'static [u8]>), Error>>,
+) -> Result<(), Error> {
+    let rows = rows.map(|row| {
+        let (key, value) = row?;
+        let number = key.number();
+        let row = recent_row(number, value.value())?;
+        if DueKey::new(row.due, row.first_due, number) != *key {
+            return Err(damaged("recent", number, "it is not as it was written"));
+        }
+        Ok((key, value))
+    });
     if is_last {
         let mut end = by_due.upper_bound_mut(Bound::<&[u8; 20]>::Unbounded)?;
-        for key in keys {
-            end.insert_before(key.bytes(), row(key)?.value())?;
+        for row in rows {
+            let (key, value) = row?;
+            end.insert_before(key.bytes(), value.value())?;
         }
         end.close()?;
     } else {
-        for key in keys {
-            by_due.insert(key.bytes(), row(key)?.value())?;
+        for row in rows {
+            let (key, value) = row?;
+            by_due.insert(key.bytes(), value.value())?;
         }
     }
     Ok(())
+}
+
+/// The numbers of these rows, if they rise, and at least half of the numbers between are theirs.
+fn dense_range(keys: &[DueKey]) -> Option<RangeInclusive<u64>> {
+    let (first, last) = (keys.first()?.number(), keys.last()?.number());
+    let is_rising = keys
+        .windows(2)
+        .all(|pair| pair[0].number() < pair[1].number());
+    let is_dense = is_rising && last - first < 2 * keys.len() as u64;
+    is_dense.then_some(first..=last)
 }

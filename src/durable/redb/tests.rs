@@ -2,6 +2,7 @@
 
 use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
+use super::number_map::NumberMap;
 use super::recent::{Known, RecentIndex};
 use crate::durable::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
 use std::collections::BTreeMap;
@@ -185,4 +186,33 @@ fn the_index_knows_what_is_due_when() {
         assert_eq!(index.get(number), Some(known));
     }
     assert!(index.keys() < 2 * model.len() + 70_000, "stale keys go");
+}
+
+#[test]
+fn a_map_by_numbers_is_a_map() {
+    let mut rng = fastrand::Rng::with_seed(6);
+    let (mut map, mut model) = (NumberMap::default(), BTreeMap::new());
+    let first = 1 << 40;
+    for step in 0..300_000_u64 {
+        // Most come in order, some come back; most go soon, some late or never.
+        let newest = first + step / 4;
+        let number = match rng.u8(0..10) {
+            0 => rng.u64(first..=newest),
+            _ => rng.u64(newest.saturating_sub(400)..=newest),
+        };
+        assert_eq!(map.get(number), model.get(&number).copied());
+        if rng.u8(0..10) < 4 {
+            assert_eq!(map.insert(number, step), model.insert(number, step));
+        } else {
+            assert_eq!(map.remove(number), model.remove(&number).is_some());
+        }
+        assert_eq!(map.len(), model.len());
+        if step % 10_000 == 0 {
+            map.shrink();
+        }
+    }
+    for number in first..first + 80_000 {
+        assert_eq!(map.get(number), model.get(&number).copied());
+    }
+    assert!(map.sparse() > 100, "{} have no page", map.sparse());
 }
