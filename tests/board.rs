@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use wheelwork::durable::{Durable, DurableReporter, Memory};
 use wheelwork::metrics::Reporter;
 use wheelwork::{ManualClock, TimerService};
 
@@ -25,13 +26,20 @@ struct Metric {
 
 type Page = BTreeMap<String, Metric>;
 
-/// What the example's exporter shows of a service with two shards, to which a few things happened.
+/// What the example's exporter shows of a service with two shards, and of durable timers, to which
+/// a few things happened.
 fn scraped() -> Page {
-    let name = Matcher::Full("wheelwork_lateness_seconds".to_string());
-    let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(name, &[0.001, 0.1])
-        .unwrap()
-        .build_recorder();
+    let histograms = [
+        "wheelwork_lateness_seconds",
+        "wheelwork_durable_lateness_seconds",
+        "wheelwork_durable_commit_seconds",
+    ];
+    let mut builder = PrometheusBuilder::new();
+    for name in histograms {
+        let name = Matcher::Full(name.to_string());
+        builder = builder.set_buckets_for_metric(name, &[0.001, 0.1]).unwrap();
+    }
+    let recorder = builder.build_recorder();
     let exporter = recorder.handle();
     with_local_recorder(&recorder, || {
         let clock = ManualClock::new();
@@ -42,8 +50,15 @@ fn scraped() -> Page {
             service.schedule_on(shard, MS, || ()).unwrap();
             assert!(service.cancel(far));
         }
+        let durable = Durable::open(Memory::new())
+            .clock(clock.clone())
+            .handle("mail", |_| Ok(()))
+            .start()
+            .unwrap();
+        durable.schedule("mail", MS, "hello").unwrap();
         clock.advance(MS * 2);
         Reporter::new(&service).service("requests").report();
+        DurableReporter::new(&durable).service("orders").report();
     });
     page(&exporter.render())
 }

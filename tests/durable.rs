@@ -2,6 +2,7 @@
 //! manual clock, with the store for tests.
 
 use std::num::NonZeroUsize;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
@@ -446,4 +447,21 @@ fn whoever_asks_while_it_stops_is_answered() {
             .into_iter()
             .for_each(|caller| caller.join().unwrap());
     }
+}
+
+#[test]
+fn a_list_may_begin_and_end_before_1970() {
+    let timers = Durable::open(Memory::new())
+        .clock(ManualClock::new())
+        .start()
+        .unwrap();
+    let epoch = SystemTime::UNIX_EPOCH;
+    timers.schedule("mail", epoch, "").unwrap();
+    let before = epoch - Duration::from_secs(1);
+    let list =
+        |range: (Bound<SystemTime>, Bound<SystemTime>)| timers.list(range, 10).unwrap().len();
+    assert_eq!(list((Bound::Excluded(before), Bound::Unbounded)), 1);
+    assert_eq!(list((Bound::Unbounded, Bound::Included(before))), 0);
+    assert_eq!(list((Bound::Unbounded, Bound::Excluded(epoch))), 0);
+    assert_eq!(list((Bound::Unbounded, Bound::Included(epoch))), 1);
 }

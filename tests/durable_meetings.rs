@@ -5,14 +5,14 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, HandOut, Lease, Memory,
-    Outcome, Partition, Position, Row, SpawnedFuture, Store, StoreError, StoreSize, StoreTime,
-    Target, Write,
+    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, HandlerResult, Lease,
+    Memory, Outcome, Partition, Position, RetryPolicy, Row, SpawnedFuture, Store, StoreError,
+    StoreSize, StoreTime, Target, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Store for Users {
         self.memory.load(partition, after, until, limit)
     }
 
-    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         match self.does {
             Does::FailToHandOut => Err(StoreError::Io("no watermark".into())),
             _ => self.memory.hand_out(upto),
@@ -468,4 +468,141 @@ fn a_waker_may_drop_the_timers() {
         // (It hangs if the writer waits for itself.)
         while owner.0.lock().unwrap().is_some() && handle.schedule("mail", SECOND, "").is_ok() {}
     }
+}
+
+/// What a panic carries, and panics when it goes.
+struct Awkward;
+
+impl Drop for Awkward {
+    fn drop(&mut self) {
+        panic!("of what a panic carries");
+    }
+}
+
+/// A task whose waker panics so.
+struct Panicking;
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        std::panic::panic_any(Awkward);
+    }
+}
+
+#[test]
+fn a_waker_may_panic_with_what_panics() {
+    let timers = Durable::open(Memory::new()).start().unwrap();
+    let waker = Waker::from(Arc::new(Panicking));
+    for _ in 0..1_000 {
+        let mut ticket = timers.schedule_ticket("mail", SECOND, "").unwrap();
+        let polled = std::pin::Pin::new(&mut ticket);
+        let _ = Future::poll(polled, &mut Context::from_waker(&waker));
+    }
+    timers.schedule("mail", SECOND, "").unwrap();
+    assert!(timers.failure().is_none());
+    timers.stop().unwrap();
+}
+
+/// A future that ends at once, and panics when it goes.
+struct Ends(Option<HandlerResult>);
+
+impl Future for Ends {
+    type Output = HandlerResult;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
+        match self.0.take() {
+            Some(result) => Poll::Ready(result),
+            None => std::panic::panic_any(Awkward),
+        }
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        panic!("the future's");
+    }
+}
+
+/// An error that panics when it goes.
+#[derive(Debug)]
+struct AwkwardError(#[allow(dead_code, reason = "it panics when it goes")] Awkward);
+
+impl fmt::Debug for Awkward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Awkward")
+    }
+}
+
+impl fmt::Display for AwkwardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("awkward")
+    }
+}
+
+impl std::error::Error for AwkwardError {}
+
+#[test]
+fn a_future_may_panic_when_it_goes_whatever_it_has_answered() {
+    for answer in [
+        || Some(Ok(())),
+        || Some(Err(AwkwardError(Awkward).into())),
+        || None,
+    ] {
+        let clock = ManualClock::new();
+        let timers = Durable::open(Memory::new())
+            .clock(clock.clone())
+            .spawner(|mut future| {
+                let mut context = Context::from_waker(Waker::noop());
+                let _ = future.as_mut().poll(&mut context);
+            })
+            .handle_async("mail", move |_| Ends(answer()))
+            .limit("mail", NonZeroUsize::MIN)
+            .retry(RetryPolicy::never())
+            .start()
+            .unwrap();
+        for _ in 0..5 {
+            timers.schedule("mail", SECOND, "").unwrap();
+        }
+        clock.advance(SECOND * 2);
+        let stats = timers.stats();
+        assert_eq!((stats.failed, stats.died), (5, 5), "each has failed");
+        timers.stop().unwrap();
+    }
+}
+
+#[test]
+fn callers_are_told_why_the_watermark_was_not_stored() {
+    let clock = ManualClock::new();
+    let timers = Durable::open(Users::new(Does::FailToHandOut).0)
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    timers.schedule("mail", 100 * SECOND, "").unwrap();
+    // It is due soon, which the turn of the next call notices.
+    clock.set_system_time(clock.system_time() + 100 * SECOND);
+    let ticket = timers.schedule_ticket("mail", 100 * SECOND, "").unwrap();
+    let error = ticket.wait().unwrap_err();
+    assert!(matches!(error, DurableError::Store(_)), "{error}");
+}
+
+/// In the child there is no writer, which would answer.
+#[cfg(target_os = "linux")]
+#[test]
+fn calls_in_a_process_that_was_forked_off_do_not_wait() {
+    let timers = Durable::open(Memory::new()).start().unwrap();
+    // SAFETY: the child runs what is below alone, and ends without a return.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child if it hangs.
+        unsafe { libc::alarm(120) };
+        let refused = timers.schedule("mail", SECOND, "");
+        let is_refused = matches!(refused, Err(DurableError::Stopped));
+        // SAFETY: ends the process, without what the test harness does at its end.
+        unsafe { libc::_exit(i32::from(!is_refused)) };
+    }
+    assert!(child > 0, "no process");
+    let mut status = 0;
+    // SAFETY: the child is this thread's, and the status is a place for it.
+    let ended = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!((ended, status), (child, 0), "the call was refused");
+    timers.schedule("mail", SECOND, "").unwrap();
 }

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::{env, fs, panic, process};
 use stores::{DEMANDS, Place, at, hold_to_all_demands};
 use wheelwork::durable::{
-    DeadLetter, DurableId, Gate, HandOut, Lease, Memory, Outcome, Partition, Position, Redb, Row,
-    Store, StoreError, StoreSize, StoreTime, Target, Write,
+    DeadLetter, DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row, Store,
+    StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 impl Place for Memory {
@@ -322,12 +322,12 @@ impl Store for Broken {
         Ok(rows)
     }
 
-    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         match self.how {
-            Break::AttemptsNotRaised => return Ok(HandOut::AsLoaded),
+            Break::AttemptsNotRaised => return Ok(()),
             Break::WatermarkFalls => {
                 self.watermark = Some(upto);
-                return Ok(HandOut::AsLoaded);
+                return Ok(());
             }
             _ => {}
         }

@@ -43,8 +43,9 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 
 /// The system's names of the threads of services.
 ///
-/// A thread is joined as soon as the kernel has let go of its memory, and is listed until the kernel
-/// has taken down the rest. So a thread that ends (`PF_EXITING`, which is set before) does not count.
+/// A thread is joined as soon as the kernel has let go of its memory, and is listed until the
+/// kernel has taken down the rest. So a thread that ends does not count (`PF_EXITING`, which is set
+/// before).
 #[cfg(target_os = "linux")]
 fn names() -> Vec<String> {
     const PF_EXITING: u64 = 4;

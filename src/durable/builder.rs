@@ -27,7 +27,7 @@ use std::time::Duration;
 /// See [`Durable::open`].
 #[must_use = "nothing runs before `start`"]
 pub struct DurableBuilder<S> {
-    store: S,
+    pub(super) store: S,
     pub(super) kinds: Kinds,
     hooks: DurableHooks,
     bounds: Bounds,
@@ -330,8 +330,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a hook that is told that the store has failed: nothing fires any more, until the program
-    /// opens it anew. It runs on the thread that stores changes, once.
+    /// Sets a hook that is told that the store has failed: nothing fires any more, until the
+    /// program opens it anew. It runs on the thread that stores changes, once.
     ///
     /// # Example
     /// ```
@@ -370,6 +370,11 @@ impl<S: Store> DurableBuilder<S> {
         let is_manual = self.clock.is_some();
         // (Without a bound of its own: only such a channel drops what waits in it when the writer
         // ends, so that its callers are answered.)
+        let mut store = self.store;
+        if is_manual && store.shared().is_some_and(|store| !store.takes_clock()) {
+            let why = "the store has a clock of its own, and cannot be given one";
+            return Err(OpenError::Setting(why.to_owned()));
+        }
         let (sender, requests) = crossbeam_channel::unbounded();
         let shared = Arc::new(DurableShared::new(
             sender,
@@ -377,11 +382,11 @@ impl<S: Store> DurableBuilder<S> {
             self.hooks,
             self.payload_max,
             self.clock.clone(),
+            &mut store,
         ));
         let service = start_service(&shared, self.dispatch, self.clock)?;
-        let store = Box::new(self.store);
         let writer = Writer::new(
-            store,
+            Box::new(store),
             shared.clone(),
             requests,
             service.handle(),

@@ -105,9 +105,10 @@ impl Delivery {
         self.row.attempts.saturating_add(1)
     }
 
-    /// A number that rises each time the store is opened, and each time another node takes over. A
-    /// system that remembers the greatest one it has seen, and refuses smaller ones, is safe from
-    /// handlers of a process that was thought dead.
+    /// A number that rises each time the store is opened, or where nodes share it, each time
+    /// another node takes over the timer's partition. A system that remembers the greatest one that
+    /// it has seen for this timer, or for its key, and refuses smaller ones, is safe from handlers
+    /// of a process that was thought dead.
     ///
     /// # Example
     /// See the [type](Self)'s.

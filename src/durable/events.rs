@@ -5,14 +5,14 @@
 //! the writer's thread only the failure of the store is reported, after which no call waits for
 //! the writer. `src/trace.rs` has the table of events.
 
+use super::caught::caught;
 use super::delivery::Delivery;
 use super::row::DeadLetter;
 use super::store::StoreError;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use tracing::{error, warn};
 
 fn report(event: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(event));
+    caught(event);
 }
 
 /// A delivery has failed.

@@ -46,6 +46,16 @@ pub enum DurableFault {
     RetryLost,
     /// A row that may have been handed out in an earlier epoch gets no attempt for that.
     AttemptsNotRaised,
+    /// RunAdmit: it is not looked at whether the lease still lasts, and is the same.
+    LeaseIgnored,
+    /// LeaseCount: the lease is counted from when the store has answered.
+    LeaseFromAnswer,
+    /// LeaseRelease: a partition is given back while rows of it are being handled.
+    LeaseGivenEarly,
+    /// TurnClaim: rows of a partition are loaded beyond its watermark.
+    LoadBeyondClaim,
+    /// ScanBelow: rows that come in at the watermark or before it are not looked for.
+    BelowNotScanned,
 }
 
 /// All of them.

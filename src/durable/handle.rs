@@ -1,6 +1,7 @@
 //! Handle: the calls.
 
 use super::error::DurableError;
+use super::fleet::Fleet;
 use super::request::{NewTimer, Request};
 use super::row::{DeadLetter, DurableId, Row, StoreTime};
 use super::shared::DurableShared;
@@ -33,8 +34,6 @@ struct DurableRuntime {
     service: TimerService<Fired>,
     shared: Arc<DurableShared>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// The process that has started it.
-    process: u32,
 }
 
 /// The calls to durable timers. Any thread may have one. It does not keep them running.
@@ -60,7 +59,6 @@ impl Durable {
                 service,
                 shared,
                 writer: Mutex::new(writer),
-                process: std::process::id(),
             }),
         }
     }
@@ -104,8 +102,7 @@ impl Durable {
 impl DurableRuntime {
     fn stop(&self) -> Result<(), DurableError> {
         let shared = &self.shared;
-        if std::process::id() != self.process {
-            // A copy in a process that was forked off: its threads are in the other one.
+        if shared.is_forked() {
             return Err(DurableError::Stopped);
         }
         // StopDeliver.
@@ -350,6 +347,25 @@ impl DurableHandle {
         self.get_target(Target::Id(id))
     }
 
+    /// Which nodes share the store, and who owns which partition. A store for one process has one
+    /// of each.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let fleet = timers.fleet()?;
+    /// assert_eq!((fleet.nodes.len(), fleet.partitions.len()), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fleet(&self) -> Result<Fleet, DurableError> {
+        self.shared.ask_and_wait(Request::Fleet)
+    }
+
     /// Up to `limit` timers that are due in a range of time, in the order of their deadlines. Those
     /// that are being handled are among them.
     ///
@@ -504,10 +520,12 @@ fn millis(range: &impl RangeBounds<SystemTime>) -> Option<RangeInclusive<StoreTi
     let first = match range.start_bound() {
         Bound::Unbounded => StoreTime::MIN,
         Bound::Included(&time) => StoreTime::due_at(time),
+        Bound::Excluded(&time) if time < SystemTime::UNIX_EPOCH => StoreTime::MIN,
         Bound::Excluded(&time) => StoreTime::from_millis(StoreTime::reading(time).as_millis() + 1),
     };
     let last = match range.end_bound() {
         Bound::Unbounded => StoreTime::MAX,
+        Bound::Included(&time) if time < SystemTime::UNIX_EPOCH => return None,
         Bound::Included(&time) => StoreTime::reading(time),
         Bound::Excluded(&time) => {
             StoreTime::from_millis(StoreTime::due_at(time).as_millis().checked_sub(1)?)

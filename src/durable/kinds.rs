@@ -38,6 +38,9 @@ pub(super) enum Said {
     /// The payload is not what it reads: why.
     #[cfg(feature = "serde")]
     Undecodable(String),
+    /// It is done, and the store has that already.
+    #[cfg(feature = "durable-postgres")]
+    Acked,
 }
 
 /// All that is set for a kind.

@@ -5,9 +5,7 @@
 
 use super::fault::{DurableFault, is_broken};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
-use super::store::{
-    Gate, HandOut, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write,
-};
+use super::store::{Gate, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -344,10 +342,10 @@ impl Store for Memory {
         Ok(rows)
     }
 
-    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         let mut kept = self.held()?;
         kept.watermark = kept.watermark.max(Some(upto));
-        Ok(HandOut::AsLoaded)
+        Ok(())
     }
 
     fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {

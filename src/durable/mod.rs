@@ -33,6 +33,7 @@
 //! ```
 
 mod builder;
+mod caught;
 #[cfg(feature = "serde")]
 mod codec;
 mod delivery;
@@ -40,12 +41,17 @@ mod error;
 #[cfg(feature = "tracing")]
 mod events;
 mod fault;
+mod fleet;
+mod fleet_watch;
 mod handle;
 mod id_map;
 mod keyed;
 mod kinds;
 mod memory;
+mod nodes;
 mod plan;
+#[cfg(feature = "durable-postgres")]
+pub(crate) mod postgres;
 mod recurrence;
 #[cfg(feature = "calendar")]
 mod recurring;
@@ -54,6 +60,7 @@ pub(crate) mod redb;
 mod reporter;
 mod request;
 mod retry;
+mod rights;
 mod row;
 mod runner;
 mod serve;
@@ -67,6 +74,8 @@ mod when;
 mod window;
 mod writer;
 
+#[cfg(feature = "durable-postgres")]
+pub use self::postgres::{Postgres, PostgresBuilder, PostgresOutbox};
 pub use self::redb::{Redb, RedbBuilder};
 pub use builder::DurableBuilder;
 #[cfg(feature = "serde")]
@@ -76,6 +85,7 @@ pub use error::{DurableError, OpenError};
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
 pub use fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
+pub use fleet::{Fleet, FleetNode, FleetPartition};
 pub use handle::{Durable, DurableHandle};
 pub use keyed::Keyed;
 pub use kinds::SpawnedFuture;
@@ -83,10 +93,13 @@ pub use memory::Memory;
 #[cfg(feature = "metrics")]
 pub use reporter::DurableReporter;
 pub use retry::RetryPolicy;
+#[cfg(loom)]
+pub(crate) use rights::LeaseRights;
 pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime};
 pub use stats::DurableStats;
 pub use store::{
-    Gate, HandOut, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Outcome, Settled, SharedStore, Store, StoreClock, StoreError,
+    StoreSize, Target, Write,
 };
 pub use ticket::Ticket;
 #[cfg(loom)]

@@ -1,6 +1,7 @@
 //! Plan: what the writer does with the outcome of a request.
 
 use super::error::DurableError;
+use super::fleet::Fleet;
 use super::row::{DeadLetter, DurableId, Row, StoreTime};
 use super::store::Target;
 use super::ticket::Teller;
@@ -53,6 +54,7 @@ pub(super) enum Look {
     Get(Target, Teller<Option<Row>>),
     List(RangeInclusive<StoreTime>, usize, Teller<Vec<Row>>),
     Dead(Option<DurableId>, usize, Teller<Vec<DeadLetter>>),
+    Fleet(Teller<Fleet>),
 }
 
 impl Look {
@@ -63,6 +65,7 @@ impl Look {
             Self::Get(_, teller) => teller.tell(Err(error)),
             Self::List(_, _, teller) => teller.tell(Err(error)),
             Self::Dead(_, _, teller) => teller.tell(Err(error)),
+            Self::Fleet(teller) => teller.tell(Err(error)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::delivery::{Delivery, Done, Settlement};
 use super::error::DurableError;
+use super::fleet::Fleet;
 use super::row::{DeadLetter, DurableId, Row, StoreTime};
 use super::store::Target;
 use super::ticket::Teller;
@@ -17,7 +18,8 @@ pub(super) struct NewTimer {
     pub(super) calendar: Option<Arc<str>>,
 }
 
-/// What the writer is asked for. Each request but the last four has a teller for its answer.
+/// What the writer is asked for. Each request but `Look` and the last ones has a teller for its
+/// answer.
 pub(super) enum Request {
     Arm(NewTimer, Teller<DurableId>),
     ArmMany(Vec<NewTimer>, Teller<Vec<DurableId>>),
@@ -34,8 +36,15 @@ pub(super) enum Request {
     Empty(Teller<()>),
     /// Gives the leases back, and ends.
     Stop(Teller<()>),
+    /// Who owns what.
+    Fleet(Teller<Fleet>),
+    /// Another node may have done something.
+    Look,
     /// A delivery is done.
     Done(Done),
+    /// A delivery is done, and that is stored already.
+    #[cfg(feature = "durable-postgres")]
+    Acked(Done),
     /// A delivery has ended otherwise.
     Settle(Box<Settlement>),
     /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
@@ -57,7 +66,10 @@ impl Request {
             Self::List(_, _, teller) => teller.tell(Err(error)),
             Self::Dead(_, _, teller) => teller.tell(Err(error)),
             Self::Empty(teller) | Self::Stop(teller) => teller.tell(Err(error)),
-            Self::Done(_) | Self::Settle(_) | Self::Back(_) => {}
+            Self::Fleet(teller) => teller.tell(Err(error)),
+            Self::Done(_) | Self::Settle(_) | Self::Back(_) | Self::Look => {}
+            #[cfg(feature = "durable-postgres")]
+            Self::Acked(_) => {}
         }
     }
 }

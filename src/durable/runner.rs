@@ -2,6 +2,7 @@
 //!
 //! It runs where the window's service dispatches. Any number of threads may be in it.
 
+use super::caught::caught;
 use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
@@ -61,11 +62,18 @@ fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {
     let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
     let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
     // (While the service stops nothing is handed out. It stays stored.)
-    if !(is_due && is_claimed && shared.delivers()) {
+    let is_ours = has_right(shared, &delivery);
+    if !(is_due && is_claimed && is_ours && shared.delivers()) {
         shared.tell(Request::Back(delivery));
         return None;
     }
     Some(*delivery)
+}
+
+/// Whether this node may hand the timer out: it has the lease under which it was loaded.
+fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
+    shared.has_right(delivery.row.id.partition(), delivery.fence)
+        || is_broken(DurableFault::LeaseIgnored)
 }
 
 /// Hands timers of one kind to their handler: now, or when it has a free place.
@@ -130,6 +138,18 @@ fn call(
                     Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
                     #[cfg(feature = "serde")]
                     Ok(Said::Undecodable(why)) => Verdict::Undecodable(why.into()),
+                    #[cfg(feature = "durable-postgres")]
+                    Ok(Said::Acked) => {
+                        shared.tell(Request::Acked(Done {
+                            of: delivery.settled(),
+                            lateness_ns: lateness,
+                        }));
+                        if delivery.row.calendar.is_some() {
+                            // It may have a next run.
+                            shared.tell(Request::Look);
+                        }
+                        continue;
+                    }
                     Err(panic) => verdict(shared, delivery, Err(panic)),
                 };
                 settle(shared, delivery, verdict, Some(lateness));
@@ -198,6 +218,11 @@ fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
     timers
         .into_iter()
         .filter(|delivery| {
+            // (It may have waited for a place.)
+            if !has_right(shared, delivery) {
+                shared.tell(Request::Back(Box::new(delivery.clone())));
+                return false;
+            }
             if let Some(verdict) = left_out(shared, delivery) {
                 settle(shared, delivery, verdict, None);
                 return false;
@@ -229,18 +254,6 @@ fn lateness(shared: &DurableShared, delivery: &Delivery) -> u64 {
         .duration_since(delivery.row.due.system_time())
         .unwrap_or_default();
     u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Runs what is the user's, and may panic.
-pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(result) => Some(result),
-        Err(panic) => {
-            // (What a panic carries may panic when it goes: nobody catches that for ever.)
-            std::mem::forget(panic);
-            None
-        }
-    }
 }
 
 /// What an error says.
@@ -339,7 +352,14 @@ impl AsyncRun {
             return;
         };
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
-        let verdict = verdict(&self.shared, &self.delivery, dropped.and(answer));
+        let answer = match dropped {
+            Ok(()) => answer,
+            Err(panic) => {
+                caught(|| drop(answer));
+                Err(panic)
+            }
+        };
+        let verdict = verdict(&self.shared, &self.delivery, answer);
         settle(&self.shared, &self.delivery, verdict, Some(self.lateness));
         give_place(&self.shared, &self.delivery.row.kind);
         self.shared.take_turns();

@@ -92,26 +92,37 @@ impl Writer {
         for request in requests {
             match request {
                 Request::Done(Done { of, lateness_ns }) => {
-                    self.window.remove(of.id);
+                    self.window.remove_delivered(&of);
                     self.shared.counts.lateness.add(lateness_ns, 1);
                     writes.push(Write::Ack { of, next: None });
                     plans.push(Plan::Settle(Ended::Done));
                 }
+                #[cfg(feature = "durable-postgres")]
+                Request::Acked(Done { of, lateness_ns }) => {
+                    self.window.remove_delivered(&of);
+                    self.shared.counts.lateness.add(lateness_ns, 1);
+                    self.shared.counts.done.add(1);
+                }
                 Request::Settle(settlement) => {
-                    self.window.remove(settlement.of.id);
+                    self.window.remove_delivered(&settlement.of);
                     let (write, ended) = self.plan_settle(*settlement, now);
                     writes.push(write);
                     plans.push(Plan::Settle(ended));
                 }
                 Request::Back(delivery) => {
-                    let was_wanted = self.window.remove(delivery.row.id);
+                    let was_wanted = self.window.remove_delivered(&delivery.settled());
                     if self.is_stopping {
                         // It stays stored.
                     } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
                         writes.push(give_back(&delivery));
                         plans.push(Plan::Settle(Ended::Back));
-                    } else {
+                    } else if self
+                        .shared
+                        .has_right(delivery.row.id.partition(), delivery.fence)
+                    {
                         backs.push(delivery);
+                    } else {
+                        self.look_again(&delivery.row);
                     }
                 }
                 other => others.push(other),
@@ -157,6 +168,8 @@ impl Writer {
                     plans.push(Plan::Discard(teller));
                 }
                 Request::Done(_) | Request::Settle(_) | Request::Back(_) => {}
+                #[cfg(feature = "durable-postgres")]
+                Request::Acked(_) => {}
                 Request::Empty(teller) => {
                     self.empty();
                     teller.tell(Ok(()));
@@ -169,6 +182,8 @@ impl Writer {
                 Request::Dead(after, limit, teller) => {
                     looks.push(Look::Dead(after, limit, teller));
                 }
+                Request::Fleet(teller) => looks.push(Look::Fleet(teller)),
+                Request::Look => self.look_soon(),
             }
         }
         if is_broken(DurableFault::SettledLast) {
@@ -242,6 +257,9 @@ impl Writer {
         row.calendar = timer.calendar;
         let is_near = self.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
         let near = is_near.then(|| row.clone());
+        if !is_near {
+            self.expect(&row);
+        }
         writes.push(Write::Arm(row));
         (id, near)
     }
@@ -398,6 +416,7 @@ impl Writer {
                 }
                 if !is_settled {
                     counts.stale.add(1);
+                    self.scan_all_soon();
                     return;
                 }
                 match ended {
@@ -426,6 +445,7 @@ impl Writer {
 
     fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
         if let Some(row) = near {
+            // (A lease may have been lost meanwhile. Then another node finds the row.)
             let fence = self.epoch(row.id.partition());
             self.window.insert(Delivery { row, fence }, clocks);
         }
@@ -434,8 +454,14 @@ impl Writer {
     /// A row has got another deadline: it comes into the window, if it is due there, and no later
     /// change of this commit ends or moves it.
     fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
-        let near = row.filter(|row| outcomes.is_last_of(row.id) && self.is_loaded(row));
-        self.insert_near(near, clocks);
+        let Some(row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
+            return;
+        };
+        if self.is_loaded(&row) {
+            self.insert_near(Some(row), clocks);
+        } else {
+            self.expect(&row);
+        }
     }
 
     fn tell_of_death(&self, letter: DeadLetter) {
@@ -473,6 +499,10 @@ impl Writer {
                 let letters = self.store.dead(after, limit);
                 self.answer(teller, letters)
             }
+            Look::Fleet(teller) => {
+                let fleet = self.fleet();
+                self.answer(teller, fleet)
+            }
         }
     }
 
@@ -500,6 +530,10 @@ impl Writer {
             Some(before) => Position::end_of(StoreTime::from_millis(before)),
             None => Position::MIN,
         };
+        if let Some(store) = self.store.shared() {
+            let all: Vec<_> = (0..store.partitions()).collect();
+            return store.load_many(&all, after, *range.end(), limit);
+        }
         let mut rows = Vec::new();
         for owned in &self.owned {
             let partition = owned.lease.partition;

@@ -4,18 +4,19 @@ use super::delivery::Delivery;
 use super::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
 use super::kinds::{Kinds, SpawnedFuture};
 use super::request::Request;
-use super::row::{DeadLetter, StoreTime};
+use super::rights::LeaseRights;
+use super::row::{DeadLetter, Partition, StoreTime};
 use super::stats::WriterCounts;
-use super::store::StoreError;
+use super::store::{Store, StoreClock, StoreError};
 use super::ticket::{Teller, Ticket, ticket};
 use super::when::{PayloadBytes, When};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::time::{ManualClock, system_time};
+use crate::time::{Clock, ManualClock, system_time};
 use crossbeam_channel::Sender;
 use std::cell::Cell;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 thread_local! {
     /// On a manual clock: whose turns this thread takes. 0: nobody's.
@@ -63,6 +64,13 @@ pub(super) struct DurableShared {
     pub(super) counts: WriterCounts,
     pub(super) payload_max: usize,
     clock: Option<ManualClock>,
+    /// The clock of a store that has one.
+    store_clock: Option<Arc<dyn StoreClock>>,
+    /// The leases, if other nodes may have some.
+    pub(super) rights: Option<LeaseRights>,
+    ticking: Clock,
+    /// The process in which the writer is.
+    process: u32,
     /// The millisecond after the watermark: rows that are due before it may be handed out.
     claimed: AtomicU64,
     state: AtomicUsize,
@@ -81,7 +89,11 @@ impl DurableShared {
         hooks: DurableHooks,
         payload_max: usize,
         clock: Option<ManualClock>,
+        store: &mut dyn Store,
     ) -> Self {
+        let shared = store.shared();
+        let store_clock = shared.as_ref().map(|store| store.clock());
+        let rights = shared.map(|store| LeaseRights::new(store.partitions()));
         Self {
             sender,
             kinds,
@@ -89,6 +101,10 @@ impl DurableShared {
             counts: WriterCounts::default(),
             payload_max,
             clock,
+            store_clock,
+            rights,
+            ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
+            process: std::process::id(),
             claimed: AtomicU64::new(0),
             state: AtomicUsize::new(OPEN),
             failed: OnceLock::new(),
@@ -98,9 +114,37 @@ impl DurableShared {
         }
     }
 
-    /// The node's clock.
+    /// The store's clock: the node's, unless the store has one. It shows this, or more.
     pub(super) fn now(&self) -> SystemTime {
-        system_time(self.clock.as_ref())
+        match &self.store_clock {
+            Some(clock) => clock.at_least(),
+            None => system_time(self.clock.as_ref()),
+        }
+    }
+
+    /// It shows this, or less: delays begin here.
+    fn now_at_most(&self) -> SystemTime {
+        match &self.store_clock {
+            Some(clock) => clock.at_most(),
+            None => self.now(),
+        }
+    }
+
+    /// The time that has passed on this node, also while it was suspended.
+    pub(super) fn elapsed(&self) -> Duration {
+        match &self.clock {
+            Some(clock) => clock.elapsed(),
+            None => Duration::from_nanos(self.ticking.now_ns()),
+        }
+    }
+
+    /// Whether this node's lease of a partition allows to hand its rows out now.
+    pub(super) fn has_right(&self, partition: Partition, epoch: u64) -> bool {
+        let Some(rights) = &self.rights else {
+            return true;
+        };
+        let now_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        rights.allow(partition, epoch, now_ns)
     }
 
     /// Whether the clock is moved by hand, so that the writer has no thread.
@@ -113,7 +157,7 @@ impl DurableShared {
         match when {
             When::At(time) => StoreTime::due_at(time),
             When::After(delay) => self
-                .now()
+                .now_at_most()
                 .checked_add(delay)
                 .map_or(StoreTime::MAX, StoreTime::due_at),
         }
@@ -135,11 +179,24 @@ impl DurableShared {
             let max = KEY_BYTES_MAX;
             return Err(DurableError::KeyTooLong { bytes, max });
         }
+        let has_nul = [Some(kind), key]
+            .into_iter()
+            .flatten()
+            .any(|text| text.contains('\0'));
+        if has_nul && self.rights.is_some() {
+            let why = "a kind or a key has a NUL, which this store's database does not take";
+            return Err(DurableError::Invalid(why.to_owned()));
+        }
         if kind.len() > KIND_BYTES_MAX {
             let (bytes, max) = (kind.len(), KIND_BYTES_MAX);
             return Err(DurableError::KindTooLong { bytes, max });
         }
         Ok(())
+    }
+
+    /// Whether this is a copy in a process that was forked off: the writer is in the other one.
+    pub(super) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     /// Asks the writer for something. On a manual clock it has been done when this returns.
@@ -149,6 +206,9 @@ impl DurableShared {
     ) -> Result<Ticket<T>, DurableError> {
         if let Some(error) = self.failed.get() {
             return Err(DurableError::Store(error.clone()));
+        }
+        if self.is_forked() {
+            return Err(DurableError::Stopped);
         }
         let (teller, ticket) = ticket();
         self.sender.send(request(teller)).map_err(|_| self.end())?;
@@ -167,6 +227,14 @@ impl DurableShared {
         self.ask(request)?.wait().map_err(|error| match error {
             DurableError::Stopped => self.end(),
             other => other,
+        })
+    }
+
+    /// What to call when another node has done something: the writer looks.
+    pub(super) fn news(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let sender = self.sender.clone();
+        Arc::new(move || {
+            let _ = sender.send(Request::Look);
         })
     }
 

@@ -5,10 +5,11 @@
 //! no locks. It decides a timer's outcome: whoever deletes the row ends the timer.
 //! The trait [`Store`] has its ground rules.
 
+use super::fleet::Fleet;
 use super::row::{Cause, DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The right to hand out the rows of a partition.
 ///
@@ -140,19 +141,6 @@ pub trait Gate {
     fn let_go(&mut self, id: DurableId) -> bool;
 }
 
-/// What a node may hand out.
-///
-/// # Example
-/// See [`Store`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HandOut {
-    /// The rows that it has loaded. Only a store that no other node writes to says so.
-    AsLoaded,
-    /// These rows, and no others.
-    Rows(Vec<Row>),
-}
-
 /// How large a store is.
 ///
 /// # Example
@@ -257,7 +245,7 @@ pub trait Store: Send + 'static {
 
     /// Commits that rows due at `upto` or before may be handed out from now on: the watermark. It
     /// only rises while the leases are held.
-    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError>;
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError>;
 
     /// The store's clock. A store without a clock of its own takes the node's.
     fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
@@ -281,6 +269,133 @@ pub trait Store: Send + 'static {
     /// more.
     fn upkeep(&mut self) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    /// What a store has that other nodes write to as well. `None`: this is the only one.
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        None
+    }
+}
+
+/// What a store that several nodes share can do beside [`Store`]. The writer alone calls it, but
+/// for the clock of [`clock`](Self::clock).
+///
+/// All agreement is in the store: which node owns which partition, and until when; up to which
+/// deadline a partition's rows may have been handed out. A node keeps what the store has said, and
+/// counts time by its own clock from *before* it has asked.
+///
+/// What an implementation promises:
+///
+///  - A partition has one owner at a time, by a lease with an epoch. Taking one raises the epoch.
+///  - A row is handed out by the owner of its partition, when it is due, after
+///    [`claim`](Self::claim) has stored a watermark at or after its deadline.
+///  - A row due at the watermark of its partition, or before it, is not cancelled, moved or
+///    replaced by any node.
+///  - A row that was due by the watermark when its partition was taken over gets one more attempt
+///    before [`load_many`](Self::load_many) returns it first, unless the owner before has
+///    [given the partition back](Self::give_back). If it is superseded it is deleted instead.
+///
+/// # Example
+/// A store shows it by [`Store::shared`].
+/// ```
+/// use wheelwork::durable::{Memory, Store};
+///
+/// assert!(Memory::new().shared().is_none()); // one process alone
+/// ```
+pub trait SharedStore {
+    /// How many partitions there are, numbered from 0.
+    fn partitions(&self) -> Partition;
+
+    /// How far ahead of a row's deadline its watermark is stored: more than a commit takes.
+    fn claim_ahead(&self) -> Duration;
+
+    /// Renews the leases, takes those that are free up to this node's share, and says which are
+    /// over its share.
+    fn renew(&mut self) -> Result<LeaseNews, StoreError>;
+
+    /// Gives partitions back of which nothing is being handled. A lease that is lost already is
+    /// left as it is.
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError>;
+
+    /// Commits the watermark of these partitions: it only rises. Returns the leases that are lost:
+    /// nothing may be handed out under them.
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError>;
+
+    /// As [`Store::load`], of many partitions, in one order.
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError>;
+
+    /// The first deadline of these partitions at or after `from`.
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError>;
+
+    /// The store's clock, which all nodes go by.
+    fn clock(&self) -> Arc<dyn StoreClock>;
+
+    /// Whether the node may have a clock that is moved by hand.
+    #[doc(hidden)]
+    fn takes_clock(&self) -> bool {
+        false
+    }
+
+    /// Sets what to call, on any thread, when another node may have done something that concerns
+    /// this one. A hint: it makes things sooner.
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>);
+
+    /// Who owns what.
+    fn fleet(&mut self) -> Result<Fleet, StoreError>;
+}
+
+/// The clock of a store, as a node knows it: two bounds for what it shows now.
+///
+/// # Example
+/// See [`SharedStore::clock`].
+pub trait StoreClock: Send + Sync {
+    /// It shows this, or more. Deadlines are held against it.
+    fn at_least(&self) -> SystemTime;
+
+    /// It shows this, or less. Delays begin here.
+    fn at_most(&self) -> SystemTime;
+}
+
+/// What has become of the leases of a node.
+///
+/// # Example
+/// See [`SharedStore`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseNews {
+    /// Partitions that are this node's from now on.
+    pub taken: Vec<Lease>,
+    /// Partitions that were this node's.
+    pub lost: Vec<Partition>,
+    /// Partitions that are over its share: to be given back when nothing of them is being handled.
+    pub surplus: Vec<Partition>,
+    /// How long the leases last, less a margin: from before the call on.
+    pub lasts: Duration,
+    /// When to renew them: so long after the call began.
+    pub again: Duration,
+}
+
+impl LeaseNews {
+    /// Leases that last so long, and are to be renewed after `again`.
+    ///
+    /// # Example
+    /// See [`SharedStore`].
+    pub fn new(lasts: Duration, again: Duration) -> Self {
+        Self {
+            lasts,
+            again,
+            ..Self::default()
+        }
     }
 }
 

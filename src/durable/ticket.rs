@@ -6,12 +6,12 @@
 //! Ground rule: no user code runs under the lock. A waker is cloned before it, and woken or dropped
 //! after it.
 
+use super::caught::caught;
 use super::error::DurableError;
 use crate::dispatch::inside::inside;
 use crate::sync::{Condvar, Fault, Mutex, MutexGuard, broken};
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -197,9 +197,7 @@ impl<T> Teller<T> {
         if let Some(waker) = waker {
             // A waker that panics is its runtime's affair. The writer goes on. If the waker drops
             // the timers' owner, the writer does not wait for itself.
-            inside(|| {
-                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-            });
+            inside(|| caught(|| waker.wake()));
         }
     }
 }

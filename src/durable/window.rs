@@ -12,11 +12,11 @@
 use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
-use super::row::{DurableId, Position, Row, StoreTime};
-use super::store::Gate;
+use super::row::{DurableId, Partition, Position, StoreTime};
+use super::store::{Gate, Settled};
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 /// What the window's service has as payloads.
@@ -44,6 +44,8 @@ pub(super) struct Bounds {
 struct Loaded {
     timer: TimerId,
     position: Position,
+    /// The epoch under which it was loaded.
+    fence: u64,
     bytes: usize,
     /// Somebody wanted to end the row, and its timer had fired.
     was_wanted: bool,
@@ -57,7 +59,12 @@ pub(super) struct Window {
     bytes: usize,
     /// How many entries are due in each second (of 1,024 ms).
     seconds: BTreeMap<u64, usize>,
+    /// Rows that are given back, a slice at a time.
+    leaving: Vec<Position>,
 }
+
+/// Rows of a slice that is given back: a millisecond or two.
+const SLICE: usize = 2_048;
 
 /// The second of 1,024 ms in which a time is.
 const fn second(time: StoreTime) -> u64 {
@@ -96,6 +103,7 @@ impl Window {
             entries: IdMap::default(),
             bytes: 0,
             seconds: BTreeMap::new(),
+            leaving: Vec::new(),
         }
     }
 
@@ -126,8 +134,12 @@ impl Window {
         }
     }
 
-    /// Whether the window exceeds a bound by more than a quarter. It has to give rows back then.
+    /// Whether the window exceeds a bound by more than a quarter, and gives no rows back yet. It
+    /// has to, then.
     pub(super) fn is_too_full(&self) -> bool {
+        if !self.leaving.is_empty() {
+            return false;
+        }
         let over = |is: usize, max: usize| is > max.saturating_add(max / 4);
         over(self.entries.len(), self.bounds.rows) || over(self.bytes, self.bounds.bytes)
     }
@@ -159,6 +171,26 @@ impl Window {
         }
     }
 
+    /// Lets go of the rows of a partition that are not being handled.
+    pub(super) fn empty_partition(&mut self, partition: Partition) {
+        let ids = self.entries.keys().copied();
+        let ids: Vec<DurableId> = ids.filter(|id| id.partition() == partition).collect();
+        for id in ids {
+            self.end(id);
+        }
+    }
+
+    /// Whether rows of this partition are loaded, or being handled.
+    pub(super) fn has_of(&self, partition: Partition) -> bool {
+        self.entries.keys().any(|id| id.partition() == partition)
+    }
+
+    /// At or before the deadlines of all entries, if there are any.
+    pub(super) fn oldest(&self) -> Option<StoreTime> {
+        let (&second, _) = self.seconds.first_key_value()?;
+        Some(begin(second))
+    }
+
     /// Whether this row is loaded, or being handled.
     pub(super) fn has(&self, id: DurableId) -> bool {
         self.entries.contains_key(&id)
@@ -167,7 +199,7 @@ impl Window {
     /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
     pub(super) fn insert(&mut self, delivery: Delivery, clocks: ClockReading) {
         let row = &delivery.row;
-        let (id, position) = (row.id, row.position());
+        let (id, position, fence) = (row.id, row.position(), delivery.fence);
         let bytes =
             row.payload.len() + row.kind.len() + row.key.as_ref().map_or(0, |key| key.len());
         self.remove(id);
@@ -185,10 +217,21 @@ impl Window {
             Loaded {
                 timer,
                 position,
+                fence,
                 bytes,
                 was_wanted: false,
             },
         );
+    }
+
+    /// Forgets a row that was handled, or has come back. One that was loaded under another epoch
+    /// since then stays. Returns whether somebody wanted to end it when its timer had fired.
+    pub(super) fn remove_delivered(&mut self, of: &Settled) -> bool {
+        let is_same = self
+            .entries
+            .get(&of.id)
+            .is_some_and(|entry| entry.fence == of.epoch);
+        is_same && self.remove(of.id)
     }
 
     /// Forgets a row that was handled, or is gone. Returns whether somebody wanted to end it when
@@ -229,16 +272,21 @@ impl Window {
         }
     }
 
-    /// Gives back what is due last, until three quarters of the window are full. Returns the
-    /// position up to which rows are still loaded.
+    /// Decides to give back what is due last, until three quarters of the window are full. Returns
+    /// the position up to which rows are still loaded. [`give_back`](Self::give_back) does it.
     pub(super) fn shrink(&mut self) -> Option<Position> {
         let mut positions: Vec<(Position, usize)> = self
             .entries
             .values()
             .map(|entry| (entry.position, entry.bytes))
             .collect();
-        positions.sort_unstable();
         let (rows_max, bytes_max) = (self.bounds.rows / 4 * 3, self.bounds.bytes / 4 * 3);
+        if self.bytes > bytes_max || rows_max == 0 || positions.len() <= rows_max {
+            positions.sort_unstable();
+        } else {
+            // Those that stay, and those that leave: more order is not needed.
+            positions.select_nth_unstable(rows_max - 1);
+        }
         let mut bytes = 0;
         let keep = positions
             .iter()
@@ -251,29 +299,24 @@ impl Window {
             // The first one is kept, however large it is.
             .max(1);
         let last = positions.get(keep - 1)?.0;
-        for (position, _) in positions.into_iter().skip(keep) {
-            // A row that is being handled stays.
-            self.end(position.id);
-        }
+        let leaving = positions.into_iter().skip(keep);
+        self.leaving = leaving.map(|(position, _)| position).collect();
         Some(last)
     }
-}
 
-impl Window {
-    /// Of the rows that are due after `claimed` and up to `upto`, keeps only these.
-    pub(super) fn keep(&mut self, claimed: StoreTime, upto: StoreTime, rows: &[Row]) {
-        let kept: HashSet<DurableId> = rows.iter().map(|row| row.id).collect();
-        let others: Vec<DurableId> = self
-            .entries
-            .iter()
-            .filter(|(id, entry)| {
-                (claimed..=upto).contains(&entry.position.due) && !kept.contains(id)
-            })
-            .map(|(&id, _)| id)
-            .collect();
-        for id in others {
-            self.end(id);
+    /// Gives rows back, a slice of those that are leaving; but not rows that are loaded again by
+    /// now. Returns whether all are gone.
+    pub(super) fn give_back(&mut self, is_loaded: impl Fn(Position) -> bool) -> bool {
+        let from = self.leaving.len().saturating_sub(SLICE);
+        for position in self.leaving.split_off(from) {
+            let entry = self.entries.get(&position.id);
+            let is_here = entry.is_some_and(|entry| entry.position == position);
+            if is_here && !is_loaded(position) {
+                // (A row that is being handled stays.)
+                self.end(position.id);
+            }
         }
+        self.leaving.is_empty()
     }
 }
 

@@ -4,15 +4,16 @@
 //! It has a thread, or on a manual clock the threads of its callers, one at a time. The README has
 //! the protocol: the steps of a turn by their names.
 
+use super::caught::caught;
 use super::delivery::Delivery;
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
+use super::fleet_watch::FleetWatch;
 use super::id_map::IdMap;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
-use super::runner::caught;
 use super::shared::{DurableShared, Turns};
-use super::store::{HandOut, Lease, Settled, Store, StoreError, Write};
+use super::store::{Lease, Settled, Store, StoreError, Write};
 use super::ticket::Teller;
 use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::dispatch::inside::inside;
@@ -40,7 +41,7 @@ const CLAIM_AHEAD: Duration = Duration::from_millis(500);
 
 /// How often the writer looks at the system's clock, and counts the store's rows, while it has
 /// something to watch.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A step of the system's clock that is noticed: less is the drift of two clocks.
 const CLOCK_STEP: Duration = Duration::from_millis(5);
@@ -50,7 +51,22 @@ const CLOCK_STEP: Duration = Duration::from_millis(5);
 pub(super) struct Owned {
     pub(super) lease: Lease,
     /// Up to here all rows are in the window.
-    loaded: Position,
+    pub(super) loaded: Position,
+    /// Of a store that is shared: the watermark of the partition.
+    pub(super) claimed: StoreTime,
+    /// It is given back as soon as nothing of it is being handled.
+    pub(super) is_leaving: bool,
+}
+
+impl Owned {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self {
+            lease,
+            loaded: Position::MIN,
+            claimed: StoreTime::MIN,
+            is_leaving: false,
+        }
+    }
 }
 
 /// What the writer does next.
@@ -69,9 +85,12 @@ pub(super) struct Writer {
     pub(super) shared: Arc<DurableShared>,
     requests: Receiver<Request>,
     pub(super) window: Window,
+    /// By partition.
     pub(super) owned: Vec<Owned>,
+    /// What there is to know of other nodes.
+    pub(super) fleet: Option<FleetWatch>,
     /// The watermark.
-    claimed: StoreTime,
+    pub(super) claimed: StoreTime,
     /// When it was made, by the window's clock.
     started: Instant,
     /// The system's time at the origin of the window's clock, when the timers were filed.
@@ -85,7 +104,7 @@ pub(super) struct Writer {
     /// Nothing is handed out any more.
     pub(super) is_stopping: bool,
     /// Rows that the next load asks for at most. It follows from their sizes.
-    slice_rows: usize,
+    pub(super) slice_rows: usize,
     /// The store has put work off.
     has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
@@ -103,15 +122,20 @@ impl Writer {
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
         let started = service.now();
-        let owned = store
-            .acquire()?
-            .into_iter()
-            .map(|lease| Owned {
-                lease,
-                loaded: Position::MIN,
-            })
-            .collect();
+        let mut owned: Vec<_> = store.acquire()?.into_iter().map(Owned::new).collect();
+        owned.sort_unstable_by_key(|owned| owned.lease.partition);
+        if let Some(rights) = &shared.rights {
+            // (Until when they last, the first renewal tells.)
+            for Owned { lease, .. } in &owned {
+                rights.set(lease.partition, lease.epoch);
+            }
+        }
+        let fleet = store.shared().map(|store| {
+            store.on_news(shared.news());
+            FleetWatch::new(store.claim_ahead())
+        });
         Ok(Self {
+            fleet,
             store,
             shared,
             requests,
@@ -154,22 +178,22 @@ impl Writer {
     }
 
     /// One turn. `first`: a request that came before those in the queue.
-    fn turn(&mut self, first: Option<Request>) -> After {
+    fn turn(&mut self, mut first: Option<Request>) -> After {
         // A store may be a user's.
-        let error = match catch_unwind(AssertUnwindSafe(|| self.try_turn(first))) {
+        let error = match catch_unwind(AssertUnwindSafe(|| self.try_turn(&mut first))) {
             Ok(Ok(after)) => return after,
             Ok(Err(error)) => error,
             Err(panic) => StoreError::Io(panic_text(&*panic).into()),
         };
-        self.fail(error);
+        self.fail(first, error);
         After::End
     }
 
     /// The store has failed: whoever waits is told, and nothing fires any more.
-    fn fail(&mut self, error: StoreError) {
+    fn fail(&mut self, first: Option<Request>, error: StoreError) {
         let error = self.shared.fail(error);
         self.window.service().cancel_all();
-        for request in self.requests.try_iter() {
+        for request in first.into_iter().chain(self.requests.try_iter()) {
             request.refuse(&error);
         }
         if let Some(stop) = self.stop.take() {
@@ -186,25 +210,37 @@ impl Writer {
         }
     }
 
-    fn try_turn(&mut self, first: Option<Request>) -> Result<After, StoreError> {
+    fn try_turn(&mut self, first: &mut Option<Request>) -> Result<After, StoreError> {
         let clocks = self.read_clocks();
         let now = self.store.clock(clocks.system)?;
         self.look_at_clock(clocks);
-        // TurnTake.
+        self.renew()?;
+        // The commit may take long: what falls due meanwhile must not wait for it.
+        self.claim(now)?;
+        // (In a fleet the window has what is claimed. Elsewhere that is in it already.)
+        let mut is_loaded = self.fleet.is_none() || self.load(clocks, now)?;
+        // TurnTake. (If something fails before, those who wait are told why.)
         let requests: Vec<Request> = first
+            .take()
             .into_iter()
             .chain(self.requests.try_iter())
             .take(REQUESTS_MAX)
             .collect();
         let is_full = requests.len() == REQUESTS_MAX;
-        // The commit may take long: what falls due meanwhile must not wait for it.
-        self.claim(now)?;
         self.serve(requests, clocks, now)?;
-        if self.window.is_too_full() {
+        let is_too_full = self.window.is_too_full();
+        if is_too_full {
             self.shrink();
         }
-        let is_loaded = self.load(clocks, now)?;
-        self.claim(now)?;
+        let has_room = self.give_back_rows();
+        if self.fleet.is_some() {
+            is_loaded &= self.scan()?;
+            // (What was handled has made room. What has just left the window would leave it again.)
+            is_loaded &= is_too_full || !self.is_behind();
+        } else {
+            is_loaded = self.load(clocks, now)?;
+            self.claim(now)?;
+        }
         if let Some(stop) = self.stop.take() {
             self.store.release()?;
             stop.tell(Ok(()));
@@ -214,7 +250,7 @@ impl Writer {
             self.has_upkeep = self.store.upkeep()?;
         }
         self.measure(now)?;
-        if is_full || !is_loaded || self.has_upkeep {
+        if is_full || !is_loaded || !has_room || self.has_upkeep {
             return Ok(After::Turn);
         }
         Ok(After::Wait(self.next(now)))
@@ -259,15 +295,29 @@ impl Writer {
     }
 
     pub(super) fn owner(&self, partition: Partition) -> Option<&Owned> {
-        self.owned
-            .iter()
-            .find(|owned| owned.lease.partition == partition)
+        let by_partition = |owned: &Owned| owned.lease.partition.cmp(&partition);
+        let at = self.owned.binary_search_by(by_partition).ok()?;
+        self.owned.get(at)
     }
 
     /// Whether a row is due in the part of the window that is loaded.
     pub(super) fn is_loaded(&self, row: &Row) -> bool {
         self.owner(row.id.partition())
             .is_some_and(|owned| row.position() <= owned.loaded)
+    }
+
+    /// Takes a slice of the rows out of the window that leave it. Returns whether all are gone.
+    fn give_back_rows(&mut self) -> bool {
+        let owned = &self.owned;
+        self.window.give_back(|position| {
+            let partition = position.id.partition();
+            let owner = owned
+                .binary_search_by(|owned| owned.lease.partition.cmp(&partition))
+                .ok()
+                .and_then(|at| owned.get(at));
+            owner.is_some_and(|owned| position <= owned.loaded)
+                && !is_broken(DurableFault::ShrunkKeepsLoaded)
+        })
     }
 
     /// More was armed into the window than it may hold: what is due last leaves it.
@@ -286,49 +336,65 @@ impl Writer {
     /// TurnLoad: loads a slice of the window, if it has room and is not loaded far enough
     /// ahead. Returns whether it is.
     fn load(&mut self, clocks: ClockReading, now: StoreTime) -> Result<bool, StoreError> {
+        if self.fleet.is_some() {
+            return self.load_claimed(clocks);
+        }
         let bounds = self.window.bounds();
         let until = now.after(bounds.ahead);
         let enough = now.after(bounds.ahead / 4 * 3);
         for number in 0..self.owned.len() {
-            let Owned { lease, loaded } = self.owned[number];
+            let Owned { lease, loaded, .. } = self.owned[number];
             let room = self.window.room();
             if loaded.due >= enough || room == 0 || self.is_stopping {
                 continue;
             }
             let limit = room.min(self.slice_rows);
             let rows = self.store.load(lease.partition, loaded, until, limit)?;
-            self.fit_slice(&rows);
-            let is_full = rows.len() >= limit && !is_broken(DurableFault::LoadStopsEarly);
-            let mut loaded = match rows.last() {
-                Some(last) if is_full && is_broken(DurableFault::LoadSkipsEqualDeadlines) => {
-                    Position::end_of(last.due)
-                }
-                Some(last) if is_full => last.position(),
-                _ => Position::end_of(until),
-            };
-            let mut superseded = Vec::new();
-            for row in rows {
-                if self.window.has(row.id) {
-                    continue;
-                }
-                if row.superseded {
-                    superseded.push(ended(&row, lease.epoch));
-                    continue;
-                }
-                let fence = lease.epoch;
-                let position = row.position();
-                self.window.insert(Delivery { row, fence }, clocks);
-                if self.window.is_too_large() {
-                    loaded = position;
-                    break;
-                }
-            }
+            let loaded = self.take_in(rows, until, limit, clocks)?;
             self.owned[number].loaded = loaded;
-            // (The row that took their key stands for them.)
-            self.commit(superseded)?;
         }
         let has_room = self.window.room() > 0 && !self.is_stopping;
         Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
+    }
+
+    /// Takes rows into the window that a load of up to `limit` has returned. Returns up to where
+    /// all are there.
+    pub(super) fn take_in(
+        &mut self,
+        rows: Vec<Row>,
+        until: StoreTime,
+        limit: usize,
+        clocks: ClockReading,
+    ) -> Result<Position, StoreError> {
+        self.fit_slice(&rows);
+        let is_full = rows.len() >= limit && !is_broken(DurableFault::LoadStopsEarly);
+        let mut loaded = match rows.last() {
+            Some(last) if is_full && is_broken(DurableFault::LoadSkipsEqualDeadlines) => {
+                Position::end_of(last.due)
+            }
+            Some(last) if is_full => last.position(),
+            _ => Position::end_of(until),
+        };
+        let mut superseded = Vec::new();
+        for row in rows {
+            if self.window.has(row.id) {
+                continue;
+            }
+            let fence = self.epoch(row.id.partition());
+            if row.superseded {
+                superseded.push(ended(&row, fence));
+                continue;
+            }
+            let position = row.position();
+            self.window.insert(Delivery { row, fence }, clocks);
+            if self.window.is_too_large() {
+                loaded = position;
+                break;
+            }
+        }
+        // (The row that took their key stands for them.)
+        self.commit(superseded)?;
+        Ok(loaded)
     }
 
     /// Asks for fewer rows, if these were large, or for more.
@@ -352,6 +418,9 @@ impl Writer {
 
     /// TurnClaim: raises the watermark, if a row of the window is due soon.
     fn claim(&mut self, now: StoreTime) -> Result<(), StoreError> {
+        if self.fleet.is_some() {
+            return self.claim_leases(now);
+        }
         if self.claim_at().is_none_or(|at| at > now) {
             return Ok(());
         }
@@ -359,10 +428,7 @@ impl Writer {
         if is_broken(DurableFault::ClaimedBeforeCommit) {
             self.shared.claim(upto);
         }
-        match self.store.hand_out(upto)? {
-            HandOut::AsLoaded => {}
-            HandOut::Rows(rows) => self.window.keep(self.claimed, upto, &rows),
-        }
+        self.store.hand_out(upto)?;
         self.claimed = upto;
         self.shared.claim(upto);
         Ok(())
@@ -409,6 +475,9 @@ impl Writer {
 
     /// How long the writer may wait for a request.
     fn next(&self, now: StoreTime) -> Option<Duration> {
+        if let Some(wait) = self.next_of_fleet(now) {
+            return Some(wait);
+        }
         let claim = self.claim_at().map(|at| at.since(now));
         let ahead = self.window.bounds().ahead / 4;
         let load = self

@@ -743,3 +743,31 @@ pub fn ticket() -> (Teller, crate::durable::Ticket<u32>) {
     let (teller, ticket) = crate::durable::ticket();
     (Teller(teller), ticket)
 }
+
+/// The leases of a node, as its handlers' threads see them.
+#[cfg(feature = "durable")]
+pub struct LeaseRights(crate::durable::LeaseRights);
+
+#[cfg(feature = "durable")]
+impl LeaseRights {
+    /// One partition, without a lease.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(crate::durable::LeaseRights::new(1))
+    }
+
+    /// Whether a row that was loaded under this epoch may be handed out now.
+    pub fn allow(&self, epoch: u64, now_ns: u64) -> bool {
+        self.0.allow(0, epoch, now_ns)
+    }
+
+    /// The lease is taken, or with 0 withdrawn.
+    pub fn set(&self, epoch: u64) {
+        self.0.set(0, epoch);
+    }
+
+    /// Leases last until then.
+    pub fn extend(&self, until_ns: u64) {
+        self.0.extend(until_ns);
+    }
+}

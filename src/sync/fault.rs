@@ -189,6 +189,9 @@ pub enum Fault {
     /// TicketTell: the writer wakes whoever waits, and leaves the answer at a later instant.
     #[cfg(feature = "durable")]
     TicketToldTooEarly,
+    /// RightsExtend: the end of the leases is published with Relaxed.
+    #[cfg(feature = "durable")]
+    RightsExtendRelaxed,
 }
 
 /// Whether a step is broken on purpose: never, outside loom.

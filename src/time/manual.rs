@@ -300,6 +300,22 @@ impl ManualClock {
         self.0.now_ns.load(Ordering::Acquire)
     }
 
+    /// Moves time at once, past what is due on the way: as a process sees it that was stopped, or
+    /// that waited for something. For the simulation of fleets.
+    #[doc(hidden)]
+    pub fn jump(&self, by: Duration) {
+        let by = nanos(by);
+        let add = |time: u64| Some(time.saturating_add(by).min(NANOS_MAX));
+        // Ordering: Release. Pairs with the Acquire in `now_ns`.
+        let before = self
+            .0
+            .now_ns
+            .fetch_update(Ordering::Release, Ordering::Relaxed, add);
+        let now = before.unwrap_or_default().saturating_add(by).min(NANOS_MAX);
+        // Ordering: Relaxed. See `advance`.
+        self.0.target_ns.fetch_max(now, Ordering::Relaxed);
+    }
+
     /// Moves time without a driver. For models, in which time orders nothing.
     #[cfg(loom)]
     pub(crate) fn pass(&self, by_ns: u64) {

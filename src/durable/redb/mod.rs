@@ -15,8 +15,8 @@ mod tests;
 mod tombstones;
 
 use crate::durable::{
-    DeadLetter, DurableId, Gate, HandOut, Lease, Outcome, Partition, Position, Row, Store,
-    StoreError, StoreSize, StoreTime, Target, Write,
+    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, Store, StoreError,
+    StoreSize, StoreTime, Target, Write,
 };
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
@@ -28,7 +28,7 @@ use redb::{
 };
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -145,7 +145,12 @@ impl RedbBuilder {
     /// See [`Redb::builder`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Redb, StoreError> {
         let path = path.as_ref();
-        let what: Arc<str> = path.display().to_string().into();
+        // (Errors have one line, whatever the name has.)
+        let what: Arc<str> = path
+            .display()
+            .to_string()
+            .replace(char::is_control, "\u{fffd}")
+            .into();
         let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
         if open::look(&what, path)? {
             let unfinished = open::unfinished(path);
@@ -160,7 +165,7 @@ impl RedbBuilder {
             }
             // A file system without links: it is made in place, below.
             match open::name(&unfinished, path) {
-                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Err(error) if open::has_no_links(&error) => {
                     fs::remove_file(&unfinished).map_err(io)?;
                 }
                 named => named.map_err(io)?,
@@ -432,13 +437,13 @@ impl Store for Redb {
         })
     }
 
-    fn hand_out(&mut self, upto: StoreTime) -> Result<HandOut, StoreError> {
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         self.with(|file| {
             if file.state.claimed_upto.is_none_or(|claimed| claimed < upto) {
                 file.state.claimed_upto = Some(upto);
                 file.put_state()?;
             }
-            Ok(HandOut::AsLoaded)
+            Ok(())
         })
     }
 

@@ -22,7 +22,7 @@ const NONE: u64 = u64::MAX;
 /// Values by number. No value is `u64::MAX`.
 #[derive(Default)]
 pub(super) struct NumberMap {
-    pages: IdMap<u64, Page>,
+    pages: IdMap<u64, NumberPage>,
     /// Values without a page.
     others: IdMap<u64, u64>,
     /// The highest number that has come.
@@ -30,7 +30,7 @@ pub(super) struct NumberMap {
     len: usize,
 }
 
-struct Page {
+struct NumberPage {
     values: Box<[u64; PAGE]>,
     len: usize,
 }
@@ -63,7 +63,7 @@ impl NumberMap {
         let (page, at) = place(number);
         let page = match self.pages.get_mut(&page) {
             Some(page) => page,
-            None if is_new => self.pages.entry(page).or_insert_with(Page::new),
+            None if is_new => self.pages.entry(page).or_insert_with(NumberPage::new),
             None => {
                 let former = self.others.insert(number, value);
                 self.len += usize::from(former.is_none());
@@ -125,7 +125,7 @@ impl NumberMap {
     }
 }
 
-impl Page {
+impl NumberPage {
     fn new() -> Self {
         Self {
             values: Box::new([NONE; PAGE]),

@@ -58,11 +58,24 @@ pub(super) fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Gives a finished file its name, unless that is taken by now. The name survives a crash.
+/// Whether this is how a file system says that it has no links.
+pub(super) fn has_no_links(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported | ErrorKind::PermissionDenied
+    )
+}
+
+/// Gives a finished file its name, unless that is taken by now. The name survives a crash. Another
+/// process may do so at the same time.
 pub(super) fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(unfinished, path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => fs::remove_file(unfinished)?,
+    let linked = fs::hard_link(unfinished, path);
+    let is_done =
+        |error: &io::Error| matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound);
+    linked.or_else(|error| is_done(&error).then_some(()).ok_or(error))?;
+    match fs::remove_file(unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
     if cfg!(unix) {
         File::open(folder(path))?.sync_all()?;

@@ -80,6 +80,8 @@ pub(super) struct Sweeper {
     /// A round by age has moved rows: those that have ended are taken out, however few they are.
     takes_out: bool,
     slice_rows: usize,
+    /// The same for rows that are read one after the other: several times as many.
+    dense_rows: usize,
 }
 
 enum Round {
@@ -112,6 +114,7 @@ impl Sweeper {
             last_round: None,
             takes_out: false,
             slice_rows: 1_024,
+            dense_rows: 1_024,
         }
     }
 
@@ -153,16 +156,27 @@ impl Sweeper {
             return Ok(false);
         };
         let begin_ns = self.clock.now_ns();
+        let mut is_dense = false;
         let is_done = match round {
-            Round::Move { after, young } => sweep.move_slice(after, *young, self.slice_rows)?,
+            Round::Move { after, young } => {
+                let done;
+                (done, is_dense) =
+                    sweep.move_slice(after, *young, self.slice_rows, self.dense_rows)?;
+                done
+            }
             Round::TakeOut { numbers, .. } => sweep.take_out_slice(numbers, self.slice_rows)?,
             Round::Forget { tombstone } => sweep.forget_slice(*tombstone, self.slice_rows)?,
         };
         let took_ns = self.clock.now_ns().saturating_sub(begin_ns);
+        let rows = if is_dense {
+            &mut self.dense_rows
+        } else {
+            &mut self.slice_rows
+        };
         if took_ns > SLICE_NS {
-            self.slice_rows = (self.slice_rows / 2).max(SLICE_ROWS.start);
+            *rows = (*rows / 2).max(SLICE_ROWS.start);
         } else if took_ns < SLICE_NS / 2 {
-            self.slice_rows = (self.slice_rows * 2).min(SLICE_ROWS.end);
+            *rows = (*rows * 2).min(SLICE_ROWS.end);
         }
         if is_done {
             self.round = match *round {
@@ -235,17 +249,28 @@ impl Sweep<'_> {
         Ok(transaction)
     }
 
-    /// Moves the next rows. Whether there are no more.
-    fn move_slice(&mut self, after: &mut DueKey, young: u64, rows: usize) -> Result<bool, Error> {
+    /// Moves the next rows: `dense`, if they lie one after the other, else `rows`. Returns whether
+    /// there are no more, and whether they lay so.
+    fn move_slice(
+        &mut self,
+        after: &mut DueKey,
+        young: u64,
+        rows: usize,
+        dense: usize,
+    ) -> Result<(bool, bool), Error> {
         let mut keys = Vec::new();
-        self.index.range(*after, StoreTime::MAX, rows, &mut keys);
-        let is_done = keys.len() < rows;
+        self.index
+            .range(*after, StoreTime::MAX, rows.max(dense), &mut keys);
+        let is_dense = keys.len() > SLICE_ROWS.start && dense_range(&keys).is_some();
+        let limit = if is_dense { dense } else { rows };
+        let is_done = keys.len() < limit;
+        keys.truncate(limit);
         if let Some(&last) = keys.last() {
             *after = last;
         }
         keys.retain(|key| key.number() < young);
         if keys.is_empty() {
-            return Ok(is_done);
+            return Ok((is_done, is_dense));
         }
         let transaction = self.begin()?;
         let mut tables = WriteTables::open(&transaction)?;
@@ -263,7 +288,7 @@ impl Sweep<'_> {
         for key in &keys {
             self.index.remove(key.number());
         }
-        Ok(is_done)
+        Ok((is_done, is_dense))
     }
 
     /// Takes out what has ended of the next rows. Whether there are no more.

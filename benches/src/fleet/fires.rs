@@ -1,0 +1,67 @@
+//! What fires: how many in a second, and how late.
+
+use crate::arms::Spent;
+use crate::job::Job;
+use crate::node::Node;
+use crate::store::Store;
+use crate::timers::{Plan, now_ms};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork_bench::line::Figures;
+
+/// Before the first deadline, beside the time that arming takes.
+const LEAD_MS: u64 = 2_000;
+
+/// After the last deadline a second is waited for this number of timers, and [`PATIENCE`] more.
+const FIRED_PER_S: u64 = 500;
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// One process arms timers, and handles them when they are due: at one instant, or at random ones
+/// of this time.
+pub(crate) fn measure(
+    job: &Job,
+    store: &Store,
+    count: u64,
+    spread_ms: u64,
+) -> Result<Figures, String> {
+    let mut node = Node::start(job, &store.url()?, false)?;
+    node.work()?;
+    let lead_ms = LEAD_MS + count * 1_000 / job.subject.armed_per_s();
+    // Who keeps whole seconds is late by the rest of none.
+    let from_ms = (now_ms() + lead_ms).next_multiple_of(1_000);
+    node.arm(Plan {
+        callers: job.subject.callers(),
+        count,
+        ms: 0,
+        seed: job.seed,
+        from_ms,
+        spread_ms,
+    })?;
+    let now = now_ms();
+    if now >= from_ms {
+        return Err(format!("arming took {} ms too long", now - from_ms));
+    }
+    thread::sleep(Duration::from_millis(from_ms - now));
+    let spent = Spent::start(&node, store);
+    let patience = PATIENCE + Duration::from_secs(count / FIRED_PER_S);
+    let end = Instant::now() + Duration::from_millis(spread_ms) + patience;
+    let fired = node.wait_until_fired(count, end)?;
+    let acked = node.wait_until_acked(end)?;
+    let acked_ms = now_ms().saturating_sub(from_ms) as f64;
+    let told = node.told()?;
+    let mut figures = told.figures(count);
+    figures.0.extend(spent.each(fired, &node, store).0);
+    if fired == 0 {
+        return Err(format!("none of {count} has fired after {patience:?}"));
+    }
+    let fired_ms = (told.last_ms - from_ms as f64).max(1.0);
+    figures.extend([("fired_per_s", fired as f64 * 1e3 / fired_ms)]);
+    if acked {
+        figures.extend([
+            ("kops", fired as f64 / acked_ms.max(1.0)),
+            ("acked_ms", acked_ms),
+        ]);
+    }
+    node.close()?;
+    Ok(figures)
+}

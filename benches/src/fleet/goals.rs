@@ -1,0 +1,130 @@
+//! The goals for wheelwork's store on PostgreSQL, and a verdict on each.
+
+use crate::compare::{best_rival, ratio};
+use crate::workload::Workload;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use wheelwork_bench::line::Line;
+use wheelwork_bench::program;
+
+const OURS: &str = "wheelwork";
+
+/// Workload, figure, limit, and what it is.
+type Goal = (Workload, &'static str, f64, &'static str);
+
+/// More is better where the figure is a rate, and less where it is a time.
+const GOALS: [Goal; 3] = [
+    (Workload::ArmBulk, "kops", 250.0, "durable arm, bulk, k/s"),
+    (Workload::FireAck, "kops", 300.0, "fire + ack, k/s"),
+    (
+        Workload::Killed,
+        "recovered_s",
+        // The lease of a node, and a second.
+        11.0,
+        "timers of a killed node fired, s",
+    ),
+];
+
+/// A goal, what was measured of it, and what it takes.
+pub(crate) struct Claim {
+    what: String,
+    measured: Option<f64>,
+    limit: f64,
+    at_least: bool,
+}
+
+impl Claim {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({ "goal": self.what, "verdict": self.verdict() })
+    }
+
+    fn verdict(&self) -> String {
+        let Some(measured) = self.measured else {
+            return "not measured".to_string();
+        };
+        let by = ratio(measured, self.limit, self.at_least);
+        if by >= 1.0 {
+            format!("holds by {by:.2} x: {measured:.2}")
+        } else {
+            format!("misses by {:.2} x: {measured:.2}", 1.0 / by)
+        }
+    }
+}
+
+/// The lines of a workload, and wheelwork's figure in it.
+fn group<'a>(lines: &'a [Line], workload: Workload, figure: &str) -> (Vec<&'a Line>, Option<f64>) {
+    let name = program::name(&workload);
+    let group: Vec<_> = lines.iter().filter(|line| line.workload == name).collect();
+    let own = group.iter().find(|line| line.subject == OURS);
+    let own = own.and_then(|line| line.median(figure));
+    (group, own)
+}
+
+/// All goals, and wheelwork against the best rival in each workload.
+pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
+    let goals = GOALS.iter().map(|&(workload, figure, limit, what)| {
+        let at_least = figure == "kops";
+        let sign = if at_least { ">=" } else { "<=" };
+        Claim {
+            what: format!("{what} {sign} {limit}"),
+            measured: group(lines, workload, figure).1,
+            limit,
+            at_least,
+        }
+    });
+    let rivals = GOALS.iter().map(|&(workload, ..)| {
+        let column = &workload.columns()[0];
+        let (group, own) = group(lines, workload, column.figure);
+        let both = own.zip(best_rival(group, column));
+        let rival = both.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
+        Claim {
+            what: format!("{}: 1 x the best rival{rival}", program::name(&workload)),
+            measured: both.map(|(own, (_, best))| ratio(own, best, column.higher_is_better)),
+            limit: 1.0,
+            at_least: true,
+        }
+    });
+    goals.chain(rivals).collect()
+}
+
+/// The block at the end of the output.
+pub(crate) fn verdicts(claims: &[Claim]) -> String {
+    let mut text = "\ngoals of the store on PostgreSQL, for a quiet 2-core machine\n".to_string();
+    for claim in claims {
+        let what = format!("{}:", claim.what);
+        let _ = writeln!(text, "  goal {what:<50} {}", claim.verdict());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wheelwork_bench::line::Figures;
+
+    fn line(workload: &str, subject: &str, figure: (&str, f64)) -> Line {
+        let mut line = Line::new(subject, workload, 2, 1);
+        line.summarize(&[Figures::from([figure])]);
+        line
+    }
+
+    #[test]
+    fn goals_hold_or_are_missed_or_were_not_measured() {
+        let lines = [
+            line("arm-bulk", OURS, ("kops", 500.0)),
+            line("arm-bulk", "poller", ("kops", 100.0)),
+            line("killed", OURS, ("recovered_s", 22.0)),
+        ];
+        let text = verdicts(&claims(&lines));
+        for (what, verdict) in [
+            ("durable arm, bulk, k/s >= 250:", "holds by 2.00 x: 500.00"),
+            ("fire + ack, k/s >= 300:", "not measured"),
+            ("killed node fired, s <= 11:", "misses by 2.00 x: 22.00"),
+            ("the best rival (poller):", "holds by 5.00 x: 5.00"),
+        ] {
+            let line = text.lines().find(|line| line.contains(what));
+            let line = line.unwrap_or_else(|| panic!("{what} in {text}"));
+            assert!(line.ends_with(&format!(" {verdict}")), "{line}");
+        }
+    }
+}

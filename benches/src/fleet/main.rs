@@ -1,0 +1,78 @@
+//! `fleet`: durable timers that several processes share, on PostgreSQL: wheelwork's, job queues, a
+//! scheduler and a plain poller, in the same run. One job queue is on Redis.
+
+mod args;
+mod arms;
+mod compare;
+mod database;
+mod fires;
+mod goals;
+mod idle;
+mod job;
+mod killed;
+mod ledger;
+mod measure;
+mod name;
+mod node;
+mod process;
+mod redis;
+mod serve;
+mod store;
+mod subjects;
+mod timers;
+mod workload;
+
+use args::{Args, Command};
+use database::Server;
+use goals::Claim;
+use job::Job;
+use std::process::ExitCode;
+use wheelwork_bench::campaign;
+use wheelwork_bench::line::{Figures, Line};
+use wheelwork_bench::program;
+
+/// Whose versions are told; the script tells those of packages for Node.js.
+const RIVALS: [&str; 3] = ["postgres", "apalis-postgres", "tokio-cron-scheduler"];
+
+fn main() -> ExitCode {
+    program::run(|args: &Args| {
+        match &args.command {
+            Some(Command::Measure(job)) => return Ok(child(|| measure::measure(job))),
+            Some(Command::Node(node)) => return Ok(serve::serve(node.subject)),
+            None => run(args)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// One measurement. Its threads end with the process.
+fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        // The other threads would wait for this one.
+        std::process::exit(101);
+    }));
+    campaign::answer(measure())
+}
+
+/// All measurements.
+fn run(args: &Args) -> Result<(), String> {
+    args.check()?;
+    let server = Server::of_environment()?;
+    let mut options = args.options.clone();
+    options.place = Some(server.describe()?);
+    let database = format!("wheelwork_fleet_{}", std::process::id());
+    // Also of measurements that are given up.
+    let _clears = server.clears(&database);
+    let (lines, mut record) = campaign::run(
+        &options,
+        &RIVALS,
+        &args.groups(&database),
+        |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
+        |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),
+    )?;
+    let claims = goals::claims(&lines);
+    print!("{}", goals::verdicts(&claims));
+    record.add(claims.iter().map(Claim::to_json))
+}

@@ -1,0 +1,74 @@
+//! The workloads by name: what they are, and which figures they have.
+
+use clap::ValueEnum;
+use wheelwork_bench::table::{Column, column};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Workload {
+    /// Arms by each subject's call for many, from one process
+    ArmBulk,
+    /// Callers of one process that each arm a timer, wait until it is durable, and arm another
+    Arm,
+    /// Timers due at one instant, armed before: from then until the last ack is durable
+    FireAck,
+    /// Timers due at random instants, this number a second, armed before: how late they fire
+    Lateness,
+    /// Timers an hour away, and a worker that waits: what the server does meanwhile
+    Idle,
+    /// Timers that a worker has taken when it is killed: how long until another has fired them
+    Killed,
+}
+
+const fn rate(figure: &'static str, title: &'static str) -> Column {
+    Column {
+        higher_is_better: true,
+        ..column(figure, title, 1)
+    }
+}
+
+/// Shown as more than the patience where timers are missing.
+pub(crate) const RECOVERED: Column = column("recovered_s", "recovered s", 2);
+
+const KOPS: Column = rate("kops", "k/s");
+const CALL_P50: Column = column("call_us_p50", "p50 us", 0);
+const CALL_P99: Column = column("call_us_p99", "p99 us", 0);
+const CALL_MAX: Column = column("call_us_max", "max us", 0);
+const CPU: Column = column("cpu_us", "CPU us", 1);
+const SERVER_CPU: Column = column("server_cpu_us", "server us", 1);
+const LATE_P50: Column = column("late_ms_p50", "p50 ms", 1);
+const LATE_P99: Column = column("late_ms_p99", "p99 ms", 1);
+const LATE_MAX: Column = column("late_ms_max", "max ms", 0);
+const FIRED: Column = rate("fired_per_s", "fired/s");
+const EARLY: Column = column("early", "early", 0);
+const LOST: Column = column("lost", "lost", 0);
+const AGAIN: Column = column("again", "again", 0);
+const IDLE_CPU: Column = column("server_cpu_s", "server CPU s", 2);
+const IDLE_OWN_CPU: Column = column("worker_cpu_s", "worker CPU s", 2);
+const COMMITS: Column = column("transactions_per_s", "commits/s", 1);
+const ROWS: Column = column("rows_per_s", "rows read/s", 0);
+const LOAD: Column = rate("load_kops", "load k/s");
+const TAKEN: Column = column("taken", "taken", 0);
+
+impl Workload {
+    /// Its figures; the first one is what subjects are compared by.
+    pub(crate) fn columns(self) -> &'static [Column] {
+        match self {
+            Self::ArmBulk => &[KOPS, CPU, SERVER_CPU],
+            Self::Arm => &[KOPS, CALL_P50, CALL_P99, CALL_MAX, CPU, SERVER_CPU],
+            Self::FireAck => &[KOPS, FIRED, CPU, SERVER_CPU, EARLY, LOST, AGAIN],
+            Self::Lateness => &[LATE_P99, LATE_P50, LATE_MAX, FIRED, EARLY, LOST, AGAIN],
+            Self::Idle => &[IDLE_CPU, IDLE_OWN_CPU, COMMITS, ROWS, LOAD],
+            Self::Killed => &[RECOVERED, TAKEN, LOST, AGAIN],
+        }
+    }
+
+    /// What its number counts.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::ArmBulk => "process",
+            Self::Arm => "callers",
+            Self::Lateness => "timers a second",
+            Self::FireAck | Self::Idle | Self::Killed => "timers",
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Node: a process that arms, cancels, moves and handles, until it is told to stop, or killed.
+
+use crate::handlers;
+use crate::wire::{Event, Teller};
+use crate::work::{Foreign, Work, Worker};
+use clap::Args;
+use std::collections::VecDeque;
+use std::io::{self, BufRead};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::Dispatch;
+use wheelwork::durable::{Durable, DurableId, Postgres, PostgresOutbox};
+use wheelwork_bench::lock::lock;
+
+/// The connection string of nodes.
+pub(crate) const DATABASE: &str = "WHEELWORK_FLEETCHECK_DATABASE";
+
+/// Calls wait for the server for so long. No trouble lasts longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Threads that call handlers.
+const THREADS: usize = 4;
+
+/// Threads that call for timers; one more has transactions of its own.
+const WORKERS: u32 = 3;
+
+const REPORT: Duration = Duration::from_secs(1);
+
+/// The numbers of a node begin here: timers, calls and handlings.
+pub(crate) fn first_number(generation: u32) -> u64 {
+    u64::from(generation) << 32
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeArgs {
+    /// Its number among all nodes of the run
+    #[arg(long)]
+    pub(crate) generation: u32,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// Arms a second
+    #[arg(long)]
+    pub(crate) rate: u32,
+    #[arg(long)]
+    pub(crate) ttl_ms: u64,
+    /// From the machine's monotonic clock to the server's, in nanoseconds
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) offset_ns: i64,
+    /// Arms nothing
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+pub(crate) fn serve(args: &NodeArgs) -> ExitCode {
+    let teller = Arc::new(Teller::Pipe(Mutex::new(io::stdout())));
+    match run(args, &teller) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            teller.tell(&Event::Failed(why));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbox), String> {
+    let database = std::env::var(DATABASE).map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    let name = format!("node-{}", args.generation);
+    // (While the server is down a node that opens its store is told so.)
+    let store = loop {
+        let store = Postgres::builder(&database)
+            .node_name(&name)
+            .lease(Duration::from_millis(args.ttl_ms))
+            .patience(PATIENCE)
+            .connect();
+        match store {
+            Ok(store) => break store,
+            Err(error) if begun.elapsed() > PATIENCE => return Err(format!("opening: {error}")),
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let outbox = store.outbox();
+    let first = first_number(args.generation);
+    let failed = teller.clone();
+    let builder = Durable::open(store)
+        .dispatch(Dispatch::RayonThreads(THREADS))
+        .on_store_failed(move |error| failed.tell(&Event::Failed(format!("its store: {error}"))));
+    let builder = handlers::set(builder, teller, &database, first);
+    let timers = builder
+        .start()
+        .map_err(|error| format!("starting: {error}"))?;
+    Ok((timers, outbox))
+}
+
+fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
+    let (timers, outbox) = open(args, teller)?;
+    teller.tell(&Event::Ready);
+    let work = Work {
+        teller: teller.clone(),
+        timers: timers.handle(),
+        foreign: Foreign::default(),
+        next: AtomicU64::new(first_number(args.generation)),
+        is_quiet: AtomicBool::new(args.quiet),
+        offset_ns: args.offset_ns,
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let worker = |number: u32, part: f64| Worker {
+            work: &work,
+            random: fastrand::Rng::with_seed(args.seed ^ handlers::mix(number.into())),
+            rate: f64::from(args.rate) * part,
+            own: VecDeque::new(),
+        };
+        let mut threads = Vec::new();
+        for number in 0..WORKERS {
+            let worker = worker(number, 0.9 / f64::from(WORKERS));
+            threads.push(scope.spawn(move || worker.run()));
+        }
+        let worker = worker(WORKERS, 0.1);
+        let (outbox, database) = (&outbox, std::env::var(DATABASE).unwrap_or_default());
+        threads.push(scope.spawn(move || worker.run_outbox(outbox, &database)));
+        let (is_over, timers) = (&is_over, &timers);
+        scope.spawn(move || {
+            while !is_over.load(Relaxed) {
+                teller.tell(&Event::Stale(timers.stats().stale));
+                thread::park_timeout(REPORT);
+            }
+        });
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else {
+                break;
+            };
+            let mut words = line.split(' ');
+            match words.next() {
+                Some("foreign") => {
+                    let number = words.next().and_then(|word| word.parse().ok());
+                    let id = words.next().and_then(|word| word.parse::<DurableId>().ok());
+                    lock(&work.foreign).extend(number.zip(id));
+                }
+                Some("quiet") => {
+                    work.is_quiet.store(true, Relaxed);
+                    for thread in threads.drain(..) {
+                        thread.join().map_err(|_| "a thread panicked")?;
+                    }
+                    teller.tell(&Event::Quiet);
+                }
+                Some("stop") => {
+                    work.is_quiet.store(true, Relaxed);
+                    for thread in threads.drain(..) {
+                        thread.join().map_err(|_| "a thread panicked")?;
+                    }
+                    is_over.store(true, Relaxed);
+                    timers
+                        .stop()
+                        .map_err(|error| format!("stopping: {error}"))?;
+                    teller.tell(&Event::Stopped);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        // The parent has gone.
+        std::process::exit(3);
+    })
+}

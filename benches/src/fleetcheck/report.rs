@@ -1,0 +1,137 @@
+//! Report: the table at the end, and what was broken.
+
+use crate::Options;
+use crate::ledger::Ledger;
+use crate::trouble::{Happened, Trouble};
+use crate::verdict::{Judge, Offence, Verdict};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use wheelwork_bench::lateness::Lateness;
+
+/// Stories that are told of each promise that was broken.
+const STORIES: usize = 8;
+
+fn row(what: &str, value: impl std::fmt::Display) {
+    println!("  {what:<44} {value:>12}");
+}
+
+fn lateness(what: &str, lateness: &Lateness) {
+    let ms = |part: f64| lateness.quantile_ns(part) as f64 / 1e6;
+    println!(
+        "  {what:<26} {:>9} {:>10.1} {:>10.1} {:>10.1}",
+        lateness.count(),
+        ms(0.5),
+        ms(0.99),
+        ms(1.0)
+    );
+}
+
+pub(crate) fn table(
+    ledger: &Ledger,
+    verdict: &mut Verdict,
+    happened: &[Happened],
+    with_other_clock: u32,
+    complaints: &[String],
+) {
+    let sums = &ledger.sums;
+    println!("\ntimers");
+    row("armed", sums.armed);
+    row("  in transactions that were rolled back", sums.rolled_back);
+    row("  calls that failed: armed or not", sums.in_doubt);
+    row("cancelled", sums.cancelled);
+    row("moved", sums.moved);
+    row("handled", sums.handled);
+    row("  that failed, on purpose", sums.failed);
+    row("  once, in a transaction", verdict.in_transaction);
+    row("  again, after a trouble", verdict.again);
+    row(
+        "  after a pause, though cancelled meanwhile",
+        verdict.after_pause,
+    );
+    row("dead letters, on purpose", verdict.dead);
+    row("may have been replaced by their keys", verdict.unknown);
+    row(
+        "answers refused: a lease was lost",
+        ledger.stale.values().sum::<u64>(),
+    );
+    println!("\ntrouble");
+    for what in [
+        Trouble::Kill,
+        Trouble::PauseLong,
+        Trouble::PauseShort,
+        Trouble::Add,
+        Trouble::Stop,
+        Trouble::ServerKilled,
+        Trouble::ServerEnded,
+        Trouble::Snapshot,
+        Trouble::Promote,
+        Trouble::Stall,
+    ] {
+        let count = happened
+            .iter()
+            .filter(|trouble| trouble.what == what)
+            .count();
+        row(what.name(), count);
+    }
+    row("nodes whose clock was off", with_other_clock);
+    row("kills and pauses that were alone", verdict.measured_alone);
+    println!("\nms late                       timers        p50        p99        max");
+    lateness("in calm", &verdict.calm);
+    lateness("in calm, by others", &verdict.calm_found);
+    lateness("in trouble", &verdict.troubled);
+    lateness("after their node's kill", &verdict.take_over);
+    lateness("after its pause", &verdict.paused_over);
+    lateness("of others in that pause", &verdict.others);
+    println!("\nverdict");
+    for offence in [
+        Offence::Lost,
+        Offence::Left,
+        Offence::Buried,
+        Offence::Early,
+        Offence::Doubled,
+        Offence::HandledCancelled,
+        Offence::HandledReplaced,
+        Offence::HandledRolledBack,
+        Offence::OnceInTransaction,
+        Offence::SlowTakeOver,
+    ] {
+        let count = verdict
+            .broken
+            .iter()
+            .filter(|broken| broken.0 == offence)
+            .count();
+        row(offence.name(), count);
+    }
+    row("other complaints", complaints.len());
+}
+
+/// What was broken, with the stories of some timers.
+pub(crate) fn broken(judge: &Judge<'_>, verdict: &Verdict, complaints: &[String]) -> String {
+    let mut text = String::new();
+    for complaint in complaints {
+        let _ = writeln!(text, "{complaint}");
+    }
+    let mut by_offence: BTreeMap<Offence, Vec<(u64, &str)>> = BTreeMap::new();
+    for (offence, number, why) in &verdict.broken {
+        by_offence.entry(*offence).or_default().push((*number, why));
+    }
+    for (offence, timers) in by_offence {
+        let _ = writeln!(text, "\n{} times: {}", timers.len(), offence.name());
+        for (number, why) in timers.iter().take(STORIES) {
+            let _ = writeln!(text, "{why}\n{}", judge.story(*number));
+        }
+    }
+    text
+}
+
+pub(crate) fn say_broken(told: &str, options: &Options, folder: &Path) {
+    eprintln!("\n{told}");
+    eprintln!("== kept: {}", folder.display());
+    let standby = if options.standby { " --standby" } else { "" };
+    eprintln!(
+        "== broken; to repeat it: scripts/check fleet --minutes {} --seed {} --nodes {} --ttl {} \
+         --rate {}{standby}",
+        options.minutes, options.seed, options.nodes, options.ttl, options.rate
+    );
+}

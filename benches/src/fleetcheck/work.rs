@@ -1,0 +1,589 @@
+//! Work: what a node's threads call, at random.
+
+use crate::handlers::server_ms;
+use crate::node::first_number;
+use crate::wire::{Aim, Due, Event, Kind, Teller};
+use fastrand::Rng;
+use postgres::{Client, NoTls};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use wheelwork::durable::{DurableError, DurableHandle, DurableId, PostgresOutbox, Ticket, When};
+use wheelwork_bench::lock::lock;
+
+/// Keys that all nodes have in common.
+const KEYS: u32 = 600;
+
+/// The longest delay, in milliseconds.
+pub(crate) const DELAY_MAX_MS: i64 = 4_000;
+
+/// Own timers that may still be cancelled or moved.
+const OWN_MAX: usize = 300;
+
+/// Timers of other nodes, for this one to cancel or move.
+pub(crate) type Foreign = Mutex<VecDeque<(u64, DurableId)>>;
+
+/// One timer in so many is cancelled and moved by other nodes, if at all.
+pub(crate) fn is_foreign(number: u64) -> bool {
+    number.is_multiple_of(8)
+}
+
+/// What a node's threads have in common.
+pub(crate) struct Work {
+    pub(crate) teller: Arc<Teller>,
+    pub(crate) timers: DurableHandle,
+    pub(crate) foreign: Foreign,
+    /// The number of the next timer, or call.
+    pub(crate) next: AtomicU64,
+    pub(crate) is_quiet: AtomicBool,
+    pub(crate) offset_ns: i64,
+}
+
+/// A timer that is to be armed.
+#[derive(Clone)]
+pub(crate) struct NewTimer {
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) key: Option<String>,
+    pub(crate) due: Due,
+}
+
+impl NewTimer {
+    /// One of a random kind that is due soon, or was.
+    pub(crate) fn random(random: &mut Rng, number: u64, now_ms: i64) -> Self {
+        let kind = match random.u32(..100) {
+            0..50 => Kind::Plain,
+            50..62 => Kind::Flaky,
+            62..80 => Kind::Batch,
+            80..82 => Kind::Slow,
+            82..97 => Kind::InTransaction,
+            97..99 => Kind::Doomed,
+            _ => Kind::Unknown,
+        };
+        Self {
+            number,
+            kind,
+            key: None,
+            due: random_due(random, now_ms),
+        }
+    }
+
+    pub(crate) fn ask(&self, is_outbox: bool) -> Event {
+        Event::Ask {
+            number: self.number,
+            kind: self.kind,
+            key: self.key.clone(),
+            due: self.due,
+            is_outbox,
+        }
+    }
+
+    fn when(&self) -> When {
+        when(self.due)
+    }
+
+    fn payload(&self) -> String {
+        self.number.to_string()
+    }
+}
+
+pub(crate) fn random_due(random: &mut Rng, now_ms: i64) -> Due {
+    match random.u32(..10) {
+        0 => Due::After(0),
+        1 => Due::After(random.i64(0..100)),
+        2 => Due::At(now_ms - random.i64(0..5_000)),
+        3..5 => Due::At(now_ms + random.i64(0..DELAY_MAX_MS)),
+        _ => Due::After(random.i64(0..DELAY_MAX_MS)),
+    }
+}
+
+pub(crate) fn random_key(random: &mut Rng) -> String {
+    format!("k{}", random.u32(..KEYS))
+}
+
+fn when(due: Due) -> When {
+    let ms = |ms: i64| Duration::from_millis(ms.max(0) as u64);
+    match due {
+        Due::After(delay) => When::After(ms(delay)),
+        Due::At(time) => When::At(
+            UNIX_EPOCH
+                .checked_add(ms(time))
+                .unwrap_or(SystemTime::now()),
+        ),
+    }
+}
+
+impl Work {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    fn told(
+        &self,
+        number: u64,
+        armed: Result<DurableId, DurableError>,
+    ) -> Option<(u64, DurableId)> {
+        match armed {
+            Ok(id) => {
+                let bits = id.to_bits();
+                self.teller.tell(&Event::Armed { number, id: bits });
+                Some((number, id)).filter(|_| !is_foreign(number))
+            }
+            Err(_) => {
+                self.teller.tell(&Event::Doubt(number));
+                None
+            }
+        }
+    }
+
+    fn cancel(&self, aim: Aim, call: impl FnOnce() -> Result<bool, DurableError>) {
+        let number = self.number();
+        self.teller.tell(&Event::AskCancel { call: number, aim });
+        if let Ok(is_done) = call() {
+            self.teller.tell(&Event::Answer {
+                call: number,
+                is_done,
+            });
+        }
+    }
+
+    fn change_due(
+        &self,
+        aim: Aim,
+        due: Due,
+        call: impl FnOnce(When) -> Result<bool, DurableError>,
+    ) {
+        let number = self.number();
+        self.teller.tell(&Event::AskMove {
+            call: number,
+            aim,
+            due,
+        });
+        if let Ok(is_done) = call(when(due)) {
+            self.teller.tell(&Event::Answer {
+                call: number,
+                is_done,
+            });
+        }
+    }
+}
+
+/// A thread that calls.
+pub(crate) struct Worker<'a> {
+    pub(crate) work: &'a Work,
+    pub(crate) random: Rng,
+    /// Arms a second.
+    pub(crate) rate: f64,
+    /// Timers that it may cancel or move.
+    pub(crate) own: VecDeque<(u64, DurableId)>,
+}
+
+impl Worker<'_> {
+    fn new_timer(&mut self) -> NewTimer {
+        let now_ms = server_ms(self.work.offset_ns);
+        NewTimer::random(&mut self.random, self.work.number(), now_ms)
+    }
+
+    /// Waits as long as so many arms take.
+    fn pause(&mut self, arms: usize) {
+        let wait = arms as f64 / self.rate * 2.0 * self.random.f64();
+        thread::sleep(Duration::from_secs_f64(wait));
+    }
+
+    fn keep(&mut self, armed: Option<(u64, DurableId)>) {
+        self.own.extend(armed);
+        while self.own.len() > OWN_MAX {
+            self.own.pop_front();
+        }
+    }
+
+    fn take_own(&mut self) -> Option<(u64, DurableId)> {
+        let count = self.own.len();
+        (count > 0).then(|| self.own.swap_remove_back(self.random.usize(..count)))?
+    }
+
+    pub(crate) fn run(mut self) {
+        while !self.work.is_quiet.load(Relaxed) {
+            let arms = match self.random.u32(..100) {
+                0..40 => self.arm_one(),
+                40..52 => self.arm_key(),
+                52..57 => self.arm_many(),
+                57..60 => self.arm_by_tickets(),
+                60..72 => self.cancel_own(),
+                72..75 => self.cancel_several(),
+                75..80 => self.cancel_key(),
+                80..88 => self.move_own(),
+                88..90 => self.move_key(),
+                _ => self.take_foreign(),
+            };
+            self.pause(arms);
+        }
+    }
+
+    fn arm_one(&mut self) -> usize {
+        let timer = self.new_timer();
+        self.work.teller.tell(&timer.ask(false));
+        let timers = &self.work.timers;
+        let armed = timers.schedule(timer.kind.name(), timer.when(), timer.payload());
+        let armed = self.work.told(timer.number, armed);
+        self.keep(armed);
+        1
+    }
+
+    fn arm_key(&mut self) -> usize {
+        let (timer, key) = (self.new_timer(), random_key(&mut self.random));
+        let timer = NewTimer {
+            key: Some(key.clone()),
+            ..timer
+        };
+        self.work.teller.tell(&timer.ask(false));
+        let key = self.work.timers.key(&key);
+        let armed = key.schedule(timer.kind.name(), timer.when(), timer.payload());
+        self.work.told(timer.number, armed);
+        1
+    }
+
+    fn several(&mut self) -> Vec<NewTimer> {
+        let count = self.random.usize(5..40);
+        let timers: Vec<_> = (0..count).map(|_| self.new_timer()).collect();
+        let asks: Vec<_> = timers.iter().map(|timer| timer.ask(false)).collect();
+        self.work.teller.tell_all(&asks);
+        timers
+    }
+
+    fn arm_many(&mut self) -> usize {
+        let timers = self.several();
+        let new = |timer: &NewTimer| (timer.kind.name(), timer.when(), timer.payload());
+        let ids = self.work.timers.schedule_many(timers.iter().map(new));
+        let tell = |(timer, id): (&NewTimer, DurableId)| {
+            let (number, id) = (timer.number, id.to_bits());
+            Event::Armed { number, id }
+        };
+        let events: Vec<_> = match &ids {
+            Ok(ids) => timers.iter().zip(ids.iter().copied()).map(tell).collect(),
+            Err(_) => timers
+                .iter()
+                .map(|timer| Event::Doubt(timer.number))
+                .collect(),
+        };
+        self.work.teller.tell_all(&events);
+        for (timer, id) in timers.iter().zip(ids.unwrap_or_default()) {
+            self.keep(Some((timer.number, id)).filter(|_| !is_foreign(timer.number)));
+        }
+        timers.len()
+    }
+
+    fn arm_by_tickets(&mut self) -> usize {
+        let timers = self.several();
+        let ask = |timer: &NewTimer| {
+            let handle = &self.work.timers;
+            handle.schedule_ticket(timer.kind.name(), timer.when(), timer.payload())
+        };
+        let tickets: Vec<_> = timers.iter().map(ask).collect();
+        for (timer, ticket) in timers.iter().zip(tickets) {
+            let armed = ticket.and_then(Ticket::wait);
+            let armed = self.work.told(timer.number, armed);
+            self.keep(armed);
+        }
+        timers.len()
+    }
+
+    fn cancel_own(&mut self) -> usize {
+        if let Some((number, id)) = self.take_own() {
+            let timers = &self.work.timers;
+            let by_ticket = self.random.bool();
+            self.work.cancel(Aim::Number(number), || {
+                if by_ticket {
+                    timers.cancel_ticket(id)?.wait()
+                } else {
+                    timers.cancel(id)
+                }
+            });
+        }
+        1
+    }
+
+    /// Cancels several by tickets: they are in one commit.
+    fn cancel_several(&mut self) -> usize {
+        let count = self.random.usize(2..12);
+        let own: Vec<_> = (0..count).filter_map(|_| self.take_own()).collect();
+        let calls: Vec<_> = own.iter().map(|_| self.work.number()).collect();
+        let asks = own
+            .iter()
+            .zip(&calls)
+            .map(|((number, _), &call)| Event::AskCancel {
+                call,
+                aim: Aim::Number(*number),
+            });
+        self.work.teller.tell_all(&asks.collect::<Vec<_>>());
+        let timers = &self.work.timers;
+        let tickets: Vec<_> = own
+            .iter()
+            .map(|&(_, id)| timers.cancel_ticket(id))
+            .collect();
+        for (call, ticket) in calls.into_iter().zip(tickets) {
+            if let Ok(is_done) = ticket.and_then(Ticket::wait) {
+                self.work.teller.tell(&Event::Answer { call, is_done });
+            }
+        }
+        count
+    }
+
+    fn cancel_key(&mut self) -> usize {
+        let key = random_key(&mut self.random);
+        let aim = Aim::Key(key.clone());
+        self.work
+            .cancel(aim, || self.work.timers.key(&key).cancel());
+        1
+    }
+
+    fn move_own(&mut self) -> usize {
+        if let Some((number, id)) = self.take_own() {
+            let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
+            let call = |when| self.work.timers.reschedule(id, when);
+            self.work.change_due(Aim::Number(number), due, call);
+            // It may be moved again, or cancelled.
+            self.own.push_back((number, id));
+        }
+        1
+    }
+
+    fn move_key(&mut self) -> usize {
+        let key = random_key(&mut self.random);
+        let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
+        let call = |when| self.work.timers.key(&key).reschedule(when);
+        self.work.change_due(Aim::Key(key.clone()), due, call);
+        1
+    }
+
+    /// Cancels or moves a timer that another node has armed.
+    fn take_foreign(&mut self) -> usize {
+        let foreign = lock(&self.work.foreign).pop_back();
+        if let Some((number, id)) = foreign {
+            let aim = Aim::Number(number);
+            if self.random.u32(..3) == 0 {
+                let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
+                let call = |when| self.work.timers.reschedule(id, when);
+                self.work.change_due(aim, due, call);
+            } else {
+                self.work.cancel(aim, || self.work.timers.cancel(id));
+            }
+        }
+        1
+    }
+
+    /// Arms and cancels in transactions of its own, of which some are rolled back.
+    pub(crate) fn run_outbox(mut self, outbox: &PostgresOutbox, database: &str) {
+        let mut client = None;
+        while !self.work.is_quiet.load(Relaxed) {
+            client = client.or_else(|| Client::connect(database, NoTls).ok());
+            let arms = match &mut client {
+                Some(open) => match self.transaction(outbox, open) {
+                    Ok(arms) => arms,
+                    Err(_) => {
+                        client = None;
+                        5
+                    }
+                },
+                None => 5,
+            };
+            self.pause(arms);
+        }
+    }
+
+    fn transaction(
+        &mut self,
+        outbox: &PostgresOutbox,
+        client: &mut Client,
+    ) -> Result<usize, postgres::Error> {
+        let count = self.random.usize(1..4);
+        let mut timers: Vec<_> = (0..count).map(|_| self.new_timer()).collect();
+        if self.random.u32(..4) == 0 {
+            timers[0].key = Some(random_key(&mut self.random));
+        }
+        let cancelled = self.take_own().filter(|_| self.random.bool());
+        let call = self.work.number();
+        let mut asks: Vec<_> = timers.iter().map(|timer| timer.ask(true)).collect();
+        asks.extend(cancelled.map(|(number, _)| Event::AskCancel {
+            call,
+            aim: Aim::Number(number),
+        }));
+        let teller = &self.work.teller;
+        teller.tell_all(&asks);
+        let all = |event: fn(u64) -> Event| -> Vec<Event> {
+            timers.iter().map(|timer| event(timer.number)).collect()
+        };
+        let is_rolled_back = self.random.u32(..4) == 0;
+        let done = (|| {
+            let mut transaction = client.transaction()?;
+            let mut ids = Vec::new();
+            for timer in &timers {
+                let insert = "INSERT INTO check_order (number) VALUES ($1)";
+                transaction.execute(insert, &[&(timer.number as i64)])?;
+                let (kind, key) = (timer.kind.name(), timer.key.as_deref());
+                let (when, payload) = (timer.when(), timer.payload());
+                ids.push(outbox.schedule_key_in(&mut transaction, key, kind, when, payload)?);
+            }
+            let is_cancelled = match cancelled {
+                Some((_, id)) => outbox.cancel_in(&mut transaction, id)?,
+                None => false,
+            };
+            if is_rolled_back {
+                transaction.rollback()?;
+            } else {
+                transaction.commit()?;
+            }
+            Ok((ids, is_cancelled))
+        })();
+        let (ids, is_cancelled) = match done {
+            Ok(done) => done,
+            // (Rolled back, if it was to be; else that is not known.)
+            Err(error) => {
+                let event = if is_rolled_back {
+                    Event::RolledBack
+                } else {
+                    Event::Doubt
+                };
+                teller.tell_all(&all(event));
+                return Err(error);
+            }
+        };
+        let mut events = if is_rolled_back {
+            all(Event::RolledBack)
+        } else {
+            let armed = timers.iter().zip(&ids).map(|(timer, id)| Event::Armed {
+                number: timer.number,
+                id: id.to_bits(),
+            });
+            armed.collect()
+        };
+        events.extend(cancelled.map(|_| Event::Answer {
+            call,
+            is_done: is_cancelled && !is_rolled_back,
+        }));
+        teller.tell_all(&events);
+        if !is_rolled_back {
+            for (timer, id) in timers.iter().zip(ids) {
+                let is_own = timer.key.is_none() && !is_foreign(timer.number);
+                self.keep(Some((timer.number, id)).filter(|_| is_own));
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Arms, cancels and moves by the SQL functions, as programs in other languages do, until `is_over`
+/// says so. It is the parent's.
+pub(crate) fn plain_sql(
+    teller: &Teller,
+    database: &str,
+    seed: u64,
+    offset_ns: i64,
+    is_over: &AtomicBool,
+) {
+    let mut random = Rng::with_seed(seed);
+    let (mut client, mut own) = (None, VecDeque::new());
+    let mut next = first_number(0);
+    while !is_over.load(Relaxed) {
+        thread::sleep(Duration::from_millis(random.u64(5..60)));
+        client = client.or_else(|| Client::connect(database, NoTls).ok());
+        let Some(open) = &mut client else {
+            continue;
+        };
+        let now_ms = server_ms(offset_ns);
+        next += 1;
+        let done = match random.u32(..10) {
+            0..7 => sql_arm(teller, open, &mut random, next, now_ms).map(|armed| own.extend(armed)),
+            7 => sql_call(teller, open, next, own.pop_back(), None),
+            _ => {
+                let due = Due::At(now_ms + random.i64(-1_000..DELAY_MAX_MS));
+                sql_call(teller, open, next, own.pop_front(), Some(due))
+            }
+        };
+        if done.is_err() {
+            client = None;
+        }
+    }
+}
+
+/// The seconds since 1970 of a number of milliseconds, as a time of the database.
+const TIME: &str = "to_timestamp($2::float8 / 1000)";
+
+fn sql_arm(
+    teller: &Teller,
+    client: &mut Client,
+    random: &mut Rng,
+    number: u64,
+    now_ms: i64,
+) -> Result<Option<(u64, uuid::Id)>, postgres::Error> {
+    let mut timer = NewTimer::random(random, number, now_ms);
+    let at = match timer.due {
+        Due::At(ms) => ms,
+        Due::After(ms) => now_ms + ms,
+    };
+    timer.due = Due::At(at);
+    timer.key = (random.u32(..4) == 0).then(|| random_key(random));
+    teller.tell(&timer.ask(false));
+    let call = format!("SELECT wheelwork.wheelwork_schedule($1, {TIME}, $3, $4)::text");
+    let (kind, payload) = (timer.kind.name(), timer.payload());
+    let row = client.query_one(
+        &call,
+        &[&kind, &(at as f64), &payload.as_bytes(), &timer.key],
+    );
+    match row {
+        Ok(row) => {
+            let id = uuid::Id(row.get(0));
+            let bits = id.bits();
+            teller.tell(&Event::Armed { number, id: bits });
+            Ok((timer.key.is_none() && !is_foreign(number)).then_some((number, id)))
+        }
+        Err(error) => {
+            teller.tell(&Event::Doubt(number));
+            Err(error)
+        }
+    }
+}
+
+fn sql_call(
+    teller: &Teller,
+    client: &mut Client,
+    call: u64,
+    timer: Option<(u64, uuid::Id)>,
+    due: Option<Due>,
+) -> Result<(), postgres::Error> {
+    let Some((number, id)) = timer else {
+        return Ok(());
+    };
+    let aim = Aim::Number(number);
+    let row = match due {
+        Some(due) => {
+            teller.tell(&Event::AskMove { call, aim, due });
+            let (Due::At(ms) | Due::After(ms)) = due;
+            let text = format!("SELECT wheelwork.wheelwork_reschedule($1::text::uuid, {TIME})");
+            client.query_one(&text, &[&id.0, &(ms as f64)])
+        }
+        None => {
+            teller.tell(&Event::AskCancel { call, aim });
+            client.query_one(
+                "SELECT wheelwork.wheelwork_cancel($1::text::uuid)",
+                &[&id.0],
+            )
+        }
+    };
+    let is_done = row?.get(0);
+    teller.tell(&Event::Answer { call, is_done });
+    Ok(())
+}
+
+/// Ids as the SQL functions give them.
+mod uuid {
+    pub(super) struct Id(pub(super) String);
+
+    impl Id {
+        pub(super) fn bits(&self) -> u128 {
+            u128::from_str_radix(&self.0.replace('-', ""), 16).unwrap_or_default()
+        }
+    }
+}

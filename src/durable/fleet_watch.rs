@@ -1,0 +1,39 @@
+//! Fleet watch: what a node knows of what other nodes do, and when it looks again.
+
+use super::row::StoreTime;
+use std::time::Duration;
+
+/// What a node knows of what others do.
+pub(super) struct FleetWatch {
+    /// How far ahead of its deadline a row's watermark is stored.
+    pub(super) ahead: Duration,
+    /// No row of this node's partitions is due before, as far as it is known. `None`: nor is any.
+    pub(super) next_due: Option<StoreTime>,
+    /// When to scan next, by the node's clock.
+    pub(super) scan_at: Duration,
+    /// When to scan all of it next.
+    pub(super) scan_all_at: Duration,
+    /// When it was scanned last, and when the leases were renewed last.
+    pub(super) scanned: Duration,
+    pub(super) renewed: Duration,
+    /// When to renew the leases.
+    pub(super) renew_at: Duration,
+    /// The loads since the last claim have found rows.
+    pub(super) found: bool,
+}
+
+impl FleetWatch {
+    pub(super) fn new(ahead: Duration) -> Self {
+        Self {
+            ahead,
+            // Nobody knows yet what is due.
+            next_due: Some(StoreTime::MIN),
+            scan_at: Duration::ZERO,
+            scan_all_at: Duration::ZERO,
+            scanned: Duration::ZERO,
+            renewed: Duration::ZERO,
+            renew_at: Duration::ZERO,
+            found: false,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Session: the connection of a node, made anew when it is lost.
+//!
+//! The writer's thread owns it. A call runs until it has its answer, or for as long as the user is
+//! patient: while the database restarts, or a standby is promoted, calls wait.
+
+use super::sql;
+use crate::durable::StoreError;
+use crate::time::Clock;
+use futures_util::future::try_join_all;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, Row, Statement};
+
+/// The first wait before something is tried again.
+const BACKOFF: Duration = Duration::from_millis(2);
+
+/// The longest wait.
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// A statement that has had no answer for so long is taken for lost.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// Of a session: nobody waits for a lock for long, and statements take the time that they take.
+const SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 300";
+
+/// A connection that was made: the client, and what has to be polled for it.
+pub(super) type Connected = (
+    Client,
+    Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
+);
+
+/// What is called of a notification.
+pub(super) type News = Arc<dyn Fn() + Send + Sync>;
+
+/// A connection that is being made.
+type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Error>> + Send>>;
+
+/// Makes a connection, whose notifications go there.
+pub(super) type Connect = Arc<dyn Fn(News) -> Connecting + Send + Sync>;
+
+/// A connection that is open.
+pub(super) struct Live {
+    pub(super) client: Client,
+    driver: JoinHandle<Result<(), Error>>,
+    prepared: HashMap<&'static str, Statement>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// What a statement is called with.
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// Whether this error says that a lock was not to be had in time.
+fn is_locked(error: &Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+impl Live {
+    /// Runs a statement, and where it meets a lock that lasts the one that passes locked rows over.
+    pub(super) async fn rows_unlocked(
+        &self,
+        sql: &'static str,
+        unlocked: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        match self.rows(sql, params).await {
+            Err(error) if is_locked(&error) => self.rows(unlocked, params).await,
+            other => other,
+        }
+    }
+
+    /// Runs one of the prepared statements.
+    pub(super) async fn rows(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        match self.prepared.get(sql) {
+            Some(statement) => self.client.query(statement, params).await,
+            None => self.client.query(sql, params).await,
+        }
+    }
+}
+
+/// How a call ended that did not go well.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Others were in its way: nothing was done, and it may be tried again.
+    Conflict,
+    /// The connection is gone, or nothing is to be done on it.
+    Lost,
+    /// Neither.
+    Refused,
+}
+
+/// What an error means for a call.
+pub(super) fn trouble(error: &Error) -> Trouble {
+    let Some(code) = error.code() else {
+        return Trouble::Lost;
+    };
+    let conflicts = [
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+        &SqlState::T_R_DEADLOCK_DETECTED,
+        // Two nodes have put in a row with one key, or made the tables.
+        &SqlState::UNIQUE_VIOLATION,
+        &SqlState::LOCK_NOT_AVAILABLE,
+        // A statement that somebody has cancelled, or that took too long.
+        &SqlState::QUERY_CANCELED,
+    ];
+    if conflicts.contains(&code) {
+        return Trouble::Conflict;
+    }
+    let lost = [
+        &SqlState::ADMIN_SHUTDOWN,
+        &SqlState::CRASH_SHUTDOWN,
+        &SqlState::CANNOT_CONNECT_NOW,
+        // A former primary that is a standby now.
+        &SqlState::READ_ONLY_SQL_TRANSACTION,
+        &SqlState::TOO_MANY_CONNECTIONS,
+    ];
+    // Class 08: the connection. 53: a full disk, or no memory. 57P: the server ends.
+    let is_class = |class| code.code().starts_with(class);
+    if lost.contains(&code) || ["08", "53", "57P"].into_iter().any(is_class) {
+        Trouble::Lost
+    } else {
+        Trouble::Refused
+    }
+}
+
+/// Waits that grow, until patience is at its end.
+pub(super) struct Patience {
+    ticking: Clock,
+    max: Duration,
+    wait: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(max: Duration) -> Self {
+        Self {
+            ticking: Clock::monotonic(),
+            max,
+            wait: BACKOFF,
+        }
+    }
+
+    /// The next wait. `None`: it is at its end.
+    pub(super) fn next(&mut self) -> Option<Duration> {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(BACKOFF_MAX);
+        (Duration::from_nanos(self.ticking.now_ns()) + wait < self.max).then_some(wait)
+    }
+}
+
+/// The connection of a node.
+pub(super) struct Session {
+    /// `None` once it is being dropped.
+    runtime: Option<Runtime>,
+    connect: Connect,
+    live: Option<Live>,
+    /// The database in errors.
+    pub(super) what: Arc<str>,
+    /// The statements, with the schema in place of `{s}`.
+    texts: HashMap<&'static str, String>,
+    pub(super) patience: Duration,
+}
+
+/// A runtime that goes in async code must not wait there.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.live = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        connect: Connect,
+        what: Arc<str>,
+        schema: &str,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Io(format!("{what}: {error}").into()))?;
+        let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
+        Ok(Self {
+            runtime: Some(runtime),
+            connect,
+            live: None,
+            texts: sql::PREPARED.iter().map(text).collect(),
+            what,
+            patience,
+        })
+    }
+
+    pub(super) fn error(&self, error: &Error) -> StoreError {
+        let why = match error.as_db_error() {
+            Some(error) => error.message().to_owned(),
+            None => {
+                let mut why = error.to_string();
+                let mut source = std::error::Error::source(error);
+                while let Some(inner) = source {
+                    let inner_text = inner.to_string();
+                    if !why.ends_with(&inner_text) {
+                        why = format!("{why}: {inner_text}");
+                    }
+                    source = inner.source();
+                }
+                why
+            }
+        };
+        let line = why.replace(char::is_control, " ");
+        StoreError::Io(format!("{}: {line}", self.what).into())
+    }
+
+    /// A connection, prepared if it is to be. `None`: there was no answer.
+    fn open(&mut self, is_prepared: bool) -> Option<Result<Live, Error>> {
+        let connect = self.connect.clone();
+        let texts = &self.texts;
+        self.runtime.as_ref()?.block_on(async {
+            let opened = async {
+                let (client, driver) = connect(Arc::new(|| {})).await?;
+                let driver = tokio::spawn(driver);
+                // (A database without such a setting does without.)
+                let _ = client.batch_execute(SETTINGS).await;
+                let mut live = Live {
+                    client,
+                    driver,
+                    prepared: HashMap::new(),
+                };
+                if is_prepared {
+                    let prepare = texts.iter().map(|(&sql, text)| {
+                        let client = &live.client;
+                        async move { Ok::<_, Error>((sql, client.prepare(text).await?)) }
+                    });
+                    let prepared = try_join_all(prepare).await?;
+                    live.prepared = prepared.into_iter().collect();
+                }
+                Ok(live)
+            };
+            tokio::time::timeout(ANSWER_MAX, opened).await.ok()
+        })
+    }
+
+    /// Waits.
+    pub(super) fn pause(&self, wait: Duration) {
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async { tokio::time::sleep(wait).await });
+        }
+    }
+
+    /// Drops a connection that is no good any more.
+    fn drop_if_lost(&mut self, trouble: &Trouble) {
+        let is_closed = self
+            .live
+            .as_ref()
+            .is_some_and(|live| live.client.is_closed());
+        if *trouble == Trouble::Lost || is_closed {
+            self.live = None;
+        }
+    }
+
+    /// Connects if that is to be done, with patience.
+    pub(super) fn ensure(
+        &mut self,
+        is_prepared: bool,
+        patience: &mut Patience,
+    ) -> Result<(), StoreError> {
+        if self
+            .live
+            .as_ref()
+            .is_some_and(|live| !live.client.is_closed())
+        {
+            return Ok(());
+        }
+        loop {
+            let error = match self.open(is_prepared) {
+                Some(Ok(live)) => {
+                    self.live = Some(live);
+                    return Ok(());
+                }
+                Some(Err(error)) => Some(error),
+                None => None,
+            };
+            self.after(error.as_ref(), patience)?;
+        }
+    }
+
+    /// Forgets the connection: the next one is prepared anew.
+    pub(super) fn forget(&mut self) {
+        self.live = None;
+    }
+
+    /// Does something once. `None`: it had no answer in time.
+    pub(super) fn once<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&Live) -> Result<T, Error>,
+    ) -> Option<Result<T, Error>> {
+        let live = self.live.as_ref()?;
+        let answer = self
+            .runtime
+            .as_ref()?
+            .block_on(async { tokio::time::timeout(ANSWER_MAX, call(live)).await });
+        if answer.is_err() {
+            self.live = None;
+        }
+        answer.ok()
+    }
+
+    /// Does something that may be done twice, until it is done.
+    pub(super) fn run<T>(
+        &mut self,
+        mut call: impl AsyncFnMut(&Live) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let mut patience = Patience::new(self.patience);
+        loop {
+            self.ensure(true, &mut patience)?;
+            let error = match self.once(async |live| call(live).await) {
+                None => None,
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => Some(error),
+            };
+            self.after(error.as_ref(), &mut patience)?;
+        }
+    }
+
+    /// Waits after an error, if that makes sense. `None`: there was no answer.
+    pub(super) fn after(
+        &mut self,
+        error: Option<&Error>,
+        patience: &mut Patience,
+    ) -> Result<(), StoreError> {
+        let trouble = error.map_or(Trouble::Lost, trouble);
+        self.drop_if_lost(&trouble);
+        let wait = match trouble {
+            Trouble::Refused if self.live.is_some() => None,
+            _ => patience.next(),
+        };
+        match (wait, error) {
+            (Some(wait), _) => {
+                self.pause(wait);
+                Ok(())
+            }
+            (None, Some(error)) => Err(self.error(error)),
+            (None, None) => {
+                let why = format!("{}: no answer", self.what);
+                Err(StoreError::Io(why.into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,550 @@
+//! Promise: durable timers keep their word where nodes share a PostgreSQL.
+//!
+//! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
+//! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
+
+use postgres::{Client, NoTls};
+use std::collections::BTreeMap;
+use std::env;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, SystemTime};
+use wheelwork::durable::{
+    Delivery, Durable, DurableError, DurableId, Gate, HandlerResult, Outcome, Postgres,
+    RetryPolicy, Row, Settled, SharedStore, Store, StoreError, StoreTime, Target, Write,
+};
+
+/// Long enough to mean that something hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const MS: Duration = Duration::from_millis(1);
+
+/// A schema of a test's own, which goes with it.
+struct Schema {
+    database: String,
+    name: String,
+}
+
+impl Schema {
+    /// `None`: there is no database.
+    fn new(name: &str) -> Option<Self> {
+        let Ok(database) = env::var("WHEELWORK_POSTGRES") else {
+            println!("left out: WHEELWORK_POSTGRES names no database");
+            return None;
+        };
+        let name = format!("nodes_{name}_{}", std::process::id());
+        Some(Self { database, name })
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.database, NoTls).unwrap()
+    }
+
+    /// A store with leases that last a second.
+    fn store(&self) -> Postgres {
+        Postgres::builder(&self.database)
+            .schema(&self.name)
+            .lease(Duration::from_secs(1))
+            .connect()
+            .unwrap()
+    }
+
+    /// A node that sends what it handles.
+    fn node(&self, handled: &Sender<(String, u32)>) -> Durable {
+        let handled = handled.clone();
+        Durable::open(self.store())
+            .handle("mail", move |mail: &Delivery| -> HandlerResult {
+                handled.send((mail.payload_text().into_owned(), mail.attempt()))?;
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    }
+
+    fn sql(&self, text: &str) -> String {
+        text.replace("{s}", &self.name)
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        if let Ok(mut client) = Client::connect(&self.database, NoTls) {
+            let _ = client.batch_execute(&self.sql("DROP SCHEMA {s} CASCADE"));
+        }
+    }
+}
+
+/// Nothing is in a window.
+struct AllMayGo;
+
+impl Gate for AllMayGo {
+    fn let_go(&mut self, _: DurableId) -> bool {
+        true
+    }
+}
+
+fn next<T>(handled: &Receiver<T>) -> T {
+    handled.recv_timeout(HANGS).expect("each is handled")
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < HANGS, "{what}");
+        thread::sleep(MS * 10);
+    }
+}
+
+/// A row of the store's, due at this time.
+fn row(store: &mut Postgres, due: StoreTime, payload: &str) -> Row {
+    let id = store.new_id(None, due);
+    Row::new(id, due, "mail".into(), payload.as_bytes().into())
+}
+
+#[test]
+fn twenty_nodes_start_at_once_and_share() {
+    let Some(schema) = Schema::new("twenty") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let nodes: Vec<Durable> = thread::scope(|scope| {
+        let start = || scope.spawn(|| schema.node(&send));
+        let threads: Vec<_> = (0..20).map(|_| start()).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    for (number, node) in nodes.iter().enumerate() {
+        node.schedule("mail", MS * 100, format!("{number}"))
+            .unwrap();
+        let key = format!("key-{number}");
+        node.key(&key)
+            .schedule("mail", MS * 100, key.as_str())
+            .unwrap();
+    }
+    let mut got: Vec<_> = (0..40).map(|_| next(&handled)).collect();
+    got.sort();
+    got.dedup_by(|one, other| one.0 == other.0);
+    assert_eq!(got.len(), 40, "each once");
+    until("all own their share", || {
+        let fleet = nodes[0].fleet().unwrap();
+        let shares: Vec<_> = fleet.nodes.iter().map(|node| node.partitions).collect();
+        shares.len() == 20 && shares.iter().all(|&share| share <= 13) && {
+            fleet.partitions.iter().all(|part| part.owner.is_some())
+        }
+    });
+    assert_eq!(
+        nodes[3]
+            .fleet()
+            .unwrap()
+            .nodes
+            .iter()
+            .filter(|node| node.is_this)
+            .count(),
+        1
+    );
+    for node in &nodes {
+        node.stop().unwrap();
+    }
+}
+
+#[test]
+fn timers_of_a_node_that_stops_fire_elsewhere() {
+    let Some(schema) = Schema::new("stops") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let (one, other) = (schema.node(&send), schema.node(&send));
+    for number in 0..200 {
+        let timers = if number % 2 == 0 { &one } else { &other };
+        let delay = MS * (500 + number * 5);
+        timers.schedule("mail", delay, format!("{number}")).unwrap();
+    }
+    one.stop().unwrap();
+    assert!(matches!(
+        one.schedule("mail", MS, ""),
+        Err(DurableError::Stopped)
+    ));
+    let mut seen = BTreeMap::new();
+    for _ in 0..200 {
+        let (payload, attempt) = next(&handled);
+        *seen.entry(payload).or_insert(0) += attempt;
+    }
+    assert!(
+        seen.len() == 200 && seen.values().all(|&attempts| attempts == 1),
+        "{seen:?}"
+    );
+    other.stop().unwrap();
+    assert!(handled.try_recv().is_err(), "nothing is handled twice");
+}
+
+#[test]
+fn what_a_node_that_died_may_have_handed_out_has_an_attempt() {
+    let Some(schema) = Schema::new("died") else {
+        return;
+    };
+    let mut dies = schema.store();
+    assert_eq!(dies.acquire().unwrap().len(), 256);
+    let now = StoreTime::reading(SharedStore::clock(&dies).at_least());
+    let soon = row(&mut dies, now.after(MS * 10), "claimed");
+    let later = row(&mut dies, now.after(MS * 2_000), "not claimed");
+    let writes = [&soon, &later].map(|row| Write::Arm(row.clone()));
+    dies.commit(writes.into(), &mut AllMayGo).unwrap();
+    dies.hand_out(now.after(MS * 20)).unwrap();
+    // No node may cancel it any more, and any node the other one.
+    let mut other = schema.store();
+    assert_eq!(other.acquire().unwrap(), []);
+    let refused = Write::Cancel(Target::Id(soon.id));
+    let outcomes = other.commit(vec![refused], &mut AllMayGo).unwrap();
+    assert_eq!(outcomes, [Outcome::Cancelled(None)]);
+    drop(other);
+    drop(dies);
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    assert_eq!(next(&handled), ("claimed".to_owned(), 2));
+    assert_eq!(next(&handled), ("not claimed".to_owned(), 1));
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_stale_node_is_refused() {
+    let Some(schema) = Schema::new("stale") else {
+        return;
+    };
+    let mut stale = schema.store();
+    let leases = stale.acquire().unwrap();
+    let now = StoreTime::reading(SharedStore::clock(&stale).at_least());
+    let row = row(&mut stale, now, "mail");
+    let lease = leases[usize::from(row.id.partition())];
+    let writes = vec![Write::Arm(row.clone())];
+    stale.commit(writes, &mut AllMayGo).unwrap();
+    stale.hand_out(now.after(MS)).unwrap();
+    let of = Settled {
+        id: row.id,
+        due: row.due,
+        epoch: lease.epoch,
+    };
+    // Its leases run out, and another node takes them.
+    let mut other = schema.store();
+    other.acquire().unwrap();
+    let mut taken = Vec::new();
+    until("the leases are taken", || {
+        taken.extend(SharedStore::renew(&mut other).unwrap().taken);
+        taken
+            .iter()
+            .any(|taken| taken.partition == row.id.partition())
+    });
+    let ack = Write::Ack {
+        of: of.clone(),
+        next: None,
+    };
+    let retry = Write::Retry {
+        of,
+        at: now,
+        attempts: 3,
+    };
+    for write in [ack, retry] {
+        let outcomes = stale.commit(vec![write], &mut AllMayGo).unwrap();
+        assert_eq!(outcomes, [Outcome::Settled(false, None)]);
+    }
+    assert_eq!(
+        stale.claim(&[lease], now.after(HOUR)).unwrap(),
+        [lease],
+        "it is lost"
+    );
+    let loaded = Store::get(&mut other, &Target::Id(row.id))
+        .unwrap()
+        .unwrap();
+    assert_eq!((loaded.due, loaded.attempts), (row.due, 0));
+}
+
+#[test]
+fn a_timer_may_be_part_of_a_transaction() {
+    let Some(schema) = Schema::new("outbox") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let outbox = schema.store().outbox();
+    let node = schema.node(&send);
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    outbox
+        .schedule_in(&mut transaction, "mail", MS * 50, "rolled back")
+        .unwrap();
+    transaction.rollback().unwrap();
+    let mut transaction = client.transaction().unwrap();
+    outbox
+        .schedule_in(&mut transaction, "mail", MS * 50, "committed")
+        .unwrap();
+    let id = outbox
+        .schedule_in(&mut transaction, "mail", HOUR, "cancelled")
+        .unwrap();
+    let key = Some("key");
+    outbox
+        .schedule_key_in(&mut transaction, key, "mail", HOUR, "replaced")
+        .unwrap();
+    outbox
+        .schedule_key_in(&mut transaction, key, "mail", HOUR, "moved")
+        .unwrap();
+    let moved = outbox
+        .schedule_in(&mut transaction, "mail", HOUR, "moved too")
+        .unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(next(&handled), ("committed".to_owned(), 1));
+    assert_eq!(node.get(id).unwrap().map(|row| row.id), Some(id));
+    let mut transaction = client.transaction().unwrap();
+    assert!(outbox.cancel_in(&mut transaction, id).unwrap());
+    assert!(!outbox.cancel_in(&mut transaction, id).unwrap());
+    assert!(
+        outbox
+            .reschedule_in(&mut transaction, moved, SystemTime::now())
+            .unwrap()
+    );
+    transaction.commit().unwrap();
+    assert_eq!(node.get(id).unwrap(), None);
+    assert_eq!(next(&handled), ("moved too".to_owned(), 1));
+    assert!(node.key("key").reschedule(Duration::ZERO).unwrap());
+    assert_eq!(next(&handled), ("moved".to_owned(), 1));
+    node.stop().unwrap();
+    assert!(handled.try_recv().is_err());
+}
+
+#[test]
+fn so_it_may_in_async_code() {
+    let Some(schema) = Schema::new("async") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let outbox = schema.store().outbox();
+    let node = schema.node(&send);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let id = runtime.block_on(async {
+        let connected = tokio_postgres::connect(&schema.database, NoTls).await;
+        let (mut client, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        let transaction = client.transaction().await.unwrap();
+        let scheduled = outbox.schedule_async_in(&transaction, None, "mail", MS * 50, "async");
+        scheduled.await.unwrap();
+        let later = outbox.schedule_async_in(&transaction, Some("k"), "mail", HOUR, "later");
+        let id = later.await.unwrap();
+        transaction.commit().await.unwrap();
+        let transaction = client.transaction().await.unwrap();
+        assert!(outbox.cancel_async_in(&transaction, id).await.unwrap());
+        transaction.commit().await.unwrap();
+        id
+    });
+    assert_eq!(next(&handled), ("async".to_owned(), 1));
+    assert_eq!(node.get(id).unwrap(), None);
+    node.stop().unwrap();
+}
+
+#[test]
+fn other_languages_have_functions() {
+    let Some(schema) = Schema::new("functions") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let mut client = schema.client();
+    let mut bool_of =
+        |text: &str| -> bool { client.query_one(&schema.sql(text), &[]).unwrap().get(0) };
+    let soon = "SELECT {s}.wheelwork_schedule('mail', now() + interval '50 ms', 'sql') IS NOT NULL";
+    assert!(bool_of(soon));
+    assert_eq!(next(&handled), ("sql".to_owned(), 1));
+    let keyed = "SELECT {s}.wheelwork_schedule('mail', now() + interval '1 h', 'keyed', 'a key') \
+                 IS NOT NULL";
+    assert!(
+        bool_of(keyed) && bool_of(keyed),
+        "the second one replaces the first"
+    );
+    let row = node.key("a key").get().unwrap().expect("it is there");
+    assert_eq!(&*row.payload, b"keyed");
+    assert_eq!(node.list(SystemTime::now().., 10).unwrap().len(), 1);
+    let id = row.id;
+    let move_by_id = format!(
+        "SELECT {{s}}.wheelwork_reschedule('{}', now() + interval '2 h')",
+        uuid::Uuid::from_u128(id.to_bits())
+    );
+    assert!(bool_of(&move_by_id) && bool_of(&move_by_id));
+    assert!(bool_of(
+        "SELECT {s}.wheelwork_reschedule_key('a key', now() + interval '3 h')"
+    ));
+    let due = node.get(id).unwrap().expect("it stays").due.system_time();
+    assert!(due > SystemTime::now() + HOUR * 5 / 2);
+    assert!(bool_of("SELECT {s}.wheelwork_cancel_key('a key')"));
+    assert!(!bool_of("SELECT {s}.wheelwork_cancel_key('a key')"));
+    assert!(!bool_of(
+        &move_by_id
+            .replace("reschedule", "cancel")
+            .replace(", now() + interval '2 h'", "")
+    ));
+    // Past deadlines are now.
+    let past =
+        "SELECT {s}.wheelwork_schedule('mail', now() - interval '1 day', 'past') IS NOT NULL";
+    assert!(bool_of(past));
+    assert_eq!(next(&handled), ("past".to_owned(), 1));
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_handler_may_work_in_the_transaction_that_ends_its_timer() {
+    let Some(schema) = Schema::new("once") else {
+        return;
+    };
+    let make = schema.sql("CREATE SCHEMA {s}; CREATE TABLE {s}.work (payload text)");
+    schema.client().batch_execute(&make).unwrap();
+    let insert = schema.sql("INSERT INTO {s}.work (payload) VALUES ($1)");
+    let failures = Arc::new(Mutex::new(0));
+    let counted = failures.clone();
+    let node = Durable::open(schema.store())
+        .handle_in("work", move |work, transaction| {
+            transaction.execute(&insert, &[&&*work.payload_text()])?;
+            if work.attempt() == 1 {
+                *counted.lock().unwrap() += 1;
+                return Err("it fails after it has written".into());
+            }
+            if work.attempt() == 2 {
+                panic!("it panics after it has written");
+            }
+            Ok(())
+        })
+        .retry(RetryPolicy::new().first(MS * 10).attempts(5))
+        .start()
+        .unwrap();
+    for number in 0..20 {
+        node.schedule("work", MS * 20, format!("{number}")).unwrap();
+    }
+    until("all are done", || node.stats().done == 20);
+    node.stop().unwrap();
+    let count = schema.sql("SELECT count(*), count(DISTINCT payload) FROM {s}.work");
+    let row = schema.client().query_one(&count, &[]).unwrap();
+    assert_eq!(
+        (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+        (20, 20),
+        "each once"
+    );
+    assert_eq!(*failures.lock().unwrap(), 20);
+}
+
+#[test]
+fn what_cannot_be_opened_says_why_in_a_line() {
+    let wrong = [
+        (
+            "host=127.0.0.1 port=1 user=shop",
+            "PostgreSQL at 127.0.0.1, port 1: ",
+        ),
+        ("user=shop", "the connection string has no host"),
+        ("host", "the connection string makes no sense"),
+    ];
+    for (config, says) in wrong {
+        let error = Postgres::connect(config).unwrap_err().to_string();
+        assert!(
+            error.contains(says) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+    for name in ["", "Shop", "1shop", "shop;"] {
+        let error = Postgres::builder("host=127.0.0.1")
+            .schema(name)
+            .connect()
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("a schema has up to 50"),
+            "{error}"
+        );
+    }
+    let short = Postgres::builder("host=127.0.0.1")
+        .lease(MS)
+        .connect()
+        .unwrap_err();
+    assert!(
+        short.to_string().contains("a lease lasts 1 s to 1 h"),
+        "{short}"
+    );
+    let Some(schema) = Schema::new("version") else {
+        return;
+    };
+    drop(schema.store());
+    let newer = schema.sql("UPDATE {s}.meta SET version = 9");
+    schema.client().batch_execute(&newer).unwrap();
+    let builder = Postgres::builder(&schema.database).schema(&schema.name);
+    assert!(matches!(builder.connect(), Err(StoreError::Version(_, 9))));
+}
+
+#[test]
+fn a_key_with_a_nul_is_refused() {
+    let Some(schema) = Schema::new("nul") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let refused = node.key("a\0b").schedule("mail", MS, "");
+    assert!(
+        matches!(refused, Err(DurableError::Invalid(_))),
+        "{refused:?}"
+    );
+    node.schedule("mail", MS, "zero: \0").unwrap();
+    assert_eq!(next(&handled).0, "zero: \0");
+    node.stop().unwrap();
+}
+
+#[test]
+fn it_may_be_opened_and_dropped_in_async_code() {
+    let Some(schema) = Schema::new("inside") else {
+        return;
+    };
+    for runtime in [
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build(),
+        tokio::runtime::Runtime::new(),
+    ] {
+        let (send, handled) = channel();
+        runtime.unwrap().block_on(async {
+            drop(schema.store());
+            let node = schema.node(&send);
+            let ticket = node.schedule_ticket("mail", MS * 20, "async").unwrap();
+            ticket.await.unwrap();
+            assert_eq!(next(&handled).0, "async");
+            drop(node);
+        });
+    }
+}
+
+#[test]
+fn a_transaction_that_stays_open_holds_up_its_partition_alone() {
+    let Some(schema) = Schema::new("open") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let nodes = [schema.node(&send), schema.node(&send)];
+    nodes[0].key("held").schedule("mail", HOUR, "held").unwrap();
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    let cancel = schema.sql("SELECT {s}.wheelwork_cancel_key('no such key')");
+    transaction.execute(&cancel, &[]).unwrap();
+    // For longer than a lease lasts.
+    let mut count = 0;
+    for _ in 0..40 {
+        for node in &nodes {
+            node.schedule("mail", MS * 50, format!("{count}")).unwrap();
+            count += 1;
+        }
+        thread::sleep(MS * 75);
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < count - 4 {
+        seen.insert(next(&handled).0);
+    }
+    transaction.commit().unwrap();
+    while seen.len() < count {
+        seen.insert(next(&handled).0);
+    }
+    assert!(nodes.iter().all(|node| node.failure().is_none()));
+    for node in &nodes {
+        node.stop().unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! Promise: the statements of `Postgres` keep to what other databases take that speak its protocol.
+//!
+//! Each word in capitals and each function of `src/durable/postgres/sql.rs` is on a list here. What
+//! the databases are documented to take is in `docs/platforms.md`.
+
+use std::collections::BTreeSet;
+
+const SOURCE: &str = include_str!("../src/durable/postgres/sql.rs");
+
+/// Words of statements that nodes send.
+const WORDS: &[&str] = &[
+    "AND",
+    "ANY",
+    "AS",
+    "BY",
+    "CASE",
+    "COALESCE",
+    "CONFLICT",
+    "CROSS",
+    "DELETE",
+    "DO",
+    "ELSE",
+    "END",
+    "EXISTS",
+    "FOR",
+    "FROM",
+    "GREATEST",
+    "IN",
+    "INSERT",
+    "INTO",
+    "IS",
+    "JOIN",
+    "LATERAL",
+    "LEFT",
+    "LEAST",
+    "LIMIT",
+    "LOCKED",
+    "SKIP",
+    "NOT",
+    "NULL",
+    "ON",
+    "OR",
+    "ORDER",
+    "RETURNING",
+    "SELECT",
+    "SET",
+    "SHARE",
+    "THEN",
+    "UPDATE",
+    "USING",
+    "VALUES",
+    "WHEN",
+    "WHERE",
+    "WITH",
+];
+
+/// Functions of statements that nodes send.
+const FUNCTIONS: &[&str] = &["count", "extract", "min", "now", "unnest"];
+
+/// Words of the statements that make the tables and the functions.
+const MAKING: &[&str] = &[
+    "ALTER",
+    "CREATE",
+    "DEFAULT",
+    "FUNCTION",
+    "IF",
+    "IMMUTABLE",
+    "INDEX",
+    "KEY",
+    "LANGUAGE",
+    "PRIMARY",
+    "RETURNS",
+    "SCHEMA",
+    "TABLE",
+    "UNIQUE",
+];
+
+/// Functions of these.
+const MAKING_FUNCTIONS: &[&str] = &[
+    "bit",
+    "ceil",
+    "clock_timestamp",
+    "floor",
+    "gen_random_uuid",
+    "generate_series",
+    "lpad",
+    "md5",
+    "random",
+    "replace",
+    "substr",
+    "to_hex",
+];
+
+/// The texts between quotes, but for comments.
+fn literals(source: &str) -> Vec<String> {
+    let code: Vec<_> = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    let texts = code.split('"').skip(1).step_by(2);
+    texts.map(ToString::to_string).collect()
+}
+
+/// Its words in capitals, and the functions that it calls.
+fn words(statement: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut capitals, mut functions) = (BTreeSet::new(), BTreeSet::new());
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut rest = statement;
+    while let Some(begin) = rest.find(|c: char| c.is_ascii_alphabetic()) {
+        let word = &rest[begin..];
+        let len = word.find(|c| !is_part(c)).unwrap_or(word.len());
+        let (word, after) = word.split_at(len);
+        if word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+            capitals.insert(word.to_string());
+        } else if after.starts_with('(') {
+            functions.insert(word.to_string());
+        }
+        rest = after;
+    }
+    (capitals, functions)
+}
+
+/// What a statement has that is not on the lists.
+fn strange(statement: &str) -> Vec<String> {
+    let is_making = ["CREATE", "ALTER"]
+        .iter()
+        .any(|word| statement.trim_start().starts_with(word))
+        || statement.contains("generate_series");
+    let (capitals, functions) = words(statement);
+    let is_known_word = |word: &String| {
+        WORDS.contains(&word.as_str()) || is_making && MAKING.contains(&word.as_str())
+    };
+    let is_known_function = |name: &String| {
+        let own = name.starts_with("wheelwork_");
+        // (Columns in brackets follow the name of what has them.)
+        let columns = ["timer", "lease", "node", "meta", "dead", "u", "p", "g"];
+        FUNCTIONS.contains(&name.as_str())
+            || columns.contains(&name.as_str())
+            || own
+            || is_making && MAKING_FUNCTIONS.contains(&name.as_str())
+    };
+    let words = capitals.into_iter().filter(|word| !is_known_word(word));
+    let calls = functions
+        .into_iter()
+        .filter(|name| !is_known_function(name));
+    words.chain(calls).collect()
+}
+
+#[test]
+fn the_statements_keep_to_what_ports() {
+    let statements = literals(SOURCE);
+    assert!(statements.len() > 45, "{} are not all", statements.len());
+    for statement in statements {
+        assert_eq!(strange(&statement), [""; 0], "in: {statement}");
+    }
+}
+
+#[test]
+fn a_statement_changes_one_table_once() {
+    for statement in literals(SOURCE) {
+        if statement.starts_with("CREATE FUNCTION") {
+            continue; // (Their bodies have several statements.)
+        }
+        let changes = ["DELETE FROM", "UPDATE {s}", "INSERT INTO"];
+        let count: usize = changes
+            .iter()
+            .map(|word| statement.matches(word).count())
+            .sum();
+        assert!(count <= 1, "{count} changes in: {statement}");
+    }
+}
+
+#[test]
+fn this_test_sees_what_does_not_port() {
+    for statement in [
+        "SELECT part FROM {s}.lease FOR UPDATE NOWAIT",
+        "SELECT pg_advisory_xact_lock($1)",
+        "LISTEN news",
+        "SELECT array_agg(part) FROM {s}.lease",
+        "SELECT ('x' || md5($1))::bit(8)",
+    ] {
+        assert_ne!(strange(statement), [""; 0], "{statement}");
+    }
+}
