@@ -20,7 +20,7 @@ const SCAN_MIN: Duration = Duration::from_millis(10);
 const RENEW_MIN: Duration = Duration::from_millis(200);
 
 /// How often all of it is looked at: else rows that are overdue for less than [`LOW`].
-const SCAN_ALL_EVERY: Duration = Duration::from_secs(60);
+const SCAN_ALL_EVERY: Duration = Duration::from_secs(10);
 
 /// A scan begins so long before the oldest row that is being handled.
 const LOW: Duration = Duration::from_secs(10);

@@ -95,6 +95,7 @@ pub(crate) fn table(
         Offence::HandledRolledBack,
         Offence::OnceInTransaction,
         Offence::SlowTakeOver,
+        Offence::Forgotten,
     ] {
         let count = verdict
             .broken

@@ -22,6 +22,10 @@ const CLAIM_MS: i64 = 200;
 /// What a killed node's timers have beyond the lease, in milliseconds.
 const TAKE_OVER_MS: u64 = 1_000;
 
+/// Whatever happens, a timer is handled within two leases and this, in milliseconds: no server is
+/// down for longer than two leases, or 6 s.
+const FORGOTTEN_MS: u64 = 14_000;
+
 /// Promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Offence {
@@ -35,6 +39,7 @@ pub(crate) enum Offence {
     HandledRolledBack,
     OnceInTransaction,
     SlowTakeOver,
+    Forgotten,
 }
 
 impl Offence {
@@ -50,6 +55,7 @@ impl Offence {
             Self::HandledRolledBack => "handled though rolled back",
             Self::OnceInTransaction => "not once in its transaction",
             Self::SlowTakeOver => "late after a kill or a pause",
+            Self::Forgotten => "forgotten for long",
         }
     }
 }
@@ -320,6 +326,11 @@ impl<'a> Judge<'a> {
                 false => &mut verdict.calm,
             };
             lateness.late(from, start.at);
+            let late_ms = (start.at - from) / MS;
+            if late_ms > 2 * self.ttl_ms + FORGOTTEN_MS {
+                let why = format!("{late_ms} ms late at {}", self.since(start.at));
+                verdict.broken.push((Offence::Forgotten, number, why));
+            }
         }
         if timer.kind == Kind::InTransaction {
             // (What its table has, counts.)

@@ -24,6 +24,7 @@ use handler::ConnectClient;
 use leases::{Leases, PARTITIONS, epoch, part, partition};
 use rows::{letter_of, millis, partition_of_key, row_of, uuid};
 use session::{Connect, Patience, Session};
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -680,6 +681,40 @@ impl Store for Postgres {
 }
 
 impl Postgres {
+    /// Reads up to `slice` rows of each partition. Notes up to where those are read that have more.
+    fn read_slice(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        slice: usize,
+        read: &mut BTreeMap<Position, Row>,
+        more: &mut BTreeMap<Partition, Position>,
+    ) -> Result<(), StoreError> {
+        if slice == 0 {
+            return Ok(());
+        }
+        let parts: Vec<_> = partitions.iter().map(|&number| part(number)).collect();
+        let (due, id) = (millis(after.due), uuid(after.id));
+        let limit = i64::try_from(slice).unwrap_or(i64::MAX);
+        let loaded = self.session.run(async |live| {
+            live.rows(sql::LOAD, &[&parts, &due, &id, &millis(until), &limit])
+                .await
+        })?;
+        // (Rows count that end when they are raised, too.)
+        let mut counts = BTreeMap::new();
+        for row in loaded.iter().map(row_of) {
+            let count: &mut usize = counts.entry(row.id.partition()).or_default();
+            *count += 1;
+            if *count == slice {
+                more.insert(row.id.partition(), row.position());
+            }
+        }
+        let loaded = self.raise(loaded.iter())?;
+        read.extend(loaded.into_iter().map(|row| (row.position(), row)));
+        Ok(())
+    }
+
     /// TakeOverRaise: adds an attempt to those rows that an owner before may have handed out.
     /// Leaves those out whose key another row has taken: they end.
     fn raise<'a>(
@@ -777,46 +812,37 @@ impl SharedStore for Postgres {
     fn load_many(
         &mut self,
         partitions: &[Partition],
-        mut after: Position,
+        after: Position,
         until: StoreTime,
         limit: usize,
     ) -> Result<Vec<Row>, StoreError> {
         self.with(|store| {
-            let parts: Vec<_> = partitions.iter().map(|&number| part(number)).collect();
-            let mut rows: Vec<Row> = Vec::new();
-            while rows.len() < limit && !parts.is_empty() {
-                let left = limit - rows.len();
-                // A partition has its part of the rows, most times.
-                let slice = left
-                    .div_ceil(parts.len())
-                    .saturating_mul(2)
-                    .max(SLICE_MIN)
-                    .min(left);
-                let loaded = store.session.run(async |live| {
-                    let slice = i64::try_from(slice).unwrap_or(i64::MAX);
-                    let (due, id) = (millis(after.due), uuid(after.id));
-                    live.rows(sql::LOAD, &[&parts, &due, &id, &millis(until), &slice])
-                        .await
-                })?;
-                // Behind the last row of a partition that has more there may be others. (Rows count
-                // that end when they are raised, too.)
-                let mut counts = [0_usize; PARTITIONS as usize];
-                let mut end = Position::MAX;
-                for row in loaded.iter().map(row_of) {
-                    let count = &mut counts[usize::from(row.id.partition()) % counts.len()];
-                    *count += 1;
-                    if *count == slice {
-                        end = end.min(row.position());
+            let each = limit.div_ceil(partitions.len().max(1));
+            let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit);
+            let mut rows = Vec::new();
+            // Rows that were read, in order; and up to where of the partitions that have more.
+            let mut read = BTreeMap::new();
+            let mut more = BTreeMap::new();
+            store.read_slice(partitions, after, until, slice, &mut read, &mut more)?;
+            while rows.len() < limit {
+                let first_more = more
+                    .iter()
+                    .map(|(&number, &position)| (position, number))
+                    .min();
+                let next = read.first_entry();
+                let is_known = |position: Position| first_more.is_none_or(|(to, _)| position <= to);
+                match (next, first_more) {
+                    (Some(next), _) if is_known(*next.key()) => rows.push(next.remove()),
+                    (_, Some((position, number))) => {
+                        // Rows of one deadline are in the order of partitions: the rest of this one.
+                        more.remove(&number);
+                        let slice = (limit - rows.len()).max(SLICE_MIN);
+                        let number = [number];
+                        store.read_slice(&number, position, until, slice, &mut read, &mut more)?;
                     }
+                    _ => break,
                 }
-                let loaded = store.raise(loaded.iter())?;
-                rows.extend(loaded.into_iter().filter(|row| row.position() <= end));
-                if end == Position::MAX {
-                    break;
-                }
-                after = end;
             }
-            rows.truncate(limit);
             Ok(rows)
         })
     }

@@ -27,8 +27,17 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A statement that has had no answer for so long is taken for lost.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Of a session: nobody waits for a lock for long, and statements take the time that they take.
-const SETTINGS: &str = "SET statement_timeout = 0; SET lock_timeout = 300";
+/// Of a session. Nobody waits for a lock for long, and statements take the time that they take.
+/// Rows are found by their keys, whatever the statistics say: those of a table that has just been
+/// filled say that it is empty, and a look at all of it is fast.
+const SETTINGS: [&str; 6] = [
+    "SET statement_timeout = 0",
+    "SET lock_timeout = 300",
+    "SET enable_seqscan = off",
+    "SET enable_hashjoin = off",
+    "SET enable_mergejoin = off",
+    "SET jit = off",
+];
 
 /// A connection that was made: the client, and what has to be polled for it.
 pub(super) type Connected = (
@@ -236,7 +245,9 @@ impl Session {
                 let (client, driver) = connect(Arc::new(|| {})).await?;
                 let driver = tokio::spawn(driver);
                 // (A database without such a setting does without.)
-                let _ = client.batch_execute(SETTINGS).await;
+                for setting in SETTINGS {
+                    let _ = client.batch_execute(setting).await;
+                }
                 let mut live = Live {
                     client,
                     driver,
