@@ -2,12 +2,14 @@
 
 use super::leases::{epoch, part};
 use super::rows::{millis, uuid};
+use super::session::idle_setting;
 use super::sql;
 use crate::durable::kinds::{KindHandler, Said};
 use crate::durable::recurrence::next_run;
 use crate::durable::{Delivery, HandlerResult};
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Connects, for the transactions of handlers.
 pub(super) type ConnectClient =
@@ -45,6 +47,7 @@ impl Clients {
 pub(super) fn in_transaction(
     connect: ConnectClient,
     schema: Arc<str>,
+    idle: Duration,
     handler: impl Fn(&Delivery, &mut postgres::Transaction<'_>) -> HandlerResult + Send + Sync + 'static,
 ) -> KindHandler {
     let clients = Clients {
@@ -52,7 +55,7 @@ pub(super) fn in_transaction(
         free: Mutex::default(),
     };
     let run = move |delivery: &Delivery| {
-        let done = run_in(&clients, &schema, delivery, |transaction| {
+        let done = run_in(&clients, &schema, idle, delivery, |transaction| {
             handler(delivery, transaction)
         });
         match done {
@@ -66,12 +69,16 @@ pub(super) fn in_transaction(
 fn run_in(
     clients: &Clients,
     schema: &str,
+    idle: Duration,
     delivery: &Delivery,
     handler: impl FnOnce(&mut postgres::Transaction<'_>) -> HandlerResult,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut client = clients.take()?;
     let mut transaction = client.transaction()?;
     handler(&mut transaction)?;
+    // From here on the lease is locked, which other nodes want if this one stands still.
+    let idle = idle_setting(idle).replace("SET ", "SET LOCAL ");
+    transaction.batch_execute(&idle)?;
     let settled = delivery.settled();
     let (parts, dues) = ([part(settled.id.partition())], [millis(settled.due)]);
     let (ids, epochs) = ([uuid(settled.id)], [epoch(settled.epoch)]);

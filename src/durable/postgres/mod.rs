@@ -276,7 +276,8 @@ impl PostgresBuilder {
             None => connecting(config, NoTls),
         };
         // The first time it is there, or it is an error.
-        let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO)?;
+        let idle = self.lasts / 2;
+        let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
         session.patience = self.patience;
         schema::prepare(&mut session, &schema)?;
@@ -533,7 +534,8 @@ impl DurableBuilder<Postgres> {
         + 'static,
     ) -> Self {
         let (connect, schema) = (self.store.connect_client.clone(), self.store.schema.clone());
-        let handler = handler::in_transaction(connect, schema, handler);
+        let idle = self.store.leases.lasts / 2;
+        let handler = handler::in_transaction(connect, schema, idle, handler);
         self.kinds.entry(kind).handler = Some(handler);
         self
     }
@@ -805,7 +807,12 @@ impl SharedStore for Postgres {
             })?;
             let claimed: Vec<_> = claimed.iter().map(|row| partition(row.get(0))).collect();
             let is_lost = |lease: &&Lease| !claimed.contains(&lease.partition);
-            Ok(leases.iter().filter(is_lost).copied().collect())
+            let lost: Vec<_> = leases.iter().filter(is_lost).copied().collect();
+            for lease in &lost {
+                // One that was only locked is found, and told of, by the next renewal.
+                store.leases.own.remove(&lease.partition);
+            }
+            Ok(lost)
         })
     }
 

@@ -134,6 +134,8 @@ pub(super) fn trouble(error: &Error) -> Trouble {
         &SqlState::ADMIN_SHUTDOWN,
         &SqlState::CRASH_SHUTDOWN,
         &SqlState::CANNOT_CONNECT_NOW,
+        // It stood still in a transaction.
+        &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         // A former primary that is a standby now.
         &SqlState::READ_ONLY_SQL_TRANSACTION,
         &SqlState::TOO_MANY_CONNECTIONS,
@@ -182,6 +184,14 @@ pub(super) struct Session {
     /// The statements, with the schema in place of `{s}`.
     texts: HashMap<&'static str, String>,
     pub(super) patience: Duration,
+    /// A transaction that stands still for so long is rolled back by the database.
+    idle: Duration,
+}
+
+/// The setting for it.
+pub(super) fn idle_setting(idle: Duration) -> String {
+    let millis = idle.as_millis();
+    format!("SET idle_in_transaction_session_timeout = {millis}")
 }
 
 /// A runtime that goes in async code must not wait there.
@@ -200,6 +210,7 @@ impl Session {
         what: Arc<str>,
         schema: &str,
         patience: Duration,
+        idle: Duration,
     ) -> Result<Self, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -213,6 +224,7 @@ impl Session {
             texts: sql::PREPARED.iter().map(text).collect(),
             what,
             patience,
+            idle,
         })
     }
 
@@ -239,7 +251,7 @@ impl Session {
     /// A connection, prepared if it is to be. `None`: there was no answer.
     fn open(&mut self, is_prepared: bool) -> Option<Result<Live, Error>> {
         let connect = self.connect.clone();
-        let texts = &self.texts;
+        let (texts, idle) = (&self.texts, idle_setting(self.idle));
         self.runtime.as_ref()?.block_on(async {
             let opened = async {
                 let (client, driver) = connect(Arc::new(|| {})).await?;
@@ -248,6 +260,8 @@ impl Session {
                 for setting in SETTINGS {
                     let _ = client.batch_execute(setting).await;
                 }
+                // A node that stands still in a transaction has leases locked, which others want.
+                let _ = client.batch_execute(&idle).await;
                 let mut live = Live {
                     client,
                     driver,

@@ -47,7 +47,7 @@ const CACHE_BYTES: usize = 32 << 20;
 /// store: all later calls give its error. Open it anew then, which repairs what a crash has left.
 ///
 /// A row is found by its deadline and its number alone, so memory does not grow with the rows:
-/// redb's cache (32 MiB unless [set](RedbBuilder::cache_bytes)), and some 50 to 100 bytes for each
+/// redb's cache (32 MiB unless [set](RedbBuilder::cache_bytes)), and some 30 to 60 bytes for each
 /// of the newest 250,000 rows or so; of a million, while arms come faster than they can be swept.
 ///
 /// # Example
