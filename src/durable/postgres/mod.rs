@@ -810,7 +810,9 @@ impl SharedStore for Postgres {
             let lost: Vec<_> = leases.iter().filter(is_lost).copied().collect();
             for lease in &lost {
                 // One that was only locked is found, and told of, by the next renewal.
-                store.leases.own.remove(&lease.partition);
+                if store.leases.own.get(&lease.partition) == Some(&lease.epoch) {
+                    store.leases.own.remove(&lease.partition);
+                }
             }
             Ok(lost)
         })
