@@ -594,10 +594,11 @@ fn facts(client: &mut Client) -> Result<Facts, postgres::Error> {
         .iter()
         .map(|row| (bits(row.get(0)), row.get(1)))
         .collect();
-    let left = "SELECT t.id::text, format('due %s, part %s, row epoch %s, attempts %s, superseded %s, \
-        moved %s; lease: owner %s, epoch %s, until %s, claimed %s, raise %s; now %s', t.due, t.part, \
-        t.epoch, t.attempts, t.superseded, t.moved, (SELECT name FROM wheelwork.node n WHERE \
-        n.node = l.owner), l.epoch, l.until, l.claimed_upto, l.raise_upto, \
+    let left = "SELECT t.id::text, format('due %s, part %s, row epoch %s, attempts %s, \
+        superseded %s, moved %s; lease: owner %s, epoch %s, until %s, claimed %s, raise %s; \
+        now %s', t.due, t.part, t.epoch, t.attempts, t.superseded, t.moved, \
+        (SELECT name FROM wheelwork.node n WHERE n.node = l.owner), \
+        l.epoch, l.until, l.claimed_upto, l.raise_upto, \
         (extract(epoch FROM now()) * 1000)::bigint)
         FROM wheelwork.timer t JOIN wheelwork.lease l ON l.part = t.part";
     let left: HashMap<u128, String> = client

@@ -843,7 +843,7 @@ impl SharedStore for Postgres {
                 match (next, first_more) {
                     (Some(next), _) if is_known(*next.key()) => rows.push(next.remove()),
                     (_, Some((position, number))) => {
-                        // Rows of one deadline are in the order of partitions: the rest of this one.
+                        // Rows of one deadline go by partition: the rest of this one.
                         more.remove(&number);
                         let slice = (limit - rows.len()).max(SLICE_MIN);
                         let number = [number];
