@@ -64,8 +64,9 @@ impl Writer {
 
     fn take_news(&mut self, news: &LeaseNews, counted: Duration) {
         self.lose(&news.lost);
+        let taken: Vec<_> = news.taken.iter().map(|lease| lease.partition).collect();
+        self.lose(&taken);
         for &lease in &news.taken {
-            self.lose(&[lease.partition]);
             let at = self
                 .owned
                 .partition_point(|owned| owned.lease.partition < lease.partition);
@@ -79,9 +80,7 @@ impl Writer {
                 owned.loaded = Position::MIN;
             }
         }
-        for &partition in &news.surplus {
-            self.window.empty_partition(partition);
-        }
+        self.window.empty_partitions(&news.surplus);
         if let Some(rights) = &self.shared.rights {
             let until = counted.saturating_add(news.lasts);
             rights.extend(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
@@ -100,8 +99,8 @@ impl Writer {
     fn lose(&mut self, lost: &[Partition]) {
         for &partition in lost {
             self.set_right(partition, 0);
-            self.window.empty_partition(partition);
         }
+        self.window.empty_partitions(lost);
         self.owned
             .retain(|owned| !lost.contains(&owned.lease.partition));
     }

@@ -16,7 +16,7 @@ use super::row::{DurableId, Partition, Position, StoreTime};
 use super::store::{Gate, Settled};
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime};
 
 /// What the window's service has as payloads.
@@ -59,6 +59,8 @@ pub(super) struct Window {
     bytes: usize,
     /// How many entries are due in each second (of 1,024 ms).
     seconds: BTreeMap<u64, usize>,
+    /// How many entries are of each partition.
+    counts: Vec<usize>,
     /// Rows that are given back, a slice at a time.
     leaving: Vec<Position>,
 }
@@ -103,6 +105,7 @@ impl Window {
             entries: IdMap::default(),
             bytes: 0,
             seconds: BTreeMap::new(),
+            counts: Vec::new(),
             leaving: Vec::new(),
         }
     }
@@ -171,10 +174,16 @@ impl Window {
         }
     }
 
-    /// Lets go of the rows of a partition that are not being handled.
-    pub(super) fn empty_partition(&mut self, partition: Partition) {
+    /// Lets go of the rows of these partitions that are not being handled.
+    pub(super) fn empty_partitions(&mut self, partitions: &[Partition]) {
+        let partitions: BTreeSet<Partition> = partitions.iter().copied().collect();
+        if !partitions.iter().any(|&partition| self.has_of(partition)) {
+            return;
+        }
         let ids = self.entries.keys().copied();
-        let ids: Vec<DurableId> = ids.filter(|id| id.partition() == partition).collect();
+        let ids: Vec<DurableId> = ids
+            .filter(|id| partitions.contains(&id.partition()))
+            .collect();
         for id in ids {
             self.end(id);
         }
@@ -182,7 +191,18 @@ impl Window {
 
     /// Whether rows of this partition are loaded, or being handled.
     pub(super) fn has_of(&self, partition: Partition) -> bool {
-        self.entries.keys().any(|id| id.partition() == partition)
+        self.counts
+            .get(usize::from(partition))
+            .is_some_and(|&count| count > 0)
+    }
+
+    /// How many entries are of this partition.
+    fn count_of(&mut self, partition: Partition) -> &mut usize {
+        let at = usize::from(partition);
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, 0);
+        }
+        &mut self.counts[at]
     }
 
     /// At or before the deadlines of all entries, if there are any.
@@ -212,6 +232,7 @@ impl Window {
         };
         self.bytes += bytes;
         *self.seconds.entry(second(position.due)).or_default() += 1;
+        *self.count_of(id.partition()) += 1;
         self.entries.insert(
             id,
             Loaded {
@@ -241,6 +262,7 @@ impl Window {
             return false;
         };
         self.bytes -= entry.bytes;
+        *self.count_of(id.partition()) -= 1;
         let second = second(entry.position.due);
         if let Some(count) = self.seconds.get_mut(&second) {
             *count -= 1;
