@@ -59,11 +59,11 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `async` | module `future`: `sleep`, `timeout`, `interval` and others, under any runtime; module `testing`: tests without real time |
+//! | `async` | `future`: `sleep`, `timeout` and others, under any runtime; `testing`: without real time |
 //! | `calendar` | module `calendar`: cron patterns in a time zone |
-//! | `durable` | module `durable`: timers that survive their process, in a file; `serde`, `postcard`: with values as payloads |
+//! | `durable` | module `durable`: timers in a file; `serde`, `postcard`: with values as payloads |
 //! | `durable-postgres` | the same for many nodes, on PostgreSQL |
-//! | `metrics` | module `metrics`: the counters for the crate `metrics`: Prometheus and others |
+//! | `metrics` | module `metrics`: the counters for the crate `metrics` (Prometheus, say) |
 //! | `stream` | `async`, and time limits, a pace and chunks for streams |
 //! | `tower` | module `tower`: time limits for the calls of a service, and for idle connections |
 //! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
