@@ -155,7 +155,7 @@ impl Tables {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
-    /// Waits until so many orders were cancelled.
+    /// Waits until `count` orders were cancelled.
     fn wait_for(&mut self, count: usize) -> Result<Vec<(i64, String)>, Box<dyn Error>> {
         let begun = Instant::now();
         loop {

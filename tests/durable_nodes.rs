@@ -430,6 +430,36 @@ fn a_handler_may_work_in_the_transaction_that_ends_its_timer() {
 }
 
 #[test]
+fn a_handler_whose_connection_has_ended_meanwhile_gets_another_one() {
+    let Some(schema) = Schema::new("ended") else {
+        return;
+    };
+    let name = format!("{}_node", schema.name);
+    let database = format!("{} application_name={name}", schema.database);
+    let store = Postgres::builder(&database).schema(&schema.name);
+    let node = Durable::open(store.connect().unwrap())
+        .handle_in("work", |work, transaction| {
+            transaction.execute("SELECT 1", &[])?;
+            assert_eq!(work.attempt(), 1);
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    for number in 1..=5 {
+        node.schedule("work", MS, "").unwrap();
+        until("it is done", || {
+            let stats = node.stats();
+            assert_eq!(stats.failed, 0);
+            stats.done == number
+        });
+        let end =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+        schema.client().execute(end, &[&name]).unwrap();
+    }
+    node.stop().unwrap();
+}
+
+#[test]
 fn what_cannot_be_opened_says_why_in_a_line() {
     let wrong = [
         (

@@ -1,97 +1,17 @@
 //! Commit: many changes in one transaction, those of a kind in one statement.
 //!
-//! Changes of one commit come in an order. Those that have no row and no key in common may be made
-//! in any order, so each goes into the first *phase* after all that it depends on. A phase has a
-//! statement or two for each kind of change.
+//! A phase (`phases.rs`) has changes that may be made in any order, by a statement or two for each
+//! kind of change.
 
 use super::leases::{PARTITIONS, epoch, part};
+use super::phases::Phases;
 use super::rows::{cause_parts, durable_id, millis, partition_of_key, row_of, uuid};
-use super::session::Live;
+use super::session::{Live, Params};
 use super::sql;
 use crate::durable::{DurableId, Outcome, Partition, Row, Settled, StoreTime, Target, Write};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio_postgres::Error;
 use uuid::Uuid;
-
-/// What a change depends on.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Token {
-    Row(DurableId),
-    Key(std::sync::Arc<str>),
-}
-
-/// Puts changes into phases.
-#[derive(Default)]
-struct Phases {
-    last: HashMap<Token, usize>,
-    /// The last phase with a change that names a row by its key, and by its id.
-    by_key: Option<usize>,
-    by_id: Option<usize>,
-    /// No change goes before this phase.
-    begin: usize,
-}
-
-impl Phases {
-    /// The phase of a change.
-    fn of(&mut self, write: &Write) -> usize {
-        let mut tokens = Vec::new();
-        let (mut by_key, mut by_id) = (false, false);
-        match write {
-            Write::Arm(row) => {
-                tokens.push(Token::Row(row.id));
-                if let Some(key) = &row.key {
-                    tokens.push(Token::Key(key.clone()));
-                    by_key = true;
-                }
-            }
-            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => {
-                tokens.push(Token::Row(*id));
-                by_id = true;
-            }
-            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
-                tokens.push(Token::Key(key.clone()));
-                by_key = true;
-            }
-            Write::CancelKind(_) => {
-                // Any row may be of this kind.
-                let all = [self.by_key, self.by_id];
-                let last = self.last.values().copied().chain(all.into_iter().flatten());
-                let phase = last.map(|phase| phase + 1).max().unwrap_or(self.begin);
-                let phase = phase.max(self.begin);
-                self.begin = phase + 1;
-                return phase;
-            }
-            Write::Ack { of, .. } | Write::Retry { of, .. } => {
-                tokens.push(Token::Row(of.id));
-                by_id = true;
-            }
-            Write::Bury { of, next, .. } => {
-                tokens.push(Token::Row(of.id));
-                tokens.extend(next.map(|(_, copy)| Token::Row(copy)));
-                by_id = true;
-            }
-            Write::Revive(id, _) | Write::Discard(id) => tokens.push(Token::Row(*id)),
-        }
-        let after = |phase: Option<usize>| phase.map_or(0, |phase| phase + 1);
-        let mut phase = self.begin;
-        for token in &tokens {
-            phase = phase.max(after(self.last.get(token).copied()));
-        }
-        // A row that is named by its key and by its id: nobody knows before.
-        if by_id {
-            phase = phase.max(after(self.by_key));
-            self.by_id = self.by_id.max(Some(phase));
-        }
-        if by_key {
-            phase = phase.max(after(self.by_id));
-            self.by_key = self.by_key.max(Some(phase));
-        }
-        for token in tokens {
-            self.last.insert(token, phase);
-        }
-        phase
-    }
-}
 
 /// Columns of rows that were handed out.
 #[derive(Default)]
@@ -132,9 +52,14 @@ pub(super) async fn make(
     if !parts.is_empty() {
         live.rows(sql::LOCK, &[&parts]).await?;
     }
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; writes.len()];
+    let mut making = Making {
+        live,
+        writes,
+        own,
+        outcomes: vec![None; writes.len()],
+    };
     for numbers in by_phase {
-        make_phase(live, writes, &numbers, own, &mut outcomes).await?;
+        making.phase(&numbers).await?;
     }
     let none = |number: usize| match writes[number] {
         Write::Arm(_) => Outcome::Armed(None),
@@ -147,7 +72,7 @@ pub(super) async fn make(
         Write::Revive(..) => Outcome::Revived(None),
         Write::Discard(_) => Outcome::Discarded(false),
     };
-    let outcomes = outcomes.into_iter().enumerate();
+    let outcomes = making.outcomes.into_iter().enumerate();
     Ok(outcomes
         .map(|(number, outcome)| outcome.unwrap_or_else(|| none(number)))
         .collect())
@@ -183,55 +108,6 @@ fn locked_parts(writes: &[Write]) -> Vec<i16> {
     partitions.into_iter().map(part).collect()
 }
 
-/// The epoch of a row that this node writes, and that nobody has handed out: it is not owed an
-/// attempt, if it is this node's.
-fn own_epoch(own: &BTreeMap<Partition, u64>, partition: Partition) -> i64 {
-    own.get(&partition).map_or(0, |&own| epoch(own))
-}
-
-/// The changes of a phase: no two of them have a row or a key in common.
-async fn make_phase(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    own: &BTreeMap<Partition, u64>,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let mut of_kind: [Vec<usize>; 10] = Default::default();
-    for &number in numbers {
-        of_kind[kind_of(&writes[number])].push(number);
-    }
-    let [
-        acks,
-        retries,
-        burials,
-        cancels,
-        key_cancels,
-        moves,
-        key_moves,
-        arms,
-        kinds,
-        dead,
-    ] = of_kind;
-    ack(live, writes, &acks, outcomes).await?;
-    retry(live, writes, &retries, outcomes).await?;
-    bury(live, writes, &burials, outcomes).await?;
-    cancel(live, writes, &cancels, outcomes).await?;
-    cancel_keys(live, writes, &key_cancels, outcomes).await?;
-    change_due(live, writes, &moves, own, outcomes).await?;
-    change_due_of_keys(live, writes, &key_moves, own, outcomes).await?;
-    arm(live, writes, &arms, own, outcomes).await?;
-    for number in kinds {
-        if let Write::CancelKind(kind) = &writes[number] {
-            let gone = live.rows(sql::CANCEL_KIND, &[&&**kind]).await?;
-            let mut gone: Vec<_> = gone.iter().map(|row| durable_id(row.get(0))).collect();
-            gone.sort_unstable();
-            outcomes[number] = Some(Outcome::CancelledMany(gone));
-        }
-    }
-    dead_letters(live, writes, &dead, own, outcomes).await
-}
-
 fn kind_of(write: &Write) -> usize {
     match write {
         Write::Ack { next: None, .. } => 0,
@@ -247,40 +123,431 @@ fn kind_of(write: &Write) -> usize {
     }
 }
 
-async fn ack(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let mut rows = Deliveries::default();
-    for &number in numbers {
-        if let Write::Ack { of, .. } = &writes[number] {
-            rows.push(of, number);
-        }
-    }
-    settled(live, sql::ACK, &rows, outcomes).await
+/// A commit that is being made.
+struct Making<'a> {
+    live: &'a Live,
+    writes: &'a [Write],
+    /// The epochs of this node's partitions.
+    own: &'a BTreeMap<Partition, u64>,
+    outcomes: Vec<Option<Outcome>>,
 }
 
-/// Deletes rows that were handed out.
-async fn settled(
-    live: &Live,
-    sql: &'static str,
-    rows: &Deliveries,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    if rows.ids.is_empty() {
-        return Ok(());
-    }
-    let gone = live
-        .rows(sql, &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs])
-        .await?;
-    for row in gone {
-        if let Some(&number) = rows.at.get(&row.get(0)) {
-            outcomes[number] = Some(Outcome::Settled(true, None));
+impl Making<'_> {
+    /// The changes of a phase: no two of them have a row or a key in common.
+    async fn phase(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut of_kind: [Vec<usize>; 10] = Default::default();
+        for &number in numbers {
+            of_kind[kind_of(&self.writes[number])].push(number);
         }
+        let [
+            acks,
+            retries,
+            burials,
+            cancels,
+            key_cancels,
+            moves,
+            key_moves,
+            arms,
+            kinds,
+            dead,
+        ] = of_kind;
+        self.ack(&acks).await?;
+        self.retry(&retries).await?;
+        self.bury(&burials).await?;
+        self.cancel(&cancels).await?;
+        self.cancel_keys(&key_cancels).await?;
+        self.change_due(&moves).await?;
+        self.change_due_of_keys(&key_moves).await?;
+        self.arm(&arms).await?;
+        for number in kinds {
+            if let Write::CancelKind(kind) = &self.writes[number] {
+                let gone = self.live.rows(sql::CANCEL_KIND, &[&&**kind]).await?;
+                let mut gone: Vec<_> = gone.iter().map(|row| durable_id(row.get(0))).collect();
+                gone.sort_unstable();
+                self.outcomes[number] = Some(Outcome::CancelledMany(gone));
+            }
+        }
+        self.dead_letters(&dead).await
     }
-    Ok(())
+
+    /// The epoch of a row that this node writes, and that nobody has handed out: it is not owed an
+    /// attempt, if it is this node's.
+    fn own_epoch(&self, partition: Partition) -> i64 {
+        self.own.get(&partition).map_or(0, |&own| epoch(own))
+    }
+
+    async fn ack(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut rows = Deliveries::default();
+        for &number in numbers {
+            if let Write::Ack { of, .. } = &self.writes[number] {
+                rows.push(of, number);
+            }
+        }
+        self.settled(sql::ACK, &rows).await
+    }
+
+    /// Deletes rows that were handed out.
+    async fn settled(&mut self, sql: &'static str, rows: &Deliveries) -> Result<(), Error> {
+        if rows.ids.is_empty() {
+            return Ok(());
+        }
+        let gone = self
+            .live
+            .rows(sql, &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs])
+            .await?;
+        for row in gone {
+            if let Some(&number) = rows.at.get(&row.get(0)) {
+                self.outcomes[number] = Some(Outcome::Settled(true, None));
+            }
+        }
+        Ok(())
+    }
+
+    async fn retry(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut again = Again::default();
+        for &number in numbers {
+            match &self.writes[number] {
+                Write::Retry { of, at, attempts } => again.push(of, *at, *attempts, number),
+                Write::Ack {
+                    of,
+                    next: Some(next),
+                } => again.push(of, *next, 0, number),
+                _ => {}
+            }
+        }
+        if again.nexts.is_empty() {
+            return Ok(());
+        }
+        self.settled(sql::ACK_SUPERSEDED, &again.rows).await?;
+        for (number, row) in again.make(self.live).await? {
+            self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
+        }
+        Ok(())
+    }
+
+    async fn bury(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let (mut rows, mut gone, mut again) = (
+            Deliveries::default(),
+            Deliveries::default(),
+            Again::default(),
+        );
+        let (mut copies, mut attempts_of, mut causes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut whys, mut sinces) = (Vec::new(), Vec::new());
+        for &number in numbers {
+            let Write::Bury {
+                of,
+                cause,
+                since,
+                attempts,
+                next,
+            } = &self.writes[number]
+            else {
+                continue;
+            };
+            rows.push(of, number);
+            match next {
+                None => gone.push(of, number),
+                Some((next, _)) => again.push(of, *next, 0, number),
+            }
+            copies.push(next.map(|(_, copy)| uuid(copy)));
+            attempts_of.push(i64::from(*attempts));
+            let (tag, why) = cause_parts(cause);
+            causes.push(tag);
+            whys.push(why);
+            sinces.push(millis(*since));
+        }
+        if rows.ids.is_empty() {
+            return Ok(());
+        }
+        self.settled(sql::ACK_SUPERSEDED, &rows).await?;
+        self.live
+            .rows(
+                sql::BURY,
+                &[
+                    &rows.parts,
+                    &rows.dues,
+                    &rows.ids,
+                    &rows.epochs,
+                    &copies,
+                    &attempts_of,
+                    &causes,
+                    &whys,
+                    &sinces,
+                ],
+            )
+            .await?;
+        self.settled(sql::ACK, &gone).await?;
+        if !again.nexts.is_empty() {
+            for (number, row) in again.make(self.live).await? {
+                self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn cancel(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let mut at = HashMap::new();
+        for &number in numbers {
+            if let Write::Cancel(Target::Id(id)) = &self.writes[number] {
+                at.insert(uuid(*id), number);
+                parts.push(part(id.partition()));
+                dues.push(millis(id.first_due()));
+                ids.push(uuid(*id));
+            }
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let gone = self.live.rows(sql::CANCEL, &[&parts, &dues, &ids]).await?;
+        let mut note = |id: Uuid| {
+            if let Some(number) = at.remove(&id) {
+                self.outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
+            }
+        };
+        gone.iter().for_each(|row| note(row.get(0)));
+        if at.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = at.keys().copied().collect();
+        let parts: Vec<i16> = ids
+            .iter()
+            .map(|&id| part(durable_id(id).partition()))
+            .collect();
+        let gone = self.live.rows(sql::CANCEL_MOVED, &[&parts, &ids]).await?;
+        for row in gone {
+            let id: Uuid = row.get(0);
+            if let Some(&number) = at.get(&id) {
+                self.outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
+            }
+        }
+        Ok(())
+    }
+
+    async fn cancel_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut keys = KeyedWrites::default();
+        for &number in numbers {
+            if let Write::Cancel(Target::Key(key)) = &self.writes[number] {
+                keys.push(key, number);
+            }
+        }
+        if keys.keys.is_empty() {
+            return Ok(());
+        }
+        for (number, id) in keys.delete(self.live).await? {
+            self.outcomes[number] = Some(Outcome::Cancelled(Some(id)));
+        }
+        Ok(())
+    }
+
+    async fn change_due(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut all = Moves::default();
+        let mut left = HashMap::new();
+        for &number in numbers {
+            if let Write::Move(Target::Id(id), next) = &self.writes[number] {
+                all.push(*id, *next, self.own_epoch(id.partition()));
+                left.insert(*id, number);
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        for row in all.make_at_first(self.live).await? {
+            if let Some(number) = left.remove(&row.id) {
+                self.outcomes[number] = Some(Outcome::Moved(Some(row)));
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut rest = Moves::default();
+        for (&id, &number) in &left {
+            if let Write::Move(_, next) = &self.writes[number] {
+                rest.push(id, *next, self.own_epoch(id.partition()));
+            }
+        }
+        for row in rest.make_moved(self.live).await? {
+            if let Some(&number) = left.get(&row.id) {
+                self.outcomes[number] = Some(Outcome::Moved(Some(row)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_due_of_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let (mut keys, mut nexts, mut epochs) = (KeyedWrites::default(), Vec::new(), Vec::new());
+        for &number in numbers {
+            if let Write::Move(Target::Key(key), next) = &self.writes[number] {
+                keys.push(key, number);
+                nexts.push(millis(*next));
+                epochs.push(self.own_epoch(partition_of_key(key)));
+            }
+        }
+        if nexts.is_empty() {
+            return Ok(());
+        }
+        let moved = self
+            .live
+            .rows(sql::MOVE_KEY, &[&keys.parts, &keys.keys, &nexts, &epochs])
+            .await?;
+        for row in moved.iter().map(row_of) {
+            let number = row.key.as_ref().and_then(|key| keys.at.get(&**key));
+            if let Some(&number) = number {
+                self.outcomes[number] = Some(Outcome::Moved(Some(row)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut keys = KeyedWrites::default();
+        let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut attempts, mut calendars, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        let mut epochs = Vec::new();
+        for &number in numbers {
+            let Write::Arm(row) = &self.writes[number] else {
+                continue;
+            };
+            if let Some(key) = &row.key {
+                keys.push(key, number);
+            }
+            parts.push(part(row.id.partition()));
+            dues.push(millis(row.due));
+            ids.push(uuid(row.id));
+            kinds.push(&*row.kind);
+            row_keys.push(row.key.as_deref());
+            payloads.push(&*row.payload);
+            attempts.push(i64::from(row.attempts));
+            calendars.push(row.calendar.as_deref());
+            moved.push(row.due != row.id.first_due());
+            epochs.push(self.own_epoch(row.id.partition()));
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        if !keys.keys.is_empty() {
+            for (number, id) in keys.delete(self.live).await? {
+                self.outcomes[number] = Some(Outcome::Armed(Some(id)));
+            }
+            self.live
+                .rows(sql::SUPERSEDE, &[&keys.parts, &keys.keys])
+                .await?;
+        }
+        self.live
+            .rows(
+                sql::ARM,
+                &[
+                    &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &calendars,
+                    &moved, &epochs,
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+
+    async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut revived = Moves::default();
+        let mut all = Vec::new();
+        let mut at = HashMap::new();
+        for &number in numbers {
+            let id = match &self.writes[number] {
+                Write::Revive(id, due) => {
+                    revived.push(*id, *due, self.own_epoch(id.partition()));
+                    *id
+                }
+                Write::Discard(id) => *id,
+                _ => continue,
+            };
+            all.push(uuid(id));
+            at.insert(id, number);
+        }
+        if all.is_empty() {
+            return Ok(());
+        }
+        if !revived.ids.is_empty() {
+            for row in revived.revive(self.live).await? {
+                if let Some(&number) = at.get(&row.id) {
+                    self.outcomes[number] = Some(Outcome::Revived(Some(row)));
+                }
+            }
+        }
+        for row in self.live.rows(sql::DISCARD, &[&all]).await? {
+            if let Some(&number) = at.get(&durable_id(row.get(0)))
+                && matches!(self.writes[number], Write::Discard(_))
+            {
+                self.outcomes[number] = Some(Outcome::Discarded(true));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Columns of rows that get a new deadline.
+#[derive(Default)]
+struct Moves {
+    parts: Vec<i16>,
+    firsts: Vec<i64>,
+    ids: Vec<Uuid>,
+    nexts: Vec<i64>,
+    moved: Vec<bool>,
+    epochs: Vec<i64>,
+}
+
+impl Moves {
+    fn push(&mut self, id: DurableId, next: StoreTime, epoch: i64) {
+        self.parts.push(part(id.partition()));
+        self.firsts.push(millis(id.first_due()));
+        self.ids.push(uuid(id));
+        self.nexts.push(millis(next));
+        self.moved.push(next != id.first_due());
+        self.epochs.push(epoch);
+    }
+
+    /// Moves those that are at their first deadlines. Returns them.
+    async fn make_at_first(&self, live: &Live) -> Result<Vec<Row>, Error> {
+        let (ids, nexts) = (&self.ids, &self.nexts);
+        let params: Params = &[
+            &self.parts,
+            &self.firsts,
+            ids,
+            nexts,
+            &self.moved,
+            &self.epochs,
+        ];
+        Ok(live
+            .rows(sql::MOVE, params)
+            .await?
+            .iter()
+            .map(row_of)
+            .collect())
+    }
+
+    /// Moves those that were moved before. Returns them.
+    async fn make_moved(&self, live: &Live) -> Result<Vec<Row>, Error> {
+        let params: Params = &[
+            &self.parts,
+            &self.ids,
+            &self.nexts,
+            &self.moved,
+            &self.epochs,
+        ];
+        let moved = live.rows(sql::MOVE_MOVED, params).await?;
+        Ok(moved.iter().map(row_of).collect())
+    }
+
+    /// Makes timers of dead letters again. Returns them.
+    async fn revive(&self, live: &Live) -> Result<Vec<Row>, Error> {
+        let params: Params = &[
+            &self.parts,
+            &self.nexts,
+            &self.ids,
+            &self.moved,
+            &self.epochs,
+        ];
+        let revived = live.rows(sql::REVIVE, params).await?;
+        Ok(revived.iter().map(row_of).collect())
+    }
 }
 
 /// Rows that were handed out and are to fire again.
@@ -322,141 +589,6 @@ impl Again {
     }
 }
 
-async fn retry(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let mut again = Again::default();
-    for &number in numbers {
-        match &writes[number] {
-            Write::Retry { of, at, attempts } => again.push(of, *at, *attempts, number),
-            Write::Ack {
-                of,
-                next: Some(next),
-            } => again.push(of, *next, 0, number),
-            _ => {}
-        }
-    }
-    if again.nexts.is_empty() {
-        return Ok(());
-    }
-    settled(live, sql::ACK_SUPERSEDED, &again.rows, outcomes).await?;
-    for (number, row) in again.make(live).await? {
-        outcomes[number] = Some(Outcome::Settled(true, Some(row)));
-    }
-    Ok(())
-}
-
-async fn bury(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let (mut rows, mut gone, mut again) = (
-        Deliveries::default(),
-        Deliveries::default(),
-        Again::default(),
-    );
-    let (mut copies, mut attempts_of, mut causes) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut whys, mut sinces) = (Vec::new(), Vec::new());
-    for &number in numbers {
-        let Write::Bury {
-            of,
-            cause,
-            since,
-            attempts,
-            next,
-        } = &writes[number]
-        else {
-            continue;
-        };
-        rows.push(of, number);
-        match next {
-            None => gone.push(of, number),
-            Some((next, _)) => again.push(of, *next, 0, number),
-        }
-        copies.push(next.map(|(_, copy)| uuid(copy)));
-        attempts_of.push(i64::from(*attempts));
-        let (tag, why) = cause_parts(cause);
-        causes.push(tag);
-        whys.push(why);
-        sinces.push(millis(*since));
-    }
-    if rows.ids.is_empty() {
-        return Ok(());
-    }
-    settled(live, sql::ACK_SUPERSEDED, &rows, outcomes).await?;
-    live.rows(
-        sql::BURY,
-        &[
-            &rows.parts,
-            &rows.dues,
-            &rows.ids,
-            &rows.epochs,
-            &copies,
-            &attempts_of,
-            &causes,
-            &whys,
-            &sinces,
-        ],
-    )
-    .await?;
-    settled(live, sql::ACK, &gone, outcomes).await?;
-    if !again.nexts.is_empty() {
-        for (number, row) in again.make(live).await? {
-            outcomes[number] = Some(Outcome::Settled(true, Some(row)));
-        }
-    }
-    Ok(())
-}
-
-async fn cancel(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    let mut at = HashMap::new();
-    for &number in numbers {
-        if let Write::Cancel(Target::Id(id)) = &writes[number] {
-            at.insert(uuid(*id), number);
-            parts.push(part(id.partition()));
-            dues.push(millis(id.first_due()));
-            ids.push(uuid(*id));
-        }
-    }
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let gone = live.rows(sql::CANCEL, &[&parts, &dues, &ids]).await?;
-    let mut note = |id: Uuid| {
-        if let Some(number) = at.remove(&id) {
-            outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
-        }
-    };
-    gone.iter().for_each(|row| note(row.get(0)));
-    if at.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<Uuid> = at.keys().copied().collect();
-    let parts: Vec<i16> = ids
-        .iter()
-        .map(|&id| part(durable_id(id).partition()))
-        .collect();
-    let gone = live.rows(sql::CANCEL_MOVED, &[&parts, &ids]).await?;
-    for row in gone {
-        let id: Uuid = row.get(0);
-        if let Some(&number) = at.get(&id) {
-            outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
-        }
-    }
-    Ok(())
-}
-
 /// Keys with their partitions, and the numbers of their changes.
 #[derive(Default)]
 struct KeyedWrites {
@@ -481,214 +613,4 @@ impl KeyedWrites {
         });
         Ok(gone.collect())
     }
-}
-
-async fn cancel_keys(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let mut keys = KeyedWrites::default();
-    for &number in numbers {
-        if let Write::Cancel(Target::Key(key)) = &writes[number] {
-            keys.push(key, number);
-        }
-    }
-    if keys.keys.is_empty() {
-        return Ok(());
-    }
-    for (number, id) in keys.delete(live).await? {
-        outcomes[number] = Some(Outcome::Cancelled(Some(id)));
-    }
-    Ok(())
-}
-
-async fn change_due(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    own: &BTreeMap<Partition, u64>,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut nexts, mut moved, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
-    let mut at = HashMap::new();
-    for &number in numbers {
-        if let Write::Move(Target::Id(id), next) = &writes[number] {
-            at.insert(uuid(*id), number);
-            parts.push(part(id.partition()));
-            dues.push(millis(id.first_due()));
-            ids.push(uuid(*id));
-            nexts.push(millis(*next));
-            moved.push(*next != id.first_due());
-            epochs.push(own_epoch(own, id.partition()));
-        }
-    }
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let by_first = live
-        .rows(sql::MOVE, &[&parts, &dues, &ids, &nexts, &moved, &epochs])
-        .await?;
-    let mut left: HashMap<Uuid, usize> = at.clone();
-    for row in by_first.iter().map(row_of) {
-        if let Some(number) = left.remove(&uuid(row.id)) {
-            outcomes[number] = Some(Outcome::Moved(Some(row)));
-        }
-    }
-    if left.is_empty() {
-        return Ok(());
-    }
-    let (mut parts, mut ids, mut nexts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut moved, mut epochs) = (Vec::new(), Vec::new());
-    for (&id, &number) in &left {
-        if let Write::Move(_, next) = &writes[number] {
-            let of = durable_id(id);
-            parts.push(part(of.partition()));
-            ids.push(id);
-            nexts.push(millis(*next));
-            moved.push(*next != of.first_due());
-            epochs.push(own_epoch(own, of.partition()));
-        }
-    }
-    let rest = live
-        .rows(sql::MOVE_MOVED, &[&parts, &ids, &nexts, &moved, &epochs])
-        .await?;
-    for row in rest.iter().map(row_of) {
-        if let Some(&number) = left.get(&uuid(row.id)) {
-            outcomes[number] = Some(Outcome::Moved(Some(row)));
-        }
-    }
-    Ok(())
-}
-
-async fn change_due_of_keys(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    own: &BTreeMap<Partition, u64>,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let (mut keys, mut nexts, mut epochs) = (KeyedWrites::default(), Vec::new(), Vec::new());
-    for &number in numbers {
-        if let Write::Move(Target::Key(key), next) = &writes[number] {
-            keys.push(key, number);
-            nexts.push(millis(*next));
-            epochs.push(own_epoch(own, partition_of_key(key)));
-        }
-    }
-    if nexts.is_empty() {
-        return Ok(());
-    }
-    let moved = live
-        .rows(sql::MOVE_KEY, &[&keys.parts, &keys.keys, &nexts, &epochs])
-        .await?;
-    for row in moved.iter().map(row_of) {
-        let number = row.key.as_ref().and_then(|key| keys.at.get(&**key));
-        if let Some(&number) = number {
-            outcomes[number] = Some(Outcome::Moved(Some(row)));
-        }
-    }
-    Ok(())
-}
-
-async fn arm(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    own: &BTreeMap<Partition, u64>,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let mut keys = KeyedWrites::default();
-    let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut attempts, mut calendars, mut moved) = (Vec::new(), Vec::new(), Vec::new());
-    let mut epochs = Vec::new();
-    for &number in numbers {
-        let Write::Arm(row) = &writes[number] else {
-            continue;
-        };
-        if let Some(key) = &row.key {
-            keys.push(key, number);
-        }
-        parts.push(part(row.id.partition()));
-        dues.push(millis(row.due));
-        ids.push(uuid(row.id));
-        kinds.push(&*row.kind);
-        row_keys.push(row.key.as_deref());
-        payloads.push(&*row.payload);
-        attempts.push(i64::from(row.attempts));
-        calendars.push(row.calendar.as_deref());
-        moved.push(row.due != row.id.first_due());
-        epochs.push(own_epoch(own, row.id.partition()));
-    }
-    if ids.is_empty() {
-        return Ok(());
-    }
-    if !keys.keys.is_empty() {
-        for (number, id) in keys.delete(live).await? {
-            outcomes[number] = Some(Outcome::Armed(Some(id)));
-        }
-        live.rows(sql::SUPERSEDE, &[&keys.parts, &keys.keys])
-            .await?;
-    }
-    live.rows(
-        sql::ARM,
-        &[
-            &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &calendars, &moved,
-            &epochs,
-        ],
-    )
-    .await?;
-    Ok(())
-}
-
-async fn dead_letters(
-    live: &Live,
-    writes: &[Write],
-    numbers: &[usize],
-    own: &BTreeMap<Partition, u64>,
-    outcomes: &mut [Option<Outcome>],
-) -> Result<(), Error> {
-    let (mut parts, mut dues, mut ids, mut moved) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut all, mut at, mut epochs) = (Vec::new(), HashMap::new(), Vec::new());
-    for &number in numbers {
-        let id = match &writes[number] {
-            Write::Revive(id, due) => {
-                parts.push(part(id.partition()));
-                dues.push(millis(*due));
-                ids.push(uuid(*id));
-                moved.push(*due != id.first_due());
-                epochs.push(own_epoch(own, id.partition()));
-                *id
-            }
-            Write::Discard(id) => *id,
-            _ => continue,
-        };
-        all.push(uuid(id));
-        at.insert(uuid(id), number);
-    }
-    if all.is_empty() {
-        return Ok(());
-    }
-    if !ids.is_empty() {
-        let revived = live
-            .rows(sql::REVIVE, &[&parts, &dues, &ids, &moved, &epochs])
-            .await?;
-        for row in revived.iter().map(row_of) {
-            if let Some(&number) = at.get(&uuid(row.id)) {
-                outcomes[number] = Some(Outcome::Revived(Some(row)));
-            }
-        }
-    }
-    for row in live.rows(sql::DISCARD, &[&all]).await? {
-        if let Some(&number) = at.get(&row.get(0))
-            && matches!(writes[number], Write::Discard(_))
-        {
-            outcomes[number] = Some(Outcome::Discarded(true));
-        }
-    }
-    Ok(())
 }

@@ -2,18 +2,15 @@
 
 use super::leases::{epoch, part};
 use super::rows::{millis, uuid};
-use super::session::idle_setting;
+use super::session::{ConnectClient, idle_setting};
 use super::sql;
+use super::store::Postgres;
+use crate::durable::builder::DurableBuilder;
 use crate::durable::kinds::{KindHandler, Said};
 use crate::durable::recurrence::next_run;
 use crate::durable::{Delivery, HandlerResult};
-use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Connects, for the transactions of handlers.
-pub(super) type ConnectClient =
-    Arc<dyn Fn() -> Result<postgres::Client, postgres::Error> + Send + Sync>;
 
 /// Connections that no handler has just now.
 struct Clients {
@@ -25,16 +22,10 @@ struct Clients {
 const STALE: &str = "the timer was handed to another node meanwhile";
 
 impl Clients {
-    fn take(&self) -> Result<postgres::Client, postgres::Error> {
-        let free = self
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        match free.filter(|client| !client.is_closed()) {
-            Some(client) => Ok(client),
-            None => (self.connect)(),
-        }
+    /// A connection that a handler had before.
+    fn take(&self) -> Option<postgres::Client> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.pop()
     }
 
     fn give_back(&self, client: postgres::Client) {
@@ -43,8 +34,52 @@ impl Clients {
     }
 }
 
+impl DurableBuilder<Postgres> {
+    /// Sets a handler that works in a transaction: what it does there and the end of its timer are
+    /// committed together. So that work is done exactly once, however often a node ends meanwhile.
+    /// If it says `Err`, or panics, the transaction is rolled back, and the timer is tried again.
+    ///
+    /// Each call that runs at one time has a connection of its own, which is kept. Handlers must
+    /// not run inside a tokio runtime.
+    ///
+    /// # Example
+    /// ```
+    /// use std::error::Error;
+    /// use wheelwork::durable::{Durable, Postgres};
+    ///
+    /// fn run(database: &str) -> Result<(), Box<dyn Error>> {
+    ///     let timers = Durable::open(Postgres::connect(database)?)
+    ///         .handle_in("order.unpaid", |order, transaction| {
+    ///             let id: i64 = order.payload_text().parse()?;
+    ///             let cancel = "UPDATE orders SET cancelled = true WHERE id = $1 AND NOT paid";
+    ///             transaction.execute(cancel, &[&id])?;
+    ///             Ok(())
+    ///         })
+    ///         .start()?;
+    ///     timers.stop()?;
+    ///     Ok(())
+    /// }
+    ///
+    /// assert!(run("host=127.0.0.1 port=1 user=shop").is_err()); // there is no database here
+    /// ```
+    pub fn handle_in(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&Delivery, &mut postgres::Transaction<'_>) -> HandlerResult
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let (connect, schema) = (self.store.connect_client.clone(), self.store.schema.clone());
+        let idle = self.store.leases.lasts / 2;
+        let handler = in_transaction(connect, schema, idle, handler);
+        self.kinds.entry(kind).handler = Some(handler);
+        self
+    }
+}
+
 /// What runs for a kind whose handler works in a transaction.
-pub(super) fn in_transaction(
+fn in_transaction(
     connect: ConnectClient,
     schema: Arc<str>,
     idle: Duration,
@@ -71,10 +106,33 @@ fn run_in(
     schema: &str,
     idle: Duration,
     delivery: &Delivery,
-    handler: impl FnOnce(&mut postgres::Transaction<'_>) -> HandlerResult,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let mut client = clients.take()?;
-    let mut transaction = client.transaction()?;
+    handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
+) -> HandlerResult {
+    let mut client = match clients.take() {
+        Some(client) => client,
+        None => (clients.connect)()?,
+    };
+    let work = |transaction: postgres::Transaction<'_>| {
+        work_in(transaction, schema, idle, delivery, &handler)
+    };
+    let mut done = client.transaction().map(work);
+    if done.is_err() {
+        // The server was restarted while no handler had this connection, say.
+        client = (clients.connect)()?;
+        done = client.transaction().map(work);
+    }
+    clients.give_back(client);
+    done?
+}
+
+/// Calls the handler, acknowledges its timer, and commits both.
+fn work_in(
+    mut transaction: postgres::Transaction<'_>,
+    schema: &str,
+    idle: Duration,
+    delivery: &Delivery,
+    handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
+) -> HandlerResult {
     handler(&mut transaction)?;
     // From here on the lease is locked, which other nodes want if this one stands still.
     let idle = idle_setting(idle).replace("SET ", "SET LOCAL ");
@@ -114,6 +172,5 @@ fn run_in(
         return Err(STALE.into());
     }
     transaction.commit()?;
-    clients.give_back(client);
     Ok(())
 }

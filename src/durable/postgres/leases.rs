@@ -17,10 +17,10 @@ use uuid::Uuid;
 /// How many partitions there are.
 pub(super) const PARTITIONS: Partition = 256;
 
-/// A lease is counted as shorter by this part: clocks do not run alike.
+/// A lease of so many parts is counted as one part shorter: clocks do not run alike.
 const MARGIN: u32 = 10;
 
-/// When another node's lease runs out, it is looked at so much later.
+/// From the end of another node's lease to the look at it.
 const AFTER_END: Duration = Duration::from_millis(20);
 
 /// Between two looks at least.

@@ -9,6 +9,7 @@ use crate::time::Clock;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,10 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Error>> + Send>>
 
 /// Makes a connection, whose notifications go there.
 pub(super) type Connect = Arc<dyn Fn(News) -> Connecting + Send + Sync>;
+
+/// Connects, for the transactions of handlers.
+pub(super) type ConnectClient =
+    Arc<dyn Fn() -> Result<postgres::Client, postgres::Error> + Send + Sync>;
 
 /// A connection that is open.
 pub(super) struct Live {
@@ -386,5 +391,17 @@ impl Session {
                 Err(StoreError::Io(why.into()))
             }
         }
+    }
+}
+
+/// Calls this on a thread that waits for the database: in async code another one than the caller's.
+pub(super) fn apart<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return call();
+    }
+    let called = crossbeam_utils::thread::scope(|scope| scope.spawn(|_| call()).join());
+    match called {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panic)) | Err(panic) => resume_unwind(panic),
     }
 }

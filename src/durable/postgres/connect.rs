@@ -1,0 +1,279 @@
+//! Connect: the settings of a store, and how its connections are made.
+
+use super::clock::DatabaseClock;
+use super::leases::Leases;
+use super::schema;
+use super::session::{Connect, ConnectClient, Patience, Session, apart};
+use super::store::Postgres;
+use crate::durable::{StoreError, StoreSize};
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{AsyncMessage, Config, NoTls, Socket};
+use uuid::Uuid;
+
+/// How a [`Postgres`] is connected: made by [`Postgres::builder`].
+///
+/// # Example
+/// See [`Postgres::builder`].
+#[must_use = "nothing is connected before `connect`"]
+pub struct PostgresBuilder {
+    config: String,
+    schema: String,
+    name: Option<String>,
+    lasts: Duration,
+    patience: Duration,
+    connect: Option<Box<dyn FnOnce(Config) -> Connects + Send>>,
+}
+impl Postgres {
+    /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
+    /// (`postgres://..`). Several hosts are tried in turn. If the tables are not there, they are
+    /// made, in the schema `wheelwork`.
+    ///
+    /// # Errors
+    /// The string makes no sense, the database does not answer or refuses, or its tables are of
+    /// another version.
+    ///
+    /// # Example
+    /// See [`Postgres`].
+    pub fn connect(config: &str) -> Result<Self, StoreError> {
+        Self::builder(config).connect()
+    }
+
+    /// To connect otherwise than [`connect`](Self::connect) does.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::Postgres;
+    ///
+    /// // (Here is no database.)
+    /// let database = "host=127.0.0.1,127.0.0.2 port=1 user=shop target_session_attrs=read-write";
+    /// let store = Postgres::builder(database)
+    ///     .schema("shop_timers")
+    ///     .node_name("shop-7")
+    ///     .lease(Duration::from_secs(5))
+    ///     .patience(Duration::from_secs(30))
+    ///     .connect();
+    /// assert!(store.is_err());
+    /// ```
+    pub fn builder(config: &str) -> PostgresBuilder {
+        PostgresBuilder::new(config)
+    }
+}
+
+impl PostgresBuilder {
+    fn new(config: &str) -> Self {
+        Self {
+            config: config.to_owned(),
+            schema: "wheelwork".to_owned(),
+            name: None,
+            lasts: Duration::from_secs(10),
+            patience: Duration::from_secs(300),
+            connect: None,
+        }
+    }
+
+    /// Sets the schema that has the tables: lower-case letters, digits and underscores. `wheelwork`
+    /// unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.schema = schema.to_owned();
+        self
+    }
+
+    /// Sets the name of this node, for [`fleet`](crate::durable::DurableHandle::fleet). The host's
+    /// name and the process's number unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn node_name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets how long a lease lasts, 1 s to 1 h: so long may timers of a node that was killed have
+    /// to wait for another one. A node that cannot reach the database for so long hands nothing
+    /// out. 10 s unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn lease(mut self, lasts: Duration) -> Self {
+        self.lasts = lasts;
+        self
+    }
+
+    /// Sets how long calls wait for a database that does not answer. Then the store has failed.
+    /// 5 min unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sets what makes connections secure: a connector for tokio-postgres, of the crate
+    /// `postgres-native-tls` or `tokio-postgres-rustls`, say.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::Postgres;
+    ///
+    /// // Here: the connector that secures nothing, and no database.
+    /// let store = Postgres::builder("host=127.0.0.1 port=1 user=shop")
+    ///     .tls(tokio_postgres::NoTls)
+    ///     .connect();
+    /// assert!(store.is_err());
+    /// ```
+    pub fn tls<T>(mut self, connector: T) -> Self
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        self.connect = Some(Box::new(move |config| connecting(config, connector)));
+        self
+    }
+
+    /// Connects, and makes the tables if they are not there.
+    ///
+    /// # Errors
+    /// As [`Postgres::connect`].
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn connect(self) -> Result<Postgres, StoreError> {
+        apart(|| self.connect_here())
+    }
+
+    fn connect_here(self) -> Result<Postgres, StoreError> {
+        let setting = |why: String| StoreError::Io(format!("PostgreSQL: {why}").into());
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let schema = self.schema;
+        if schema.is_empty()
+            || schema.len() > 50
+            || !schema.chars().all(is_name)
+            || schema.starts_with(|c: char| c.is_ascii_digit())
+        {
+            return Err(setting(format!(
+                "a schema has up to 50 lower-case letters, digits and underscores, not {schema:?}"
+            )));
+        }
+        let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        if !range.contains(&self.lasts) {
+            return Err(setting(format!(
+                "a lease lasts 1 s to 1 h, not {:?}",
+                self.lasts
+            )));
+        }
+        let config: Config = self
+            .config
+            .parse()
+            .map_err(|error| setting(format!("the connection string makes no sense: {error}")))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(setting("the connection string has no host".to_owned()));
+        }
+        let what = describe(&config);
+        let (connect, connect_client) = match self.connect {
+            Some(connect) => connect(config),
+            None => connecting(config, NoTls),
+        };
+        // The first time it is there, or it is an error.
+        let idle = self.lasts / 2;
+        let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
+        session.ensure(false, &mut Patience::new(Duration::ZERO))?;
+        session.patience = self.patience;
+        schema::prepare(&mut session, &schema)?;
+        let name = self.name.unwrap_or_else(|| {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
+            let host = host.unwrap_or_else(|_| "node".to_owned());
+            format!("{}-{}", host.trim(), std::process::id())
+        });
+        let node = Uuid::from_u128(u128::from(random()) << 64 | u128::from(random()));
+        Ok(Postgres {
+            session,
+            connect,
+            connect_client,
+            schema: schema.into(),
+            leases: Leases::new(node, name, self.lasts),
+            clock: Arc::new(DatabaseClock::new()),
+            seq: 0,
+            next: random() >> 1,
+            turn: 0,
+            size: StoreSize::default(),
+            size_at: 0.0,
+            listener: None,
+            broken: None,
+        })
+    }
+}
+
+/// How connections are made: for the store, and for handlers.
+type Connects = (Connect, ConnectClient);
+
+/// A number that nobody can guess.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// What errors call the database.
+fn describe(config: &Config) -> Arc<str> {
+    use tokio_postgres::config::Host;
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let hosts = hosts.reduce(|all, host| all + "," + &host);
+    let port = config.get_ports().first().copied().unwrap_or(5_432);
+    format!("PostgreSQL at {}, port {port}", hosts.unwrap_or_default()).into()
+}
+
+/// Connects by this connector.
+fn connecting<T>(config: Config, tls: T) -> Connects
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let (own_config, own_tls) = (postgres::Config::from(config.clone()), tls.clone());
+    let connect: Connect = Arc::new(move |news| {
+        let (config, tls) = (config.clone(), tls.clone());
+        Box::pin(async move {
+            let (client, mut connection) = config.connect(tls).await?;
+            let driver = async move {
+                while let Some(message) = poll_fn(|context| connection.poll_message(context)).await
+                {
+                    if let AsyncMessage::Notification(_) = message? {
+                        news();
+                    }
+                }
+                Ok(())
+            };
+            let driver: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(driver);
+            Ok((client, driver))
+        })
+    });
+    (
+        connect,
+        Arc::new(move || own_config.connect(own_tls.clone())),
+    )
+}
+
+impl fmt::Debug for PostgresBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresBuilder")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}

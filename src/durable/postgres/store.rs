@@ -1,0 +1,276 @@
+//! Store: the tables as a store, for a node.
+
+use super::clock::DatabaseClock;
+use super::leases::{Leases, part};
+use super::outbox::PostgresOutbox;
+use super::rows::{letter_of, millis, partition_of_key, row_of, uuid};
+use super::session::{Connect, ConnectClient, Session, apart};
+use super::{listen, sql};
+use crate::durable::{
+    DeadLetter, DurableId, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row, SharedStore,
+    Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
+};
+use std::fmt;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// How often the sizes of the tables are asked for, in seconds; and at most this share of the time.
+const SIZE_EVERY: f64 = 60.0;
+const SIZE_SHARE: f64 = 1_000.0;
+
+/// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
+///
+/// Each node has 256 / number of nodes of its partitions, by leases that it renews. When a node
+/// ends, others take over: at once after a [`stop`](crate::durable::Durable::stop), else when its
+/// leases have run out. Nodes need no connection to each other, and their clocks do not matter:
+/// the database's clock counts.
+///
+/// While the database does not answer (it restarts, or a standby is promoted) nothing fires, calls
+/// wait, and nothing is lost. After [`patience`](PostgresBuilder::patience) the store has failed.
+///
+/// # Example
+/// ```
+/// use std::error::Error;
+/// use std::time::Duration;
+/// use wheelwork::durable::{Durable, Postgres};
+///
+/// fn run(database: &str) -> Result<(), Box<dyn Error>> {
+///     let timers = Durable::open(Postgres::connect(database)?)
+///         .handle("order.unpaid", |order| {
+///             println!("order {} was not paid", order.payload_text());
+///             Ok(())
+///         })
+///         .start()?;
+///     timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+///     Ok(())
+/// }
+///
+/// // There is no database here:
+/// let error = run("host=127.0.0.1 port=1 user=shop dbname=shop").unwrap_err();
+/// assert!(error.to_string().starts_with("PostgreSQL at 127.0.0.1, port 1: "));
+/// ```
+pub struct Postgres {
+    pub(super) session: Session,
+    pub(super) connect: Connect,
+    pub(super) connect_client: ConnectClient,
+    pub(super) schema: Arc<str>,
+    pub(super) leases: Leases,
+    pub(super) clock: Arc<DatabaseClock>,
+    /// The number of the last commit.
+    pub(super) seq: i64,
+    /// Ids so far.
+    pub(super) next: u64,
+    /// For rows without a key: the next partition, among those that this node owns.
+    pub(super) turn: usize,
+    pub(super) size: StoreSize,
+    /// When it is asked for next, in seconds.
+    pub(super) size_at: f64,
+    pub(super) listener: Option<listen::Listener>,
+    pub(super) broken: Option<StoreError>,
+}
+
+impl Postgres {
+    /// The calls that are part of a transaction of your own.
+    ///
+    /// # Example
+    /// See [`PostgresOutbox`].
+    #[must_use]
+    pub fn outbox(&self) -> PostgresOutbox {
+        PostgresOutbox::new(self.schema.clone())
+    }
+}
+
+impl Postgres {
+    /// The border: after an error that is final nothing is done any more.
+    pub(super) fn with<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let answer = call(self);
+        if let Err(error) = &answer {
+            self.broken = Some(error.clone());
+        }
+        answer
+    }
+
+    /// Tells other nodes that there is something for them. A hint.
+    pub(super) fn tell(&mut self) {
+        if self
+            .listener
+            .as_ref()
+            .is_none_or(|listener| !listener.is_heard())
+        {
+            return;
+        }
+        let channel = listen::channel(&self.schema);
+        // Whether it is heard does not matter.
+        let _ = self.session.once(async |live| {
+            live.client
+                .batch_execute(&format!("NOTIFY {channel}"))
+                .await
+        });
+    }
+
+    pub(super) fn change_leases(&mut self) -> Result<LeaseNews, StoreError> {
+        let news = self.leases.renew(&mut self.session, &self.clock)?;
+        if self.leases.renewals == 2 {
+            // A node that has just come: others are over their share now.
+            self.tell();
+        }
+        Ok(news)
+    }
+}
+
+impl Store for Postgres {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        apart(|| self.with(|store| Ok(store.change_leases()?.taken)))
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        self.with(|store| {
+            let own = store.leases.own.iter();
+            let leases: Vec<_> = own
+                .map(|(&partition, &epoch)| Lease { partition, epoch })
+                .collect();
+            store.give_back_now(&leases)?;
+            let node = store.leases.node;
+            store
+                .session
+                .run(async |live| live.rows(sql::LEAVE, &[&node]).await)?;
+            store.tell();
+            store.listener = None;
+            Ok(())
+        })
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        self.next = self.next.wrapping_add(1);
+        let partition = match key {
+            Some(key) => partition_of_key(key),
+            None => {
+                let own =
+                    self.leases.own.len() - self.leases.surplus.len().min(self.leases.own.len());
+                self.turn = (self.turn + 1) % own.max(1);
+                let own = self.leases.own.keys().nth(self.turn).filter(|_| own > 0);
+                own.copied().unwrap_or((self.next % 256) as Partition)
+            }
+        };
+        DurableId::new(partition, due, self.next)
+    }
+
+    fn commit(
+        &mut self,
+        mut writes: Vec<Write>,
+        _gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        self.with(|store| {
+            // Other nodes look for what is due, not for what was.
+            let now = StoreTime::reading(store.clock.at_most());
+            for write in &mut writes {
+                let (partition, due) = match write {
+                    Write::Arm(row) => (row.id.partition(), &mut row.due),
+                    Write::Move(Target::Id(id), due) => (id.partition(), due),
+                    Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
+                    _ => continue,
+                };
+                if !store.leases.own.contains_key(&partition) {
+                    *due = now.max(*due);
+                }
+            }
+            let outcomes = store.transact(&writes)?;
+            if store.is_news(&writes) {
+                store.tell();
+            }
+            Ok(outcomes)
+        })
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(&[partition], after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let own = self.leases.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.claim(&leases, upto).map(drop)
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        self.with(|store| {
+            let rows = store.session.run(async |live| match target {
+                Target::Id(id) => {
+                    let (number, first_due) = (part(id.partition()), millis(id.first_due()));
+                    live.rows(sql::GET, &[&number, &uuid(*id), &first_due])
+                        .await
+                }
+                Target::Key(key) => {
+                    let number = part(partition_of_key(key));
+                    live.rows(sql::GET_KEY, &[&number, &&**key]).await
+                }
+            })?;
+            Ok(rows.first().map(row_of))
+        })
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.with(|store| {
+            let after = after.map_or(Uuid::nil(), uuid);
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = store
+                .session
+                .run(async |live| live.rows(sql::DEAD, &[&after, &limit]).await)?;
+            Ok(rows.iter().map(letter_of).collect())
+        })
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        let begun = self.clock.elapsed();
+        if begun < self.size_at {
+            return Ok(self.size);
+        }
+        self.with(|store| {
+            // (A count that fails, or takes too long, is made another time.)
+            let counted = store
+                .session
+                .once(async |live| live.rows(sql::SIZE, &[]).await);
+            if let Some(Ok(rows)) = counted
+                && let Some(row) = rows.first()
+            {
+                let count = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or(0);
+                store.size = StoreSize::new(count(0), count(1), None);
+            }
+            let took = store.clock.elapsed() - begun;
+            store.size_at = begun + SIZE_EVERY.max(took * SIZE_SHARE);
+            Ok(store.size)
+        })
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("database", &self.session.what)
+            .field("schema", &self.schema)
+            .field("node", &self.leases.name)
+            .finish_non_exhaustive()
+    }
+}
