@@ -16,13 +16,13 @@ const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::b
 /// What a handler in a transaction does. The table has no unique key, so that two rows can be seen.
 const INSERT: &str = "INSERT INTO check_done (number, fence) VALUES ($1, $2)";
 
-/// Attempts of timers that are not to die: no run has so many take-overs.
+/// Attempts of timers that are not to die: more than a run has take-overs.
 const ATTEMPTS: u32 = 1_000_000;
 
-/// Attempts of those that are.
+/// Attempts of timers that are to die.
 const ATTEMPTS_OF_DOOMED: u32 = 3;
 
-/// One timer in so many has a handler that asks for the server's clock.
+/// Of each `SAMPLE` plain timers, one has a handler that asks for the server's clock.
 const SAMPLE: u64 = 16;
 
 /// A good mixer of bits (splitmix64).

@@ -28,6 +28,8 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) at: Moment,
+    /// The timer's, as the handler was told.
+    pub(crate) id: u128,
     pub(crate) node: u32,
     pub(crate) fence: u64,
     pub(crate) attempt: u32,
@@ -36,6 +38,18 @@ pub(crate) struct Start {
     /// The server's clock, in the handler's first statement.
     pub(crate) clock_us: Option<i64>,
     pub(crate) end: Option<(Moment, bool)>,
+}
+
+impl Start {
+    /// Whether the handler has said `Ok`.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.end.is_some_and(|(_, is_ok)| is_ok)
+    }
+
+    /// Whether the handler had said `Err` before this moment.
+    pub(crate) fn has_failed_before(&self, at: Moment) -> bool {
+        self.end.is_some_and(|(ended, is_ok)| !is_ok && ended < at)
+    }
 }
 
 /// A timer.
@@ -79,7 +93,10 @@ pub(crate) struct Ledger {
     /// Answers that the store has refused, by node.
     pub(crate) stale: HashMap<u32, u64>,
     /// What must not be, as it was told.
-    pub(crate) complaints: Vec<String>,
+    complaints: Vec<String>,
+    /// Handlers that were called of timers that nobody has asked for yet. A line of one node may be
+    /// read before an earlier line of another.
+    unasked: HashMap<u64, Vec<Start>>,
     calls: HashMap<u64, Called>,
     handlings: HashMap<u64, (u64, usize)>,
 }
@@ -110,11 +127,16 @@ impl Ledger {
                     starts: Vec::new(),
                 };
                 self.timers.insert(number, timer);
+                for start in self.unasked.remove(&number).unwrap_or_default() {
+                    self.note_id(number, start.id);
+                    self.starts(number).push(start);
+                }
             }
             Event::Armed { number, id } => {
                 self.sums.armed += 1;
+                self.note_id(number, id);
                 if let Some(timer) = self.timers.get_mut(&number) {
-                    (timer.arming, timer.id) = (Arming::Armed(at), id);
+                    timer.arming = Arming::Armed(at);
                 }
             }
             Event::Doubt(_) => self.sums.in_doubt += 1,
@@ -135,21 +157,12 @@ impl Ledger {
                 attempt,
                 due_ms,
             } => {
-                let Some(timer) = self.timers.get_mut(&number) else {
-                    let why = format!("timer {number} ({id:x}) was handled, and never armed");
-                    self.complaints.push(why);
-                    return;
-                };
-                if timer.id == 0 {
-                    timer.id = id;
-                } else if timer.id != id {
-                    let why = format!("timer {number} has the ids {:x} and {id:x}", timer.id);
-                    self.complaints.push(why);
-                }
-                self.handlings
-                    .insert(handling, (number, timer.starts.len()));
-                timer.starts.push(Start {
+                self.note_id(number, id);
+                let starts = self.starts(number);
+                let nth = starts.len();
+                starts.push(Start {
                     at,
+                    id,
                     node,
                     fence,
                     attempt,
@@ -157,6 +170,7 @@ impl Ledger {
                     clock_us: None,
                     end: None,
                 });
+                self.handlings.insert(handling, (number, nth));
             }
             Event::Clock { handling, us } => {
                 if let Some(start) = self.start(handling) {
@@ -177,9 +191,38 @@ impl Ledger {
         }
     }
 
+    /// What must not be, when no more is told.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let unasked = self
+            .unasked
+            .keys()
+            .map(|number| format!("timer {number} was handled, and never asked for"));
+        self.complaints.iter().cloned().chain(unasked).collect()
+    }
+
+    /// A timer has one id.
+    fn note_id(&mut self, number: u64, id: u128) {
+        let Some(timer) = self.timers.get_mut(&number) else {
+            return;
+        };
+        if timer.id == 0 {
+            timer.id = id;
+        } else if timer.id != id {
+            let why = format!("timer {number} has the ids {:x} and {id:x}", timer.id);
+            self.complaints.push(why);
+        }
+    }
+
+    fn starts(&mut self, number: u64) -> &mut Vec<Start> {
+        match self.timers.get_mut(&number) {
+            Some(timer) => &mut timer.starts,
+            None => self.unasked.entry(number).or_default(),
+        }
+    }
+
     fn start(&mut self, handling: u64) -> Option<&mut Start> {
-        let (number, at) = *self.handlings.get(&handling)?;
-        self.timers.get_mut(&number)?.starts.get_mut(at)
+        let (number, nth) = *self.handlings.get(&handling)?;
+        self.starts(number).get_mut(nth)
     }
 
     fn ask(&mut self, call: u64, aim: Aim, asked: Moment, due: Option<Due>) {
@@ -225,6 +268,81 @@ impl Ledger {
                 &mut self.sums.cancelled
             };
             *sum += u64::from(is_done);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASK: Event = Event::Ask {
+        number: 7,
+        kind: Kind::Plain,
+        key: None,
+        due: Due::At(5),
+        is_outbox: false,
+    };
+
+    fn start(handling: u64, id: u128) -> Event {
+        Event::Start {
+            handling,
+            number: 7,
+            id,
+            fence: 1,
+            attempt: 1,
+            due_ms: 5,
+        }
+    }
+
+    #[test]
+    fn lines_of_two_nodes_come_in_any_order() {
+        let [early, late] = [true, false].map(|is_early| {
+            let mut ledger = Ledger::default();
+            let ask = |ledger: &mut Ledger| ledger.note(1, 1, ASK);
+            if !is_early {
+                ask(&mut ledger);
+            }
+            ledger.note(2, 3, start(1, 70));
+            let (handling, us, is_ok) = (1, 9, false);
+            ledger.note(2, 4, Event::Clock { handling, us });
+            if is_early {
+                assert_eq!(
+                    ledger.complaints(),
+                    ["timer 7 was handled, and never asked for"]
+                );
+                ask(&mut ledger);
+            }
+            ledger.note(2, 5, Event::End { handling, is_ok });
+            ledger.note(2, 6, start(2, 70));
+            ledger.note(1, 2, Event::Armed { number: 7, id: 70 });
+            assert_eq!(ledger.complaints(), [""; 0]);
+            format!("{:?}", ledger.timers)
+        });
+        assert_eq!(early, late);
+        assert!(early.contains("clock_us: Some(9), end: Some((5, false))"));
+        assert!(early.contains("arming: Armed(2), id: 70"));
+    }
+
+    #[test]
+    fn a_timer_has_one_id() {
+        let two = ["timer 7 has the ids 46 and 47"];
+        let armed = |id| Event::Armed { number: 7, id };
+        let orders = [
+            ([ASK, armed(70), start(1, 71)], true),
+            ([ASK, start(1, 70), armed(71)], true),
+            ([ASK, start(1, 70), start(2, 71)], true),
+            ([start(1, 70), ASK, armed(71)], true),
+            ([start(1, 70), start(2, 71), ASK], true),
+            ([ASK, armed(70), start(1, 70)], false),
+        ];
+        for (events, is_broken) in orders {
+            let mut ledger = Ledger::default();
+            for event in events {
+                ledger.note(1, 1, event);
+            }
+            let expected: &[_] = if is_broken { &two } else { &[] };
+            assert_eq!(ledger.complaints(), expected);
         }
     }
 }

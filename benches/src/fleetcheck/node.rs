@@ -18,7 +18,7 @@ use wheelwork_bench::lock::lock;
 /// The connection string of nodes.
 pub(crate) const DATABASE: &str = "WHEELWORK_FLEETCHECK_DATABASE";
 
-/// Calls wait for the server for so long. No trouble lasts longer.
+/// How long calls wait for the server. No trouble lasts longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Threads that call handlers.

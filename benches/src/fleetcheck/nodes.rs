@@ -16,7 +16,7 @@ use wheelwork_bench::lock::lock;
 /// Debian's libfaketime, that sets a program's clock.
 const FAKE: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
-/// Clocks of nodes are off by up to so many seconds.
+/// By how much clocks of nodes are off at the most, in seconds.
 const OFF_MAX: i32 = 3_600;
 
 /// Where orders to nodes go. A node that is gone, or stopped, has none.
@@ -66,7 +66,7 @@ impl Nodes {
         }
     }
 
-    /// Starts one, with a clock that is off by so many seconds.
+    /// Starts a node, with a clock that is off by `off` seconds.
     pub(crate) fn start(&mut self, off: i32) -> Result<u32, String> {
         let generation = self.next;
         self.next += 1;

@@ -29,17 +29,17 @@ const STANDBY_MINUTES: u32 = 10;
 
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// Beyond lease and delays, the rows that are left have so long to be handled at the end.
+/// How long the rows that are left have to be handled at the end, beyond lease and delays.
 const DRAIN: Duration = Duration::from_secs(40);
 
 const STOPPED: Duration = Duration::from_secs(60);
 
-/// A machine that does not run a thread for so long stands still.
+/// How long a thread is not run on a machine that stands still, at least.
 const STALL: Duration = Duration::from_millis(150);
 
 const TICK: Duration = Duration::from_millis(20);
 
-/// A snapshot is held for so long at the most.
+/// How long a snapshot is held at the most, in milliseconds.
 const SNAPSHOT_MAX_MS: u64 = 60_000;
 
 /// Nodes at the most, beyond those of the beginning.
@@ -146,7 +146,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let ttl_ms = u64::from(options.ttl) * 1_000;
     let judge = Judge::new(&ledger, &facts, &happened, ttl_ms, begun);
     let mut verdict = judge.verdict();
-    let complaints = [lock(&common.complaints).clone(), ledger.complaints.clone()].concat();
+    let complaints = [lock(&common.complaints).clone(), ledger.complaints()].concat();
     report::table(
         &ledger,
         &mut verdict,
@@ -578,7 +578,14 @@ fn waiting(client: &mut Client) -> Vec<String> {
 
 fn facts(client: &mut Client) -> Result<Facts, postgres::Error> {
     let mut facts = Facts::default();
-    let bits = |text: &str| u128::from_str_radix(&text.replace('-', ""), 16).unwrap_or_default();
+    // Payloads are numbers of timers.
+    let numbered = |rows: Vec<postgres::Row>| {
+        let number = |row: &postgres::Row| String::from_utf8_lossy(row.get(0)).parse().ok();
+        let rows = rows
+            .iter()
+            .map(|row| (number(row).unwrap_or(0), row.get(1)));
+        rows.collect::<HashMap<u64, String>>()
+    };
     let done = "SELECT number, count(*) FROM check_done GROUP BY number";
     for row in client.query(done, &[])? {
         let count: i64 = row.get(1);
@@ -588,24 +595,15 @@ fn facts(client: &mut Client) -> Result<Facts, postgres::Error> {
         facts.orders.insert(row.get::<_, i64>(0) as u64);
     }
     let dead =
-        "SELECT id::text, cause || ' ' || why || ', attempts ' || attempts FROM wheelwork.dead";
-    let dead = client.query(dead, &[])?;
-    facts.dead = dead
-        .iter()
-        .map(|row| (bits(row.get(0)), row.get(1)))
-        .collect();
-    let left = "SELECT t.id::text, format('due %s, part %s, row epoch %s, attempts %s, \
+        "SELECT payload, cause || ' ' || why || ', attempts ' || attempts FROM wheelwork.dead";
+    facts.dead = numbered(client.query(dead, &[])?);
+    let left = "SELECT t.payload, format('due %s, part %s, row epoch %s, attempts %s, \
         superseded %s, moved %s; lease: owner %s, epoch %s, until %s, claimed %s, raise %s; \
         now %s', t.due, t.part, t.epoch, t.attempts, t.superseded, t.moved, \
         (SELECT name FROM wheelwork.node n WHERE n.node = l.owner), \
         l.epoch, l.until, l.claimed_upto, l.raise_upto, \
         (extract(epoch FROM now()) * 1000)::bigint)
         FROM wheelwork.timer t JOIN wheelwork.lease l ON l.part = t.part";
-    let left: HashMap<u128, String> = client
-        .query(left, &[])?
-        .iter()
-        .map(|row| (bits(row.get(0)), row.get(1)))
-        .collect();
-    facts.left = left;
+    facts.left = numbered(client.query(left, &[])?);
     Ok(facts)
 }

@@ -25,7 +25,7 @@ const OWN_MAX: usize = 300;
 /// Timers of other nodes, for this one to cancel or move.
 pub(crate) type Foreign = Mutex<VecDeque<(u64, DurableId)>>;
 
-/// One timer in so many is cancelled and moved by other nodes, if at all.
+/// Whether a timer is cancelled and moved by other nodes only, if at all: one in 8 is.
 pub(crate) fn is_foreign(number: u64) -> bool {
     number.is_multiple_of(8)
 }
@@ -186,7 +186,7 @@ impl Worker<'_> {
         NewTimer::random(&mut self.random, self.work.number(), now_ms)
     }
 
-    /// Waits as long as so many arms take.
+    /// Waits as long as `arms` calls that arm may take, at the worker's rate.
     fn pause(&mut self, arms: usize) {
         let wait = arms as f64 / self.rate * 2.0 * self.random.f64();
         thread::sleep(Duration::from_secs_f64(wait));
