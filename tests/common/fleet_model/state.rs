@@ -103,7 +103,7 @@ pub struct Held {
     /// Rows due by this were read. Those that come later are for ScanBelow.
     pub read_upto: Time,
     pub owes_raise: bool,
-    /// The database's clock is behind the node's by at most so much, as far as the node knows.
+    /// How far the database's clock is behind the node's at most, as far as the node knows.
     pub behind: i8,
 }
 
@@ -147,7 +147,7 @@ impl Node {
 pub struct State {
     /// The database's clock.
     pub now: Time,
-    /// By so much it is ahead of the nodes' clocks.
+    /// How far the database's clock is ahead of the nodes' clocks.
     pub stepped: Time,
     pub lease: Lease,
     pub timers: [Timer; TIMERS],

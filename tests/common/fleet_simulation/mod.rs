@@ -2,21 +2,27 @@
 //! follows from a seed.
 //!
 //! Each node has a clock of its own, which drifts. The store has its clock, which all go by. Nodes
-//! come, stop, die, and stand still past their leases; their stores are slow, and lose answers. The
-//! ledger watches the store, the callers and the handlers. In the end the trouble ceases, and all
-//! that is left has to be handled.
+//! come, stop, die, and stand still past their leases; their stores are slow, and lose answers.
+//! Many answers about leases are late: they come when the leases end. The ledger watches the store,
+//! the callers and the handlers. In the end the trouble ceases, and all that is left has to be
+//! handled.
 //!
 //! Nodes run one after the other, each by up to a quantum of time. So two of them may be apart by a
 //! quantum, which is less than the margin of a lease.
 
+mod acts;
+mod handlers;
+mod leases;
 mod ledger;
+mod passing;
 mod store;
 mod time;
 mod world;
 
 use super::shared_memory::{Making, SharedPlace, StoreBreak};
+use super::simulated::{Answers, Report, Scene, State};
 use fastrand::Rng;
-use ledger::{State, recovery};
+use leases::recovery;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,9 +30,9 @@ use store::FaultyNode;
 use time::NodeTime;
 use wheelwork::ManualClock;
 use wheelwork::durable::{Durable, OpenError, Partition, RetryPolicy, StoreTime, Target};
-use world::{KINDS, MS, Shared, World};
+use world::{KINDS, MS, Shared};
 
-/// What is overdue for so long, while nothing is wrong, was forgotten.
+/// What is overdue for longer, while nothing is wrong, was forgotten.
 const LATE: Duration = Duration::from_secs(3);
 
 /// The same for what was overdue for long when it came to a node that had lost its lease meanwhile.
@@ -36,20 +42,6 @@ const LATE_ALL: Duration = Duration::from_secs(65);
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 const NODES_MAX: usize = 4;
-
-/// What a seed came to.
-#[derive(Debug, Default)]
-pub struct Report {
-    pub armed: u64,
-    pub handled: u64,
-    pub repeated: u64,
-    pub cancelled: u64,
-    pub dead: u64,
-    pub stale: u64,
-    pub nodes: u64,
-    pub leases: u64,
-    pub story: String,
-}
 
 struct Simulation {
     shared: Shared,
@@ -84,7 +76,12 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
             .first(MS * world.rng.u32(..500))
             .cap(2_000 * MS);
         world.ledger.attempts_max = attempts_max;
-        world.note(format_args!("{making:?}; {retry:?}"));
+        let (partitions, has_news) = (making.partitions, making.has_news);
+        let (lease, ahead) = (making.lease, making.claim_ahead);
+        world.note(format_args!(
+            "{partitions} partitions, leases of {lease:?}, claims {ahead:?} ahead, \
+            news: {has_news}; {broken:?}; {retry:?}"
+        ));
         (making, retry)
     };
     let mut simulation = Simulation {
@@ -94,8 +91,8 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
         retry,
     };
     let steps = shared.lock().rng.u32(20..120);
-    simulation.join();
-    simulation.join();
+    let nodes = shared.lock().rng.u8(2..=3);
+    (0..nodes).for_each(|_| simulation.join());
     let is_right = (0..steps).all(|_| simulation.step());
     if is_right {
         simulation.drain();
@@ -104,25 +101,12 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
         simulation.bury(node);
     }
     let mut world = shared.lock();
-    let count = |world: &World, state| {
-        let timers = world.ledger.timers.values();
-        timers.filter(|timer| timer.state == state).count() as u64
-    };
-    let report = Report {
-        armed: world.ledger.timers.len() as u64,
-        handled: world.ledger.handled,
-        repeated: world.ledger.repeated,
-        cancelled: count(&world, State::Cancelled),
-        dead: count(&world, State::Dead),
-        stale: world.ledger.stale,
-        nodes: world.nodes.len() as u64,
-        leases: world.ledger.taken,
-        story: std::mem::take(&mut world.ledger.story),
-    };
-    match world.ledger.wrongs.first() {
-        None => Ok(report),
-        Some(_) => Err(report.story),
-    }
+    let counts = [
+        ("stale", world.ledger.stale),
+        ("nodes", world.nodes.len() as u64),
+        ("leases", world.ledger.leases.taken),
+    ];
+    world.ledger.report(&counts)
 }
 
 impl Simulation {
@@ -430,19 +414,14 @@ impl Simulation {
             let more = MS * self.shared.lock().rng.u32(..1_500);
             self.pass_calmly(wait + LATE + more);
         }
-        let left = self.shared.lock().ledger.late_rows();
+        let left = self.shared.lock().ledger.late_tokens();
         self.wrong(format_args!("never handled: {left:?}"));
     }
 
     /// Cancels what would run for ever.
     fn end_recurring(&self) {
         let Some(node) = self.some_node() else { return };
-        let ids: Vec<_> = {
-            let world = self.shared.lock();
-            let stored = world.ledger.stored();
-            let recurring = stored.filter(|timer| timer.row.calendar.is_some());
-            recurring.map(|timer| timer.row.id).collect()
-        };
+        let ids = self.shared.lock().ledger.recurring();
         for id in ids {
             let handle = self.shared.lock().nodes[node].handle.clone();
             if let Some(handle) = handle {
@@ -460,11 +439,8 @@ impl Simulation {
         }
         let (rows, letters) = self.place.contents();
         let mut world = self.shared.lock();
-        let timers = world.ledger.timers.values();
-        let dead: Vec<_> = timers
-            .filter(|timer| timer.state == State::Dead)
-            .map(|timer| timer.row.id)
-            .collect();
+        let dead = world.ledger.in_state(State::Dead);
+        let dead: Vec<_> = dead.map(|timer| timer.row.id).collect();
         let found: Vec<_> = letters.iter().map(|letter| letter.row.id).collect();
         if !rows.is_empty() || found != dead {
             let what = format!("{rows:?} are left, and {found:?} are dead, not {dead:?}");

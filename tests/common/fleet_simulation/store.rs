@@ -1,7 +1,8 @@
 //! The store of a node of a simulated fleet: it fails, is slow, and loses answers.
 
 use super::super::shared_memory::SharedMemory;
-use super::world::{Call, Fate, Shared};
+use super::super::simulated::{Call, Fate, Faulty};
+use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
@@ -16,49 +17,25 @@ pub struct FaultyNode {
     pub node: usize,
 }
 
-fn broken() -> StoreError {
-    StoreError::Io("simulated".into())
+impl Faulty for FaultyNode {
+    fn fate(&self, call: Call) -> Fate {
+        self.world.lock().fate(call, self.node)
+    }
+
+    fn fail(&self, _: bool) {
+        self.world.fail(self.node);
+    }
+
+    fn pass(&self, time: Duration, stands: bool) {
+        self.world.pass_in_store(self.node, time, stands);
+    }
+
+    fn is_lost(&self, _: bool) -> bool {
+        self.world.lock().nodes[self.node].has_failed
+    }
 }
 
 impl FaultyNode {
-    /// Makes a call, as it is fated.
-    fn call<T>(
-        &mut self,
-        call: Call,
-        make: impl FnOnce(&mut Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let fate = self.world.lock().fate(call, self.node);
-        match fate {
-            Fate::Good => make(self),
-            Fate::Refused => Err(broken()),
-            Fate::Before => {
-                self.world.fail(self.node);
-                Err(broken())
-            }
-            Fate::After => {
-                make(self)?;
-                self.world.fail(self.node);
-                Err(broken())
-            }
-            Fate::Slow {
-                before,
-                after,
-                stands,
-            } => {
-                self.world.pass_in_store(self.node, before, stands);
-                if self.world.lock().nodes[self.node].has_failed {
-                    return Err(broken());
-                }
-                let made = make(self);
-                self.world.pass_in_store(self.node, after, stands);
-                if self.world.lock().nodes[self.node].has_failed {
-                    return Err(broken());
-                }
-                made
-            }
-        }
-    }
-
     /// The clock is read: it showed the time of the call between its begin and its end.
     fn read<T>(
         &mut self,
@@ -95,7 +72,7 @@ impl Store for FaultyNode {
         self.call(Call::Release, |store| {
             store.inner.release()?;
             let mut world = store.world.lock();
-            let leases = world.ledger.leases_of(store.node);
+            let leases = world.ledger.leases.of_node(store.node);
             world.ledger.given_back(store.node, &leases);
             Ok(())
         })
@@ -199,7 +176,8 @@ impl SharedStore for FaultyNode {
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
         self.call(Call::Claim, |store| {
             let lost = store.inner.claim(leases, upto)?;
-            store.world.lock().ledger.claimed(leases, &lost, upto);
+            let mut world = store.world.lock();
+            world.ledger.leases.claimed(leases, &lost, upto);
             Ok(lost)
         })
     }

@@ -1,49 +1,23 @@
 //! Ledger: what the store has, what callers were told, and what handlers got. It stands outside of
 //! what it watches, and notes each broken promise.
 
+use super::super::simulated::{Records, Said, State, token};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, Delivery, DurableId, DurableStats, Outcome, Row, Settled, StoreTime, Target, Write,
+    Cause, Delivery, DurableId, DurableStats, Outcome, Row, Settled, StoreTime, Write,
 };
 
-/// What has become of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is to fire, or it is being handled.
-    Stored,
-    /// It is a dead letter.
-    Dead,
-    Cancelled,
-    Replaced,
-    Done,
-    Discarded,
-}
-
+/// What the ledger notes of a timer beside its row.
 #[derive(Clone, Debug)]
-pub struct Timer {
-    /// What its payload begins with. No other timer has it, but for copies of recurring ones.
-    pub token: u64,
-    pub row: Row,
-    pub state: State,
+pub struct More {
     /// Handlers that have begun since it had no attempts.
     starts: u32,
     /// When it was armed or moved, by the time that has passed.
     placed: Duration,
-    /// The number of the write that ended it.
-    ended: usize,
     /// When another took its key, by the system's clock.
     superseded: Option<SystemTime>,
-}
-
-/// What a handler said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    Done,
-    Failed,
-    /// It has not ended.
-    Nothing,
 }
 
 struct Flight {
@@ -71,12 +45,7 @@ pub struct Setup {
 
 #[derive(Default)]
 pub struct Ledger {
-    pub timers: BTreeMap<DurableId, Timer>,
-    pub keys: BTreeMap<String, DurableId>,
-    /// Each write that the store has made, with its outcome.
-    pub made: Vec<(Write, Outcome)>,
-    pub wrongs: Vec<String>,
-    pub story: String,
+    records: Records<More>,
     setup: Setup,
     tally: Tally,
     flights: BTreeMap<DurableId, Flight>,
@@ -86,68 +55,26 @@ pub struct Ledger {
     watermark: Option<StoreTime>,
     /// Rows that were due by the watermark of an earlier life, and were not loaded since.
     suspects: BTreeSet<DurableId>,
-    pub handled: u64,
-    pub repeated: u64,
 }
 
-/// The token of a payload.
-pub fn token(payload: &[u8]) -> u64 {
-    let text = std::str::from_utf8(payload).unwrap_or_default();
-    let number = text.split(' ').next().unwrap_or_default();
-    number.parse().unwrap_or(u64::MAX)
+/// A ledger is records, and more.
+impl Deref for Ledger {
+    type Target = Records<More>;
+
+    fn deref(&self) -> &Records<More> {
+        &self.records
+    }
+}
+
+impl DerefMut for Ledger {
+    fn deref_mut(&mut self) -> &mut Records<More> {
+        &mut self.records
+    }
 }
 
 impl Ledger {
-    pub fn note(&mut self, what: impl std::fmt::Display) {
-        writeln!(self.story, "{what}").unwrap();
-    }
-
-    /// A promise is broken.
-    pub fn wrong(&mut self, what: impl std::fmt::Display) {
-        self.note(format_args!("WRONG: {what}"));
-        self.wrongs.push(what.to_string());
-    }
-
-    fn demand(&mut self, is_right: bool, what: impl FnOnce() -> String) {
-        if !is_right {
-            self.wrong(what());
-        }
-    }
-
-    pub fn find(&self, target: &Target) -> Option<&Timer> {
-        let id = match target {
-            Target::Id(id) => id,
-            Target::Key(key) => self.keys.get(&**key)?,
-        };
-        let timer = self.timers.get(id)?;
-        (timer.state == State::Stored).then_some(timer)
-    }
-
-    pub fn stored(&self) -> impl Iterator<Item = &Timer> {
-        let timers = self.timers.values();
-        timers.filter(|timer| timer.state == State::Stored)
-    }
-
     pub fn is_in_flight(&self, id: DurableId) -> bool {
         self.flights.contains_key(&id)
-    }
-
-    fn end(&mut self, id: DurableId, state: State) {
-        let at = self.made.len();
-        let Some(timer) = self.timers.get_mut(&id) else {
-            return self.wrong(format_args!("{id} has ended, and was never armed"));
-        };
-        // (A row that was superseded when its life ended is there until it is loaded.)
-        let lingers = timer.state == State::Replaced && timer.row.superseded;
-        if timer.state != State::Stored && !(lingers && state == State::Cancelled) {
-            let what = format!("{} is {state:?}, and was {:?}", timer.token, timer.state);
-            self.wrong(what);
-            return;
-        }
-        (timer.state, timer.ended) = (state, at);
-        if let Some(key) = timer.row.key.take() {
-            self.keys.remove(&*key);
-        }
     }
 
     /// The gate was asked.
@@ -219,9 +146,7 @@ impl Ledger {
             ) => {
                 self.buried(of, cause, *attempts, *is_done);
                 if let (Some((_, copy)), Some(row)) = (next, row) {
-                    let mut letter = self.timers[&of.id].clone();
-                    (letter.row.id, letter.state) = (*copy, State::Dead);
-                    self.timers.insert(*copy, letter);
+                    self.bury_copy(of.id, *copy);
                     self.begin_anew(row, passed);
                 } else if *is_done {
                     let is_superseded = self.timers[&of.id].row.superseded;
@@ -234,27 +159,15 @@ impl Ledger {
                 }
             }
             (Write::Revive(id, _), Outcome::Revived(row)) => {
-                let is_dead = self.is_dead(*id);
-                self.demand(is_dead == row.is_some(), || format!("{id} is revived"));
+                self.demand_revived(*id, row.is_some());
                 if let Some(row) = row {
                     self.begin_anew(row, passed);
                 }
             }
-            (Write::Discard(id), Outcome::Discarded(is_gone)) => {
-                let is_dead = self.is_dead(*id);
-                self.demand(is_dead == *is_gone, || format!("{id} is discarded"));
-                if let Some(timer) = self.timers.get_mut(id).filter(|_| *is_gone) {
-                    timer.state = State::Discarded;
-                }
-            }
+            (Write::Discard(id), Outcome::Discarded(is_gone)) => self.discarded(*id, *is_gone),
             (write, outcome) => self.wrong(format_args!("{outcome:?} of {write:?}")),
         }
-        self.made.push((write.clone(), outcome.clone()));
-    }
-
-    pub fn is_dead(&self, id: DurableId) -> bool {
-        let timer = self.timers.get(&id);
-        timer.is_some_and(|timer| timer.state == State::Dead)
+        self.note_made(write, outcome);
     }
 
     fn armed(&mut self, row: &Row, gone: Option<DurableId>, now: SystemTime, passed: Duration) {
@@ -268,24 +181,14 @@ impl Ledger {
             self.end(id, State::Replaced);
         }
         if let Some(former) = holder.filter(|_| gone.is_none()) {
-            let former = self.timers.get_mut(&former).unwrap();
-            (former.row.superseded, former.row.key) = (true, None);
-            former.superseded = Some(now);
+            self.supersede(former).more.superseded = Some(now);
         }
-        if let Some(key) = &row.key {
-            self.keys.insert(key.to_string(), row.id);
-        }
-        let timer = Timer {
-            token: token(&row.payload),
-            row: row.clone(),
-            state: State::Stored,
+        let more = More {
             starts: 0,
             placed: passed,
-            ended: 0,
             superseded: None,
         };
-        let former = self.timers.insert(row.id, timer);
-        self.demand(former.is_none(), || format!("{} is armed twice", row.id));
+        self.insert(row, more);
     }
 
     fn cancelled(&mut self, gone: &[DurableId]) {
@@ -295,19 +198,25 @@ impl Ledger {
             self.demand(!is_in_flight, || {
                 format!("{id} is cancelled while it is handled")
             });
+            // (A row that was superseded when its life ended is there until it is loaded.)
+            if let Some(timer) = self.timers.get_mut(&id)
+                && timer.state == State::Replaced
+                && timer.row.superseded
+            {
+                timer.state = State::Stored;
+            }
             self.end(id, State::Cancelled);
         }
     }
 
     fn place(&mut self, row: &Row, passed: Duration) {
-        let timer = self.timers.get_mut(&row.id).unwrap();
-        (timer.row, timer.placed) = (row.clone(), passed);
+        self.put(row).more.placed = passed;
     }
 
     fn begin_anew(&mut self, row: &Row, passed: Duration) {
         self.place(row, passed);
-        let timer = self.timers.get_mut(&row.id).unwrap();
-        (timer.starts, timer.state) = (0, State::Stored);
+        let timer = self.put(row);
+        (timer.more.starts, timer.state) = (0, State::Stored);
     }
 
     /// A delivery has ended: the handler said so, in this life, and only once.
@@ -414,31 +323,18 @@ impl Ledger {
         let Some(timer) = self.timers.get_mut(&id) else {
             return self.wrong(format_args!("{id} is handled, and was never armed"));
         };
-        self.repeated += u64::from(timer.starts > 0);
-        timer.starts += 1;
-        let Timer {
-            token,
-            row,
-            starts,
-            superseded,
-            ..
-        } = timer.clone();
-        let state = timer.state;
-        let is_same = delivery.payload() == &*row.payload
-            && delivery.kind() == &*row.kind
-            && (row.superseded || delivery.key() == row.key.as_deref())
-            && delivery.due() == row.due.system_time();
-        self.demand(state == State::Stored, || {
-            format!("{token} is handled, and is {state:?}")
-        });
+        timer.more.starts += 1;
+        let timer = timer.clone();
+        let (token, row) = (timer.token, timer.row.clone());
+        let More {
+            starts, superseded, ..
+        } = timer.more;
+        self.repeated += u64::from(starts > 1);
+        self.demand_as_stored(&timer, delivery, now);
         // It may be on its way to the handler when another takes its key.
         let was_due = superseded.is_none_or(|at| delivery.due() <= at);
         self.demand(was_due, || {
             format!("{token} is handled, and another has its key")
-        });
-        self.demand(is_same, || format!("{delivery:?} is not {row:?}"));
-        self.demand(delivery.due() <= now, || {
-            format!("{token} is handled early")
         });
         let attempt = delivery.attempt();
         self.demand(attempt == row.attempts + 1 && attempt >= starts, || {
@@ -470,7 +366,7 @@ impl Ledger {
     /// A life begins: leases are taken.
     pub fn opened(&mut self, setup: Setup) {
         let upto = self.watermark.take();
-        let timers = self.timers.values_mut();
+        let timers = self.records.timers.values_mut();
         for timer in timers.filter(|timer| timer.state == State::Stored) {
             if Some(timer.row.due) <= upto {
                 self.suspects.insert(timer.row.id);
@@ -524,21 +420,12 @@ impl Ledger {
 
     /// Nothing is overdue that has been there, and not moved, since `since`.
     pub fn punctual(&mut self, due: StoreTime, since: Duration) {
-        let late = self
-            .stored()
-            .find(|timer| timer.row.due <= due && timer.placed <= since && !timer.row.superseded);
+        let late = self.stored().find(|timer| {
+            timer.row.due <= due && timer.more.placed <= since && !timer.row.superseded
+        });
         if let Some(late) = late {
             let what = format!("{} is overdue: {:?}", late.token, late.row);
             self.wrong(what);
         }
-    }
-
-    /// Timers that have ended so by the writes from a number on.
-    pub fn ended_since(&self, first: usize, state: State) -> Vec<DurableId> {
-        let timers = self.timers.values();
-        timers
-            .filter(|timer| timer.state == state && timer.ended >= first)
-            .map(|timer| timer.row.id)
-            .collect()
     }
 }

@@ -5,39 +5,31 @@
 //! some trouble. The ledger watches the store, the callers and the handlers. In the end the trouble
 //! ceases, and all that is left has to be handled.
 
+mod acts;
+mod handlers;
 mod ledger;
 mod store;
 mod world;
 
+use super::simulated::{Answers, Fate, Plan, Report, Scene, State};
+use acts::Place;
 use fastrand::Rng;
-use ledger::{Setup, State};
+use ledger::Setup;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
-use store::Faulty;
+use store::LifeStore;
 use wheelwork::ManualClock;
 use wheelwork::durable::{Durable, Memory, OpenError, RetryPolicy, Store, StoreTime, Target};
-use world::{Fate, KEYS, KINDS, MS, Place, Shared, World};
+use world::{KEYS, KINDS, MS, Shared};
 
-/// What is overdue for so long was forgotten. The system's clock is looked at once a second.
+/// What is overdue for longer was forgotten. The system's clock is looked at once a second.
 const LATE: Duration = Duration::from_secs(3);
 
 /// In the year 2023.
 const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 const YEAR: u64 = 31_536_000;
-
-/// What a seed came to.
-#[derive(Debug, Default)]
-pub struct Report {
-    pub armed: u64,
-    pub handled: u64,
-    pub repeated: u64,
-    pub cancelled: u64,
-    pub dead: u64,
-    pub lives: u64,
-    pub story: String,
-}
 
 /// Opens a store, the same one each time.
 pub type Open = Box<dyn Fn() -> Box<dyn Store>>;
@@ -70,23 +62,8 @@ pub fn simulate_on(open: Open, seed: u64) -> Result<Report, String> {
     }
     simulation.die();
     let mut world = shared.lock();
-    let count = |world: &World, state| {
-        let timers = world.ledger.timers.values();
-        timers.filter(|timer| timer.state == state).count() as u64
-    };
-    let report = Report {
-        armed: world.ledger.timers.len() as u64,
-        handled: world.ledger.handled,
-        repeated: world.ledger.repeated,
-        cancelled: count(&world, State::Cancelled),
-        dead: count(&world, State::Dead),
-        lives: world.life.into(),
-        story: std::mem::take(&mut world.ledger.story),
-    };
-    match world.ledger.wrongs.first() {
-        None => Ok(report),
-        Some(_) => Err(report.story),
-    }
+    let lives = u64::from(world.life);
+    world.ledger.report(&[("lives", lives)])
 }
 
 impl Simulation {
@@ -119,7 +96,7 @@ impl Simulation {
             let rng = Rng::with_seed(world.rng.u64(..));
             (world.life, world.clock.clone(), rng)
         };
-        let store = Faulty {
+        let store = LifeStore {
             inner: (self.open)(),
             world: self.shared.clone(),
             life,
@@ -172,7 +149,7 @@ impl Simulation {
         drop(world);
         self.timers = None;
         // Whoever waited has an answer, or died.
-        self.shared.lock().check_tickets(true);
+        self.shared.lock().check_tickets(());
     }
 
     /// Another life, after some time.
@@ -214,7 +191,7 @@ impl Simulation {
             self.wrong(format_args!("stop: {stopped:?}"));
         }
         drop(timers);
-        self.shared.lock().check_tickets(true);
+        self.shared.lock().check_tickets(());
         self.die();
     }
 
@@ -276,7 +253,15 @@ impl Simulation {
                 world.clock.set_system_time(to);
             }
             let (before, after) = (MS * world.rng.u32(..4), MS * world.rng.u32(..4));
-            world.plan = Some((0, Fate::Slow { before, after }));
+            world.plan = Some(Plan {
+                left: 0,
+                only: None,
+                fate: Fate::Slow {
+                    before,
+                    after,
+                    stands: false,
+                },
+            });
         }
         self.shared.act_on(key);
     }
@@ -340,7 +325,7 @@ impl Simulation {
         if let Some(timers) = &self.timers {
             let stats = timers.stats();
             let mut world = self.shared.lock();
-            world.check_tickets(true);
+            world.check_tickets(());
             world.ledger.at_rest();
             world.ledger.compare(&stats);
             let passed = world.passed();
@@ -398,14 +383,13 @@ impl Simulation {
 
     /// Cancels what would run for ever.
     fn end_recurring(&self) {
-        let ids: Vec<_> = {
-            let world = self.shared.lock();
-            let stored = world.ledger.stored();
-            let recurring = stored.filter(|timer| timer.row.calendar.is_some());
-            recurring.map(|timer| timer.row.id).collect()
-        };
+        let ids = self.shared.lock().ledger.recurring();
         for id in ids {
-            self.shared.end(Target::Id(id), Place::Outside, false);
+            let handle = self.shared.lock().handle.clone();
+            if let Some(handle) = handle {
+                let target = Target::Id(id);
+                self.shared.end((), &handle, &target, true, false);
+            }
         }
     }
 
@@ -416,8 +400,7 @@ impl Simulation {
         store.acquire().unwrap();
         let size = store.size().unwrap();
         let mut world = self.shared.lock();
-        let timers = world.ledger.timers.values();
-        let dead = timers.filter(|timer| timer.state == State::Dead).count() as u64;
+        let dead = world.ledger.in_state(State::Dead).count() as u64;
         if (size.rows, size.dead) != (0, dead) {
             world
                 .ledger

@@ -1,6 +1,7 @@
 //! The store of a simulation: one in memory that fails, is slow, and is where processes die.
 
-use super::world::{Call, Fate, Shared};
+use super::super::simulated::{Call, Fate, Faulty};
+use super::world::Shared;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
     DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, Store, StoreError,
@@ -8,7 +9,7 @@ use wheelwork::durable::{
 };
 
 /// One life's store.
-pub struct Faulty {
+pub struct LifeStore {
     pub inner: Box<dyn Store>,
     pub world: Shared,
     pub life: u32,
@@ -28,52 +29,28 @@ impl Gate for Watched<'_> {
     }
 }
 
-fn broken() -> StoreError {
-    StoreError::Io("simulated".into())
-}
-
-impl Faulty {
-    /// Makes a call, as it is fated.
-    fn call<T>(
-        &mut self,
-        call: Call,
-        make: impl FnOnce(&mut Self) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let fate = self.world.lock().fate(call, self.life);
-        match fate {
-            Fate::Good => make(self),
-            Fate::Refused => Err(broken()),
-            Fate::Before { dies } => {
-                self.world.fail(dies);
-                Err(broken())
-            }
-            Fate::After { dies } => {
-                make(self)?;
-                self.world.fail(dies);
-                Err(broken())
-            }
-            Fate::Slow { before, after } => {
-                self.pass(before);
-                let made = make(self);
-                self.pass(after);
-                // It may have died meanwhile.
-                if self.world.lock().is_over(self.life) {
-                    return Err(broken());
-                }
-                made
-            }
-        }
+impl Faulty for LifeStore {
+    fn fate(&self, call: Call) -> Fate {
+        self.world.lock().fate(call, self.life)
     }
 
-    /// Time passes, and others go on.
-    fn pass(&self, time: Duration) {
+    fn fail(&self, dies: bool) {
+        self.world.fail(dies);
+    }
+
+    fn pass(&self, time: Duration, _: bool) {
         if !time.is_zero() {
             self.world.pass_in_store(time);
         }
     }
+
+    // (A call that is on its way is made, though the process may have died meanwhile.)
+    fn is_lost(&self, is_made: bool) -> bool {
+        is_made && self.world.lock().is_over(self.life)
+    }
 }
 
-impl Store for Faulty {
+impl Store for LifeStore {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         self.call(Call::Acquire, |store| {
             let leases = store.inner.acquire()?;

@@ -1,0 +1,257 @@
+//! Kept: what the store has, rows and dead letters, and what each write does to them.
+
+use super::leases::LeaseRow;
+use super::{Making, StoreBreak};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+use wheelwork::durable::{
+    DeadLetter, DurableId, Outcome, Partition, Position, Row, Settled, StoreTime, Target, Write,
+};
+
+pub struct Node {
+    pub name: String,
+    pub until: SystemTime,
+    pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+pub struct Kept {
+    pub making: Making,
+    pub rows: BTreeMap<DurableId, Row>,
+    /// The epochs in which they were written by the owner. 0: by another node.
+    pub epochs: BTreeMap<DurableId, u64>,
+    /// The positions of `rows`, by partition.
+    pub order: BTreeSet<(Partition, Position)>,
+    pub keys: BTreeMap<Arc<str>, DurableId>,
+    pub dead: BTreeMap<DurableId, DeadLetter>,
+    pub leases: Vec<LeaseRow>,
+    pub nodes: BTreeMap<u64, Node>,
+    /// Nodes that there ever were, and ids that were ever given.
+    pub nodes_ever: u64,
+    pub ids: u64,
+}
+
+/// The epoch of a row that a node writes, and that nobody has handed out: it is not owed an
+/// attempt, if it is the node's.
+fn own_epoch(own: &BTreeMap<Partition, u64>, id: DurableId) -> u64 {
+    own.get(&id.partition()).copied().unwrap_or(0)
+}
+
+impl Kept {
+    /// Nothing, at this time of the store's clock.
+    pub fn new(making: Making, now: SystemTime) -> Self {
+        let lease = LeaseRow {
+            owner: None,
+            epoch: 0,
+            until: now,
+            claimed: None,
+            raise_upto: None,
+            is_clean: true,
+        };
+        Self {
+            making,
+            rows: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            order: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            leases: vec![lease; making.partitions.into()],
+            nodes: BTreeMap::new(),
+            nodes_ever: 0,
+            ids: 0,
+        }
+    }
+
+    pub fn is(&self, broken: StoreBreak) -> bool {
+        self.making.broken == Some(broken)
+    }
+
+    pub fn lease(&self, partition: Partition) -> &LeaseRow {
+        &self.leases[usize::from(partition)]
+    }
+
+    pub fn find(&self, target: &Target) -> Option<&Row> {
+        let id = match target {
+            Target::Id(id) => id,
+            Target::Key(key) => self.keys.get(key)?,
+        };
+        self.rows.get(id)
+    }
+
+    fn insert(&mut self, row: Row, epoch: u64) {
+        self.epochs.insert(row.id, epoch);
+        self.order.insert((row.id.partition(), row.position()));
+        if let Some(key) = &row.key {
+            self.keys.insert(key.clone(), row.id);
+        }
+        let former = self.rows.insert(row.id, row);
+        assert_eq!(former, None, "an id names one row");
+    }
+
+    fn remove(&mut self, id: DurableId) -> Option<Row> {
+        let row = self.rows.remove(&id)?;
+        self.epochs.remove(&id);
+        self.order.remove(&(id.partition(), row.position()));
+        if let Some(key) = &row.key {
+            self.keys.remove(key);
+        }
+        Some(row)
+    }
+
+    /// Changes a row's deadline and attempts. Returns it as it is then.
+    fn set(&mut self, id: DurableId, due: StoreTime, attempts: u32) -> Option<Row> {
+        let row = self.rows.get_mut(&id)?;
+        self.order.remove(&(id.partition(), row.position()));
+        (row.due, row.attempts) = (due, attempts);
+        self.order.insert((id.partition(), row.position()));
+        Some(row.clone())
+    }
+
+    /// Whether the row may be ended, moved or replaced: no owner may have handed it out.
+    fn may_go(&self, row: &Row) -> bool {
+        let claimed = self.lease(row.id.partition()).claimed;
+        Some(row.due) > claimed || self.is(StoreBreak::WatermarkIgnored)
+    }
+
+    fn arm(&mut self, row: Row, epoch: u64) -> Outcome {
+        let former = row.key.as_ref().and_then(|key| self.keys.get(key)).copied();
+        let mut gone = None;
+        if let Some(former) = former {
+            if self.may_go(&self.rows[&former]) {
+                self.remove(former);
+                gone = Some(former);
+            } else if let Some(former) = self.rows.get_mut(&former) {
+                (former.superseded, former.key) = (true, None);
+            }
+        }
+        self.insert(row, epoch);
+        Outcome::Armed(gone)
+    }
+
+    fn cancel(&mut self, target: &Target) -> Option<DurableId> {
+        let id = self.find(target).filter(|row| self.may_go(row))?.id;
+        self.remove(id);
+        Some(id)
+    }
+
+    fn cancel_kind(&mut self, kind: &str) -> Vec<DurableId> {
+        let of_kind = self.rows.values().filter(|row| *row.kind == *kind);
+        let ids: Vec<_> = of_kind.map(|row| row.id).collect();
+        ids.into_iter()
+            .filter_map(|id| self.cancel(&Target::Id(id)))
+            .collect()
+    }
+
+    fn reschedule(
+        &mut self,
+        target: &Target,
+        due: StoreTime,
+        own: &BTreeMap<Partition, u64>,
+    ) -> Option<Row> {
+        let row = self.find(target)?;
+        if row.superseded || !self.may_go(row) {
+            return None;
+        }
+        let (id, attempts) = (row.id, row.attempts);
+        let written = self.epochs.entry(id).or_default();
+        *written = (*written).max(own_epoch(own, id));
+        self.set(id, due, attempts)
+    }
+
+    /// A row that was handed out is to fire again.
+    fn again(&mut self, of: &Settled, due: StoreTime, attempts: u32) -> Option<Row> {
+        self.epochs.insert(of.id, of.epoch);
+        self.set(of.id, due, attempts)
+    }
+
+    /// Ends a delivery: deletes a superseded row, has `settle` decide on another one.
+    fn settle(
+        &mut self,
+        of: &Settled,
+        settle: impl FnOnce(&mut Self, Row) -> Option<Row>,
+    ) -> Outcome {
+        let lease = self.lease(of.id.partition());
+        let is_current = lease.epoch == of.epoch || self.is(StoreBreak::EpochIgnored);
+        let row = self.rows.get(&of.id).filter(|row| row.due == of.due);
+        let Some(row) = row.filter(|_| is_current).cloned() else {
+            return Outcome::Settled(false, None);
+        };
+        if row.superseded {
+            self.remove(row.id);
+            return Outcome::Settled(true, None);
+        }
+        Outcome::Settled(true, settle(self, row))
+    }
+
+    pub fn apply(&mut self, write: Write, own: &BTreeMap<Partition, u64>) -> Outcome {
+        match write {
+            Write::Arm(row) => {
+                let epoch = own_epoch(own, row.id);
+                self.arm(row, epoch)
+            }
+            Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
+            Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),
+            Write::CancelKind(kind) => Outcome::CancelledMany(self.cancel_kind(&kind)),
+            Write::Ack { of, next } => self.settle(&of, |kept, row| match next {
+                Some(next) => kept.again(&of, next, 0),
+                None => {
+                    kept.remove(row.id);
+                    None
+                }
+            }),
+            Write::Retry { of, at, attempts } => {
+                self.settle(&of, |kept, _| kept.again(&of, at, attempts))
+            }
+            Write::Bury {
+                of,
+                cause,
+                since,
+                attempts,
+                next,
+            } => self.settle(&of, |kept, row| {
+                let mut letter = row;
+                letter.attempts = attempts;
+                let still_to_fire = match next {
+                    None => {
+                        kept.remove(letter.id);
+                        None
+                    }
+                    Some((next, copy)) => {
+                        let row = kept.again(&of, next, 0);
+                        (letter.id, letter.key, letter.calendar) = (copy, None, None);
+                        row
+                    }
+                };
+                let letter = DeadLetter::new(letter, cause, since);
+                kept.dead.insert(letter.row.id, letter);
+                still_to_fire
+            }),
+            Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
+                let mut row = letter.row;
+                (row.due, row.key, row.attempts) = (due, None, 0);
+                self.insert(row.clone(), own_epoch(own, id));
+                row
+            })),
+            Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The row as it is loaded under this epoch. `None`: another has taken its key, and it ends.
+    pub fn load(&mut self, id: DurableId, epoch: u64, owed: Option<StoreTime>) -> Option<Row> {
+        let is_current = self.lease(id.partition()).epoch == epoch;
+        let is_owed = Some(self.rows[&id].due) <= owed && self.epochs[&id] < epoch;
+        if is_owed && is_current {
+            if self.rows[&id].superseded {
+                self.remove(id);
+                return None;
+            }
+            self.epochs.insert(id, epoch);
+            if !self.is(StoreBreak::AttemptsNotRaised) {
+                let row = self.rows.get_mut(&id)?;
+                row.attempts = row.attempts.saturating_add(1);
+            }
+        }
+        self.rows.get(&id).cloned()
+    }
+}

@@ -1,0 +1,159 @@
+//! Leases: who owns which partition. A node takes its share of those that are free.
+
+use super::kept::{Kept, Node};
+use super::node::SharedMemory;
+use super::{StoreBreak, lock};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+use wheelwork::durable::{Lease, LeaseNews, Partition, Position, StoreTime};
+
+/// Between two looks for free leases at least.
+const LOOK_MIN: Duration = Duration::from_millis(200);
+
+/// From the end of another node's lease to the next look at that lease.
+const AFTER_END: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseRow {
+    pub owner: Option<u64>,
+    pub epoch: u64,
+    pub until: SystemTime,
+    /// Rows due by then may have been handed out. `None`: no row may.
+    pub claimed: Option<StoreTime>,
+    /// Rows due by then are owed an attempt, if they were not written in this epoch.
+    pub raise_upto: Option<StoreTime>,
+    /// The last owner has given it back, and no row is owed an attempt.
+    pub is_clean: bool,
+}
+
+impl Kept {
+    /// The lease was another's, or nobody's: rows that were perhaps handed out are owed an attempt.
+    /// Returns also up to when.
+    fn take(
+        &mut self,
+        partition: Partition,
+        node: u64,
+        until: SystemTime,
+    ) -> (Lease, Option<StoreTime>) {
+        let lease = self.leases[usize::from(partition)];
+        let is_lost = self.is(StoreBreak::WatermarkLost);
+        let raise_upto = lease.raise_upto.max(lease.claimed);
+        let raise_upto = raise_upto.filter(|_| !lease.is_clean);
+        self.leases[usize::from(partition)] = LeaseRow {
+            owner: Some(node),
+            epoch: lease.epoch + 1,
+            until,
+            claimed: lease.claimed.filter(|_| !is_lost),
+            raise_upto,
+            is_clean: false,
+        };
+        let epoch = lease.epoch + 1;
+        (Lease { partition, epoch }, raise_upto)
+    }
+
+    /// Whether no row of a partition is owed an attempt.
+    fn is_settled(&self, partition: Partition) -> bool {
+        let lease = self.lease(partition);
+        let Some(upto) = lease.raise_upto else {
+            return true;
+        };
+        let from = (partition, Position::MIN);
+        let mut rows = self.order.range(from..=(partition, Position::end_of(upto)));
+        !rows.any(|(_, position)| self.epochs[&position.id] < lease.epoch)
+    }
+}
+
+impl SharedMemory {
+    pub fn change_leases(&mut self) -> LeaseNews {
+        let now = self.clock.now();
+        let until = now + self.lease;
+        let kept = self.kept.clone();
+        let mut kept = lock(&kept);
+        let own_node = Node {
+            name: self.name.clone(),
+            until,
+            wake: self.wake.clone(),
+        };
+        kept.nodes.insert(self.node, own_node);
+        let others = kept
+            .nodes
+            .iter()
+            .filter(|(node, state)| **node != self.node && state.until > now)
+            .count();
+        let mut renewed = BTreeMap::new();
+        let mut first_end: Option<SystemTime> = None;
+        for partition in 0..kept.making.partitions {
+            let lease = &mut kept.leases[usize::from(partition)];
+            if lease.owner == Some(self.node) {
+                lease.until = until;
+                renewed.insert(partition, lease.epoch);
+            } else {
+                first_end = Some(first_end.map_or(lease.until, |end| end.min(lease.until)));
+            }
+        }
+        let mut news = LeaseNews::new(self.lease - self.lease / 10, self.lease / 3);
+        let former = std::mem::replace(&mut self.own, renewed);
+        news.lost = former
+            .keys()
+            .filter(|partition| !self.own.contains_key(partition))
+            .copied()
+            .collect();
+        // (One that was taken, and the answer was lost, is new here, too.)
+        self.owed.clear();
+        for (&partition, &epoch) in &self.own {
+            let raise_upto = kept.lease(partition).raise_upto;
+            self.owed.extend(raise_upto.map(|upto| (partition, upto)));
+            if former.get(&partition) != Some(&epoch) {
+                news.taken.push(Lease { partition, epoch });
+            }
+        }
+        let share = usize::from(kept.making.partitions).div_ceil(others + 1);
+        let free: Vec<_> = (0..kept.making.partitions)
+            .filter(|&partition| {
+                let lease = kept.lease(partition);
+                lease.owner.is_none() || lease.until <= now
+            })
+            .collect();
+        let wanted = share.saturating_sub(self.own.len()).min(free.len());
+        let begin = self.node as usize % free.len().max(1);
+        for &partition in free.iter().cycle().skip(begin).take(wanted) {
+            let (lease, raise_upto) = kept.take(partition, self.node, until);
+            self.own.insert(lease.partition, lease.epoch);
+            self.owed.remove(&lease.partition);
+            self.owed
+                .extend(raise_upto.map(|upto| (lease.partition, upto)));
+            news.taken.push(lease);
+        }
+        let surplus = self.own.len().saturating_sub(share);
+        self.surplus = self.own.keys().rev().take(surplus).copied().collect();
+        news.surplus = self.surplus.clone();
+        if let Some(wait) = first_end.and_then(|end| end.duration_since(now).ok()) {
+            news.again = news.again.min((wait + AFTER_END).max(LOOK_MIN));
+        } else if self.own.len() < share && first_end.is_some() {
+            news.again = news.again.min(LOOK_MIN);
+        }
+        drop(kept);
+        if !news.taken.is_empty() && news.surplus.is_empty() {
+            self.tell();
+        }
+        news
+    }
+
+    pub fn give_back_now(&mut self, leases: &[Lease]) {
+        let now = self.clock.now();
+        let mut kept = lock(&self.kept);
+        for lease in leases {
+            let is_clean = kept.is_settled(lease.partition);
+            let row = &mut kept.leases[usize::from(lease.partition)];
+            if row.epoch == lease.epoch && row.owner == Some(self.node) {
+                (row.owner, row.until, row.is_clean) = (None, now, is_clean);
+            }
+        }
+        drop(kept);
+        for lease in leases {
+            self.own.remove(&lease.partition);
+            self.owed.remove(&lease.partition);
+        }
+        self.surplus.clear();
+    }
+}

@@ -1,0 +1,306 @@
+//! Node: a handle of the store, which reads, writes and asks for leases.
+
+use super::kept::Kept;
+use super::leases::LeaseRow;
+use super::{MemoryClock, lock};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+use wheelwork::durable::{
+    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Gate, Lease, LeaseNews, Outcome,
+    Partition, Position, Row, SharedStore, Store, StoreClock, StoreError, StoreSize, StoreTime,
+    Target, Write,
+};
+
+/// A node is told of a row that another node arms into its partition, if the row is due within this
+/// time.
+const TELL_WITHIN: Duration = Duration::from_secs(2);
+
+/// A node's handle of the store.
+pub struct SharedMemory {
+    pub(super) kept: Arc<Mutex<Kept>>,
+    pub(super) node: u64,
+    pub(super) name: String,
+    pub(super) clock: Arc<dyn MemoryClock>,
+    pub(super) lease: Duration,
+    /// Epochs by partition, as this node knows them.
+    pub(super) own: BTreeMap<Partition, u64>,
+    /// Up to when rows of those partitions are owed an attempt.
+    pub(super) owed: BTreeMap<Partition, StoreTime>,
+    pub(super) surplus: Vec<Partition>,
+    pub(super) turn: usize,
+    pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl SharedMemory {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    /// The number of this node.
+    pub fn number(&self) -> u64 {
+        self.node
+    }
+
+    pub(super) fn tell(&self) {
+        let kept = self.kept();
+        if !kept.making.has_news {
+            return;
+        }
+        let others = kept.nodes.iter().filter(|(node, _)| **node != self.node);
+        let wakes: Vec<_> = others.filter_map(|(_, node)| node.wake.clone()).collect();
+        drop(kept);
+        wakes.iter().for_each(|wake| wake());
+    }
+
+    fn is_news(&self, write: &Write) -> bool {
+        let soon = StoreTime::reading(self.clock.at_most()).after(TELL_WITHIN);
+        let is_others =
+            |due: StoreTime, partition| due <= soon && !self.own.contains_key(&partition);
+        match write {
+            Write::Arm(row) => is_others(row.due, row.id.partition()),
+            Write::Move(Target::Id(id), due) | Write::Revive(id, due) => {
+                is_others(*due, id.partition())
+            }
+            Write::Move(Target::Key(key), due) => {
+                is_others(*due, (self.kept().making.partition_of_key)(key))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Store for SharedMemory {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        Ok(self.change_leases().taken)
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        let own = self.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.give_back_now(&leases);
+        self.kept().nodes.remove(&self.node);
+        self.tell();
+        Ok(())
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        let mut kept = lock(&self.kept);
+        kept.ids += 1;
+        let partition = match key {
+            Some(key) => (kept.making.partition_of_key)(key),
+            None => {
+                let own = self.own.len() - self.surplus.len().min(self.own.len());
+                self.turn = (self.turn + 1) % own.max(1);
+                let own = self.own.keys().nth(self.turn).filter(|_| own > 0);
+                let any = (kept.ids % u64::from(kept.making.partitions)) as Partition;
+                own.copied().unwrap_or(any)
+            }
+        };
+        DurableId::new(partition, due, kept.ids)
+    }
+
+    fn commit(
+        &mut self,
+        mut writes: Vec<Write>,
+        _: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        // Other nodes look for what is due, not for what was.
+        let now = StoreTime::reading(self.clock.at_most());
+        let partition_of_key = self.kept().making.partition_of_key;
+        for write in &mut writes {
+            let (partition, due) = match write {
+                Write::Arm(row) => (row.id.partition(), &mut row.due),
+                Write::Move(Target::Id(id), due) => (id.partition(), due),
+                Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
+                _ => continue,
+            };
+            if !self.own.contains_key(&partition) {
+                *due = now.max(*due);
+            }
+        }
+        let is_news = writes.iter().any(|write| self.is_news(write));
+        let mut kept = lock(&self.kept);
+        let own = &self.own;
+        let outcomes = writes.into_iter().map(|write| kept.apply(write, own));
+        let outcomes = outcomes.collect();
+        drop(kept);
+        if is_news {
+            self.tell();
+        }
+        Ok(outcomes)
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(&[partition], after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let own = self.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.claim(&leases, upto).map(drop)
+    }
+
+    fn clock(&mut self, _: SystemTime) -> Result<StoreTime, StoreError> {
+        Ok(StoreTime::reading(self.clock.at_least()))
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        Ok(self.kept().find(target).cloned())
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let kept = self.kept();
+        let letters = kept.dead.range((from, Bound::Unbounded)).take(limit);
+        Ok(letters.map(|(_, letter)| letter.clone()).collect())
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        let kept = self.kept();
+        Ok(StoreSize::new(
+            kept.rows.len() as u64,
+            kept.dead.len() as u64,
+            None,
+        ))
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        Some(self)
+    }
+}
+
+impl SharedStore for SharedMemory {
+    fn partitions(&self) -> Partition {
+        self.kept().making.partitions
+    }
+
+    fn claim_ahead(&self) -> Duration {
+        self.kept().making.claim_ahead
+    }
+
+    fn renew(&mut self) -> Result<LeaseNews, StoreError> {
+        Ok(self.change_leases())
+    }
+
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        self.give_back_now(leases);
+        self.tell();
+        Ok(())
+    }
+
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
+        let mut kept = self.kept();
+        let mut lost = Vec::new();
+        for lease in leases {
+            let row = &mut kept.leases[usize::from(lease.partition)];
+            if row.owner == Some(self.node) && row.epoch == lease.epoch {
+                row.claimed = row.claimed.max(Some(upto));
+            } else {
+                lost.push(*lease);
+            }
+        }
+        Ok(lost)
+    }
+
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut kept = lock(&self.kept);
+        let mut positions = Vec::new();
+        if after < Position::end_of(until) {
+            for &partition in partitions {
+                let from = Bound::Excluded((partition, after));
+                let to = Bound::Included((partition, Position::end_of(until)));
+                let of = kept.order.range((from, to));
+                positions.extend(of.map(|(_, position)| *position));
+            }
+        }
+        positions.sort_unstable();
+        let rows = positions.iter().filter_map(|position| {
+            let partition = position.id.partition();
+            let epoch = self.own.get(&partition).copied().unwrap_or(0);
+            kept.load(position.id, epoch, self.owed.get(&partition).copied())
+        });
+        Ok(rows.take(limit).collect())
+    }
+
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        let kept = self.kept();
+        let least = Position {
+            due: from,
+            id: DurableId::from_bits(0),
+        };
+        let firsts = partitions.iter().filter_map(|&partition| {
+            let of = (partition, least)..=(partition, Position::MAX);
+            kept.order.range(of).next().map(|(_, first)| first.due)
+        });
+        Ok(firsts.min())
+    }
+
+    fn clock(&self) -> Arc<dyn StoreClock> {
+        self.clock.clone()
+    }
+
+    fn takes_clock(&self) -> bool {
+        true
+    }
+
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.wake = Some(wake.clone());
+        if let Some(node) = lock(&self.kept).nodes.get_mut(&self.node) {
+            node.wake = Some(wake);
+        }
+    }
+
+    fn fleet(&mut self) -> Result<Fleet, StoreError> {
+        let now = self.clock.now();
+        let kept = self.kept();
+        let mut fleet = Fleet::default();
+        for (&number, node) in kept.nodes.iter().filter(|(_, node)| node.until > now) {
+            let is_owned = |lease: &&LeaseRow| lease.owner == Some(number) && lease.until > now;
+            let mut entry = FleetNode::default();
+            entry.name = node.name.clone();
+            entry.partitions = kept.leases.iter().filter(is_owned).count();
+            entry.is_this = number == self.node;
+            fleet.nodes.push(entry);
+        }
+        for partition in 0..kept.making.partitions {
+            let lease = kept.lease(partition);
+            let owner = lease.owner.filter(|_| lease.until > now);
+            let from = (partition, Position::MIN);
+            let first = kept.order.range(from..=(partition, Position::MAX)).next();
+            let mut entry = FleetPartition::default();
+            entry.number = partition;
+            entry.owner = owner.and_then(|owner| Some(kept.nodes.get(&owner)?.name.clone()));
+            entry.epoch = lease.epoch;
+            let now = StoreTime::reading(now);
+            entry.lag = first.map_or(Duration::ZERO, |(_, first)| now.since(first.due));
+            fleet.partitions.push(entry);
+        }
+        Ok(fleet)
+    }
+}
