@@ -120,7 +120,11 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
             threads.push(scope.spawn(move || worker.run()));
         }
         let worker = worker(WORKERS, 0.1);
+        // As the guide says: a transaction that stands still with its node does not keep a lease.
         let (outbox, database) = (&outbox, std::env::var(DATABASE).unwrap_or_default());
+        let idle_ms = args.ttl_ms / 2;
+        let database =
+            format!("{database} options='-c idle_in_transaction_session_timeout={idle_ms}'");
         threads.push(scope.spawn(move || worker.run_outbox(outbox, &database)));
         let (is_over, timers) = (&is_over, &timers);
         scope.spawn(move || {
