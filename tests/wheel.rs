@@ -4,8 +4,8 @@
 //!
 //! Arbitrary sequences of calls, begun around every edge between two levels and at ages up to a
 //! hundred years, nearly always with a far timer. A failure prints where the sequence began and the
-//! shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same. How
-//! much memory it takes is in `src/wheel/tests.rs`.
+//! shortest one that fails; `PROPTEST_RNG_SEED=1` (any number) makes every run try the same. That
+//! lists, slots and cells agree is in `src/wheel/tests.rs`.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

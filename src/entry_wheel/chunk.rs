@@ -345,6 +345,7 @@ impl ChunkPool {
     }
 
     /// Gives `f` the entries of a list, which stay where they are.
+    #[cfg(all(test, not(loom)))]
     pub(super) fn for_each(&self, list: ChunkList, mut f: impl FnMut(Entry)) {
         let (mut chunk, mut block) = (list.first, Block(Vec::new()));
         while chunk != NIL {

@@ -3,19 +3,12 @@
 //! A large slot that is cascaded ahead of time has levels of its own, which stand at its start
 //! (`Slot::ahead`).
 
-use super::chunk::{ChunkPool, Form};
+use super::chunk::Form;
 use super::parts::WheelParts;
 use super::place::{LEVELS, Place, SLOTS};
 use super::slot::{LARGE_SLOT, Slot};
 use super::slot_set::SlotSet;
 use crate::entry::Entry;
-
-/// Replaces the best entry so far by one that has an earlier tick.
-pub(super) fn take_earlier(best: &mut Option<(u64, Entry)>, tick: Option<u64>, entry: Entry) {
-    if let Some(tick) = tick.filter(|&tick| best.is_none_or(|(best, _)| tick < best)) {
-        *best = Some((tick, entry));
-    }
-}
 
 pub(super) struct Levels {
     pub(super) now: u64,
@@ -118,45 +111,6 @@ impl Levels {
                 .filter(|&index| slots[index].is_partly_dead())
             {
                 self.to_be_compacted[level].set(index);
-            }
-        }
-    }
-
-    /// Drops the entries for which `keeps` returns false.
-    pub(super) fn retain(&mut self, keeps: &mut impl FnMut(Entry) -> bool, parts: &mut WheelParts) {
-        for level in 0..LEVELS {
-            let occupied = self.occupied[level];
-            for index in occupied.iter() {
-                self.update(Place { level, index }, parts, |slot, _, parts| {
-                    if let Some(ahead) = &mut slot.ahead {
-                        ahead.retain(keeps, parts);
-                    }
-                    slot.retain(keeps, parts)
-                });
-            }
-        }
-    }
-
-    /// Looks for an entry that is earlier than the best one so far: see `EntryWheel::earliest`.
-    /// Slots come in order of time, so it ends with the first one that begins too late.
-    pub(super) fn find_earlier(
-        &self,
-        best: &mut Option<(u64, Entry)>,
-        tick_of: &impl Fn(Entry) -> Option<u64>,
-        pool: &ChunkPool,
-    ) {
-        for (level, slots) in self.slots.iter().enumerate() {
-            for index in self.occupied[level].iter() {
-                let start = self.start(Place { level, index });
-                if best.is_some_and(|(tick, _)| tick <= start) {
-                    return;
-                }
-                if let Some(ahead) = &slots[index].ahead {
-                    ahead.find_earlier(best, tick_of, pool);
-                }
-                pool.for_each(slots[index].entries, |entry| {
-                    take_earlier(best, tick_of(entry), entry)
-                });
             }
         }
     }
@@ -264,7 +218,7 @@ impl Levels {
     /// Checks counts and sets against the slots. Returns the holes that the slots count, and adds
     /// the entries of each level to `levels`.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn check(&self, pool: &ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
+    pub(super) fn check(&self, pool: &super::chunk::ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
         let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {

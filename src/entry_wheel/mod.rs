@@ -11,7 +11,7 @@ mod tombstones;
 
 use crate::entry::Entry;
 use chunk::{ChunkList, Form};
-use levels::{Levels, take_earlier};
+use levels::Levels;
 use parts::WheelParts;
 use place::Place;
 use slot::LARGE_SLOT;
@@ -266,32 +266,6 @@ impl EntryWheel {
     /// burst.
     pub(crate) fn trim(&mut self) -> bool {
         self.parts.pool.trim()
-    }
-
-    /// Drops the entries for which `keeps` returns false. For an owner who knows which entries are
-    /// dead, and so has no tombstones. Cost: all entries.
-    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(Entry) -> bool) {
-        self.levels.retain(&mut keeps, &mut self.parts);
-        let mut due = std::mem::replace(&mut self.due, ChunkList::EMPTY);
-        while let Some(mut block) = self.parts.pool.pop(&mut due) {
-            block.retain(&mut keeps);
-            self.parts.pool.extend(&mut self.due, &block, Form::Wide);
-            self.parts.pool.done(block);
-        }
-    }
-
-    /// The entry with the earliest tick by `tick_of`, which gives `None` for a dead entry, and
-    /// otherwise no tick before the entry's deadline. Also returns that tick.
-    ///
-    /// Cost: the entries of the slots that begin before this tick. That is one slot, unless all of
-    /// its entries are dead, or have later ticks.
-    pub(crate) fn earliest(&self, tick_of: impl Fn(Entry) -> Option<u64>) -> Option<(u64, Entry)> {
-        let (mut best, pool) = (None, &self.parts.pool);
-        pool.for_each(self.due, |entry| {
-            take_earlier(&mut best, tick_of(entry), entry)
-        });
-        self.levels.find_earlier(&mut best, &tick_of, pool);
-        best
     }
 
     /// Slabs of chunks, 256 KiB each.

@@ -174,19 +174,6 @@ impl<L> Slot<L> {
             self.earliest = start;
         }
     }
-
-    /// Drops the entries for which `keeps` returns false. Those ahead are the caller's to drop.
-    pub(super) fn retain(&mut self, keeps: &mut impl FnMut(Entry) -> bool, parts: &mut WheelParts) {
-        let form = self.entries.form();
-        let mut all = std::mem::replace(&mut self.entries, ChunkList::EMPTY);
-        if self.ahead.is_none() {
-            self.earliest = u64::MAX;
-        }
-        while let Some(mut block) = parts.pool.pop(&mut all) {
-            block.retain(&mut *keeps);
-            self.keep(block, form, &mut parts.pool);
-        }
-    }
 }
 
 #[cfg(all(test, not(loom)))]

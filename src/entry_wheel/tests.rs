@@ -370,30 +370,6 @@ fn tidying_leaves_few_dead() {
     assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
 }
 
-/// In all levels, in a slot that is cascaded ahead of time, and in the due list.
-#[test]
-fn what_is_not_retained_is_not_counted() {
-    let mut wheel = EntryWheel::new(0, 1_000);
-    let large = 10 * LARGE_SLOT;
-    (0..large).for_each(|cell| wheel.accept(Entry::new(30_000 + u64::from(cell % 256), cell, 1)));
-    (large..large + 1_000)
-        .for_each(|cell| wheel.accept(Entry::new(1 + (u64::from(cell) << (cell % 32)), cell, 1)));
-    let cascade = wheel.cascade_begin(wheel.levels.first_large().expect("there is one"));
-    wheel.advance(cascade + 3, 0, |_| ());
-    let ahead = |wheel: &EntryWheel| wheel.levels()[0];
-    while ahead(&wheel) < 2_000 {
-        assert!(wheel.advance(cascade + 3, 1, |_| ()), "a cascade has begun");
-    }
-    check(&wheel);
-    let all = wheel.len();
-    wheel.retain(|entry| !entry.cell().is_multiple_of(3));
-    check(&wheel);
-    assert!(wheel.len() * 100 / all == 66, "{} of {all}", wheel.len());
-    wheel.retain(|_| false);
-    check(&wheel);
-    assert_eq!((wheel.len(), wheel.levels()), (0, [0; LEVELS]));
-}
-
 /// A tombstone may come while its entry is still in another lane.
 #[test]
 fn a_tombstone_without_an_entry_hides_no_timer() {

@@ -1,8 +1,8 @@
 //! Contents: calls that look at a wheel's timers, or remove all of them.
 
 use super::Wheel;
-use super::keys::{Handle, Timer};
-use crate::entry_wheel::EntryWheel;
+use super::levels::SlotLists;
+use super::nodes::Handle;
 use std::fmt;
 
 impl<K> Wheel<K> {
@@ -16,7 +16,7 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn get(&self, handle: Handle) -> Option<&K> {
-        self.keys.get(handle).map(|timer| &timer.key)
+        self.nodes.get(handle).map(|(_, key)| key)
     }
 
     /// The key of a timer, to change it; `None` if it is gone. O(1).
@@ -32,7 +32,7 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn get_mut(&mut self, handle: Handle) -> Option<&mut K> {
-        self.keys.get_mut(handle).map(|timer| &mut timer.key)
+        self.nodes.get_mut(handle)
     }
 
     /// The deadline of a timer, as the wheel keeps it; `None` if it is gone. O(1).
@@ -46,7 +46,7 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn deadline(&self, handle: Handle) -> Option<u64> {
-        self.keys.get(handle).map(|timer| timer.deadline)
+        self.nodes.get(handle).map(|(deadline, _)| deadline)
     }
 
     /// The latest tick to which the wheel was moved. Timers that are due at it may still be in the
@@ -74,7 +74,7 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.nodes.len()
     }
 
     /// Whether the wheel has no timer. O(1).
@@ -98,9 +98,7 @@ impl<K> Wheel<K> {
     /// assert!(wheel.iter().eq([(handle, 7, &"key")]));
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (Handle, u64, &K)> {
-        self.keys
-            .iter()
-            .map(|(handle, timer)| (handle, timer.deadline, &timer.key))
+        self.nodes.iter()
     }
 
     /// The number of timers for which the wheel has cells: it takes no memory for more cells before
@@ -111,7 +109,7 @@ impl<K> Wheel<K> {
     /// See [`reserve`](Self::reserve).
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.keys.capacity()
+        self.nodes.capacity()
     }
 
     /// Takes memory for the cells of `additional` timers more than there are.
@@ -131,7 +129,7 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.capacity(), capacity);
     /// ```
     pub fn reserve(&mut self, additional: usize) {
-        self.keys.reserve(additional);
+        self.nodes.reserve(additional);
     }
 
     /// Removes all timers and returns their deadlines and keys, in no particular order. Their
@@ -151,13 +149,11 @@ impl<K> Wheel<K> {
 
     /// `drain`, with the handles that the timers had.
     pub(crate) fn take_all(&mut self) -> Vec<(Handle, u64, K)> {
-        self.entries = EntryWheel::new(self.now, u64::MAX);
-        self.due.clear();
-        self.dead = 0;
-        let handles: Vec<Handle> = self.keys.iter().map(|(handle, _)| handle).collect();
+        self.levels = SlotLists::new(self.now);
+        let handles: Vec<Handle> = self.nodes.iter().map(|(handle, ..)| handle).collect();
         let timers = handles.into_iter().filter_map(|handle| {
-            let Timer { deadline, key, .. } = self.keys.take(handle)?;
-            Some((handle, deadline, key))
+            let gone = self.nodes.take(handle)?;
+            Some((handle, gone.deadline, gone.key))
         });
         timers.collect()
     }

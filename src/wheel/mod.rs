@@ -49,62 +49,51 @@
 //!
 //! | call | cost |
 //! |---|---|
-//! | [`insert`](Wheel::insert) | O(1): takes a free cell, and appends 12 bytes to a slot |
-//! | [`cancel`](Wheel::cancel), [`reschedule`](Wheel::reschedule) | O(1), amortized |
+//! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list |
+//! | [`cancel`](Wheel::cancel) | O(1): links the cells before and after it |
+//! | [`reschedule`](Wheel::reschedule) | O(1): one store to a later deadline; to an earlier one, a cancel and an insert |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
 //! | [`peek`](Wheel::peek) | the timers of one slot, or of a few |
 //! | [`advance`](Wheel::advance), [`pop_due`](Wheel::pop_due) | O(1), amortized, for each timer |
 //!
-//! - A cancel, and a move to an earlier deadline, leave a dead entry behind. When there are 64 more
-//!   dead entries than timers, all of them are dropped at once: two entries of work for each.
 //! - A timer moves from level to level at most six times before it is due, usually once or twice.
-//! - Empty time costs nothing: an `advance` by a year costs only the timers that are due in it.
+//! - Empty time costs nothing: an `advance` to a tick before the next slot that has timers is one
+//!   comparison, and one by a year costs only the timers that are due in it.
 //!
 //! # Memory
 //!
-//! - An empty wheel takes about 70 KB.
-//! - A timer takes a cell: its key and about 32 bytes. Cells are used again, and kept until the
-//!   wheel is dropped. [`reserve`](Wheel::reserve) takes them ahead of time.
-//! - A timer takes an entry of 12 bytes, or 16 bytes if it is due 2^32 ticks later. Entries take
-//!   memory in steps of 256 KiB, and give it back.
+//! - An empty wheel takes about 50 KB.
+//! - A timer takes a cell: its key and 24 bytes, and no more. Cells are used again, and kept until
+//!   the wheel is dropped. [`reserve`](Wheel::reserve) takes them ahead of time.
 //!
 //! # Limits
 //!
 //! - *Pauses.* When time enters a slot, all its timers move to the level below in one go. A million
 //!   timers that are due within one minute cost some milliseconds at its start.
-//! - *Sweeps.* To drop dead entries, the wheel looks at all entries. So one cancel in a million,
-//!   with a million timers, takes some milliseconds.
-//! - *Later deadlines.* A timer that was moved to a later deadline costs a second insert when its
-//!   old deadline comes.
-//! - *Number.* At 2^32 timers (some 200 GB) `insert` panics.
-//! - *Speed.* A textbook wheel of linked lists is faster today. With 1,000 to 1,000,000 timers, an
-//!   `insert` takes 1.4 to 2.8 times as long here, a `cancel` 3 to 7 times, an `advance` up to 7
-//!   times; with a million timers it takes two thirds of the time. The figures are of one
-//!   repetition on one thread; docs/comparison.md has all of them.
+//! - *Later deadlines.* A timer that was moved to a later deadline moves between slots when its old
+//!   deadline comes.
+//! - *Number.* At 2^31 timers (some 64 GB) `insert` panics.
 
-// How it works. Each timer has a cell (`keys.rs`) and one live entry in the wheel of entries, at
-// `Timer::entry_at`. The wheel of entries gives out whole chunks. So its due entries wait in `due`
-// until the caller takes them. Every other entry that it gives out is dead: its cell has another
-// generation, or its timer has its entry at another deadline.
+// How it works. Each timer has a cell (`nodes.rs`), which is linked into the list of a slot
+// (`levels.rs`), in both directions.
 //
 // Ground rules:
-//  - The wheel of entries moves one event at a time, and only when no entry in `due` has to go back
-//    into it. So a timer that was moved to a later deadline goes back before time has passed that
-//    deadline, and deadlines come out in order.
+//  - A timer lies in the slot that its deadline has by the time of the levels, or in one that
+//    begins earlier: then it was moved to a later deadline, and goes on when that slot is entered.
+//  - The time of the levels is never after the caller's, and stands at the tick of the timers that
+//    are given out, until they are. So deadlines come out in order, and a timer that is armed
+//    meanwhile has its place among them.
 //  - No code of the caller runs while a timer is half in and half out.
 
 mod contents;
-mod keys;
+mod levels;
+mod nodes;
 
-pub use keys::Handle;
+pub use nodes::Handle;
 
-use crate::entry::{DEADLINE_MAX, Entry};
-use crate::entry_wheel::EntryWheel;
-use keys::{Keys, Timer};
-use std::collections::VecDeque;
-
-/// This many dead entries are not worth a sweep.
-const DEAD_MIN: usize = 64;
+use crate::entry::DEADLINE_MAX;
+use levels::{SlotLists, SlotNumber};
+use nodes::{Gone, Link, NONE, Nodes};
 
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller
 /// moves.
@@ -124,14 +113,10 @@ const DEAD_MIN: usize = 64;
 /// assert_eq!(wheel.pop_due(70_000), Some((70_000, "connection 7 is idle")));
 /// ```
 pub struct Wheel<K> {
-    entries: EntryWheel,
-    keys: Keys<K>,
-    /// Due entries that the wheel of entries has given out, in order.
-    due: VecDeque<Entry>,
+    levels: SlotLists,
+    nodes: Nodes<K>,
     /// The latest tick to which the caller has moved the wheel.
     now: u64,
-    /// Dead entries, in `entries` and in `due`.
-    dead: usize,
 }
 
 impl<K> Wheel<K> {
@@ -162,11 +147,9 @@ impl<K> Wheel<K> {
     pub fn with_capacity(now: u64, capacity: usize) -> Self {
         let now = now.min(DEADLINE_MAX);
         Self {
-            entries: EntryWheel::new(now, u64::MAX),
-            keys: Keys::with_capacity(capacity),
-            due: VecDeque::new(),
+            levels: SlotLists::new(now),
+            nodes: Nodes::with_capacity(capacity),
             now,
-            dead: 0,
         }
     }
 
@@ -184,19 +167,22 @@ impl<K> Wheel<K> {
     /// ```
     pub fn insert(&mut self, deadline: u64, key: K) -> Handle {
         let deadline = self.held(deadline);
-        let handle = self.keys.put(Timer {
-            deadline,
-            entry_at: deadline,
-            key,
+        let mut next = NONE;
+        let handle = self.nodes.put(deadline, key, |cell| {
+            let link = self.levels.put(cell, deadline);
+            next = link.next;
+            link
         });
-        self.entries.accept(handle.entry(deadline));
+        if let Some(next) = self.nodes.link_mut(next) {
+            next.before = handle.cell();
+        }
         handle
     }
 
-    /// Removes a timer and returns its key; `None` if the timer is gone already. O(1) amortized.
+    /// Removes a timer and returns its key; `None` if the timer is gone already. O(1).
     ///
-    /// A timer that is due but was not given out yet can be cancelled too. The wheel holds at most
-    /// as many dead entries as timers, plus 64.
+    /// A timer that is due but was not given out yet can be cancelled too. Nothing of a cancelled
+    /// timer is left behind.
     ///
     /// # Example
     /// ```
@@ -206,17 +192,17 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
     pub fn cancel(&mut self, handle: Handle) -> Option<K> {
-        let timer = self.keys.take(handle)?;
-        self.count_dead();
-        Some(timer.key)
+        let Gone { link, key, .. } = self.nodes.take(handle)?;
+        self.unlink(link);
+        Some(key)
     }
 
     /// Moves a timer to another deadline. Its handle stays valid. `false` if the timer is gone.
-    /// O(1) amortized.
+    /// O(1).
     ///
     /// Deadlines are held as in [`insert`](Self::insert). A later deadline is only noted in the
-    /// timer's cell. When the old deadline comes, the timer's entry moves once, however often the
-    /// timer was moved before. So a timeout that each packet puts off costs one store a packet.
+    /// timer's cell. When the old deadline comes, the timer moves once, however often its deadline
+    /// was moved before. So a timeout that each packet puts off costs one store a packet.
     ///
     /// # Example
     /// ```
@@ -230,14 +216,12 @@ impl<K> Wheel<K> {
     /// ```
     pub fn reschedule(&mut self, handle: Handle, deadline: u64) -> bool {
         let deadline = self.held(deadline);
-        let Some(timer) = self.keys.get_mut(handle) else {
+        let Some((former, link)) = self.nodes.set_deadline(handle, deadline) else {
             return false;
         };
-        timer.deadline = deadline;
-        if deadline < timer.entry_at {
-            timer.entry_at = deadline;
-            self.entries.accept(handle.entry(deadline));
-            self.count_dead();
+        if deadline < former {
+            self.unlink(link);
+            self.file(handle.cell(), deadline);
         }
         true
     }
@@ -260,14 +244,18 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.len(), 1);
     /// ```
     pub fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(u64, K)) -> bool {
-        for _ in 0..limit {
-            let Some((deadline, key)) = self.pop_due(now) else {
-                return false;
-            };
-            f(deadline, key);
-        }
         self.move_to(now);
-        self.first_due().is_some()
+        let mut left = limit;
+        while let Some(due) = self.first_due() {
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            if let Some((_, deadline, key)) = self.give_out(due) {
+                f(deadline, key);
+            }
+        }
+        false
     }
 
     /// Moves time to `now` and removes the timer that is due first. Returns its deadline and key;
@@ -295,24 +283,17 @@ impl<K> Wheel<K> {
     #[inline]
     pub(crate) fn pop_first(&mut self, now: u64) -> Option<(Handle, u64, K)> {
         self.move_to(now);
-        let first = self.first_due()?;
-        self.due.pop_front();
-        let Timer { deadline, key, .. } = self.keys.take(first)?;
-        Some((first, deadline, key))
+        let due = self.first_due()?;
+        self.give_out(due)
     }
 
     /// The tick for the next call of [`advance`](Self::advance); `None` if the wheel is empty.
     /// O(1).
     ///
-    /// It is never after the earliest deadline. If a timer is due it is not after `now`. Usually it
-    /// is the earliest deadline itself. It may be earlier in two cases:
-    ///
-    /// - The timer with the earliest deadline was cancelled, or moved to a later one. Then it may
-    ///   be the old deadline.
-    /// - More than 4,096 entries lie in the slot that comes next. Then it may be a tick around the
-    ///   slot's start, so that the slot is sorted before its timers are due.
-    ///
-    /// An `advance` to such a tick finds no due timer, and `next_deadline` is later after it.
+    /// It is never after the earliest deadline. If a timer is due it is not after `now`. It is the
+    /// earliest deadline itself, unless that timer was cancelled or moved to a later one: then it
+    /// may be the old deadline. An `advance` to such a tick finds no due timer, and `next_deadline`
+    /// is later after it.
     ///
     /// # Example
     /// ```
@@ -330,13 +311,7 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        if self.keys.len() == 0 {
-            return None;
-        }
-        self.due
-            .front()
-            .map(|entry| entry.deadline())
-            .or_else(|| self.entries.next_event())
+        self.levels.earliest()
     }
 
     /// The timer with the earliest deadline; `None` if the wheel is empty. Of timers with one
@@ -357,95 +332,98 @@ impl<K> Wheel<K> {
     /// ```
     #[must_use]
     pub fn peek(&self) -> Option<Handle> {
-        let tick_of = |entry| self.keys.deadline_of(entry);
-        let given_out = self.due.iter();
-        let given_out =
-            given_out.filter_map(|&entry| self.keys.deadline_of(entry).map(|tick| (tick, entry)));
-        let first = given_out.min_by_key(|&(tick, _)| tick);
-        let others = self.entries.earliest(tick_of);
-        let (_, entry) = first
-            .into_iter()
-            .chain(others)
-            .min_by_key(|&(tick, _)| tick)?;
-        Handle::of(entry)
+        let mut first: Option<(u64, u32)> = None;
+        for (slot, begin) in self.levels.all() {
+            if first.is_some_and(|(deadline, _)| deadline < begin) {
+                break;
+            }
+            let mut cell = self.levels.head(slot);
+            while let Some((deadline, link)) = self.nodes.of_cell(cell) {
+                first = first.into_iter().chain([(deadline, cell)]).min();
+                cell = link.next;
+            }
+        }
+        self.nodes.handle(first?.1)
     }
 
     /// The deadline as the wheel keeps it.
     fn held(&self, deadline: u64) -> u64 {
-        deadline.clamp(self.now, DEADLINE_MAX)
+        deadline.max(self.now).min(DEADLINE_MAX)
     }
 
     fn move_to(&mut self, now: u64) {
         self.now = self.now.max(now.min(DEADLINE_MAX));
     }
 
-    /// The timer that is due first. Its entry is then the first of `due`.
-    fn first_due(&mut self) -> Option<Handle> {
-        loop {
-            while let Some(&entry) = self.due.front() {
-                if let Some(first) = self.due_timer(entry) {
-                    return Some(first);
-                }
-                self.due.pop_front();
-            }
-            if !self.fill_due(1) {
-                return None;
+    /// The cell of the timer that is due first, the head of its slot.
+    #[inline]
+    fn first_due(&mut self) -> Option<u32> {
+        while let Some(slot) = self.levels.move_to(self.now) {
+            if let Some(due) = self.due_in(slot) {
+                return Some(due);
             }
         }
-    }
-
-    /// Moves the wheel of entries to its next event, and about `limit` due entries to `due`.
-    /// Returns `false` if no entry is due.
-    fn fill_due(&mut self, limit: usize) -> bool {
-        let event = self
-            .entries
-            .next_event()
-            .map_or(self.now, |event| event.min(self.now));
-        let more = self
-            .entries
-            .advance(event, limit, |entries| self.due.extend(entries));
-        // No other thread is held up by this.
-        while self.entries.trim() {}
-        more || event < self.now || !self.due.is_empty()
-    }
-
-    /// The timer of a due entry. `None`: the entry is dead, or its timer was moved to a later
-    /// deadline. In the second case this inserts a new entry there.
-    fn due_timer(&mut self, entry: Entry) -> Option<Handle> {
-        let Some((handle, timer)) = self.keys.by_entry(entry) else {
-            self.dead = self.dead.saturating_sub(1);
-            return None;
-        };
-        if timer.deadline == timer.entry_at {
-            return Some(handle);
-        }
-        timer.entry_at = timer.deadline;
-        self.entries.accept(handle.entry(timer.entry_at));
         None
     }
 
-    /// Counts an entry that has become dead. It stays until it is due, or until the next sweep.
-    fn count_dead(&mut self) {
-        self.dead += 1;
-        if self.dead > DEAD_MIN + self.keys.len() {
-            self.sweep();
+    /// The head of a slot at whose beginning the levels are, if it is due then. Timers that are not
+    /// go on to the slots of their deadlines.
+    #[inline]
+    fn due_in(&mut self, slot: SlotNumber) -> Option<u32> {
+        if slot.is_tick() {
+            let head = self.levels.head(slot);
+            let (deadline, link) = self.nodes.of_cell(head)?;
+            if deadline <= self.levels.time() {
+                self.nodes.prefetch(link.ahead);
+                return Some(head);
+            }
+        }
+        self.file_anew(slot);
+        None
+    }
+
+    /// Moves the timers of a slot to the slots of their deadlines.
+    fn file_anew(&mut self, slot: SlotNumber) {
+        let mut cell = self.levels.take_all(slot);
+        while let Some((deadline, Link { next, ahead, .. })) = self.nodes.of_cell(cell) {
+            self.nodes.prefetch(ahead);
+            self.file(cell, deadline);
+            cell = next;
         }
     }
 
-    /// Drops all dead entries. Cost: all entries, most of which are dead.
-    #[cold]
-    fn sweep(&mut self) {
-        let Self {
-            keys,
-            entries,
-            due,
-            dead,
-            ..
-        } = self;
-        entries.retain(|entry| keys.by_entry(entry).is_some());
-        due.retain(|&entry| keys.by_entry(entry).is_some());
-        while entries.trim() {}
-        *dead = 0;
+    /// Removes the timer that is the head of its slot.
+    #[inline]
+    fn give_out(&mut self, cell: u32) -> Option<(Handle, u64, K)> {
+        let gone = self.nodes.take_cell(cell)?;
+        self.unlink(gone.link);
+        Some((gone.handle, gone.deadline, gone.key))
+    }
+
+    /// Takes a cell out of the list that it is in.
+    #[inline]
+    fn unlink(&mut self, link: Link) {
+        let Link { before, next, .. } = link;
+        if let Some(next) = self.nodes.link_mut(next) {
+            next.before = before;
+        }
+        if let Some(slot) = SlotNumber::of_link(before) {
+            self.levels.set_head(slot, next);
+        } else if let Some(before) = self.nodes.link_mut(before) {
+            before.next = next;
+        }
+    }
+
+    /// Puts a cell that is in no list into the slot of its deadline.
+    #[inline]
+    fn file(&mut self, cell: u32, deadline: u64) {
+        let link = self.levels.put(cell, deadline);
+        if let Some(own) = self.nodes.link_mut(cell) {
+            *own = link;
+        }
+        if let Some(next) = self.nodes.link_mut(link.next) {
+            next.before = cell;
+        }
     }
 }
 

@@ -1,182 +1,104 @@
-//! How many entries a wheel holds, which the public calls do not show. What the calls promise is in
-//! `tests/wheel.rs`.
+//! What the public calls do not show: that lists, slots and cells agree after each call. What the
+//! calls promise is in `tests/wheel.rs`.
 
 use super::*;
+use fastrand::Rng;
 
 impl<K> Wheel<K> {
-    /// All entries, live and dead.
-    fn entry_count(&self) -> usize {
-        self.entries.len() + self.due.len()
+    /// Looks at all slots and cells.
+    fn check(&self) {
+        let (mut count, mut last) = (0, 0);
+        let event = self.levels.event();
+        for (slot, begin) in self.levels.all() {
+            assert!(begin >= last && begin >= event, "slots come in order");
+            last = begin;
+            let mut before = None;
+            let mut cell = self.levels.head(slot);
+            assert_ne!(cell, NONE, "a slot that is occupied has timers");
+            while let Some((deadline, link)) = self.nodes.of_cell(cell) {
+                assert!(deadline >= begin, "a timer lies in no later slot");
+                assert!(deadline >= self.levels.earliest_of(slot));
+                match SlotNumber::of_link(link.before) {
+                    Some(of_head) => assert_eq!((of_head, before), (slot, None)),
+                    None => assert_eq!(Some(link.before), before),
+                }
+                (before, cell) = (Some(cell), link.next);
+                count += 1;
+            }
+            assert_eq!(cell, NONE, "a list has cells with timers only");
+        }
+        assert_eq!(count, self.len(), "each timer is in one list");
+        assert!(self.levels.time() <= self.now);
     }
 }
 
 #[test]
-fn a_storm_of_cancels_leaves_little_behind() {
-    let mut wheel = Wheel::new(0);
-    let handles: Vec<_> = (0..100_000)
-        .map(|key| wheel.insert(30_000 + key % 200, key))
-        .collect();
-    for handle in handles {
-        assert!(wheel.cancel(handle).is_some());
-    }
-    // One slot.
-    assert!(wheel.entry_count() < 100, "{} entries", wheel.entry_count());
-    // A small window of live timers moves through many.
-    let mut window = VecDeque::new();
-    for key in 0..100_000 {
-        window.push_back(wheel.insert(30_000, key));
-        if window.len() > 100 {
-            assert!(
-                window
-                    .pop_front()
-                    .and_then(|oldest| wheel.cancel(oldest))
-                    .is_some()
-            );
+fn lists_slots_and_cells_agree() {
+    for seed in 0..60 {
+        let mut rng = Rng::with_seed(seed);
+        let bits = rng.u32(1..53);
+        let start = rng.u64(..1 << bits);
+        let mut wheel = Wheel::new(start);
+        let mut handles = Vec::new();
+        let far = rng.u32(1..40);
+        for step in 0..600 {
+            let bits = rng.u32(0..far);
+            let deadline = wheel.now() + rng.u64(..1 << bits);
+            match rng.u32(..12) {
+                0..5 => handles.push(wheel.insert(deadline, step)),
+                5..7 if !handles.is_empty() => {
+                    let handle = handles.swap_remove(rng.usize(..handles.len()));
+                    _ = wheel.cancel(handle);
+                }
+                7..9 if !handles.is_empty() => {
+                    _ = wheel.reschedule(handles[rng.usize(..handles.len())], deadline);
+                }
+                9 => _ = wheel.advance(deadline, rng.usize(..10), |_, _| ()),
+                10 => _ = wheel.pop_due(deadline),
+                11 if rng.u32(..50) == 0 => wheel.clear(),
+                _ => {}
+            }
+            wheel.check();
         }
     }
-    assert!(
-        wheel.entry_count() < 500 && wheel.keys.iter().count() == 100,
-        "{} entries",
-        wheel.entry_count()
-    );
 }
 
+/// Cells are used again, the last one first, and nothing is left of what was cancelled.
 #[test]
-fn timers_cancelled_when_due_leave_little_behind() {
-    let mut wheel = Wheel::new(10);
-    let old: Vec<_> = (0..1_000).map(|key| wheel.insert(0, key)).collect();
-    for key in 0..10_000 {
-        let due = wheel.insert(0, key);
-        assert_eq!(wheel.cancel(due), Some(key));
-        assert!(
-            wheel.entry_count() <= 2 * 1_000 + DEAD_MIN + 1,
-            "{} entries",
-            wheel.entry_count()
-        );
-    }
-    // Some entries have left their slots, and time has moved on.
-    assert!(wheel.advance(20, 1, |deadline, key| assert_eq!((deadline, key), (10, 0))));
-    wheel.insert(15, 7);
-    for handle in old {
-        wheel.cancel(handle);
-        assert!(
-            wheel.entry_count() <= 2 * wheel.len() + DEAD_MIN + 1,
-            "{} entries for {}",
-            wheel.entry_count(),
-            wheel.len()
-        );
-    }
-    assert_eq!(wheel.pop_due(0), Some((20, 7)));
-}
-
-#[test]
-fn moving_a_timer_again_and_again_leaves_little_behind() {
+fn a_storm_of_cancels_leaves_nothing_behind() {
     let mut wheel = Wheel::new(0);
-    let handle = wheel.insert(60_000, ());
-    for now in 1..10_000 {
-        assert!(wheel.reschedule(handle, now + 60_000));
-        assert!(!wheel.advance(now, 1, |_, ()| unreachable!("it was put off")));
-        assert_eq!(wheel.entry_count(), 1);
+    let far = wheel.insert(1_000_000, 0);
+    for round in 0..100 {
+        let handles: Vec<_> = (0..1_000)
+            .map(|key| wheel.insert(30_000 + round + key % 200, key))
+            .collect();
+        for handle in handles {
+            assert!(wheel.cancel(handle).is_some());
+        }
+        assert_eq!(wheel.next_deadline(), Some(1_000_000));
     }
-    assert!(wheel.reschedule(handle, 60_000));
-    assert_eq!(wheel.entry_count(), 1, "back to the deadline of its entry");
-    for deadline in (50_001..60_000).rev() {
+    assert!(wheel.capacity() < 4_096, "{} cells", wheel.capacity());
+    assert_eq!(wheel.cancel(far), Some(0));
+    assert_eq!(wheel.next_deadline(), None);
+}
+
+/// A timer that is put off again and again stays where it is, and goes on once.
+#[test]
+fn a_later_deadline_moves_no_cell() {
+    let mut wheel = Wheel::new(0);
+    let handle = wheel.insert(600, ());
+    for deadline in 601..10_000 {
+        let (_, before) = wheel.nodes.of_cell(handle.cell()).unwrap();
         assert!(wheel.reschedule(handle, deadline));
+        let (_, after) = wheel.nodes.of_cell(handle.cell()).unwrap();
+        assert_eq!(before.before, after.before);
     }
-    // About forty slots, each with fewer dead entries than a compaction is worth.
-    assert!(
-        wheel.entry_count() < 40 * 70,
-        "{} entries",
-        wheel.entry_count()
-    );
-    assert_eq!(wheel.pop_due(50_001), Some((50_001, ())));
-}
-
-#[test]
-fn a_sweep_keeps_the_order_of_what_was_moved() {
-    let mut wheel = Wheel::new(0);
-    let doomed: Vec<_> = (0..500).map(|key| wheel.insert(5, key)).collect();
-    wheel.insert(5, 1_000);
-    let moved = wheel.insert(5, 1_007);
-    (8..12).for_each(|deadline| _ = wheel.insert(deadline, 1_000 + deadline));
-    assert!(wheel.reschedule(moved, 7));
-    assert!(wheel.advance(10, 1, |deadline, key| assert_eq!((deadline, key), (5, 0))));
-    doomed
-        .into_iter()
-        .skip(1)
-        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
-    assert!(wheel.entry_count() < 100, "{} entries", wheel.entry_count());
-    let mut due = Vec::new();
-    assert!(!wheel.advance(20, 100, |deadline, key| due.push((deadline, key))));
     assert_eq!(
-        due,
-        [
-            (5, 1_000),
-            (7, 1_007),
-            (8, 1_008),
-            (9, 1_009),
-            (10, 1_010),
-            (11, 1_011)
-        ]
+        wheel.next_deadline(),
+        Some(600),
+        "the old one, which is earlier"
     );
-}
-
-#[test]
-fn a_sweep_lets_no_time_pass_what_was_moved() {
-    let mut wheel = Wheel::new(0);
-    wheel.insert(5, 5);
-    wheel.insert(5, 6);
-    let moved = wheel.insert(5, 7);
-    wheel.insert(8, 8);
-    let doomed: Vec<_> = (0..500).map(|_| wheel.insert(9, 9)).collect();
-    assert!(wheel.reschedule(moved, 7));
-    assert!(wheel.advance(10, 1, |_, key| assert_eq!(key, 5)));
-    doomed
-        .into_iter()
-        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
-    let mut due = Vec::new();
-    assert!(!wheel.advance(10, 100, |deadline, key| due.push((deadline, key))));
-    assert_eq!(due, [(5, 6), (7, 7), (8, 8)]);
-}
-
-/// The wheel of entries may give out dead entries.
-#[test]
-fn an_entry_that_was_left_behind_is_dead() {
-    let mut wheel = Wheel::new(0);
-    let moved = wheel.insert(20, 'm');
-    assert!(wheel.reschedule(moved, 10));
-    let gone = wheel.insert(5, 'g');
-    wheel.cancel(gone);
-    wheel.due.extend([gone.entry(5), moved.entry(20)]);
-    assert_eq!(
-        (wheel.pop_due(9), wheel.pop_due(10), wheel.pop_due(20)),
-        (None, Some((10, 'm')), None)
-    );
-}
-
-/// The memory goes back without further calls.
-#[test]
-fn entries_give_their_memory_back() {
-    let mut wheel = Wheel::new(0);
-    let handles: Vec<_> = (0..200_000)
-        .map(|key| wheel.insert(1_000 + key % 50_000, key))
-        .collect();
-    assert!(wheel.entries.slabs() > 5);
-    handles
-        .into_iter()
-        .for_each(|handle| assert!(wheel.cancel(handle).is_some()));
-    assert!(
-        wheel.is_empty() && wheel.entries.slabs() <= 2,
-        "{} slabs left",
-        wheel.entries.slabs()
-    );
-    let mut wheel = Wheel::new(0);
-    (0..200_000).for_each(|key| _ = wheel.insert(1_000, key));
-    assert!(wheel.entries.slabs() > 5);
-    while wheel.pop_due(1_000).is_some() {}
-    assert!(
-        wheel.entries.slabs() <= 1,
-        "{} slabs left",
-        wheel.entries.slabs()
-    );
+    assert_eq!(wheel.pop_due(600), None);
+    assert_eq!(wheel.next_deadline(), Some(9_999));
+    assert_eq!(wheel.pop_due(9_999), Some((9_999, ())));
 }

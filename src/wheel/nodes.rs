@@ -1,0 +1,388 @@
+//! Nodes: the timers of a `Wheel`, in cells. A handle names a cell and its generation.
+//!
+//! A cell's generation rises when its timer goes. So a handle names one timer for ever. A cell that
+//! has used all its generations is not used again.
+
+use crate::mem::prefetch_to_write;
+use std::fmt;
+use std::num::NonZeroU32;
+
+/// Names one timer of one [`Wheel`](super::Wheel).
+///
+/// Plain `Copy` data of 8 bytes; so is `Option<Handle>`. It is safe to keep for ever. Once its
+/// timer is gone, every call answers that there is no such timer. No other timer of the wheel ever
+/// gets an equal handle: a cell serves 2^32 - 1 timers, and is not used after that.
+///
+/// A handle does not name its wheel. A handle of another wheel may name a timer here.
+///
+/// # Example
+/// ```
+/// use wheelwork::wheel::Wheel;
+///
+/// let mut wheel = Wheel::new(0);
+/// let first = wheel.insert(10, "first");
+/// assert_eq!(wheel.cancel(first), Some("first"));
+/// let second = wheel.insert(10, "second");
+/// assert_ne!(first, second);
+/// assert_eq!(wheel.cancel(first), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Handle {
+    cell: u32,
+    generation: NonZeroU32,
+}
+
+const _: () = assert!(size_of::<Option<Handle>>() == 8);
+
+impl Handle {
+    /// The number of its cell.
+    pub(super) const fn cell(self) -> u32 {
+        self.cell
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({}:{})", self.cell, self.generation)
+    }
+}
+
+/// The lower 32 bits of a tick, the 16 above and the 8 above these: a tick has 52.
+type TickParts = (u32, u16, u8);
+
+#[inline]
+const fn parts(tick: u64) -> TickParts {
+    (tick as u32, (tick >> 32) as u16, (tick >> 48) as u8)
+}
+
+#[inline]
+fn tick((low, middle, high): TickParts) -> u64 {
+    u64::from(low) | u64::from(middle) << 32 | u64::from(high) << 48
+}
+
+/// Where a cell is in the list of a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    /// The cell before it. Of a head: its slot (`SlotNumber::of_link`).
+    pub(super) before: u32,
+    /// The cell after it, or `NONE`.
+    pub(super) next: u32,
+    /// A cell that was some links after it when it came: what is worth fetching when the list is
+    /// walked along. It may be elsewhere by now.
+    pub(super) ahead: u32,
+}
+
+/// A timer that is gone.
+pub(super) struct Gone<K> {
+    pub(super) handle: Handle,
+    pub(super) deadline: u64,
+    pub(super) link: Link,
+    pub(super) key: K,
+}
+
+enum KeyCell<K> {
+    Free {
+        /// The generation of its next timer.
+        generation: NonZeroU32,
+        /// The cell that is used after it. `NONE`: a new one.
+        next: u32,
+    },
+    Taken {
+        generation: NonZeroU32,
+        /// The deadline, in parts: so that the mark of an enum's variant has room beside them.
+        low: u32,
+        middle: u16,
+        high: u8,
+        link: Link,
+        key: K,
+    },
+    /// It has no generations left.
+    GivenUp,
+}
+
+/// The number of a cell has 31 bits, and one number is none.
+const CELLS_MAX: u32 = (1 << 31) - 1;
+
+/// No cell.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The cells of a wheel.
+pub(super) struct Nodes<K> {
+    cells: Vec<KeyCell<K>>,
+    /// The first cell without a timer that has generations left: the one that was used last, whose
+    /// cache lines are warm.
+    free: u32,
+    len: usize,
+    /// Cells without generations.
+    given_up: usize,
+}
+
+impl<K> Nodes<K> {
+    pub(super) fn with_capacity(timers: usize) -> Self {
+        Self {
+            cells: Vec::with_capacity(timers),
+            free: NONE,
+            len: 0,
+            given_up: 0,
+        }
+    }
+
+    /// The number of timers for which there is memory.
+    pub(super) fn capacity(&self) -> usize {
+        self.cells.capacity() - self.given_up
+    }
+
+    /// Takes memory for this number of timers beyond those that there are.
+    pub(super) fn reserve(&mut self, timers: usize) {
+        let free = self.cells.len() - self.len - self.given_up;
+        self.cells.reserve(timers.saturating_sub(free));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts a timer into a cell. `link` puts the cell into a slot. The cell after it does not know
+    /// of it yet.
+    #[inline]
+    pub(super) fn put(&mut self, deadline: u64, key: K, link: impl FnOnce(u32) -> Link) -> Handle {
+        let cell = self.free;
+        if let Some(free) = self.cells.get_mut(cell as usize)
+            && let KeyCell::Free { generation, next } = *free
+        {
+            self.free = next;
+            self.len += 1;
+            let (low, middle, high) = parts(deadline);
+            *free = KeyCell::Taken {
+                generation,
+                low,
+                middle,
+                high,
+                link: link(cell),
+                key,
+            };
+            return Handle { cell, generation };
+        }
+        self.put_into_new(deadline, key, link)
+    }
+
+    #[inline(never)]
+    fn put_into_new(&mut self, deadline: u64, key: K, link: impl FnOnce(u32) -> Link) -> Handle {
+        let cell = u32::try_from(self.cells.len()).ok();
+        let cell = cell
+            .filter(|&cell| cell < CELLS_MAX)
+            .expect("2^31 timers take 64 GB");
+        // (Memory first: what `link` does is not undone.)
+        self.cells.reserve(1);
+        self.len += 1;
+        let generation = NonZeroU32::MIN;
+        let (low, middle, high) = parts(deadline);
+        self.cells.push(KeyCell::Taken {
+            generation,
+            low,
+            middle,
+            high,
+            link: link(cell),
+            key,
+        });
+        Handle { cell, generation }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, handle: Handle) -> Option<Gone<K>> {
+        self.take_if(handle.cell, |generation| generation == handle.generation)
+    }
+
+    /// Takes the timer of a cell.
+    #[inline]
+    pub(super) fn take_cell(&mut self, cell: u32) -> Option<Gone<K>> {
+        self.take_if(cell, |_| true)
+    }
+
+    #[inline]
+    fn take_if(&mut self, number: u32, is_it: impl FnOnce(NonZeroU32) -> bool) -> Option<Gone<K>> {
+        let cell = self.cells.get_mut(number as usize)?;
+        let generation = match cell {
+            KeyCell::Taken { generation, .. } if is_it(*generation) => *generation,
+            _ => return None,
+        };
+        let rest = match generation.checked_add(1) {
+            Some(generation) => {
+                let next = std::mem::replace(&mut self.free, number);
+                KeyCell::Free { generation, next }
+            }
+            None => {
+                self.given_up += 1;
+                KeyCell::GivenUp
+            }
+        };
+        self.len -= 1;
+        let taken = std::mem::replace(cell, rest);
+        let KeyCell::Taken {
+            low,
+            middle,
+            high,
+            link,
+            key,
+            ..
+        } = taken
+        else {
+            return None;
+        };
+        let handle = Handle {
+            cell: number,
+            generation,
+        };
+        Some(Gone {
+            handle,
+            deadline: tick((low, middle, high)),
+            link,
+            key,
+        })
+    }
+
+    /// The deadline and the key of a timer.
+    #[inline]
+    pub(super) fn get(&self, handle: Handle) -> Option<(u64, &K)> {
+        match self.cells.get(handle.cell as usize)? {
+            KeyCell::Taken {
+                generation,
+                low,
+                middle,
+                high,
+                key,
+                ..
+            } if *generation == handle.generation => Some((tick((*low, *middle, *high)), key)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut K> {
+        match self.cells.get_mut(handle.cell as usize)? {
+            KeyCell::Taken {
+                generation, key, ..
+            } if *generation == handle.generation => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Gives a timer another deadline. Returns the former one, and its links.
+    #[inline]
+    pub(super) fn set_deadline(&mut self, handle: Handle, to: u64) -> Option<(u64, Link)> {
+        match self.cells.get_mut(handle.cell as usize)? {
+            KeyCell::Taken {
+                generation,
+                low,
+                middle,
+                high,
+                link,
+                ..
+            } if *generation == handle.generation => {
+                let former = tick((*low, *middle, *high));
+                (*low, *middle, *high) = parts(to);
+                Some((former, *link))
+            }
+            _ => None,
+        }
+    }
+
+    /// The deadline and the links of a cell that has a timer.
+    #[inline]
+    pub(super) fn of_cell(&self, number: u32) -> Option<(u64, Link)> {
+        match self.cells.get(number as usize)? {
+            KeyCell::Taken {
+                low,
+                middle,
+                high,
+                link,
+                ..
+            } => Some((tick((*low, *middle, *high)), *link)),
+            _ => None,
+        }
+    }
+
+    /// The links of a cell that has a timer.
+    #[inline]
+    pub(super) fn link_mut(&mut self, number: u32) -> Option<&mut Link> {
+        match self.cells.get_mut(number as usize)? {
+            KeyCell::Taken { link, .. } => Some(link),
+            _ => None,
+        }
+    }
+
+    /// Fetches a cell into the processor's caches.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        prefetch_to_write(self.cells.as_ptr().wrapping_add(number as usize));
+    }
+
+    /// The handle of a cell's timer.
+    pub(super) fn handle(&self, number: u32) -> Option<Handle> {
+        match *self.cells.get(number as usize)? {
+            KeyCell::Taken { generation, .. } => Some(Handle {
+                cell: number,
+                generation,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, u64, &K)> {
+        // A cell's number has 32 bits: see `put_into_new`.
+        (0..).zip(&self.cells).filter_map(|(cell, content)| {
+            let KeyCell::Taken {
+                generation,
+                low,
+                middle,
+                high,
+                key,
+                ..
+            } = content
+            else {
+                return None;
+            };
+            let generation = *generation;
+            let deadline = tick((*low, *middle, *high));
+            Some((Handle { cell, generation }, deadline, key))
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_of_a_number_takes_half_a_cache_line() {
+        assert_eq!(size_of::<KeyCell<u64>>(), 32);
+    }
+
+    #[test]
+    fn a_cell_whose_generations_are_used_up_is_given_up() {
+        let mut nodes = Nodes::with_capacity(0);
+        let link = |_| Link {
+            before: NONE,
+            next: NONE,
+            ahead: NONE,
+        };
+        let first = nodes.put(1, 'a', link);
+        let KeyCell::Taken { generation, .. } = &mut nodes.cells[0] else {
+            panic!("it is taken");
+        };
+        *generation = NonZeroU32::MAX;
+        assert!(nodes.get(first).is_none());
+        let last = Handle {
+            cell: 0,
+            generation: NonZeroU32::MAX,
+        };
+        assert_eq!(nodes.take(last).map(|gone| gone.key), Some('a'));
+        assert!(
+            nodes.take(last).is_none()
+                && nodes.get(last).is_none()
+                && nodes.get_mut(last).is_none()
+        );
+        let other = nodes.put(1, 'b', link);
+        assert_eq!((other.cell, nodes.len(), nodes.iter().count()), (1, 1, 1));
+    }
+}
