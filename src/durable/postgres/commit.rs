@@ -101,13 +101,24 @@ fn locked_parts(writes: &[Write]) -> Vec<i16> {
         partitions.insert(partition);
         kinds.insert(kind_of(write));
     }
-    // (Rows that were moved have a statement of their own.)
-    if kinds.len() < 2 && !kinds.iter().any(|kind| [1, 2, 3, 5].contains(kind)) {
+    if kinds.len() < 2 && !writes.iter().any(has_two_statements) {
         return Vec::new();
     }
     partitions.into_iter().map(part).collect()
 }
 
+/// Whether changes of this kind take two statements. (Rows that were moved, or superseded, have one
+/// of their own.)
+fn has_two_statements(write: &Write) -> bool {
+    match write {
+        Write::Ack { next, .. } => next.is_some(),
+        Write::Retry { .. } | Write::Bury { .. } => true,
+        Write::Cancel(target) | Write::Move(target, _) => matches!(target, Target::Id(_)),
+        Write::Arm(_) | Write::CancelKind(_) | Write::Revive(..) | Write::Discard(_) => false,
+    }
+}
+
+/// The place of a change among those of its phase: see `Making::phase`.
 fn kind_of(write: &Write) -> usize {
     match write {
         Write::Ack { next: None, .. } => 0,
