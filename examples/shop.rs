@@ -20,7 +20,7 @@ use wheelwork::durable::{Durable, Postgres, PostgresOutbox};
 /// What tells the database.
 const DATABASE: &str = "WHEELWORK_POSTGRES";
 
-/// A shop that was killed is missed after so long.
+/// How long leases last: then other shops take over from one that was killed.
 const LEASE: Duration = Duration::from_secs(1);
 
 /// A shop. All shops have one database, with the orders and their timers.

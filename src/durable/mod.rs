@@ -1,14 +1,14 @@
 //! Timers that survive their process: kept in a store, fired by the wheel.
 //!
-//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process, or [`Memory`] for
-//! tests. A timer is a kind, which names its handler, and a payload of bytes. Those that are due
+//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process; `Postgres` (feature
+//! `durable-postgres`), a database that many machines share; or [`Memory`], for tests. A timer is a kind, which names its handler, and a payload of bytes. Those that are due
 //! soon are timers of a service of this crate, so they fire at the millisecond, without polling.
 //!
 //! What is promised:
 //!
 //! - **Acknowledged is durable.** What `schedule` has returned survives `kill -9`, a loss of power
 //!   and a full disk.
-//! - **At least once, and never early** by the system's clock. A timer fires until its handler has
+//! - **At least once, and never early** by the store's clock. A timer fires until its handler has
 //!   said `Ok` and that is stored. Twice only if the process ended between.
 //! - **`cancel` tells the truth.** `true`: no handler is given the timer any more.
 //! - **Nothing is dropped in silence.** An unknown kind, a payload that cannot be read, a handler

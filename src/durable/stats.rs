@@ -66,9 +66,11 @@ pub struct DurableStats {
     pub commits: u64,
     /// Changes in these commits.
     pub writes: u64,
-    /// Timers in the store, those that are being handled included, as of the last second or so.
+    /// Timers in the store, those that are being handled included, as of the last second or so; in a
+    /// fleet of the last minute or minutes.
     pub rows: u64,
-    /// Dead letters in the store, as of the last second or so.
+    /// Dead letters in the store, as of the last second or so; in a fleet of the last minute or
+    /// minutes.
     pub dead: u64,
     /// Size of the store on disk, in bytes, as of the last second or so. `None`: it is not known.
     pub disk_bytes: Option<u64>,

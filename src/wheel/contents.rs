@@ -102,8 +102,7 @@ impl<K> Wheel<K> {
     }
 
     /// The number of timers for which the wheel has cells: it takes no memory for more cells before
-    /// it has more timers than that at one time. Entries are not counted: they take memory as they
-    /// come. O(1).
+    /// it has more timers than that at one time. O(1).
     ///
     /// # Example
     /// See [`reserve`](Self::reserve).

@@ -63,8 +63,10 @@
 //! # Memory
 //!
 //! - An empty wheel takes about 50 KB.
-//! - A timer takes a cell: its key and 24 bytes, and no more. Cells are used again, and kept until
-//!   the wheel is dropped. [`reserve`](Wheel::reserve) takes them ahead of time.
+//! - A timer takes a cell: its key and 24 bytes, rounded up to the key's alignment, so 32 bytes with
+//!   a `u64`. The cells are one `Vec`, which doubles when it is full:
+//!   [`reserve`](Wheel::reserve) avoids that. They are used again, and kept until the wheel is
+//!   dropped.
 //!
 //! # Limits
 //!
@@ -72,7 +74,7 @@
 //!   timers that are due within one minute cost some milliseconds at its start.
 //! - *Later deadlines.* A timer that was moved to a later deadline moves between slots when its old
 //!   deadline comes.
-//! - *Number.* At 2^31 timers (some 64 GB) `insert` panics.
+//! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), which is linked into the list of a slot
 // (`levels.rs`), in both directions.
@@ -157,6 +159,9 @@ impl<K> Wheel<K> {
     ///
     /// A deadline before [`now`](Self::now) is held at `now`: the timer is due at the next
     /// [`advance`](Self::advance), to whatever tick. A deadline after 2^52 - 1 is held at 2^52 - 1.
+    ///
+    /// # Panics
+    /// At 2^31 - 1 timers.
     ///
     /// # Example
     /// ```

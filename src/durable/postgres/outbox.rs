@@ -82,7 +82,8 @@ impl PostgresOutbox {
         self.schedule_key_in(transaction, None, kind, when, payload)
     }
 
-    /// The same with a key: a timer that has it and was not handed out is replaced.
+    /// The same with a key: a timer that has it and was not handed out is replaced. Until the
+    /// transaction is committed the node of the key's partition waits, so commit soon.
     ///
     /// # Errors
     /// Those of the database.
