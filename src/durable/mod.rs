@@ -1,8 +1,9 @@
 //! Timers that survive their process: kept in a store, fired by the wheel.
 //!
-//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process; `Postgres` (feature
-//! `durable-postgres`), a database that many machines share; or [`Memory`], for tests. A timer is a kind, which names its handler, and a payload of bytes. Those that are due
-//! soon are timers of a service of this crate, so they fire at the millisecond, without polling.
+//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process; `Postgres`
+//! (feature `durable-postgres`), a database that many machines share; or [`Memory`], for tests. A
+//! timer is a kind, which names its handler, and a payload of bytes. Those that are due soon are
+//! timers of a service of this crate, so they fire at the millisecond, without polling.
 //!
 //! What is promised:
 //!

@@ -66,8 +66,8 @@ pub struct DurableStats {
     pub commits: u64,
     /// Changes in these commits.
     pub writes: u64,
-    /// Timers in the store, those that are being handled included, as of the last second or so; in a
-    /// fleet of the last minute or minutes.
+    /// Timers in the store, those that are being handled included, as of the last second or so; in
+    /// a fleet of the last minute or minutes.
     pub rows: u64,
     /// Dead letters in the store, as of the last second or so; in a fleet of the last minute or
     /// minutes.

@@ -63,8 +63,8 @@
 //! # Memory
 //!
 //! - An empty wheel takes about 50 KB.
-//! - A timer takes a cell: its key and 24 bytes, rounded up to the key's alignment, so 32 bytes with
-//!   a `u64`. The cells are one `Vec`, which doubles when it is full:
+//! - A timer takes a cell: its key and 24 bytes, rounded up to the key's alignment, so 32 bytes
+//!   with a `u64`. The cells are one `Vec`, which doubles when it is full:
 //!   [`reserve`](Wheel::reserve) avoids that. They are used again, and kept until the wheel is
 //!   dropped.
 //!

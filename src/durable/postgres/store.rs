@@ -21,9 +21,9 @@ const SIZE_SHARE: f64 = 1_000.0;
 /// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
 ///
 /// Each node has a share of its 256 partitions, by leases that it renews. When a node ends, others
-/// take over: at once after a [`stop`](crate::durable::Durable::stop), else when its leases have run
-/// out. Nodes need no connection to each other, and their clocks do not matter: the database's clock
-/// counts.
+/// take over: at once after a [`stop`](crate::durable::Durable::stop), else when its leases have
+/// run out. Nodes need no connection to each other, and their clocks do not matter: the database's
+/// clock counts.
 ///
 /// While the database does not answer (it restarts, or a standby is promoted) nothing fires, calls
 /// wait, and nothing is lost. After [`patience`](crate::durable::PostgresBuilder::patience) the
