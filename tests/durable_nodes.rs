@@ -306,7 +306,11 @@ fn a_timer_may_be_part_of_a_transaction() {
     transaction.commit().unwrap();
     assert_eq!(node.get(id).unwrap(), None);
     assert_eq!(next(&handled), ("moved too".to_owned(), 1));
-    assert!(node.key("key").reschedule(Duration::ZERO).unwrap());
+    let mut transaction = client.transaction().unwrap();
+    let reschedule = |transaction: &mut _, key| outbox.reschedule_key_in(transaction, key, MS * 50);
+    assert!(reschedule(&mut transaction, "key").unwrap());
+    assert!(!reschedule(&mut transaction, "no such key").unwrap());
+    transaction.commit().unwrap();
     assert_eq!(next(&handled), ("moved".to_owned(), 1));
     node.stop().unwrap();
     assert!(handled.try_recv().is_err());
@@ -333,10 +337,22 @@ fn so_it_may_in_async_code() {
         transaction.commit().await.unwrap();
         let transaction = client.transaction().await.unwrap();
         assert!(outbox.cancel_async_in(&transaction, id).await.unwrap());
+        for key in ["moved", "cancelled"] {
+            let scheduled = outbox.schedule_async_in(&transaction, Some(key), "mail", HOUR, key);
+            let id = scheduled.await.unwrap();
+            let moved = outbox.reschedule_async_in(&transaction, id, HOUR * 2);
+            assert!(moved.await.unwrap());
+        }
+        let moved = outbox.reschedule_key_async_in(&transaction, "moved", MS * 300);
+        assert!(moved.await.unwrap());
+        let cancelled = outbox.cancel_key_async_in(&transaction, "cancelled");
+        assert!(cancelled.await.unwrap());
         transaction.commit().await.unwrap();
         id
     });
     assert_eq!(next(&handled), ("async".to_owned(), 1));
+    assert_eq!(next(&handled), ("moved".to_owned(), 1));
+    assert_eq!(node.key("cancelled").get().unwrap(), None);
     assert_eq!(node.get(id).unwrap(), None);
     node.stop().unwrap();
 }

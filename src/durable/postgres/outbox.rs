@@ -200,6 +200,34 @@ impl PostgresOutbox {
         Ok(row.get(0))
     }
 
+    /// The same for the timer that has this key.
+    ///
+    /// # Errors
+    /// Those of the database.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::PostgresOutbox;
+    ///
+    /// fn extend(
+    ///     transaction: &mut postgres::Transaction<'_>,
+    ///     outbox: &PostgresOutbox,
+    /// ) -> Result<bool, postgres::Error> {
+    ///     outbox.reschedule_key_in(transaction, "order-4711", Duration::from_secs(60))
+    /// }
+    /// ```
+    pub fn reschedule_key_in(
+        &self,
+        transaction: &mut postgres::Transaction<'_>,
+        key: &str,
+        when: impl Into<When>,
+    ) -> Result<bool, postgres::Error> {
+        let (is_delay, ms) = due(when.into());
+        let row = transaction.query_one(&self.call("reschedule_key"), &[&key, &is_delay, &ms])?;
+        Ok(row.get(0))
+    }
+
     /// Arms a timer in this transaction of tokio-postgres, with a key or without one.
     ///
     /// # Errors
@@ -259,6 +287,98 @@ impl PostgresOutbox {
     ) -> Result<bool, tokio_postgres::Error> {
         let id = super::rows::uuid(id);
         let row = transaction.query_one(&self.call("cancel"), &[&id]).await?;
+        Ok(row.get(0))
+    }
+
+    /// The same for the timer that has this key, as [`cancel_key_in`](Self::cancel_key_in).
+    ///
+    /// # Errors
+    /// Those of the database.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::PostgresOutbox;
+    ///
+    /// async fn paid(
+    ///     transaction: &tokio_postgres::Transaction<'_>,
+    ///     outbox: &PostgresOutbox,
+    /// ) -> Result<bool, tokio_postgres::Error> {
+    ///     outbox.cancel_key_async_in(transaction, "order-4711").await
+    /// }
+    /// ```
+    pub async fn cancel_key_async_in(
+        &self,
+        transaction: &impl GenericClient,
+        key: &str,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let row = transaction
+            .query_one(&self.call("cancel_key"), &[&key])
+            .await?;
+        Ok(row.get(0))
+    }
+
+    /// Gives a timer another deadline in this transaction of tokio-postgres, as
+    /// [`reschedule_in`](Self::reschedule_in).
+    ///
+    /// # Errors
+    /// Those of the database.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{DurableId, PostgresOutbox};
+    ///
+    /// async fn extend(
+    ///     transaction: &tokio_postgres::Transaction<'_>,
+    ///     outbox: &PostgresOutbox,
+    ///     timer: DurableId,
+    /// ) -> Result<bool, tokio_postgres::Error> {
+    ///     outbox.reschedule_async_in(transaction, timer, Duration::from_secs(60)).await
+    /// }
+    /// ```
+    pub async fn reschedule_async_in(
+        &self,
+        transaction: &impl GenericClient,
+        id: DurableId,
+        when: impl Into<When>,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let (is_delay, ms) = due(when.into());
+        let id = super::rows::uuid(id);
+        let row = transaction
+            .query_one(&self.call("reschedule"), &[&id, &is_delay, &ms])
+            .await?;
+        Ok(row.get(0))
+    }
+
+    /// The same for the timer that has this key, as
+    /// [`reschedule_key_in`](Self::reschedule_key_in).
+    ///
+    /// # Errors
+    /// Those of the database.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::PostgresOutbox;
+    ///
+    /// async fn extend(
+    ///     transaction: &tokio_postgres::Transaction<'_>,
+    ///     outbox: &PostgresOutbox,
+    /// ) -> Result<bool, tokio_postgres::Error> {
+    ///     let minute = Duration::from_secs(60);
+    ///     outbox.reschedule_key_async_in(transaction, "order-4711", minute).await
+    /// }
+    /// ```
+    pub async fn reschedule_key_async_in(
+        &self,
+        transaction: &impl GenericClient,
+        key: &str,
+        when: impl Into<When>,
+    ) -> Result<bool, tokio_postgres::Error> {
+        let (is_delay, ms) = due(when.into());
+        let row = transaction
+            .query_one(&self.call("reschedule_key"), &[&key, &is_delay, &ms])
+            .await?;
         Ok(row.get(0))
     }
 }
