@@ -83,6 +83,7 @@ impl SlotNumber {
     }
 }
 
+/// What is known of a slot's list.
 #[derive(Clone, Copy)]
 struct SlotHead {
     /// At or before the deadlines of all its timers. `u64::MAX` if it has none.

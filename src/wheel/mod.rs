@@ -51,7 +51,7 @@
 //! |---|---|
 //! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list |
 //! | [`cancel`](Wheel::cancel) | O(1): links the cells before and after it |
-//! | [`reschedule`](Wheel::reschedule) | O(1): one store to a later deadline; to an earlier one, a cancel and an insert |
+//! | [`reschedule`](Wheel::reschedule) | O(1): to a later deadline one store |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
 //! | [`peek`](Wheel::peek) | the timers of one slot, or of a few |
 //! | [`advance`](Wheel::advance), [`pop_due`](Wheel::pop_due) | O(1), amortized, for each timer |

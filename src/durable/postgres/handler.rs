@@ -39,8 +39,8 @@ impl DurableBuilder<Postgres> {
     /// committed together. So that work is done exactly once, however often a node ends meanwhile.
     /// If it says `Err`, or panics, the transaction is rolled back, and the timer is tried again.
     ///
-    /// Each call that runs at one time has a connection of its own, which is kept. Handlers must
-    /// not run inside a tokio runtime.
+    /// Each call that runs at one time has a connection of its own, which is kept for later ones.
+    /// Handlers block, and must not run in a task of tokio: the crate `postgres` panics there.
     ///
     /// # Example
     /// ```

@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// How many partitions there are.
 pub(super) const PARTITIONS: Partition = 256;
 
-/// A lease of so many parts is counted as one part shorter: clocks do not run alike.
+/// One part in `MARGIN` of a lease's length is not counted on: clocks do not run alike.
 const MARGIN: u32 = 10;
 
 /// From the end of another node's lease to the look at it.
