@@ -371,19 +371,23 @@ impl<K> Wheel<K> {
         None
     }
 
-    /// The head of a slot at whose beginning the levels are, if it is due then. Timers that are not
-    /// go on to the slots of their deadlines.
+    /// The head of a slot at whose beginning the levels are, if it is due then. If not, it goes on
+    /// to the slot of its deadline, and in a slot of more than a tick so do all others.
     #[inline]
     fn due_in(&mut self, slot: SlotNumber) -> Option<u32> {
-        if slot.is_tick() {
-            let head = self.levels.head(slot);
-            let (deadline, link) = self.nodes.of_cell(head)?;
-            if deadline <= self.levels.time() {
-                self.nodes.prefetch(link.ahead);
-                return Some(head);
-            }
+        if !slot.is_tick() {
+            self.file_anew(slot);
+            return None;
         }
-        self.file_anew(slot);
+        let head = self.levels.head(slot);
+        let (deadline, link) = self.nodes.of_cell(head)?;
+        if deadline <= self.levels.time() {
+            self.nodes.prefetch(link.ahead);
+            return Some(head);
+        }
+        // It alone: a look at the others would be made for each timer that was put off.
+        self.unlink(link);
+        self.file(head, deadline);
         None
     }
 

@@ -102,3 +102,23 @@ fn a_later_deadline_moves_no_cell() {
     assert_eq!(wheel.next_deadline(), Some(9_999));
     assert_eq!(wheel.pop_due(9_999), Some((9_999, ())));
 }
+
+/// Who puts off timers of a tick that is being given out does not pay for all others of it.
+#[test]
+fn a_timer_that_was_put_off_goes_on_alone() {
+    let mut wheel = Wheel::new(0);
+    let due: Vec<_> = (0..50).map(|key| wheel.insert(100, key)).collect();
+    assert!(wheel.advance(100, 0, |_, _| ()));
+    for key in 50..70 {
+        let link_of = |wheel: &Wheel<u64>| wheel.nodes.of_cell(due[0].cell()).unwrap().1;
+        let before = link_of(&wheel);
+        let head = wheel.insert(100, key);
+        assert!(wheel.reschedule(head, 1_000));
+        assert!(wheel.pop_due(100).is_some());
+        let after = link_of(&wheel);
+        assert_eq!((before.before, before.next), (after.before, after.next));
+        wheel.check();
+    }
+    assert!(!wheel.advance(100, 30, |deadline, _| assert_eq!(deadline, 100)));
+    assert_eq!((wheel.len(), wheel.next_deadline()), (20, Some(1_000)));
+}
