@@ -91,10 +91,12 @@ impl Home {
 
     /// Now + `delay`: as an instant, and by the service's clock. Neither is computed from the
     /// other: a clock that counts suspended time knows an instant only roughly.
+    #[inline]
     pub(super) fn after(&self, delay: Duration) -> (Instant, u64) {
-        let now_ns = self.handle().soon_ns();
+        let handle = self.handle();
+        let now_ns = handle.soon_ns();
         (
-            later(self.handle().instant(now_ns), delay),
+            later(handle.instant(now_ns), delay),
             now_ns.saturating_add(nanos(delay)),
         )
     }

@@ -155,6 +155,7 @@ impl Clock {
 
     /// The `Instant` of a time since the origin. The origin itself if the system cannot count so
     /// far.
+    #[inline]
     pub(crate) fn instant(&self, time_ns: u64) -> Instant {
         let origin = self.origin();
         origin

@@ -21,11 +21,14 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 /// The `Instant` of a delay after `from`. A delay that the service or the system cannot count is
 /// held at the longest one.
 #[cfg(feature = "async")]
+#[inline]
 pub(crate) fn later(from: Instant, delay: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_nanos(NANOS_MAX);
     const YEARS_30: Duration = Duration::from_secs(30 * 365 * 86_400);
-    [delay, LONGEST, YEARS_30]
-        .into_iter()
-        .find_map(|delay| from.checked_add(delay))
-        .unwrap_or(from)
+    let longest = || {
+        [LONGEST, YEARS_30]
+            .into_iter()
+            .find_map(|delay| from.checked_add(delay))
+    };
+    from.checked_add(delay).or_else(longest).unwrap_or(from)
 }

@@ -1,7 +1,6 @@
 //! Contents: calls that look at a wheel's timers, or remove all of them.
 
 use super::Wheel;
-use super::levels::SlotLists;
 use super::nodes::Handle;
 use std::fmt;
 
@@ -129,6 +128,7 @@ impl<K> Wheel<K> {
     /// ```
     pub fn reserve(&mut self, additional: usize) {
         self.nodes.reserve(additional);
+        self.levels.reserve_to(self.nodes.capacity());
     }
 
     /// Removes all timers and returns their deadlines and keys, in no particular order. Their
@@ -148,7 +148,7 @@ impl<K> Wheel<K> {
 
     /// `drain`, with the handles that the timers had.
     pub(crate) fn take_all(&mut self) -> Vec<(Handle, u64, K)> {
-        self.levels = SlotLists::new(self.now);
+        self.levels.clear(self.now);
         let handles: Vec<Handle> = self.nodes.iter().map(|(handle, ..)| handle).collect();
         let timers = handles.into_iter().filter_map(|handle| {
             let gone = self.nodes.take(handle)?;

@@ -3,11 +3,11 @@
 //! A hierarchy of timing wheels (Varghese and Lauck 1987). Write a deadline and the time in base
 //! 256. The level of the deadline is the highest digit in which they differ, and its slot is the
 //! deadline's digit there. So the slots of a level come in order of their digits, and all that lies
-//! in a lower level comes before all that lies in a higher one.
+//! in a lower level comes before all that lies in a higher one: slots come in order of their
+//! numbers.
 //!
-//! A slot is a list of cells. Here is only its head: the links are in the cells (`nodes.rs`).
-
-use super::nodes::{Link, NONE};
+//! A slot is a ring of cells, linked in both directions. The slot is itself a link of the ring. So
+//! a cell is put in and taken out without a look at whether it is the first or the last one.
 
 /// Bits of a digit.
 const BITS: u32 = 8;
@@ -21,235 +21,256 @@ const LEVELS: usize = 7;
 /// All slots, and some that are never used: so that no index is too large.
 const ALL: usize = (LEVELS * SLOTS).next_power_of_two();
 
-/// The link of a head to its slot has this bit. Others do not.
-const SLOT: u32 = 1 << 31;
-
 /// The number of a slot: its level and its digit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SlotNumber(u16);
 
 impl SlotNumber {
-    /// Where a deadline belongs.
+    /// Where a deadline belongs, and the tick at which that slot begins.
     #[inline]
-    fn of(deadline: u64, time: u64) -> Self {
-        let level = (63 - ((deadline ^ time) | 1).leading_zeros()) / BITS;
-        let digit = (deadline >> (level * BITS)) as u16 & (SLOTS as u16 - 1);
+    fn of(deadline: u64, time: u64) -> (Self, u64) {
+        let shift = ((deadline ^ time) | 1).ilog2() / BITS * BITS;
+        let digit = (deadline >> shift) as u16 % SLOTS as u16;
         // (At most level 6.)
-        Self((level as u16) << BITS | digit)
-    }
-
-    const fn at(level: usize, digit: u32) -> Self {
-        Self((level << BITS) as u16 | digit as u16)
+        let number = (shift * (SLOTS as u32 / BITS)) as u16 | digit;
+        (Self(number), deadline >> shift << shift)
     }
 
     const fn index(self) -> usize {
         self.0 as usize % ALL
     }
 
-    const fn level(self) -> usize {
-        (self.0 >> BITS) as usize % (LEVELS + 1)
-    }
-
-    const fn digit(self) -> usize {
-        self.0 as usize % SLOTS
-    }
-
-    /// As the link of its head.
-    const fn link(self) -> u32 {
-        SLOT | self.0 as u32
-    }
-
-    /// The slot whose head has this link, if it is a head.
-    #[inline]
-    pub(super) const fn of_link(link: u32) -> Option<Self> {
-        if link & SLOT == 0 {
-            None
-        } else {
-            Some(Self(link as u16))
-        }
+    pub(super) const fn link(self) -> u32 {
+        self.0 as u32
     }
 
     /// Whether it is of one tick.
     pub(super) const fn is_tick(self) -> bool {
-        self.level() == 0
+        (self.0 as usize) < SLOTS
     }
 
     /// The tick at which it begins.
     #[inline]
     const fn begin(self, time: u64) -> u64 {
-        let shift = self.level() as u32 * BITS;
+        let shift = (self.index() / SLOTS) as u32 * BITS;
         let above = time >> shift >> BITS << BITS;
-        (above | self.digit() as u64) << shift
+        (above | (self.index() % SLOTS) as u64) << shift
     }
 }
 
-/// What is known of a slot's list.
-#[derive(Clone, Copy)]
-struct SlotHead {
-    /// At or before the deadlines of all its timers. `u64::MAX` if it has none.
-    earliest: u64,
-    /// The cell that came last, or `NONE`, in the lower half; the one before it in the upper one.
-    /// (Halves of a word are moved faster than numbers of 32 bits.)
-    last: u64,
-    /// The two that came before these, in the same way. All but the first may be elsewhere by now.
-    former: u64,
-}
-
-impl SlotHead {
-    /// All cells are `NONE`.
-    const EMPTY: Self = Self {
-        earliest: u64::MAX,
-        last: u64::MAX,
-        former: u64::MAX,
-    };
-
-    #[inline]
-    const fn head(&self) -> u32 {
-        self.last as u32
-    }
-}
-
-/// Which slots of a level have timers.
+/// Which slots have timers.
 #[derive(Clone, Copy, Default)]
 struct Occupied {
     /// A bit for each slot.
-    words: [u64; SLOTS / 64],
+    words: [u64; ALL / 64],
     /// A bit for each word that is not zero.
-    nonzero: u8,
+    nonzero: u32,
 }
+
+const _: () = assert!(ALL / 64 == 32, "a bit for each word");
 
 impl Occupied {
     #[inline]
-    fn set(&mut self, digit: usize) {
-        self.words[digit / 64] |= 1 << (digit % 64);
-        self.nonzero |= 1 << (digit / 64);
+    fn set(&mut self, slot: SlotNumber) {
+        self.words[slot.index() / 64] |= 1 << (slot.index() % 64);
+        self.nonzero |= 1 << (slot.index() / 64);
     }
 
     #[inline]
-    fn clear(&mut self, digit: usize) {
-        let word = &mut self.words[digit / 64];
-        *word &= !(1 << (digit % 64));
-        if *word == 0 {
-            self.nonzero &= !(1 << (digit / 64));
-        }
+    fn clear(&mut self, slot: SlotNumber) {
+        let word = &mut self.words[slot.index() / 64];
+        *word &= !(1 << (slot.index() % 64));
+        // (Without a branch, which would be hard to predict.)
+        self.nonzero &= !(u32::from(*word == 0) << (slot.index() / 64));
     }
 
     #[inline]
-    fn first(&self) -> Option<u32> {
+    fn first(&self) -> Option<SlotNumber> {
         let nth = self.nonzero.trailing_zeros();
         let word = self.words.get(nth as usize)?;
-        Some(nth * 64 + word.trailing_zeros())
+        Some(SlotNumber((nth * 64 + word.trailing_zeros()) as u16))
     }
 
-    fn all(&self) -> impl Iterator<Item = u32> {
+    fn all(&self) -> impl Iterator<Item = SlotNumber> {
         let mut left = *self;
         std::iter::from_fn(move || {
-            let digit = left.first()?;
-            left.clear(digit as usize);
-            Some(digit)
+            let slot = left.first()?;
+            left.clear(slot);
+            Some(slot)
         })
     }
 }
 
+/// A slot's or a cell's place in a ring. A link is named by a number: first come those of the
+/// slots, then those of the cells.
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    next: u32,
+}
+
+impl Link {
+    /// The ring of a slot without timers.
+    const fn alone(slot: u32) -> Self {
+        Self {
+            before: slot,
+            next: slot,
+        }
+    }
+}
+
+/// The link of a cell.
+#[inline]
+const fn link_of(cell: u32) -> u32 {
+    ALL as u32 + cell
+}
+
+/// The cell that has a link; `None` if a slot has it.
+#[inline]
+const fn cell_of(link: u32) -> Option<u32> {
+    link.checked_sub(ALL as u32)
+}
+
 /// The slots around a time.
 pub(super) struct SlotLists {
-    slots: Box<[SlotHead; ALL]>,
-    /// (One more level, which is empty: so that no index is too large.)
-    occupied: [Occupied; LEVELS + 1],
-    /// A bit for each level that has timers.
-    inhabited: u8,
+    links: Vec<Link>,
+    /// For each slot, at or before the deadlines of all its timers. `u64::MAX` if it has none.
+    earliest: Box<[u64; ALL]>,
+    occupied: Occupied,
     /// No slot that has timers begins at or before it, but for the slot of this tick itself.
     time: u64,
     /// At or before the beginning of the first slot that has timers.
     event: u64,
+    /// The slot that begins at `event`, if any does.
+    next: SlotNumber,
 }
 
 impl SlotLists {
-    pub(super) fn new(time: u64) -> Self {
+    /// No timers, and memory for the links of `capacity` cells.
+    pub(super) fn new(time: u64, capacity: usize) -> Self {
+        let mut links = Vec::with_capacity(ALL + capacity);
+        links.extend((0..ALL as u32).map(Link::alone));
         Self {
-            slots: Box::new([SlotHead::EMPTY; ALL]),
-            occupied: Default::default(),
-            inhabited: 0,
+            links,
+            earliest: Box::new([u64::MAX; ALL]),
+            occupied: Occupied::default(),
             time,
             event: u64::MAX,
+            next: SlotNumber(0),
         }
     }
 
-    /// Puts a cell at the head of the slot of its deadline, which is not before `time`. Returns its
-    /// links.
-    #[inline]
-    pub(super) fn put(&mut self, cell: u32, deadline: u64) -> Link {
-        let number = SlotNumber::of(deadline, self.time);
-        let slot = &mut self.slots[number.index()];
-        slot.earliest = slot.earliest.min(deadline);
-        let (next, ahead) = (slot.head(), (slot.former >> 32) as u32);
-        slot.former = slot.former << 32 | slot.last >> 32;
-        slot.last = slot.last << 32 | u64::from(cell);
-        if next == NONE {
-            self.occupied[number.level()].set(number.digit());
-            self.inhabited |= 1 << number.level();
-            self.event = self.event.min(number.begin(self.time));
+    /// Takes all cells out of all slots, and sets the time.
+    pub(super) fn clear(&mut self, time: u64) {
+        for (link, slot) in self.links.iter_mut().zip(0..ALL as u32) {
+            *link = Link::alone(slot);
         }
-        Link {
-            before: number.link(),
-            next,
-            ahead,
+        self.earliest.fill(u64::MAX);
+        self.occupied = Occupied::default();
+        (self.time, self.event) = (time, u64::MAX);
+    }
+
+    /// Takes memory for the links of `cells` cells in all.
+    pub(super) fn reserve_to(&mut self, cells: usize) {
+        let more = (ALL + cells).saturating_sub(self.links.len());
+        self.links.reserve_exact(more);
+    }
+
+    /// A link for one more cell.
+    pub(super) fn add(&mut self) {
+        self.links.push(Link::alone(0));
+    }
+
+    /// Puts a cell at the head of the slot of its deadline, which is not before `time`. The cell is
+    /// in no list. Its number is at most the number of cells that ever were in one.
+    #[inline]
+    pub(super) fn put(&mut self, cell: u32, deadline: u64) {
+        let (slot, begin) = SlotNumber::of(deadline, self.time);
+        if self.link(slot, cell, deadline) == slot.link() {
+            self.occupy(slot, begin);
         }
     }
 
-    /// The head of a slot is another cell now, or none.
+    /// `put` for the cells of a slot that was entered. Whether a slot is empty is hard to predict
+    /// then: it costs less to mark it each time.
     #[inline]
-    pub(super) fn set_head(&mut self, number: SlotNumber, head: u32) {
-        let slot = &mut self.slots[number.index()];
-        slot.last = slot.last >> 32 << 32 | u64::from(head);
-        if head == NONE {
-            self.vacate(number);
+    pub(super) fn put_lower(&mut self, cell: u32, deadline: u64) {
+        let (slot, begin) = SlotNumber::of(deadline, self.time);
+        self.link(slot, cell, deadline);
+        self.occupy(slot, begin);
+    }
+
+    /// Puts a cell at the head of a slot. Returns the link that comes after it now.
+    #[inline]
+    fn link(&mut self, slot: SlotNumber, cell: u32, deadline: u64) -> u32 {
+        let earliest = &mut self.earliest[slot.index()];
+        *earliest = deadline.min(*earliest);
+        let own = link_of(cell);
+        let next = std::mem::replace(&mut self.links[slot.index()].next, own);
+        self.links[next as usize].before = own;
+        let before = slot.link();
+        self.links[own as usize] = Link { before, next };
+        next
+    }
+
+    /// A slot has timers. It begins at `begin`.
+    #[inline]
+    fn occupy(&mut self, slot: SlotNumber, begin: u64) {
+        self.occupied.set(slot);
+        if begin <= self.event {
+            (self.event, self.next) = (begin, slot);
         }
     }
 
     /// A slot has no timers any more.
-    fn vacate(&mut self, number: SlotNumber) {
-        self.slots[number.index()] = SlotHead::EMPTY;
-        let occupied = &mut self.occupied[number.level()];
-        occupied.clear(number.digit());
-        if occupied.nonzero == 0 {
-            self.inhabited &= !(1 << number.level());
-        }
+    #[inline]
+    fn vacate(&mut self, slot: SlotNumber) {
+        self.earliest[slot.index()] = u64::MAX;
+        self.occupied.clear(slot);
     }
 
-    /// The first slot that has timers.
-    fn first(&self) -> Option<SlotNumber> {
-        let level = self.inhabited.trailing_zeros() as usize;
-        let digit = self.occupied.get(level)?.first()?;
-        Some(SlotNumber::at(level, digit))
+    /// Takes a cell out of the list that it is in.
+    #[inline]
+    pub(super) fn unlink(&mut self, cell: u32) {
+        let Link { before, next } = self.links[link_of(cell) as usize];
+        self.links[before as usize].next = next;
+        self.links[next as usize].before = before;
+        if before == next {
+            // It was alone: both are the slot.
+            self.vacate(SlotNumber(before as u16));
+        }
     }
 
     /// At or before the earliest deadline, if there is one.
     pub(super) fn earliest(&self) -> Option<u64> {
-        let first = self.first()?;
-        Some(self.slots[first.index()].earliest)
+        let first = self.occupied.first()?;
+        Some(self.earliest[first.index()])
+    }
+
+    /// Moves time up to `now`, if no slot that has timers begins until then. Whether it did.
+    #[inline]
+    pub(super) fn pass(&mut self, now: u64) -> bool {
+        let passes = now < self.event;
+        if passes {
+            self.time = self.time.max(now);
+        }
+        passes
     }
 
     /// Moves time up to `now`, but not beyond the first slot that has timers: that one is returned.
     /// It begins at the time, then.
-    #[inline]
-    pub(super) fn move_to(&mut self, now: u64) -> Option<SlotNumber> {
-        if now < self.event {
-            self.time = self.time.max(now);
-            return None;
+    pub(super) fn enter(&mut self, now: u64) -> Option<SlotNumber> {
+        if self.head(self.next).is_none() {
+            // Nothing is left in it.
+            let first = self.occupied.first();
+            self.event = first.map_or(u64::MAX, |first| first.begin(self.time));
+            self.next = first.unwrap_or(self.next);
         }
-        self.enter(now)
-    }
-
-    fn enter(&mut self, now: u64) -> Option<SlotNumber> {
-        let first = self.first();
-        self.event = first.map_or(u64::MAX, |first| first.begin(self.time));
-        if now < self.event {
-            self.time = self.time.max(now);
+        if self.pass(now) {
             return None;
         }
         self.time = self.event;
-        first
+        Some(self.next)
     }
 
     /// The time, up to which all slots were entered.
@@ -257,39 +278,51 @@ impl SlotLists {
         self.time
     }
 
-    /// At or before the beginning of the first slot that has timers.
+    /// At or before the beginning of the first slot that has timers, and the slot that begins
+    /// there, if it has timers.
     #[cfg(all(test, not(loom)))]
-    pub(super) const fn event(&self) -> u64 {
-        self.event
+    pub(super) fn event(&self) -> (u64, Option<SlotNumber>) {
+        let next = Some(self.next).filter(|&next| self.head(next).is_some());
+        (self.event, next)
     }
 
     /// At or before the deadlines of a slot's timers.
     #[cfg(all(test, not(loom)))]
     pub(super) fn earliest_of(&self, slot: SlotNumber) -> u64 {
-        self.slots[slot.index()].earliest
+        self.earliest[slot.index()]
     }
 
-    /// The first cell of a slot, or `NONE`.
+    /// The link before a cell's, its own, and the one after it.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn links_of(&self, cell: u32) -> [u32; 3] {
+        let own = link_of(cell);
+        let Link { before, next } = self.links[own as usize];
+        [before, own, next]
+    }
+
+    /// The first cell of a slot.
     #[inline]
-    pub(super) fn head(&self, slot: SlotNumber) -> u32 {
-        self.slots[slot.index()].head()
+    pub(super) fn head(&self, slot: SlotNumber) -> Option<u32> {
+        cell_of(self.links[slot.index()].next)
+    }
+
+    /// The cell after a cell, in its list or in one that was taken out of its slot.
+    #[inline]
+    pub(super) fn next(&self, cell: u32) -> Option<u32> {
+        cell_of(self.links[link_of(cell) as usize].next)
     }
 
     /// Takes all cells out of a slot. Returns the first one.
-    pub(super) fn take_all(&mut self, slot: SlotNumber) -> u32 {
+    pub(super) fn take_all(&mut self, slot: SlotNumber) -> Option<u32> {
         let head = self.head(slot);
+        self.links[slot.index()] = Link::alone(slot.link());
         self.vacate(slot);
         head
     }
 
     /// The slots that have timers, in order of time, with the ticks at which they begin.
     pub(super) fn all(&self) -> impl Iterator<Item = (SlotNumber, u64)> {
-        let levels = (0..).zip(&self.occupied);
-        let slots = levels.flat_map(|(level, occupied)| {
-            occupied
-                .all()
-                .map(move |digit| SlotNumber::at(level, digit))
-        });
+        let slots = self.occupied.all();
         slots.map(|slot| (slot, slot.begin(self.time)))
     }
 }

@@ -50,7 +50,7 @@
 //! | call | cost |
 //! |---|---|
 //! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list |
-//! | [`cancel`](Wheel::cancel) | O(1): links the cells before and after it |
+//! | [`cancel`](Wheel::cancel) | O(1): the cells before and after it are linked |
 //! | [`reschedule`](Wheel::reschedule) | O(1): to a later deadline one store |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
 //! | [`peek`](Wheel::peek) | the timers of one slot, or of a few |
@@ -62,9 +62,9 @@
 //!
 //! # Memory
 //!
-//! - An empty wheel takes about 50 KB.
-//! - A timer takes a cell: its key and 24 bytes, rounded up to the key's alignment, so 32 bytes
-//!   with a `u64`. The cells are one `Vec`, which doubles when it is full:
+//! - An empty wheel takes about 33 KB.
+//! - A timer takes its key and 24 bytes, rounded up to a multiple of 8: 32 bytes with a `u64`. Of
+//!   these, 8 are its links, in a `Vec` of their own. Both `Vec`s double when they are full:
 //!   [`reserve`](Wheel::reserve) avoids that. They are used again, and kept until the wheel is
 //!   dropped.
 //!
@@ -76,8 +76,8 @@
 //!   deadline comes.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
-// How it works. Each timer has a cell (`nodes.rs`), which is linked into the list of a slot
-// (`levels.rs`), in both directions.
+// How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
+// it is in the list of a slot.
 //
 // Ground rules:
 //  - A timer lies in the slot that its deadline has by the time of the levels, or in one that
@@ -95,7 +95,7 @@ pub use nodes::Handle;
 
 use crate::entry::DEADLINE_MAX;
 use levels::{SlotLists, SlotNumber};
-use nodes::{Gone, Link, NONE, Nodes};
+use nodes::{Gone, Nodes};
 
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller
 /// moves.
@@ -148,9 +148,10 @@ impl<K> Wheel<K> {
     #[must_use]
     pub fn with_capacity(now: u64, capacity: usize) -> Self {
         let now = now.min(DEADLINE_MAX);
+        let nodes = Nodes::with_capacity(capacity);
         Self {
-            levels: SlotLists::new(now),
-            nodes: Nodes::with_capacity(capacity),
+            levels: SlotLists::new(now, nodes.capacity()),
+            nodes,
             now,
         }
     }
@@ -172,15 +173,18 @@ impl<K> Wheel<K> {
     /// ```
     pub fn insert(&mut self, deadline: u64, key: K) -> Handle {
         let deadline = self.held(deadline);
-        let mut next = NONE;
-        let handle = self.nodes.put(deadline, key, |cell| {
-            let link = self.levels.put(cell, deadline);
-            next = link.next;
-            link
-        });
-        if let Some(next) = self.nodes.link_mut(next) {
-            next.before = handle.cell();
-        }
+        let put = self.nodes.put(deadline, key);
+        let handle = put.unwrap_or_else(|key| self.put_into_new(deadline, key));
+        self.levels.put(handle.cell(), deadline);
+        handle
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_into_new(&mut self, deadline: u64, key: K) -> Handle {
+        let handle = self.nodes.put_into_new(deadline, key);
+        self.levels.reserve_to(self.nodes.capacity());
+        self.levels.add();
         handle
     }
 
@@ -197,8 +201,8 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
     pub fn cancel(&mut self, handle: Handle) -> Option<K> {
-        let Gone { link, key, .. } = self.nodes.take(handle)?;
-        self.unlink(link);
+        let Gone { key, .. } = self.nodes.take(handle)?;
+        self.levels.unlink(handle.cell());
         Some(key)
     }
 
@@ -221,12 +225,12 @@ impl<K> Wheel<K> {
     /// ```
     pub fn reschedule(&mut self, handle: Handle, deadline: u64) -> bool {
         let deadline = self.held(deadline);
-        let Some((former, link)) = self.nodes.set_deadline(handle, deadline) else {
+        let Some(former) = self.nodes.set_deadline(handle, deadline) else {
             return false;
         };
         if deadline < former {
-            self.unlink(link);
-            self.file(handle.cell(), deadline);
+            self.levels.unlink(handle.cell());
+            self.levels.put(handle.cell(), deadline);
         }
         true
     }
@@ -248,16 +252,23 @@ impl<K> Wheel<K> {
     /// assert!(!wheel.advance(13, 3, |_, key| assert_eq!(key, 3)));
     /// assert_eq!(wheel.len(), 1);
     /// ```
-    pub fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(u64, K)) -> bool {
+    #[inline]
+    pub fn advance(&mut self, now: u64, limit: usize, f: impl FnMut(u64, K)) -> bool {
         self.move_to(now);
+        !self.levels.pass(self.now) && self.give_out_all(limit, f)
+    }
+
+    fn give_out_all(&mut self, limit: usize, mut f: impl FnMut(u64, K)) -> bool {
         let mut left = limit;
-        while let Some(due) = self.first_due() {
-            if left == 0 {
-                return true;
-            }
-            left -= 1;
-            if let Some((_, deadline, key)) = self.give_out(due) {
-                f(deadline, key);
+        while let Some(slot) = self.next_tick() {
+            while let Some(due) = self.due_in(slot) {
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                if let Some((_, deadline, key)) = self.give_out(due) {
+                    f(deadline, key);
+                }
             }
         }
         false
@@ -288,6 +299,9 @@ impl<K> Wheel<K> {
     #[inline]
     pub(crate) fn pop_first(&mut self, now: u64) -> Option<(Handle, u64, K)> {
         self.move_to(now);
+        if self.levels.pass(self.now) {
+            return None;
+        }
         let due = self.first_due()?;
         self.give_out(due)
     }
@@ -342,11 +356,10 @@ impl<K> Wheel<K> {
             if first.is_some_and(|(deadline, _)| deadline < begin) {
                 break;
             }
-            let mut cell = self.levels.head(slot);
-            while let Some((deadline, link)) = self.nodes.of_cell(cell) {
-                first = first.into_iter().chain([(deadline, cell)]).min();
-                cell = link.next;
-            }
+            let cells =
+                std::iter::successors(self.levels.head(slot), |&cell| self.levels.next(cell));
+            let timers = cells.filter_map(|cell| Some((self.nodes.deadline(cell)?, cell)));
+            first = timers.chain(first).min();
         }
         self.nodes.handle(first?.1)
     }
@@ -360,10 +373,10 @@ impl<K> Wheel<K> {
         self.now = self.now.max(now.min(DEADLINE_MAX));
     }
 
-    /// The cell of the timer that is due first, the head of its slot.
+    /// The cell of the timer that is due first.
     #[inline]
     fn first_due(&mut self) -> Option<u32> {
-        while let Some(slot) = self.levels.move_to(self.now) {
+        while let Some(slot) = self.next_tick() {
             if let Some(due) = self.due_in(slot) {
                 return Some(due);
             }
@@ -371,68 +384,50 @@ impl<K> Wheel<K> {
         None
     }
 
-    /// The head of a slot at whose beginning the levels are, if it is due then. If not, it goes on
-    /// to the slot of its deadline, and in a slot of more than a tick so do all others.
+    /// Enters slots up to the first one of a tick that has timers, at most up to `now`.
+    #[inline]
+    fn next_tick(&mut self) -> Option<SlotNumber> {
+        loop {
+            let slot = self.levels.enter(self.now)?;
+            if slot.is_tick() {
+                return Some(slot);
+            }
+            self.file_anew(slot);
+        }
+    }
+
+    /// The cell of a timer that is due in the slot of the tick that was entered. Timers that were
+    /// put off go on, if they come first: a look at all others would be made for each of them.
     #[inline]
     fn due_in(&mut self, slot: SlotNumber) -> Option<u32> {
-        if !slot.is_tick() {
-            self.file_anew(slot);
-            return None;
+        loop {
+            let head = self.levels.head(slot)?;
+            let deadline = self.nodes.deadline(head)?;
+            if deadline <= self.levels.time() {
+                return Some(head);
+            }
+            self.levels.unlink(head);
+            self.levels.put(head, deadline);
         }
-        let head = self.levels.head(slot);
-        let (deadline, link) = self.nodes.of_cell(head)?;
-        if deadline <= self.levels.time() {
-            self.nodes.prefetch(link.ahead);
-            return Some(head);
-        }
-        // It alone: a look at the others would be made for each timer that was put off.
-        self.unlink(link);
-        self.file(head, deadline);
-        None
     }
 
     /// Moves the timers of a slot to the slots of their deadlines.
     fn file_anew(&mut self, slot: SlotNumber) {
-        let mut cell = self.levels.take_all(slot);
-        while let Some((deadline, Link { next, ahead, .. })) = self.nodes.of_cell(cell) {
-            self.nodes.prefetch(ahead);
-            self.file(cell, deadline);
-            cell = next;
+        let mut next = self.levels.take_all(slot);
+        while let Some(cell) = next {
+            next = self.levels.next(cell);
+            if let Some(deadline) = self.nodes.deadline(cell) {
+                self.levels.put_lower(cell, deadline);
+            }
         }
     }
 
-    /// Removes the timer that is the head of its slot.
+    /// Removes the timer of a cell.
     #[inline]
     fn give_out(&mut self, cell: u32) -> Option<(Handle, u64, K)> {
         let gone = self.nodes.take_cell(cell)?;
-        self.unlink(gone.link);
+        self.levels.unlink(cell);
         Some((gone.handle, gone.deadline, gone.key))
-    }
-
-    /// Takes a cell out of the list that it is in.
-    #[inline]
-    fn unlink(&mut self, link: Link) {
-        let Link { before, next, .. } = link;
-        if let Some(next) = self.nodes.link_mut(next) {
-            next.before = before;
-        }
-        if let Some(slot) = SlotNumber::of_link(before) {
-            self.levels.set_head(slot, next);
-        } else if let Some(before) = self.nodes.link_mut(before) {
-            before.next = next;
-        }
-    }
-
-    /// Puts a cell that is in no list into the slot of its deadline.
-    #[inline]
-    fn file(&mut self, cell: u32, deadline: u64) {
-        let link = self.levels.put(cell, deadline);
-        if let Some(own) = self.nodes.link_mut(cell) {
-            *own = link;
-        }
-        if let Some(next) = self.nodes.link_mut(link.next) {
-            next.before = cell;
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 //! A cell's generation rises when its timer goes. So a handle names one timer for ever. A cell that
 //! has used all its generations is not used again.
 
-use crate::mem::prefetch_to_write;
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -47,36 +46,10 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// The lower 32 bits of a tick, the 16 above and the 8 above these: a tick has 52.
-type TickParts = (u32, u16, u8);
-
-#[inline]
-const fn parts(tick: u64) -> TickParts {
-    (tick as u32, (tick >> 32) as u16, (tick >> 48) as u8)
-}
-
-#[inline]
-fn tick((low, middle, high): TickParts) -> u64 {
-    u64::from(low) | u64::from(middle) << 32 | u64::from(high) << 48
-}
-
-/// Where a cell is in the list of a slot.
-#[derive(Clone, Copy)]
-pub(super) struct Link {
-    /// The cell before it. Of a head: its slot (`SlotNumber::of_link`).
-    pub(super) before: u32,
-    /// The cell after it, or `NONE`.
-    pub(super) next: u32,
-    /// A cell that was some links after it when it came: what is worth fetching when the list is
-    /// walked along. It may be elsewhere by now.
-    pub(super) ahead: u32,
-}
-
 /// A timer that is gone.
 pub(super) struct Gone<K> {
     pub(super) handle: Handle,
     pub(super) deadline: u64,
-    pub(super) link: Link,
     pub(super) key: K,
 }
 
@@ -89,11 +62,7 @@ enum KeyCell<K> {
     },
     Taken {
         generation: NonZeroU32,
-        /// The deadline, in parts: so that the mark of an enum's variant has room beside them.
-        low: u32,
-        middle: u16,
-        high: u8,
-        link: Link,
+        deadline: u64,
         key: K,
     },
     /// It has no generations left.
@@ -104,7 +73,7 @@ enum KeyCell<K> {
 const CELLS_MAX: u32 = (1 << 31) - 1;
 
 /// No cell.
-pub(super) const NONE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 /// The cells of a wheel.
 pub(super) struct Nodes<K> {
@@ -142,49 +111,38 @@ impl<K> Nodes<K> {
         self.len
     }
 
-    /// Puts a timer into a cell. `link` puts the cell into a slot. The cell after it does not know
-    /// of it yet.
+    /// Puts a timer into a cell that had one before. Gives the key back if no such cell is free.
     #[inline]
-    pub(super) fn put(&mut self, deadline: u64, key: K, link: impl FnOnce(u32) -> Link) -> Handle {
+    pub(super) fn put(&mut self, deadline: u64, key: K) -> Result<Handle, K> {
         let cell = self.free;
         if let Some(free) = self.cells.get_mut(cell as usize)
             && let KeyCell::Free { generation, next } = *free
         {
             self.free = next;
             self.len += 1;
-            let (low, middle, high) = parts(deadline);
             *free = KeyCell::Taken {
                 generation,
-                low,
-                middle,
-                high,
-                link: link(cell),
+                deadline,
                 key,
             };
-            return Handle { cell, generation };
+            return Ok(Handle { cell, generation });
         }
-        self.put_into_new(deadline, key, link)
+        Err(key)
     }
 
-    #[inline(never)]
-    fn put_into_new(&mut self, deadline: u64, key: K, link: impl FnOnce(u32) -> Link) -> Handle {
+    /// Puts a timer into a new cell, whose number is the next one.
+    pub(super) fn put_into_new(&mut self, deadline: u64, key: K) -> Handle {
         let cell = u32::try_from(self.cells.len()).ok();
         let cell = cell
             .filter(|&cell| cell < CELLS_MAX)
             .expect("2^31 timers take 64 GB");
-        // (Memory first: what `link` does is not undone.)
-        self.cells.reserve(1);
-        self.len += 1;
         let generation = NonZeroU32::MIN;
-        let (low, middle, high) = parts(deadline);
         self.cells.push(KeyCell::Taken {
             generation,
-            low,
-            middle,
-            high,
-            link: link(cell),
+            deadline,
             key,
         });
+        self.len += 1;
         Handle { cell, generation }
     }
 
@@ -217,16 +175,7 @@ impl<K> Nodes<K> {
             }
         };
         self.len -= 1;
-        let taken = std::mem::replace(cell, rest);
-        let KeyCell::Taken {
-            low,
-            middle,
-            high,
-            link,
-            key,
-            ..
-        } = taken
-        else {
+        let KeyCell::Taken { deadline, key, .. } = std::mem::replace(cell, rest) else {
             return None;
         };
         let handle = Handle {
@@ -235,8 +184,7 @@ impl<K> Nodes<K> {
         };
         Some(Gone {
             handle,
-            deadline: tick((low, middle, high)),
-            link,
+            deadline,
             key,
         })
     }
@@ -247,12 +195,9 @@ impl<K> Nodes<K> {
         match self.cells.get(handle.cell as usize)? {
             KeyCell::Taken {
                 generation,
-                low,
-                middle,
-                high,
+                deadline,
                 key,
-                ..
-            } if *generation == handle.generation => Some((tick((*low, *middle, *high)), key)),
+            } if *generation == handle.generation => Some((*deadline, key)),
             _ => None,
         }
     }
@@ -267,54 +212,26 @@ impl<K> Nodes<K> {
         }
     }
 
-    /// Gives a timer another deadline. Returns the former one, and its links.
+    /// Gives a timer another deadline. Returns the former one.
     #[inline]
-    pub(super) fn set_deadline(&mut self, handle: Handle, to: u64) -> Option<(u64, Link)> {
+    pub(super) fn set_deadline(&mut self, handle: Handle, to: u64) -> Option<u64> {
         match self.cells.get_mut(handle.cell as usize)? {
             KeyCell::Taken {
                 generation,
-                low,
-                middle,
-                high,
-                link,
+                deadline,
                 ..
-            } if *generation == handle.generation => {
-                let former = tick((*low, *middle, *high));
-                (*low, *middle, *high) = parts(to);
-                Some((former, *link))
-            }
+            } if *generation == handle.generation => Some(std::mem::replace(deadline, to)),
             _ => None,
         }
     }
 
-    /// The deadline and the links of a cell that has a timer.
+    /// The deadline of the timer in a cell.
     #[inline]
-    pub(super) fn of_cell(&self, number: u32) -> Option<(u64, Link)> {
-        match self.cells.get(number as usize)? {
-            KeyCell::Taken {
-                low,
-                middle,
-                high,
-                link,
-                ..
-            } => Some((tick((*low, *middle, *high)), *link)),
+    pub(super) fn deadline(&self, number: u32) -> Option<u64> {
+        match *self.cells.get(number as usize)? {
+            KeyCell::Taken { deadline, .. } => Some(deadline),
             _ => None,
         }
-    }
-
-    /// The links of a cell that has a timer.
-    #[inline]
-    pub(super) fn link_mut(&mut self, number: u32) -> Option<&mut Link> {
-        match self.cells.get_mut(number as usize)? {
-            KeyCell::Taken { link, .. } => Some(link),
-            _ => None,
-        }
-    }
-
-    /// Fetches a cell into the processor's caches.
-    #[inline]
-    pub(super) fn prefetch(&self, number: u32) {
-        prefetch_to_write(self.cells.as_ptr().wrapping_add(number as usize));
     }
 
     /// The handle of a cell's timer.
@@ -333,17 +250,13 @@ impl<K> Nodes<K> {
         (0..).zip(&self.cells).filter_map(|(cell, content)| {
             let KeyCell::Taken {
                 generation,
-                low,
-                middle,
-                high,
+                deadline,
                 key,
-                ..
             } = content
             else {
                 return None;
             };
-            let generation = *generation;
-            let deadline = tick((*low, *middle, *high));
+            let (generation, deadline) = (*generation, *deadline);
             Some((Handle { cell, generation }, deadline, key))
         })
     }
@@ -354,19 +267,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timer_of_a_number_takes_half_a_cache_line() {
-        assert_eq!(size_of::<KeyCell<u64>>(), 32);
+    fn a_timer_of_a_number_takes_24_bytes() {
+        assert_eq!(size_of::<KeyCell<u64>>(), 24);
     }
 
     #[test]
     fn a_cell_whose_generations_are_used_up_is_given_up() {
         let mut nodes = Nodes::with_capacity(0);
-        let link = |_| Link {
-            before: NONE,
-            next: NONE,
-            ahead: NONE,
-        };
-        let first = nodes.put(1, 'a', link);
+        let first = nodes.put_into_new(1, 'a');
         let KeyCell::Taken { generation, .. } = &mut nodes.cells[0] else {
             panic!("it is taken");
         };
@@ -382,7 +290,8 @@ mod tests {
                 && nodes.get(last).is_none()
                 && nodes.get_mut(last).is_none()
         );
-        let other = nodes.put(1, 'b', link);
+        assert_eq!(nodes.put(1, 'b'), Err('b'));
+        let other = nodes.put_into_new(1, 'b');
         assert_eq!((other.cell, nodes.len(), nodes.iter().count()), (1, 1, 1));
     }
 }

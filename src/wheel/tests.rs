@@ -8,24 +8,26 @@ impl<K> Wheel<K> {
     /// Looks at all slots and cells.
     fn check(&self) {
         let (mut count, mut last) = (0, 0);
-        let event = self.levels.event();
+        let (event, next) = self.levels.event();
+        if let Some(next) = next {
+            assert_eq!(self.levels.all().next(), Some((next, event)));
+        }
         for (slot, begin) in self.levels.all() {
             assert!(begin >= last && begin >= event, "slots come in order");
             last = begin;
-            let mut before = None;
-            let mut cell = self.levels.head(slot);
-            assert_ne!(cell, NONE, "a slot that is occupied has timers");
-            while let Some((deadline, link)) = self.nodes.of_cell(cell) {
+            let mut next = self.levels.head(slot);
+            assert!(next.is_some(), "a slot that is occupied has timers");
+            let mut before = slot.link();
+            while let Some(cell) = next {
+                let deadline = self.nodes.deadline(cell).expect("it has a timer");
                 assert!(deadline >= begin, "a timer lies in no later slot");
                 assert!(deadline >= self.levels.earliest_of(slot));
-                match SlotNumber::of_link(link.before) {
-                    Some(of_head) => assert_eq!((of_head, before), (slot, None)),
-                    None => assert_eq!(Some(link.before), before),
-                }
-                (before, cell) = (Some(cell), link.next);
+                let links = self.levels.links_of(cell);
+                assert_eq!(links[0], before, "both directions agree");
+                before = links[1];
+                next = self.levels.next(cell);
                 count += 1;
             }
-            assert_eq!(cell, NONE, "a list has cells with timers only");
         }
         assert_eq!(count, self.len(), "each timer is in one list");
         assert!(self.levels.time() <= self.now);
@@ -88,10 +90,9 @@ fn a_later_deadline_moves_no_cell() {
     let mut wheel = Wheel::new(0);
     let handle = wheel.insert(600, ());
     for deadline in 601..10_000 {
-        let (_, before) = wheel.nodes.of_cell(handle.cell()).unwrap();
+        let before = wheel.levels.links_of(handle.cell());
         assert!(wheel.reschedule(handle, deadline));
-        let (_, after) = wheel.nodes.of_cell(handle.cell()).unwrap();
-        assert_eq!(before.before, after.before);
+        assert_eq!(wheel.levels.links_of(handle.cell()), before);
     }
     assert_eq!(
         wheel.next_deadline(),
@@ -110,13 +111,11 @@ fn a_timer_that_was_put_off_goes_on_alone() {
     let due: Vec<_> = (0..50).map(|key| wheel.insert(100, key)).collect();
     assert!(wheel.advance(100, 0, |_, _| ()));
     for key in 50..70 {
-        let link_of = |wheel: &Wheel<u64>| wheel.nodes.of_cell(due[0].cell()).unwrap().1;
-        let before = link_of(&wheel);
+        let before = wheel.levels.links_of(due[0].cell());
         let head = wheel.insert(100, key);
         assert!(wheel.reschedule(head, 1_000));
         assert!(wheel.pop_due(100).is_some());
-        let after = link_of(&wheel);
-        assert_eq!((before.before, before.next), (after.before, after.next));
+        assert_eq!(wheel.levels.links_of(due[0].cell()), before);
         wheel.check();
     }
     assert!(!wheel.advance(100, 30, |deadline, _| assert_eq!(deadline, 100)));

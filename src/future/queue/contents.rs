@@ -79,8 +79,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// The number of values for which the queue has memory: it takes no more for values before it
-    /// has more than that at one time. The wheel's memory is not counted: it comes in steps of
-    /// 256 KiB, and goes back.
+    /// has more than that at one time.
     ///
     /// # Example
     /// See [`reserve`](Self::reserve).

@@ -262,11 +262,17 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.poll_expired(&mut context).is_pending());
     /// ```
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
+        // What was due at the last reading of the clock needs no other one.
+        let mut now = self.wheel.now();
         loop {
-            let now = ticks.whole(handle.now_ns());
             if let Some((timer, _, queued)) = self.wheel.pop_first(now) {
                 return Poll::Ready(Some(Expired::new(self.key(timer), queued)));
+            }
+            let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
+            let later = ticks.whole(handle.now_ns());
+            if now < later {
+                now = later;
+                continue;
             }
             let Some(next) = self.wheel.next_deadline() else {
                 self.waiting = None;
@@ -285,15 +291,14 @@ impl<T> DelayQueue<T> {
 
     /// A value was inserted or moved, and may come before the time for which the queue waits.
     fn hurry(&mut self) {
+        let Some(waiting) = &mut self.waiting else {
+            return;
+        };
         let Some(next) = self.wheel.next_deadline() else {
             return;
         };
         let at_ns = self.home.handle().ticks().start(next);
-        if let Some(waiting) = self
-            .waiting
-            .as_mut()
-            .filter(|waiting| at_ns < waiting.at_ns())
-        {
+        if at_ns < waiting.at_ns() {
             waiting.move_to(at_ns);
         }
     }

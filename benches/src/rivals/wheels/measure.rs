@@ -9,6 +9,7 @@ use super::subjects::delay_queue::Queue;
 use super::subjects::heap::Heap;
 use super::subjects::hhwt::Hhwt;
 use super::subjects::nexus::Nexus;
+use super::subjects::queue;
 use super::subjects::schemes::{HashedWheel, LinkedWheel, OneWheel, OrderedList, UnorderedList};
 use super::subjects::wheelwork::Wheelwork;
 use wheelwork_bench::line::Figures;
@@ -19,6 +20,7 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     system::pin(0);
     match job.subject {
         Name::Wheelwork => rounds::measure::<Wheelwork>(job),
+        Name::WheelworkDelayqueue => rounds::measure::<queue::Queue>(job),
         Name::NexusTimer => rounds::measure::<Nexus>(job),
         // Of uniform delays up to 60,000 ticks, a slot of the last gear gets a fifteenth.
         Name::Bitwheel => match job.timers {

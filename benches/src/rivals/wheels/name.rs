@@ -17,6 +17,8 @@ const BITWHEEL_MAX: usize = 1_000_000;
 pub(crate) enum Name {
     /// Its `Wheel`
     Wheelwork,
+    /// Its `future::DelayQueue`, under a clock that is moved by hand
+    WheelworkDelayqueue,
     /// The crate's `Wheel`
     NexusTimer,
     /// The crate's `BitWheel`, which fires early
@@ -63,6 +65,9 @@ impl Name {
         match (self, workload) {
             (Self::Bitwheel, Workload::Fire) => Some("up to 4,095 ticks early, no cascades"),
             (Self::Delayqueue, Workload::Fire) => Some("with a turn of the runtime for each tick"),
+            (Self::WheelworkDelayqueue, Workload::Fire) => {
+                Some("with a turn of the service for each tick")
+            }
             (Self::NexusTimer, Workload::Fire) => Some("memory is not given back"),
             (Self::Heap | Self::Hhwt, Workload::Cancel | Workload::Churn) => {
                 Some("what is cancelled stays until it is due")

@@ -86,6 +86,12 @@ impl Plan {
                         .for_each(|handle| watch.call(|| subject.cancel(handle)))
                 });
             }
+            Workload::Rearm => {
+                self.stand(&mut subject, handles);
+                self.rng.shuffle(handles);
+                let mut moved = Vec::with_capacity(handles.len());
+                watch.phase(|watch| self.rearm(&mut subject, handles, &mut moved, watch));
+            }
             Workload::Churn => {
                 self.stand(&mut subject, handles);
                 watch.phase(|watch| self.churn(&mut subject, handles, watch));
@@ -126,6 +132,20 @@ impl Plan {
     ) {
         for (key, &delay) in self.delays.iter().enumerate() {
             handles.push(watch.call(|| subject.insert(now + delay, key as u64)));
+        }
+    }
+
+    /// Each is moved to the deadline that another one had.
+    fn rearm<S: Subject>(
+        &self,
+        subject: &mut S,
+        handles: &mut Vec<S::Handle>,
+        moved: &mut Vec<S::Handle>,
+        watch: &mut impl Watch,
+    ) {
+        let keys = self.job.timers as u64..;
+        for ((handle, &deadline), key) in handles.drain(..).zip(&self.delays).zip(keys) {
+            moved.push(watch.call(|| subject.rearm(handle, deadline, key)));
         }
     }
 

@@ -11,6 +11,8 @@ pub(crate) enum Workload {
     InsertCold,
     /// Cancel N in random order
     Cancel,
+    /// Move N in random order to other deadlines
+    Rearm,
     /// Advance over N, tick by tick, until all have fired
     Fire,
     /// N standing; cancel a random one, insert another; time stands still
@@ -31,7 +33,7 @@ impl Workload {
         match self {
             Self::InsertCold => columns.push(column("bytes_per_timer", "B/timer", 1)),
             Self::Fire => columns.push(column("ns_per_tick", "ns/tick", 1)),
-            Self::Insert | Self::Cancel | Self::Churn => {}
+            Self::Insert | Self::Cancel | Self::Rearm | Self::Churn => {}
         }
         columns
     }

@@ -1,5 +1,5 @@
 //! tokio-util's `DelayQueue` with one owner, under a clock of tokio's that stands still but for
-//! `advance`.
+//! `advance`. `queue.rs` has wheelwork's.
 //!
 //! An insert or a cancel is the queue's call and no more. When time moves on, the runtime's clock
 //! is moved, the runtime turns once so that the queue's own timer in it fires, and the queue is
@@ -54,6 +54,12 @@ impl Subject for Queue {
 
     fn cancel(&mut self, handle: Key) {
         self.queue.remove(&handle);
+    }
+
+    fn rearm(&mut self, handle: Key, deadline: u64, _: u64) -> Key {
+        let deadline = self.start + Duration::from_millis(deadline);
+        self.queue.reset_at(&handle, deadline);
+        handle
     }
 
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {

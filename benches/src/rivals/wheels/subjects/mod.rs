@@ -10,6 +10,7 @@ mod lists;
 #[cfg(test)]
 mod model;
 pub(crate) mod nexus;
+pub(crate) mod queue;
 pub(crate) mod schemes;
 pub(crate) mod wheelwork;
 
@@ -26,6 +27,13 @@ pub(crate) trait Subject {
     fn insert(&mut self, deadline: u64, key: u64) -> Self::Handle;
 
     fn cancel(&mut self, handle: Self::Handle);
+
+    /// Moves a timer to another deadline. Who cannot cancels it and arms another one with `key`, so
+    /// that is either the timer's own or a new one.
+    fn rearm(&mut self, handle: Self::Handle, deadline: u64, key: u64) -> Self::Handle {
+        self.cancel(handle);
+        self.insert(deadline, key)
+    }
 
     /// Moves time on to `now` and gives `fire` the keys of what is due then, in any order.
     fn advance(&mut self, now: u64, fire: impl FnMut(u64));

@@ -3,7 +3,7 @@
 
 use super::bitwheel::BitWheel;
 use super::schemes::{HashedWheel, LinkedWheel, OneWheel, OrderedList, UnorderedList};
-use super::{Subject, btree, delay_queue, heap, hhwt, nexus, wheelwork};
+use super::{Subject, btree, delay_queue, heap, hhwt, nexus, queue, wheelwork};
 use fastrand::Rng;
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -14,22 +14,35 @@ const DELAY_MAX: u64 = 100_000;
 /// The keys that stand, with their deadlines and handles.
 type Model<H> = BTreeMap<u64, (u64, H)>;
 
+/// One that stands, or sometimes none.
+fn take_any<H>(model: &mut Model<H>, rng: &mut Rng) -> Option<(u64, H)> {
+    let key = model.keys().nth(rng.usize(..=model.len())).copied()?;
+    let (_, handle) = model.remove(&key)?;
+    Some((key, handle))
+}
+
 /// `early`: the number of ticks by which a timer may fire before its deadline.
 fn follows_the_model<S: Subject>(early: u64) {
     for seed in 0..3 {
         let mut rng = Rng::with_seed(seed);
         let (mut subject, mut model, mut now) = (S::new(), Model::new(), 0);
         for key in 0..STEPS as u64 {
-            match rng.u32(..10) {
+            match rng.u32(..11) {
                 0..5 => {
                     let delay_max = [3, 300, 5_000, DELAY_MAX][rng.usize(..4)];
                     let deadline = now + rng.u64(1..=delay_max);
                     model.insert(key, (deadline, subject.insert(deadline, key)));
                 }
                 5..8 => {
-                    let standing = model.keys().nth(rng.usize(..=model.len())).copied();
-                    if let Some((_, handle)) = standing.and_then(|key| model.remove(&key)) {
+                    if let Some((_, handle)) = take_any(&mut model, &mut rng) {
                         subject.cancel(handle);
+                    }
+                }
+                8 => {
+                    if let Some((key, handle)) = take_any(&mut model, &mut rng) {
+                        let deadline = now + rng.u64(1..=DELAY_MAX);
+                        let handle = subject.rearm(handle, deadline, key);
+                        model.insert(key, (deadline, handle));
                     }
                 }
                 _ => {
@@ -60,6 +73,7 @@ fn advance<S: Subject>(subject: &mut S, model: &mut Model<S::Handle>, now: u64, 
 #[test]
 fn every_subject_follows_the_model() {
     follows_the_model::<wheelwork::Wheelwork>(0);
+    follows_the_model::<queue::Queue>(0);
     follows_the_model::<nexus::Nexus>(0);
     follows_the_model::<BitWheel<128>>(4_095);
     follows_the_model::<hhwt::Hhwt>(0);

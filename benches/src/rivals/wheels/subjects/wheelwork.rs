@@ -20,6 +20,11 @@ impl Subject for Wheelwork {
         self.0.cancel(handle);
     }
 
+    fn rearm(&mut self, handle: Handle, deadline: u64, _: u64) -> Handle {
+        self.0.reschedule(handle, deadline);
+        handle
+    }
+
     fn advance(&mut self, now: u64, mut fire: impl FnMut(u64)) {
         self.0.advance(now, usize::MAX, |_, key| fire(key));
     }
