@@ -72,10 +72,15 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "idle")]
     pub(crate) cascade: bool,
 
+    /// Measure instead what threads cost that arm 100 timers each and end, `--threads` of them at a
+    /// time: 1 to 1,000,000 such threads
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["idle", "cascade", "timers", "cancel"], value_parser = count(1..=1_000_000))]
+    pub(crate) short_lived: Option<usize>,
+
     /// Keep the timers on disk instead, in this folder, while the process that arms, cancels and
     /// handles them is killed and started again; takes half a minute. The folder must be
     /// empty, or an earlier job's own
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "tui", "shards", "tick", "inline", "panic_every"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "short_lived", "tui", "shards", "tick", "inline", "panic_every"])]
     pub(crate) durable: Option<PathBuf>,
 
     /// With --durable: how often the process is killed, 0 to 10,000 [default: 10]

@@ -10,6 +10,7 @@ mod phases;
 mod progress;
 mod report;
 mod run;
+mod short_lived;
 #[cfg(feature = "tui")]
 mod tui;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         let result = match () {
             () if args.idle => idle::run(args),
             () if args.cascade => cascade::run(args),
+            () if args.short_lived.is_some() => short_lived::run(args),
             () if args.durable_child => return Ok(durable::serve(args)),
             () if args.durable.is_some() => durable::run(args),
             () => run::run(args),

@@ -33,6 +33,12 @@ fn assert_positive(figures: &Value, names: &[&str]) {
 }
 
 #[test]
+fn threads_that_live_shortly_lose_no_timer() {
+    let figures = run("--short-lived 200 --threads 3 --spread 100ms", 20_000);
+    assert_positive(&figures, &["thread_us", "bare_thread_us"]);
+}
+
+#[test]
 fn a_small_run_is_clean_and_writes_its_figures() {
     let small = "--timers 20000 --threads 3 --shards 2 --spread 100ms --seed 7";
     // 20,000 armed, 10,000 more by the churn, 20,000 in the burst.
