@@ -24,6 +24,12 @@ impl<T> ManualShards<T> {
     }
 }
 
+/// Takes one turn of a shard. Returns whether anything was drained or fired.
+pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> bool {
+    let turn = shard.turn(|| engine.clock.now_ns());
+    turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
+}
+
 impl<T: Send + 'static> Driven for ManualShards<T> {
     fn turn(&self) -> bool {
         let take_turns = || {
@@ -32,10 +38,11 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             if self.engine.cells.shared.is_stopped() {
                 return false;
             }
-            shards.iter_mut().fold(false, |busy, shard| {
-                let turn = shard.turn(|| self.engine.clock.now_ns());
-                busy || turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
-            })
+            let mut busy = false;
+            for shard in &mut *shards {
+                busy |= turn(&self.engine, shard);
+            }
+            busy
         };
         inside(take_turns)
     }

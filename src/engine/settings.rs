@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) max_pending: usize,
     /// Whether large slots of the wheel are cascaded ahead of time, in steps.
     pub(crate) cascade_budget: bool,
+    /// Whether timers on a manual clock share readings, too.
+    pub(crate) shared_readings: bool,
     /// Whether the start is told as an event. If not, whoever starts the service tells it.
     pub(crate) is_start_told: bool,
     pub(crate) hooks: Hooks,
@@ -43,6 +45,7 @@ impl Default for Settings {
             boottime: false,
             max_pending: usize::MAX,
             cascade_budget: true,
+            shared_readings: false,
             is_start_told: true,
             hooks: Hooks::default(),
         }

@@ -127,9 +127,11 @@ fn engine<T: Send + 'static>(
         TickLength::new(crate::time::nanos(settings.tick)),
         shared.shards(),
     );
+    let shares_readings =
+        settings.shared_readings || matches!(clock, Clock::Monotonic { .. }) || cfg!(loom);
     let engine = Engine {
         cells: Cells::new(shared),
-        shared_slack_ns: if matches!(clock, Clock::Monotonic { .. }) || cfg!(loom) {
+        shared_slack_ns: if shares_readings {
             tick.nanos() / shared_clock::SLACK
         } else {
             0

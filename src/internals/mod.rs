@@ -7,11 +7,15 @@
 #[cfg(loom)]
 #[doc(hidden)]
 pub mod loom;
+#[cfg(not(loom))]
+mod turns;
 
 use crate::doorbell::SecondLook;
 use crate::entry_wheel::EntryWheel;
 use crate::{Builder, TimerId, cell, doorbell, entry, lane};
 use std::sync::Arc;
+#[cfg(not(loom))]
+pub use turns::{Shard, take_shards};
 
 /// Sleeps for ever, unless rung.
 pub const FOREVER: u64 = doorbell::FOREVER;
@@ -20,6 +24,15 @@ pub const FOREVER: u64 = doorbell::FOREVER;
 /// measure the difference.
 pub fn cascade_budget<T: Send + 'static>(builder: Builder<T>, cascade_budget: bool) -> Builder<T> {
     builder.cascade_budget(cascade_budget)
+}
+
+/// Whether timers of a service on a manual clock share readings, as they do on the real clock.
+/// Default: no. Such a timer may fire some ticks later.
+pub fn shared_readings<T: Send + 'static>(
+    builder: Builder<T>,
+    shared_readings: bool,
+) -> Builder<T> {
+    builder.shared_readings(shared_readings)
 }
 
 /// Decodes a value of a store's file, whose checksum is right, and encodes it again. `table`:

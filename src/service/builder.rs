@@ -512,6 +512,13 @@ impl<T: Send + 'static> Builder<T> {
         self.settings.cascade_budget = cascade_budget;
         self
     }
+
+    /// Whether timers on a manual clock share readings, too. Default: no.
+    #[cfg(any(loom, feature = "__internals"))]
+    pub(crate) fn shared_readings(mut self, shared_readings: bool) -> Self {
+        self.settings.shared_readings = shared_readings;
+        self
+    }
 }
 
 impl<T> fmt::Debug for Builder<T> {

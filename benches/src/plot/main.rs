@@ -1,4 +1,4 @@
-//! `plot`: the figures of `rivals`, of `wheels`, or of `durable`, as one page, with charts.
+//! `plot`: the figures of `rivals`, `wheels`, `durable` or `coherence` as one page, with charts.
 
 mod bars;
 #[path = "../command_line.rs"]
@@ -10,18 +10,20 @@ mod row;
 mod scale;
 mod subject;
 mod svg;
+mod threads;
 
 use clap::Parser;
 use command_line::{parse, wrong};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Turns the JSON lines of `rivals --json`, `wheels --json` or `durable --json` into one HTML page:
-/// rates by workload, cost by the number of timers, curves of lateness.
+/// Turns the JSON lines of `rivals --json`, `wheels --json`, `durable --json` or `coherence --json`
+/// into one HTML page: rates by workload, cost by the number of timers or threads, curves of
+/// lateness.
 #[derive(Parser)]
 #[command(name = "plot", version, max_term_width = 110)]
 struct Args {
-    /// The file that `rivals --json`, `wheels --json` or `durable --json` has written
+    /// The file that `rivals`, `wheels`, `durable` or `coherence` has written by `--json`
     #[arg(value_name = "FILE.json")]
     json: PathBuf,
 
@@ -49,7 +51,8 @@ fn run(args: &Args) -> Result<(), String> {
     let text = std::fs::read_to_string(&args.json)
         .map_err(|error| format!("{}: {error}", args.json.display()))?;
     let figures = row::read(&text).map_err(|why| format!("{}: {why}", args.json.display()))?;
-    let charts = report::charts(&figures.rows);
+    let mut charts = report::charts(&figures.rows);
+    charts.extend(threads::charts(&figures.rows));
     if let Some(folder) = &args.pictures {
         std::fs::create_dir_all(folder)
             .map_err(|error| format!("--pictures {}: {error}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! Rows: the JSON lines that `rivals`, `wheels` and `durable` write.
+//! Rows: the JSON lines that `rivals`, `wheels`, `durable` and `coherence` write.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(crate) fn read(text: &str) -> Result<Figures, String> {
     for (number, line) in text.lines().enumerate() {
         figures.add(line).ok_or_else(|| {
             format!(
-                "line {} is none that rivals, wheels or durable has written",
+                "line {} is none that rivals, wheels, durable or coherence has written",
                 number + 1
             )
         })?;

@@ -9,7 +9,7 @@ pub(crate) struct Look {
 }
 
 /// Name, color, dashes. Greens are wheelwork's.
-const LOOKS: [(&str, &str, &str); 29] = [
+const LOOKS: [(&str, &str, &str); 30] = [
     ("wheelwork", "#116329", ""),
     ("wheelwork-batch", "#2f9e44", "6 3"),
     ("wheelwork-inline", "#5a8a00", "2 3"),
@@ -17,6 +17,7 @@ const LOOKS: [(&str, &str, &str); 29] = [
     ("wheelwork-fine", "#22998f", "4 2"),
     ("wheelwork-spin", "#7a9400", "9 3 2 3"),
     ("wheelwork-future", "#4f8a5b", "4 4"),
+    ("wheelwork-executor", "#3f7d20", "6 3"),
     ("tokio", "#1f5fbf", ""),
     ("tokio-future", "#5b8def", "6 3"),
     ("delayqueue", "#d96c00", ""),
@@ -69,6 +70,7 @@ pub(crate) fn what(name: &str) -> &'static str {
         "wheelwork-cores" => "tasks run on the shard's thread; a shard for each core",
         "wheelwork-fine" => "tasks run on the shard's thread; a tick of 50 us",
         "wheelwork-spin" => "a tick of 10 us; spins in place of sleeping up to 100 us",
+        "wheelwork-executor" => "tasks run on the workers of an executor",
         "wheelwork-future" => "its futures under tokio",
         "tokio" => "tokio's Sleep",
         "tokio-future" => "tokio's timeout and interval, in tasks",

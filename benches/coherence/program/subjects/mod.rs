@@ -1,0 +1,43 @@
+//! The subjects: timers behind one trait, driven step by step.
+
+pub(crate) mod heap;
+#[cfg(feature = "rivals")]
+pub(crate) mod pingora;
+#[cfg(feature = "rivals")]
+mod polled;
+#[cfg(feature = "rivals")]
+pub(crate) mod tokio;
+pub(crate) mod wheelwork;
+
+use std::time::Duration;
+use wheelwork_coherence::Start;
+
+/// The time that passes between two turns of what fires timers.
+pub(crate) const TURN: Duration = Duration::from_millis(2);
+
+/// A timer service that lives as long as the process. Threads that act as cores call it.
+pub(crate) trait Subject: Sync + Sized + 'static {
+    type Timer: 'static;
+
+    /// What a thread has as long as it calls.
+    type Entered: 'static;
+
+    /// Whether nothing keeps callers out while it takes a turn.
+    const IS_OPEN: bool;
+
+    /// Starts it, with as many shards as it has at most. What fires its timers: each takes a turn
+    /// in each step, in which all is done that there is to do.
+    fn start(shards: usize) -> (&'static Self, Vec<Start>);
+
+    /// A thread begins to call.
+    fn enter(&'static self) -> Self::Entered;
+
+    /// [`TURN`] passes.
+    fn pass(&self);
+
+    fn arm(&self, delay: Duration) -> Self::Timer;
+
+    fn cancel(&self, timer: Self::Timer);
+
+    fn rearm(&self, timer: &mut Self::Timer, delay: Duration);
+}
