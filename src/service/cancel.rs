@@ -167,8 +167,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 }
 
-/// Cancels a timer when it is dropped. [`ServiceHandle::guard`] makes one. If it is forgotten
-/// (`std::mem::forget`), the timer goes on.
+/// Cancels a timer when it is dropped. [`ServiceHandle::guard`] makes one. [`keep`](Self::keep)
+/// gives it up. If it is forgotten (`std::mem::forget`), the timer goes on too, but the memory of
+/// the service is never freed: a guard has a handle.
 ///
 /// # Example
 /// ```

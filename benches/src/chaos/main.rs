@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use wheelwork_bench::program;
+use wheelwork_bench::{program, system};
 
 /// An episode that takes longer has hung: its waits end by themselves, after a minute each.
 const EPISODE_MAX: Duration = Duration::from_secs(300);
@@ -118,8 +118,9 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
                 Err(why) => result = Err(format!("seed {seed}: {why}")),
             }
             println!(
-                "{:6.1} min, {number} episodes and {} small ones: {all}",
+                "{:6.1} min, {} MB, {number} episodes and {} small ones: {all}",
                 start.elapsed().as_secs_f64() / 60.0,
+                system::resident_bytes() / 1_000_000,
                 small.load(SeqCst)
             );
             if result.is_err() || all.faults > 0 || start.elapsed() >= time {
