@@ -487,6 +487,16 @@ fn the_next_deadline_is_exact_but_for_the_cases_it_names() {
             Some(next)
         );
     }
+    // One that was armed for an earlier tick was pulled before it, and is gone: another one of its
+    // slot is left.
+    let mut wheel = Wheel::new(0);
+    let (pulled, _stays) = (wheel.insert(300, "pulled"), wheel.insert(400, "stays"));
+    assert!(wheel.reschedule(pulled, 100));
+    assert_eq!(wheel.pop_due(100), Some((100, "pulled")));
+    let next = wheel.next_deadline().expect("one is there");
+    assert!((101..=400).contains(&next) && wheel.pop_due(next).is_none() == (next < 400));
+    wheel.advance(399, 1, |_, _| panic!("it is not due"));
+    assert_eq!(wheel.next_deadline(), Some(400));
     // The timer that came first is gone, and one is put off: a wake-up for nothing at the most.
     let mut wheel = Wheel::new(0);
     let (gone, put_off) = (wheel.insert(30, "gone"), wheel.insert(60, "put off"));

@@ -5,7 +5,7 @@ use loom::thread;
 use std::collections::HashSet;
 use std::sync::Arc;
 use wheelwork::TimerId;
-use wheelwork::internals::loom::{Arena, Cells, Entry, Fault, Local, Magazines, set_epochs};
+use wheelwork::internals::loom::{Arena, Cells, Entry, Fault, Local, Magazines, set_pins};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail};
 
 /// All cells that there can be.
@@ -176,9 +176,9 @@ fn look_up() {
 /// another retires it, and makes it anew for a timer. Freed memory is noted.
 fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, TimerId)) {
     const LOOK_NS: u64 = 250_000_000;
-    set_epochs(true);
+    set_pins(true);
     let (cells, shard) = Cells::new();
-    set_epochs(false);
+    set_pins(false);
     let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let mut first = Held::new(cells.local());
     // All cells of the page end in the depot; two looks see it.
@@ -320,7 +320,7 @@ fn broken_retire_at_once_for_a_dead_entry() {
 fn broken_order_of_unlinking() {
     must_fail(
         Fault::UnlinkedLate,
-        "unsync mut",
+        "Causality violation",
         Some(3),
         look_by_a_stale_id,
     );

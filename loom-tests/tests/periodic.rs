@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use wheelwork::internals::loom::{
-    Entry, Fault, look_after, pass_time, run_job, set_epochs, take_turn,
+    Entry, Fault, look_after, pass_time, run_job, set_pins, take_turn,
 };
 use wheelwork::{ManualClock, StopPolicy, TimerId, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
@@ -134,14 +134,14 @@ fn run_against_cancel_and_wait() {
 /// memory is noted.
 fn last_run_against_upkeep() {
     const LOOK_NS: u64 = 250_000_000;
-    set_epochs(true);
+    set_pins(true);
     let service = TimerService::builder()
         .clock(ManualClock::new())
         .tick(TICK)
         .shards(1)
         .start()
         .expect("a manual service starts");
-    set_epochs(false);
+    set_pins(false);
     let service = Held::new(service);
     let runs = Arc::new(Ledger::<1>::new());
     let counted = runs.clone();

@@ -14,11 +14,12 @@ use super::gather::{Gather, LOOK_EVERY_NS, Maintenance};
 use super::magazine::{CELLS, Full, Runs};
 use super::page::{Page, Start};
 use super::pair::Magazines;
+use super::pins::{Limbo, Pinned, Pins};
 use super::state::{Cell, CellRef};
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Collector, Fault, Guard, Ordering, Queue,
-    UnsafeCell, broken, ordering, retire,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Fault, Ordering, Queue, UnsafeCell, broken,
+    ordering,
 };
 use std::ptr;
 use std::sync::Arc;
@@ -71,6 +72,12 @@ unsafe impl<T> Zeroable for Record<T> {
     }
 }
 
+/// What the shard that gathers pages has.
+struct Retirement<T> {
+    gather: Gather,
+    limbo: Limbo<Box<Page<T>>>,
+}
+
 pub(crate) struct Arena<T> {
     directory: Zeroed<[PagePtr<T>; DIRECTORY]>,
     records: Zeroed<Record<T>>,
@@ -83,13 +90,12 @@ pub(crate) struct Arena<T> {
     /// How many pages exist.
     pages: AtomicU32,
     depot: Arc<Depot>,
-    collector: Collector,
     gathering: AtomicBool,
-    gather: UnsafeCell<Gather>,
+    retirement: UnsafeCell<Retirement<T>>,
 }
 
-// SAFETY: cells are Sync; the directory's pointers are owned by the arena; `gather` is guarded by
-// `gathering`.
+// SAFETY: cells are Sync; the directory's pointers are owned by the arena; `gathering` guards
+// `retirement`.
 unsafe impl<T: Send> Send for Arena<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Arena<T> {}
@@ -113,7 +119,7 @@ impl<T: Send + 'static> Arena<T> {
         (Self::PAGE_CELLS / Self::RUN) as usize
     };
 
-    pub(crate) fn new(depot: Arc<Depot>, collector: Collector) -> Self {
+    pub(crate) fn new(depot: Arc<Depot>, pins: Pins) -> Self {
         Self {
             directory: Zeroed::new(1),
             records: Zeroed::new(PAGES_MAX as usize),
@@ -122,15 +128,17 @@ impl<T: Send + 'static> Arena<T> {
             free_numbers: Queue::new(),
             pages: AtomicU32::new(0),
             depot,
-            collector,
             gathering: AtomicBool::new(false),
-            gather: UnsafeCell::new(Gather::new(Self::PAGE_CELLS as usize, Self::STEP_MAGAZINES)),
+            retirement: UnsafeCell::new(Retirement {
+                gather: Gather::new(Self::PAGE_CELLS as usize, Self::STEP_MAGAZINES),
+                limbo: Limbo::new(pins),
+            }),
         }
     }
 
     /// The cell of an index, or `None` if its page was never made, or is retired.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, index: u32, _pinned: &'a Guard) -> Option<CellRef<'a, T>> {
+    pub(crate) fn get<'a>(&'a self, index: u32, _pinned: &'a Pinned) -> Option<CellRef<'a, T>> {
         let page = self
             .directory
             .first()
@@ -140,8 +148,8 @@ impl<T: Send + 'static> Arena<T> {
         if page.is_null() {
             return None;
         }
-        // SAFETY: the page was in the directory after this thread pinned, so RetireFree frees it
-        // after this thread unpins.
+        // SAFETY: the page was in the directory after this thread pinned itself (PinFence), so
+        // RetireLook sees the pin, and the page is freed after its end.
         Some(unsafe { Page::cell_ref(page, index) })
     }
 
@@ -308,7 +316,7 @@ impl<T: Send + 'static> Arena<T> {
     /// Claims every armed cell and gives it to `f`: for `stop`.
     pub(crate) fn claim_all(
         &self,
-        pinned: &Guard,
+        pinned: &Pinned,
         with_running: bool,
         mut f: impl FnMut(Claimed<T>),
     ) {
@@ -338,36 +346,44 @@ impl<T: Send + 'static> Arena<T> {
         if !is_ours && !broken(Fault::GatherTogether) {
             return Maintenance::At(now_ns + LOOK_EVERY_NS);
         }
-        let next = self.gather.with_mut(|gather| {
+        let next = self.retirement.with_mut(|retirement| {
             // SAFETY: this thread holds `gathering`, which guards it.
-            let gather = unsafe { &mut *gather };
-            if gather.is_in_progress() {
-                self.gather_step(gather, now_ns)
-            } else {
-                // Ordering: Relaxed. A counter.
-                let pages = self.pages.load(Ordering::Relaxed) as usize;
-                gather.look(&self.depot, pages, now_ns)
-            }
+            self.retire_step(unsafe { &mut *retirement }, now_ns)
         });
         // Ordering: Release. Pairs with the Acquire above.
         self.gathering.store(false, Ordering::Release);
         next
     }
 
-    fn gather_step(&self, gather: &mut Gather, now_ns: u64) -> Maintenance {
-        let epoch = self.collector.register();
-        let next = gather.step(&self.depot, now_ns, |number| {
-            self.retire_page(number, &epoch.pin());
-        });
-        if next != Maintenance::Soon {
-            // Let the collector come round: it frees what was retired two epochs ago.
-            (0..4).for_each(|_| epoch.pin().flush());
+    fn retire_step(&self, retirement: &mut Retirement<T>, now_ns: u64) -> Maintenance {
+        let Retirement { gather, limbo } = retirement;
+        let next = if gather.is_in_progress() {
+            gather.step(&self.depot, now_ns, |number| {
+                self.retire_page(number, limbo)
+            })
+        } else {
+            // Ordering: Relaxed. A counter.
+            let pages = self.pages.load(Ordering::Relaxed) as usize;
+            gather.look(&self.depot, pages, now_ns)
+        };
+        if next != Maintenance::Soon || limbo.has_enough() {
+            limbo.look();
         }
-        next
+        // RetireFree. One page in a step: the system takes its time for it.
+        if let Some(page) = limbo.take() {
+            page.free();
+        }
+        if limbo.has_free() {
+            return Maintenance::Soon;
+        }
+        match next {
+            Maintenance::Done if limbo.is_waiting() => Maintenance::At(now_ns + LOOK_EVERY_NS),
+            next => next,
+        }
     }
 
-    /// RetireUnlink, RetireFree. The caller holds all indices of the page.
-    fn retire_page(&self, number: u32, pinned: &Guard) {
+    /// RetireUnlink. The caller holds all indices of the page.
+    fn retire_page(&self, number: u32, limbo: &mut Limbo<Box<Page<T>>>) {
         let record = &self.records[number as usize];
         // Ordering: Relaxed. Published with the page; the indices came through the depot after
         // that.
@@ -375,8 +391,8 @@ impl<T: Send + 'static> Arena<T> {
         if broken(Fault::RetireIncomplete) && page.is_null() {
             return;
         }
-        // SAFETY: `make_page` made it, and the swap took it out once. It is not freed before the
-        // collector runs the closure below.
+        // SAFETY: `make_page` made it, and the swap took it out once. It is not freed before
+        // RetireFree.
         let generation = unsafe { &*page }.cells().map(Cell::generation).max();
         // Ordering: Relaxed. Ordered by the queue of free numbers.
         record.generation.store(
@@ -386,8 +402,8 @@ impl<T: Send + 'static> Arena<T> {
             Ordering::Relaxed,
         );
         let unlink = || {
-            // Ordering: Release (RetireUnlink). Pairs with the Acquire in `get`: a later look-up
-            // finds no page; a thread that found it before is pinned.
+            // Ordering: Release (RetireUnlink), as the store of a page. What makes a later look-up
+            // find no page is RetireFence: see PinFence.
             self.directory.first()[number as usize]
                 .0
                 .store(ptr::null_mut(), Ordering::Release);
@@ -400,11 +416,10 @@ impl<T: Send + 'static> Arena<T> {
         if broken(Fault::RetireAtOnce) {
             page.free();
         } else {
-            // SAFETY: RetireFree. Unreachable since RetireUnlink: the directory has no entry, and
-            // this thread alone holds its indices.
-            unsafe { retire(pinned, move || page.free()) };
+            limbo.add(page);
         }
         if broken(Fault::UnlinkedLate) {
+            limbo.look();
             unlink();
         }
         // Ordering: Relaxed. A counter.

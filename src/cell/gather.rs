@@ -25,6 +25,13 @@ const SURPLUS_MIN_PAGES: usize = 4;
 #[cfg(loom)]
 const SURPLUS_MIN_PAGES: usize = 1;
 
+/// Pages that are retired in one step: each is a look at all of its cells. (After cancels in random
+/// order nearly all pages become complete in the last step.)
+#[cfg(not(loom))]
+const RETIRED_MAX: usize = 1;
+#[cfg(loom)]
+const RETIRED_MAX: usize = usize::MAX;
+
 /// When the arena wants its next `maintain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Maintenance {
@@ -43,6 +50,8 @@ pub(super) struct Gather {
     /// Magazines of one step.
     step_magazines: usize,
     by_page: Vec<Vec<u32>>,
+    /// Pages that are complete, and not retired yet.
+    complete: Vec<u32>,
     /// Magazines to take before the rest is put back; 0: not gathering.
     magazines_left: usize,
     /// Surplus magazines that the depot had at the last look.
@@ -64,6 +73,7 @@ impl Gather {
             page_cells,
             step_magazines,
             by_page: Vec::new(),
+            complete: Vec::new(),
             magazines_left: 0,
             surplus: 0,
             seen: 0,
@@ -76,7 +86,7 @@ impl Gather {
 
     /// Whether a gathering is in progress, or is being put back.
     pub(super) fn is_in_progress(&self) -> bool {
-        self.magazines_left > 0 || !self.by_page.is_empty()
+        self.magazines_left > 0 || !self.complete.is_empty() || !self.by_page.is_empty()
     }
 
     /// Looks how many cells the depot has, of `pages` pages, and decides whether to gather.
@@ -104,7 +114,7 @@ impl Gather {
     }
 
     /// Gathers some magazines (RetireGather), or puts cells of incomplete pages back. Calls
-    /// `retire` with the number of each page that is complete.
+    /// `retire` with the number of a page that is complete.
     pub(super) fn step(
         &mut self,
         depot: &Depot,
@@ -121,11 +131,13 @@ impl Gather {
             full.for_each(|cell| {
                 if let Some(number) = self.sort(cell) {
                     self.retired += 1;
-                    retire(number);
+                    self.complete.push(number);
                 }
             });
         }
-        if self.magazines_left > 0 || self.put_back(depot) {
+        let left = self.complete.len().saturating_sub(RETIRED_MAX);
+        self.complete.drain(left..).for_each(&mut retire);
+        if self.magazines_left > 0 || !self.complete.is_empty() || self.put_back(depot) {
             return Maintenance::Soon;
         }
         self.rest(depot, now_ns)

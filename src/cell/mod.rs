@@ -8,6 +8,7 @@ mod gather;
 mod magazine;
 mod page;
 mod pair;
+mod pins;
 mod rearm;
 mod state;
 mod word;
@@ -18,6 +19,9 @@ pub(crate) use content::{Content, Fill, Payload};
 pub(crate) use depot::Depot;
 pub(crate) use gather::Maintenance;
 pub(crate) use pair::Magazines;
+#[cfg(loom)]
+pub(crate) use pins::Limbo;
+pub(crate) use pins::{Pinned, Pinner, Pins};
 pub(crate) use rearm::Rearmed;
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};

@@ -22,7 +22,7 @@ pub(crate) struct Cells<T> {
 
 impl<T: Send + 'static> Cells<T> {
     pub(crate) fn new(shared: Shared) -> Self {
-        let arena = Arena::new(shared.depot().clone(), shared.collector().clone());
+        let arena = Arena::new(shared.depot().clone(), shared.pins().clone());
         Self {
             shared: Arc::new(shared),
             arena,
@@ -93,7 +93,7 @@ impl<T: Send + 'static> Cells<T> {
         }
         // The cell is fetched while this thread pins.
         self.arena.prefetch(id.cell);
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         self.arena.get(id.cell, &pinned).map(f)
     }
 

@@ -6,8 +6,8 @@ use super::cells::Cells;
 use super::local::Local;
 use super::periodic_run::Run;
 use crate::cell::DueClaim;
+use crate::cell::Pinned;
 use crate::entry::Entry;
-use crate::sync::Guard;
 
 /// Prefetch distance, in claims: a cell comes from memory in about this time.
 const AHEAD: usize = 32;
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Cells<T> {
             .iter()
             .take(AHEAD)
             .for_each(|entry| self.arena.prefetch(entry.cell()));
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         let mut fired = 0;
         for (position, &entry) in entries.iter().enumerate() {
             if let Some(next) = entries.get(position + AHEAD) {
@@ -57,7 +57,7 @@ impl<T: Send + 'static> Cells<T> {
         &self,
         local: &mut Local,
         entry: Entry,
-        pinned: &Guard,
+        pinned: &Pinned,
         run: &mut impl FnMut(Run),
     ) -> Option<(T, Option<u32>)> {
         match self.arena.get(entry.cell(), pinned)?.claim_due(entry) {

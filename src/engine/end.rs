@@ -90,7 +90,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Cancels the timer that waits in a cell.
     pub(crate) fn cancel_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         let claimed = self.arena.get(cell, &pinned)?.claim_any()?;
         Some(self.end(local, claimed, Event::Cancelled))
     }
@@ -108,7 +108,7 @@ impl<T: Send + 'static> Cells<T> {
         how: Event,
         mut f: impl FnMut(u64, Content<T>),
     ) {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         // A stop that fires all leaves a RUNNING timer to its run, which sees that the service is
         // closed.
         self.arena

@@ -4,7 +4,7 @@
 //! takes the payloads from the [`Grain`], one after the other; idle workers help. So a slow task
 //! holds up nobody while a worker is idle.
 //!
-//! Ground rule: no user code runs while an epoch is pinned or a local is borrowed.
+//! Ground rule: no user code runs while a thread is pinned or a local is borrowed.
 
 use super::Engine;
 use super::batch::Batch;

@@ -1,6 +1,6 @@
 //! Local: the part of a service that one thread has for itself.
 //!
-//! Its magazines, its lane to each shard, its tallies, its epoch handle and its clock reading. With
+//! Its magazines, its lane to each shard, its tallies, its pins and its clock reading. With
 //! them the calls of a thread touch no cache line that another thread writes. `thread_local.rs`
 //! makes and finds it.
 //!
@@ -13,11 +13,10 @@ use super::lateness::Histogram;
 use super::shared::Shared;
 use super::shared_clock::SharedClock;
 use super::tally::{Event, Tally};
-use crate::cell::Magazines;
+use crate::cell::{Magazines, Pinner};
 use crate::counters::Own;
 use crate::entry::Entry;
 use crate::lane::{Sender, Sent};
-use crate::sync::LocalHandle;
 use crate::time::Anchor;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(crate) struct Local {
     shared_clock: SharedClock,
     /// Taken when the local is dropped.
     pub(crate) magazines: ManuallyDrop<Magazines>,
-    pub(crate) epoch: LocalHandle,
+    pub(crate) pinner: Pinner,
     /// The link to the home shard, made on first use. It has a field of its own, so that no call
     /// waits for a timer's cell to say which shard the timer has: see `link_to`.
     home_link: Option<ShardLink>,
@@ -58,7 +57,7 @@ impl Local {
             anchor: Anchor::default(),
             shared_clock: SharedClock::default(),
             magazines: ManuallyDrop::new(Magazines::new(shared.depot())),
-            epoch: shared.collector().register(),
+            pinner: shared.pins().register(),
             home_link: None,
             links: (0..shared.shards()).map(|_| None).collect(),
             lateness: None,

@@ -40,14 +40,14 @@ impl<T: Send + 'static> Cells<T> {
 
     /// The timer that waits in a cell.
     pub(crate) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, DueAt)> {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         let (birth, due_at) = self.arena.get(cell, &pinned)?.look()?;
         Some((TimerId::new(birth, cell, self.shared.tag(), 0), due_at))
     }
 
     /// The deadline of the timer that waits in a cell, unless it is periodic.
     pub(crate) fn payload_due_at(&self, local: &mut Local, cell: u32) -> Option<DueAt> {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         self.arena.get(cell, &pinned)?.payload_due_at()
     }
 }

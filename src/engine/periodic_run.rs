@@ -173,7 +173,7 @@ impl<T: Send + 'static> Cells<T> {
     /// RunBegin. Begins a run: the content is the caller's until `file_again` or `end_run`. Returns
     /// it with the timer's birth. `None`: the timer was cancelled after it came due.
     pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<(Box<Repeat>, u64)> {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         let cell = self.arena.get(run.cell, &pinned)?;
         let repeat = cell.begin(run.generation)?;
         Some((repeat, cell.birth_of_run()))
@@ -222,7 +222,7 @@ impl<T: Send + 'static> Cells<T> {
         local: &mut Local,
         cell: u32,
     ) -> Option<Option<Content<T>>> {
-        let pinned = local.epoch.pin();
+        let pinned = local.pinner.pin();
         let claimed = self.arena.get(cell, &pinned)?.claim_repeat()?;
         Some(self.end(local, claimed, Event::Ended))
     }

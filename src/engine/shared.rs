@@ -5,13 +5,13 @@
 
 use super::lateness::Histogram;
 use super::tally::Tally;
-use crate::cell::{Depot, SHARD_BITS};
+use crate::cell::{Depot, Pins, SHARD_BITS};
 use crate::counters::Registry;
 use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::{Drain, Inbox};
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicUsize, Collector, Fault, Ordering, broken, heavy_fence, pause,
+    AtomicBool, AtomicU32, AtomicUsize, Fault, Ordering, broken, heavy_fence, pause,
 };
 use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     claimed: AtomicBool,
     ports: Box<[ShardPort]>,
     depot: Arc<Depot>,
-    collector: Collector,
+    pins: Pins,
     /// How many threads have a home shard. The next thread gets the next shard.
     homes: AtomicU32,
     lateness: Arc<Registry<Histogram>>,
@@ -80,7 +80,7 @@ impl Shared {
             claimed: AtomicBool::new(false),
             ports: ports.into(),
             depot: Arc::new(Depot::new()),
-            collector: Collector::new(),
+            pins: Pins::new(),
             homes: AtomicU32::new(0),
             lateness: Registry::new(),
             pending_max,
@@ -141,8 +141,8 @@ impl Shared {
         &self.depot
     }
 
-    pub(crate) fn collector(&self) -> &Collector {
-        &self.collector
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
     }
 
     /// The home shard of the next thread: threads are spread evenly over shards.

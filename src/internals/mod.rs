@@ -238,7 +238,7 @@ impl Arena {
     pub fn new() -> Self {
         let depot = Arc::new(cell::Depot::new());
         Self {
-            arena: cell::Arena::new(depot.clone(), crate::sync::Collector::new()),
+            arena: cell::Arena::new(depot.clone(), cell::Pins::new()),
             depot,
         }
     }

@@ -111,7 +111,17 @@ pub enum Fault {
     GatherTogether,
     /// RetireFree: a page is freed at once.
     RetireAtOnce,
-    /// RetireUnlink comes after RetireFree: a page can be found when the collector has its memory.
+    /// PinFence: left out.
+    PinUnfenced,
+    /// RetireFence: left out.
+    RetireUnfenced,
+    /// RetireLook comes before RetireFence.
+    LookedEarly,
+    /// PinStore with Relaxed.
+    PinRelaxed,
+    /// Unpin with Relaxed.
+    UnpinRelaxed,
+    /// RetireUnlink comes after RetireLook: a page can be found when its memory is free.
     UnlinkedLate,
     /// A cell is looked up without a pin, though the thread holds no cell of its page.
     LookUpUnguarded,

@@ -5,7 +5,7 @@
 //!
 //!  - [`Queue`]: a mutex around a `VecDeque`
 //!  - [`Seen`]: an atomic whose loads loom does not forget
-//!  - `loom_epochs.rs`: epochs, in the models that ask for them
+//!  - `loom_pins.rs`: whether pins count, in the models that ask for them
 //!  - `loom_kernel.rs`: a kernel with a `membarrier`, in the models that ask for one
 
 pub(crate) use loom::cell::UnsafeCell;

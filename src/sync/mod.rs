@@ -1,4 +1,4 @@
-//! Sync: atomics, cells, threads, queues and epochs, the real ones (`std.rs`) or loom's stand-ins
+//! Sync: atomics, cells, threads and queues, the real ones (`std.rs`) or loom's stand-ins
 //! under `--cfg loom` (`loom.rs`).
 //!
 //! All rooms use it; it owns no thread. Ground rule: only this room names `std::sync::atomic`, and
@@ -6,15 +6,14 @@
 //! `loom-tests/` run the code of the release build. `membarrier.rs` has fences in pairs, `fault.rs`
 //! the steps that a model can break.
 //!
-//! Limit: loom does not see into crossbeam-queue and crossbeam-epoch. Under loom a queue is a mutex
-//! around a `VecDeque` (a linearizable stand-in), and an epoch guard does nothing unless the model
-//! asks for epochs. A model proves our code around them, not theirs.
+//! Limit: loom does not see into crossbeam-queue. Under loom a queue is a mutex around a `VecDeque`
+//! (a linearizable stand-in). A model proves our code around it, not the queue.
 
 mod fault;
 #[cfg(loom)]
-mod loom_epochs;
-#[cfg(loom)]
 mod loom_kernel;
+#[cfg(loom)]
+mod loom_pins;
 mod membarrier;
 
 #[cfg(loom)]
@@ -30,11 +29,11 @@ pub use fault::set_fault;
 pub(crate) use fault::{broken, ordering};
 pub(crate) use imp::*;
 #[cfg(loom)]
-pub use loom_epochs::set_epochs;
-#[cfg(loom)]
-pub(crate) use loom_epochs::{Collector, Guard, LocalHandle, retire};
-#[cfg(loom)]
 pub use loom_kernel::{forbid_membarrier, interrupt, set_kernel, switch_out};
+#[cfg(loom)]
+pub(crate) use loom_pins::pins_count;
+#[cfg(loom)]
+pub use loom_pins::set_pins;
 pub(crate) use membarrier::{heavy_fence, light_fence, prepare_fences};
 
 /// A state of `membarrier`: the kernel does not offer it.

@@ -1,4 +1,4 @@
-//! Std: the real atomics, cells, threads, queues and epochs, with the interface of `loom.rs`.
+//! Std: the real atomics, cells, threads and queues, with the interface of `loom.rs`.
 
 pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{
@@ -9,7 +9,6 @@ pub(crate) use std::sync::{Condvar, MutexGuard};
 pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 pub(crate) use std::thread_local as per_thread;
 
-pub(crate) use crossbeam_epoch::{Collector, Guard, LocalHandle};
 pub(crate) use crossbeam_queue::SegQueue as Queue;
 
 /// `std::cell::UnsafeCell` with loom's interface.
@@ -71,13 +70,9 @@ pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_micros(50));
 }
 
-/// Runs `drop_it` once no guard that is pinned now can still hold what it frees.
-///
-/// # Safety
-/// The caller has made what `drop_it` frees unreachable for guards that are pinned later.
-pub(crate) unsafe fn retire(guard: &Guard, drop_it: impl FnOnce() + Send + 'static) {
-    // SAFETY: the caller's promise. The closure owns what it frees, so it may run on any thread.
-    unsafe { guard.defer_unchecked(drop_it) };
+/// Whether pins count: always, but in a model.
+pub(crate) const fn pins_count() -> bool {
+    true
 }
 
 /// The light fence where the kernel offers `membarrier`.

@@ -58,7 +58,7 @@
 //!
 //! - A timer moves from level to level at most six times before it is due, usually once or twice.
 //! - Empty time costs nothing: an `advance` to a tick before the next slot that has timers is one
-//!   comparison, and one by a year costs only the timers that are due in it.
+//!   comparison, and one by a year costs only the timers that are due, or move down, in it.
 //!
 //! # Memory
 //!
@@ -70,14 +70,17 @@
 //!
 //! # Limits
 //!
-//! - *Pauses.* When time enters a slot, all its timers move to the level below in one go. A million
-//!   timers that are due within one minute cost some milliseconds at its start.
+//! - *Pauses.* When time enters a slot, all its timers move to the levels below in one go: of
+//!   timers that are some minutes away, those of 65,536 ticks.
 //! - *Later deadlines.* A timer that was moved to a later deadline moves between slots when its old
 //!   deadline comes.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
 // it is in the list of a slot.
+//
+// There are two times: `Wheel::now`, to which the caller has moved the wheel, and that of the levels,
+// up to which slots were entered.
 //
 // Ground rules:
 //  - A timer lies in the slot that its deadline has by the time of the levels, or in one that
@@ -310,9 +313,9 @@ impl<K> Wheel<K> {
     /// O(1).
     ///
     /// It is never after the earliest deadline. If a timer is due it is not after `now`. It is the
-    /// earliest deadline itself, unless that timer was cancelled or moved to a later one: then it
-    /// may be the old deadline. An `advance` to such a tick finds no due timer, and `next_deadline`
-    /// is later after it.
+    /// earliest deadline itself, unless a timer that was armed for an earlier tick was cancelled or
+    /// moved: then it may be that tick. An `advance` to such a tick finds no due timer, and
+    /// `next_deadline` is later after it.
     ///
     /// # Example
     /// ```
@@ -397,7 +400,8 @@ impl<K> Wheel<K> {
     }
 
     /// The cell of a timer that is due in the slot of the tick that was entered. Timers that were
-    /// put off go on, if they come first: a look at all others would be made for each of them.
+    /// put off go on when they come first. Only the first is looked at: a search for a due one behind
+    /// it would visit the whole slot again for each timer.
     #[inline]
     fn due_in(&mut self, slot: SlotNumber) -> Option<u32> {
         loop {

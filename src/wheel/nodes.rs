@@ -69,7 +69,7 @@ enum KeyCell<K> {
     GivenUp,
 }
 
-/// The number of a cell has 31 bits, and one number is none.
+/// The number of a cell has 31 bits: a link is a `u32` that names slots and cells (`levels.rs`).
 const CELLS_MAX: u32 = (1 << 31) - 1;
 
 /// No cell.

@@ -29,7 +29,9 @@ use std::time::{Duration, Instant};
 /// and gets this `None`.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
-/// insert or a remove sends no message and costs other threads nothing.
+/// insert or a remove sends no message and costs other threads nothing, but while a task waits: a
+/// value that comes before all others moves that timer, and a remove that empties the queue wakes
+/// the task.
 ///
 /// # Example
 /// ```
@@ -54,7 +56,7 @@ pub struct DelayQueue<T> {
     home: Home,
     /// In ticks of the service.
     wheel: Wheel<Queued<T>>,
-    /// Until the wheel has something to do. `None` while nobody waits for it.
+    /// The wait for the wheel's next deadline. `None` while nobody waits.
     waiting: Option<Waiting>,
 }
 
@@ -262,7 +264,7 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.poll_expired(&mut context).is_pending());
     /// ```
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
-        // What was due at the last reading of the clock needs no other one.
+        // What was due at the last reading of the clock comes without another reading.
         let mut now = self.wheel.now();
         loop {
             if let Some((timer, _, queued)) = self.wheel.pop_first(now) {

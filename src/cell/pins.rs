@@ -1,0 +1,297 @@
+//! Pins: which threads may be looking at a page that is being retired.
+//!
+//! Each thread has a word, in a cache line of its own, and pins itself for a look-up by writing it.
+//! So a pin costs two stores, and no fence where the kernel offers `membarrier`. Only the shard that
+//! gathers pages looks at the words of others, rarely: once for all pages that it has unlinked
+//! since. (Userspace RCU with `membarrier`: Desnoyers et al. 2012.) Protocol and proof: README.md of
+//! this room.
+//!
+//! Ground rules: a word is written by the thread that has it only. One shard at a time owns the
+//! `Limbo`. Limits: a thread that is held up while it is pinned keeps the pages that were unlinked
+//! meanwhile. There are as many words as there ever were threads at one time.
+
+use crate::sync::{
+    AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, ordering, pins_count,
+};
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How often a thread has pinned and unpinned itself: odd while it is pinned.
+#[derive(Debug)]
+struct PinWord(CachePadded<AtomicU64>);
+
+/// The words of all threads that may pin.
+#[derive(Clone, Debug)]
+pub(crate) struct Pins(Arc<PinWords>);
+
+#[derive(Debug)]
+struct PinWords {
+    /// On the way to the `Limbo`.
+    new: Queue<Arc<PinWord>>,
+    /// Of threads that have ended, for others.
+    left: Queue<Arc<PinWord>>,
+    /// In models that do not ask for pins, pins do nothing and pages are not freed.
+    counts: bool,
+}
+
+impl Pins {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(PinWords {
+            new: Queue::new(),
+            left: Queue::new(),
+            counts: pins_count(),
+        }))
+    }
+
+    /// A word for the calling thread.
+    pub(crate) fn register(&self) -> Pinner {
+        let word = self.0.left.pop().unwrap_or_else(|| self.new_word());
+        Pinner(Rc::new(OwnWord {
+            word,
+            depth: Cell::new(0),
+            words: self.0.clone(),
+        }))
+    }
+
+    fn new_word(&self) -> Arc<PinWord> {
+        let word = Arc::new(PinWord(CachePadded::new(AtomicU64::new(0))));
+        if self.0.counts {
+            self.0.new.push(word.clone()); // PinRegister
+        }
+        word
+    }
+}
+
+/// A thread's own word.
+#[derive(Debug)]
+struct OwnWord {
+    word: Arc<PinWord>,
+    /// How many guards the thread has.
+    depth: Cell<usize>,
+    words: Arc<PinWords>,
+}
+
+impl Drop for OwnWord {
+    fn drop(&mut self) {
+        self.words.left.push(self.word.clone());
+    }
+}
+
+/// A thread's handle to its word.
+#[derive(Debug)]
+pub(crate) struct Pinner(Rc<OwnWord>);
+
+// SAFETY: models hand a thread's local on when they have no guard of it: the `Rc` has one owner.
+#[cfg(loom)]
+unsafe impl Send for Pinner {}
+
+impl Pinner {
+    /// Pins the thread until the guard is dropped.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pinned {
+        let own = &self.0;
+        let depth = own.depth.get();
+        own.depth.set(depth + 1);
+        if depth == 0 && own.counts() {
+            // Ordering: Release (PinStore). Pairs with RetireLook: a look that sees this pin comes
+            // after all that the thread read under the pin before.
+            own.step(ordering(Ordering::Release, Fault::PinRelaxed));
+            if !broken(Fault::PinUnfenced) {
+                light_fence(); // PinFence
+            }
+        }
+        Pinned(own.clone())
+    }
+}
+
+impl OwnWord {
+    /// Whether pins do anything. Always, but in a model.
+    #[inline(always)]
+    fn counts(&self) -> bool {
+        cfg!(not(loom)) || self.words.counts
+    }
+
+    #[inline(always)]
+    fn step(&self, order: Ordering) {
+        let word = &self.word.0;
+        // Ordering: Relaxed. The last store is the thread's own, or that of the thread which had the
+        // word before and handed it over by a queue.
+        word.store(word.load(Ordering::Relaxed) + 1, order);
+    }
+}
+
+/// While it lives its thread is pinned: no page that the thread finds is freed.
+#[derive(Debug)]
+pub(crate) struct Pinned(Rc<OwnWord>);
+
+impl Drop for Pinned {
+    #[inline]
+    fn drop(&mut self) {
+        let own = &self.0;
+        let depth = own.depth.get() - 1;
+        own.depth.set(depth);
+        if depth == 0 && own.counts() {
+            // Ordering: Release (Unpin). Pairs with RetireLook, as in `pin`.
+            own.step(ordering(Ordering::Release, Fault::UnpinRelaxed));
+        }
+    }
+}
+
+/// Pages that are unlinked, until no thread can be looking at them.
+pub(crate) struct Limbo<P> {
+    pins: Pins,
+    /// All words that there were at the last look.
+    words: Vec<Arc<PinWord>>,
+    /// Unlinked since the last look.
+    unlinked: Vec<P>,
+    /// Pages of one look, and the words that were odd then.
+    waiting: Vec<(Vec<P>, Vec<(Arc<PinWord>, u64)>)>,
+    /// No thread looks at them.
+    free: Vec<P>,
+}
+
+impl<P> Limbo<P> {
+    /// Unlinked pages that are worth a look in the midst of a gathering.
+    const ENOUGH: usize = 64;
+
+    pub(crate) fn new(pins: Pins) -> Self {
+        Self {
+            pins,
+            words: Vec::new(),
+            unlinked: Vec::new(),
+            waiting: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Takes a page that was unlinked.
+    pub(crate) fn add(&mut self, page: P) {
+        self.unlinked.push(page);
+    }
+
+    /// Whether there are enough unlinked pages for a look.
+    pub(super) fn has_enough(&self) -> bool {
+        self.unlinked.len() >= Self::ENOUGH
+    }
+
+    /// Whether there are pages that wait for a thread.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether there are pages that no thread looks at any more.
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// A page that no thread looks at any more.
+    pub(crate) fn take(&mut self) -> Option<P> {
+        self.free.pop()
+    }
+
+    /// RetireFence, RetireLook: looks which threads are pinned. The pages that were unlinked wait
+    /// for these. Then looks again for pages that wait.
+    pub(crate) fn look(&mut self) {
+        if self.unlinked.is_empty() || !self.pins.0.counts {
+            return self.look_again();
+        }
+        let early = broken(Fault::LookedEarly).then(|| self.pinned());
+        if !broken(Fault::RetireUnfenced) {
+            heavy_fence(); // RetireFence
+        }
+        self.words
+            .extend(std::iter::from_fn(|| self.pins.0.new.pop()));
+        let pinned = early.unwrap_or_else(|| self.pinned());
+        let pages = std::mem::take(&mut self.unlinked);
+        self.waiting.push((pages, pinned));
+        self.look_again();
+    }
+
+    /// RetireLook. The words of the threads that are pinned.
+    fn pinned(&self) -> Vec<(Arc<PinWord>, u64)> {
+        let words = self.words.iter();
+        let seen = words.map(|word| (word.clone(), word.seen()));
+        seen.filter(|(_, seen)| seen % 2 == 1).collect()
+    }
+
+    /// RetireLook. Frees the pages for which all pins have ended that there were.
+    fn look_again(&mut self) {
+        let ended = self.waiting.extract_if(.., |(_, pinned)| {
+            pinned.retain(|(word, seen)| word.seen() == *seen);
+            pinned.is_empty()
+        });
+        self.free.extend(ended.flat_map(|(pages, _)| pages));
+    }
+}
+
+impl PinWord {
+    fn seen(&self) -> u64 {
+        // Ordering: Acquire (RetireLook). Pairs with PinStore and Unpin: what the thread read while
+        // it was pinned comes before the pages are freed.
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const NOTHING: [u32; 0] = [];
+
+    /// The numbers of all pages that are free.
+    fn freed(limbo: &mut Limbo<u32>) -> Vec<u32> {
+        limbo.look();
+        let mut freed: Vec<_> = std::iter::from_fn(|| limbo.take()).collect();
+        freed.sort_unstable();
+        freed
+    }
+
+    #[test]
+    fn a_page_waits_for_the_pins_that_there_were() {
+        let pins = Pins::new();
+        let mut limbo = Limbo::new(pins.clone());
+        let (one, other) = (pins.register(), pins.register());
+        let pinned = one.pin();
+        limbo.add(1);
+        assert_eq!(freed(&mut limbo), NOTHING);
+        let later = other.pin();
+        limbo.add(2);
+        assert!(freed(&mut limbo).is_empty() && limbo.is_waiting());
+        // Nested: the outer one counts.
+        drop(one.pin());
+        assert_eq!(freed(&mut limbo), NOTHING);
+        drop(pinned);
+        // Pinned anew: that pin found no page 1.
+        let again = one.pin();
+        assert_eq!(freed(&mut limbo), [1]);
+        drop(later);
+        assert_eq!(freed(&mut limbo), [2]);
+        limbo.add(3);
+        assert_eq!(freed(&mut limbo), NOTHING);
+        drop(again);
+        assert!(freed(&mut limbo) == [3] && !limbo.is_waiting());
+    }
+
+    /// Whether pages are retired or not.
+    #[test]
+    fn the_words_of_threads_that_have_ended_are_used_again() {
+        let pins = Pins::new();
+        let mut limbo = Limbo::new(pins.clone());
+        let stays = pins.register();
+        for page in 0..100 {
+            drop(pins.register());
+            let ends = pins.register();
+            let pinned = ends.pin();
+            drop(ends);
+            limbo.add(page);
+            assert_eq!(freed(&mut limbo), NOTHING);
+            drop(pinned);
+            assert_eq!(freed(&mut limbo), [page]);
+        }
+        assert_eq!(limbo.words.len(), 2);
+        assert!(pins.0.new.is_empty() && pins.0.left.len() == 1);
+        drop(stays);
+    }
+}

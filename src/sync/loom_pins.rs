@@ -1,0 +1,19 @@
+//! Loom pins: whether pins count in a model.
+//!
+//! Compiled under `--cfg loom` only. Each pin is a step of the model, so pins count only in models
+//! that ask for it. In others nothing is pinned, and no page is freed.
+
+use std::cell::Cell;
+
+std::thread_local! {
+    static COUNT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether pins count in the services that this thread's models make from now on.
+pub fn set_pins(on: bool) {
+    COUNT.set(on);
+}
+
+pub(crate) fn pins_count() -> bool {
+    COUNT.get()
+}
