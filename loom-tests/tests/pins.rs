@@ -84,6 +84,19 @@ fn one_look() {
     against(2, |world| world.look_up(&world.pins.register()));
 }
 
+/// The thread is registered before.
+fn one_look_of_old() {
+    let world = World::new();
+    let (reader, pinner) = (world.clone(), world.pins.register());
+    let reader = thread::spawn(move || reader.look_up(&pinner));
+    let early = world.retire(2);
+    reader.join().unwrap();
+    assert!(
+        early || world.retire(1),
+        "it is freed when nobody is pinned"
+    );
+}
+
 fn two_looks() {
     against(2, |world| {
         let pinner = world.pins.register();
@@ -133,6 +146,11 @@ fn a_page_is_freed_when_no_thread_looks_at_it() {
 }
 
 #[test]
+fn whoever_looks() {
+    explore(None, one_look_of_old);
+}
+
+#[test]
 fn or_will_look_again() {
     explore(None, two_looks);
 }
@@ -169,7 +187,7 @@ fn broken_retire_fence_with_membarrier() {
 
 #[test]
 fn broken_look_before_the_fence() {
-    must_fail(Fault::LookedEarly, FREED, None, one_look);
+    must_fail(Fault::LookedEarly, FREED, None, one_look_of_old);
 }
 
 #[test]

@@ -377,8 +377,12 @@ impl<T: Send + 'static> Arena<T> {
             return Maintenance::Soon;
         }
         match next {
+            Maintenance::Soon => next,
+            Maintenance::At(at_ns) if limbo.is_waiting() => {
+                Maintenance::At(at_ns.min(now_ns + LOOK_EVERY_NS))
+            }
             Maintenance::Done if limbo.is_waiting() => Maintenance::At(now_ns + LOOK_EVERY_NS),
-            next => next,
+            Maintenance::At(_) | Maintenance::Done => next,
         }
     }
 

@@ -8,7 +8,8 @@
 //!
 //! Ground rules: a word is written by the thread that has it only. One shard at a time owns the
 //! `Limbo`. Limits: a thread that is held up while it is pinned keeps the pages that were unlinked
-//! meanwhile. There are as many words as there ever were threads at one time.
+//! meanwhile. There are as many words as there ever were threads at one time, and a look is at all of
+//! them.
 
 use crate::sync::{
     AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, ordering, pins_count,
@@ -211,9 +212,9 @@ impl<P> Limbo<P> {
 
     /// RetireLook. The words of the threads that are pinned.
     fn pinned(&self) -> Vec<(Arc<PinWord>, u64)> {
-        let words = self.words.iter();
-        let seen = words.map(|word| (word.clone(), word.seen()));
-        seen.filter(|(_, seen)| seen % 2 == 1).collect()
+        let words = self.words.iter().map(|word| (word, word.seen()));
+        let pinned = words.filter(|(_, seen)| seen % 2 == 1);
+        pinned.map(|(word, seen)| (word.clone(), seen)).collect()
     }
 
     /// RetireLook. Frees the pages for which all pins have ended that there were.

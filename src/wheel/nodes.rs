@@ -4,7 +4,7 @@
 //! has used all its generations is not used again.
 
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Names one timer of one [`Wheel`](super::Wheel).
 ///
@@ -26,23 +26,35 @@ use std::num::NonZeroU32;
 /// assert_eq!(wheel.cancel(first), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Handle {
-    cell: u32,
-    generation: NonZeroU32,
-}
+pub struct Handle(
+    /// Its cell and its generation. One number, so that it is stored at once: who loads it soon
+    /// after does not wait.
+    NonZeroU64,
+);
 
 const _: () = assert!(size_of::<Option<Handle>>() == 8);
 
 impl Handle {
+    #[inline]
+    fn new(cell: u32, generation: NonZeroU32) -> Self {
+        Self(NonZeroU64::from(generation) | u64::from(cell) << 32)
+    }
+
     /// The number of its cell.
+    #[inline]
     pub(super) const fn cell(self) -> u32 {
-        self.cell
+        (self.0.get() >> 32) as u32
+    }
+
+    #[inline]
+    const fn generation(self) -> u32 {
+        self.0.get() as u32
     }
 }
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({}:{})", self.cell, self.generation)
+        write!(f, "Handle({}:{})", self.cell(), self.generation())
     }
 }
 
@@ -125,7 +137,7 @@ impl<K> Nodes<K> {
                 deadline,
                 key,
             };
-            return Ok(Handle { cell, generation });
+            return Ok(Handle::new(cell, generation));
         }
         Err(key)
     }
@@ -143,12 +155,14 @@ impl<K> Nodes<K> {
             key,
         });
         self.len += 1;
-        Handle { cell, generation }
+        Handle::new(cell, generation)
     }
 
     #[inline]
     pub(super) fn take(&mut self, handle: Handle) -> Option<Gone<K>> {
-        self.take_if(handle.cell, |generation| generation == handle.generation)
+        self.take_if(handle.cell(), |generation| {
+            generation.get() == handle.generation()
+        })
     }
 
     /// Takes the timer of a cell.
@@ -178,10 +192,7 @@ impl<K> Nodes<K> {
         let KeyCell::Taken { deadline, key, .. } = std::mem::replace(cell, rest) else {
             return None;
         };
-        let handle = Handle {
-            cell: number,
-            generation,
-        };
+        let handle = Handle::new(number, generation);
         Some(Gone {
             handle,
             deadline,
@@ -192,22 +203,22 @@ impl<K> Nodes<K> {
     /// The deadline and the key of a timer.
     #[inline]
     pub(super) fn get(&self, handle: Handle) -> Option<(u64, &K)> {
-        match self.cells.get(handle.cell as usize)? {
+        match self.cells.get(handle.cell() as usize)? {
             KeyCell::Taken {
                 generation,
                 deadline,
                 key,
-            } if *generation == handle.generation => Some((*deadline, key)),
+            } if generation.get() == handle.generation() => Some((*deadline, key)),
             _ => None,
         }
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, handle: Handle) -> Option<&mut K> {
-        match self.cells.get_mut(handle.cell as usize)? {
+        match self.cells.get_mut(handle.cell() as usize)? {
             KeyCell::Taken {
                 generation, key, ..
-            } if *generation == handle.generation => Some(key),
+            } if generation.get() == handle.generation() => Some(key),
             _ => None,
         }
     }
@@ -215,12 +226,12 @@ impl<K> Nodes<K> {
     /// Gives a timer another deadline. Returns the former one.
     #[inline]
     pub(super) fn set_deadline(&mut self, handle: Handle, to: u64) -> Option<u64> {
-        match self.cells.get_mut(handle.cell as usize)? {
+        match self.cells.get_mut(handle.cell() as usize)? {
             KeyCell::Taken {
                 generation,
                 deadline,
                 ..
-            } if *generation == handle.generation => Some(std::mem::replace(deadline, to)),
+            } if generation.get() == handle.generation() => Some(std::mem::replace(deadline, to)),
             _ => None,
         }
     }
@@ -237,10 +248,7 @@ impl<K> Nodes<K> {
     /// The handle of a cell's timer.
     pub(super) fn handle(&self, number: u32) -> Option<Handle> {
         match *self.cells.get(number as usize)? {
-            KeyCell::Taken { generation, .. } => Some(Handle {
-                cell: number,
-                generation,
-            }),
+            KeyCell::Taken { generation, .. } => Some(Handle::new(number, generation)),
             _ => None,
         }
     }
@@ -257,7 +265,7 @@ impl<K> Nodes<K> {
                 return None;
             };
             let (generation, deadline) = (*generation, *deadline);
-            Some((Handle { cell, generation }, deadline, key))
+            Some((Handle::new(cell, generation), deadline, key))
         })
     }
 }
@@ -280,10 +288,7 @@ mod tests {
         };
         *generation = NonZeroU32::MAX;
         assert!(nodes.get(first).is_none());
-        let last = Handle {
-            cell: 0,
-            generation: NonZeroU32::MAX,
-        };
+        let last = Handle::new(0, NonZeroU32::MAX);
         assert_eq!(nodes.take(last).map(|gone| gone.key), Some('a'));
         assert!(
             nodes.take(last).is_none()
@@ -292,6 +297,6 @@ mod tests {
         );
         assert_eq!(nodes.put(1, 'b'), Err('b'));
         let other = nodes.put_into_new(1, 'b');
-        assert_eq!((other.cell, nodes.len(), nodes.iter().count()), (1, 1, 1));
+        assert_eq!((other.cell(), nodes.len(), nodes.iter().count()), (1, 1, 1));
     }
 }
