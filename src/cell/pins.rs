@@ -1,15 +1,15 @@
 //! Pins: which threads may be looking at a page that is being retired.
 //!
 //! Each thread has a word, in a cache line of its own, and pins itself for a look-up by writing it.
-//! So a pin costs two stores, and no fence where the kernel offers `membarrier`. Only the shard that
-//! gathers pages looks at the words of others, rarely: once for all pages that it has unlinked
-//! since. (Userspace RCU with `membarrier`: Desnoyers et al. 2012.) Protocol and proof: README.md of
-//! this room.
+//! So a pin costs two stores, and no fence where the kernel offers `membarrier`. Only the shard
+//! that gathers pages looks at the words of others, rarely: once for all pages that it has unlinked
+//! since. (Userspace RCU with `membarrier`: Desnoyers et al. 2012.) Protocol and proof: README.md
+//! of this room.
 //!
 //! Ground rules: a word is written by the thread that has it only. One shard at a time owns the
 //! `Limbo`. Limits: a thread that is held up while it is pinned keeps the pages that were unlinked
-//! meanwhile. There are as many words as there ever were threads at one time, and a look is at all of
-//! them.
+//! meanwhile. There are as many words as there ever were threads at one time, and a look is at all
+//! of them.
 
 use crate::sync::{
     AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, ordering, pins_count,
@@ -117,8 +117,8 @@ impl OwnWord {
     #[inline(always)]
     fn step(&self, order: Ordering) {
         let word = &self.word.0;
-        // Ordering: Relaxed. The last store is the thread's own, or that of the thread which had the
-        // word before and handed it over by a queue.
+        // Ordering: Relaxed. The last store is the thread's own, or that of the thread which had
+        // the word before and handed it over by a queue.
         word.store(word.load(Ordering::Relaxed) + 1, order);
     }
 }

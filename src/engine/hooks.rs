@@ -2,7 +2,8 @@
 //!
 //! Owned by the engine. A hook runs on the thread that notices. Its panic is caught and counted.
 //!
-//! Ground rule: a hook is user code. No local is borrowed and no thread is pinned while a hook runs.
+//! Ground rule: a hook is user code. No local is borrowed and no thread is pinned while a hook
+//! runs.
 
 #[cfg(feature = "tracing")]
 use super::events::Events;

@@ -1,10 +1,10 @@
 //! Levels: in which slot each timer lies, and which slot comes next.
 //!
 //! A hierarchy of timing wheels (Varghese and Lauck 1987). Write a deadline and the time in base
-//! 256. The level of the deadline is the highest digit in which they differ (level 0 if they
-//! are equal), and its slot is the deadline's digit there. So the slots of a level come in order of their digits, and all that lies
-//! in a lower level comes before all that lies in a higher one: slots come in order of their
-//! numbers.
+//! 256. The level of the deadline is the highest digit in which they differ (level 0 if they are
+//! equal), and its slot is the deadline's digit there. So the slots of a level come in order
+//! of their digits, and all that lies in a lower level comes before all that lies in a higher
+//! one: slots come in order of their numbers.
 //!
 //! A slot is a ring of cells, linked in both directions. The slot is itself a link of the ring. So
 //! a cell is put in and taken out without a look at whether it is the first or the last one.

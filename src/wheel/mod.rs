@@ -79,8 +79,8 @@
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
 // it is in the list of a slot.
 //
-// There are two times: `Wheel::now`, to which the caller has moved the wheel, and that of the levels,
-// up to which slots were entered.
+// There are two times: `Wheel::now`, to which the caller has moved the wheel, and that of the
+// levels, up to which slots were entered.
 //
 // Ground rules:
 //  - A timer lies in the slot that its deadline has by the time of the levels, or in one that
@@ -400,8 +400,8 @@ impl<K> Wheel<K> {
     }
 
     /// The cell of a timer that is due in the slot of the tick that was entered. Timers that were
-    /// put off go on when they come first. Only the first is looked at: a search for a due one behind
-    /// it would visit the whole slot again for each timer.
+    /// put off go on when they come first. Only the first is looked at: a search for a due one
+    /// behind it would visit the whole slot again for each timer.
     #[inline]
     fn due_in(&mut self, slot: SlotNumber) -> Option<u32> {
         loop {
