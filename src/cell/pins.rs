@@ -140,6 +140,9 @@ impl Drop for Pinned {
     }
 }
 
+/// A word that was odd, and its value then.
+type OddWord = (Arc<PinWord>, u64);
+
 /// Pages that are unlinked, until no thread can be looking at them.
 pub(crate) struct Limbo<P> {
     pins: Pins,
@@ -148,7 +151,7 @@ pub(crate) struct Limbo<P> {
     /// Unlinked since the last look.
     unlinked: Vec<P>,
     /// Pages of one look, and the words that were odd then.
-    waiting: Vec<(Vec<P>, Vec<(Arc<PinWord>, u64)>)>,
+    waiting: Vec<(Vec<P>, Vec<OddWord>)>,
     /// No thread looks at them.
     free: Vec<P>,
 }
@@ -211,7 +214,7 @@ impl<P> Limbo<P> {
     }
 
     /// RetireLook. The words of the threads that are pinned.
-    fn pinned(&self) -> Vec<(Arc<PinWord>, u64)> {
+    fn pinned(&self) -> Vec<OddWord> {
         let words = self.words.iter().map(|word| (word, word.seen()));
         let pinned = words.filter(|(_, seen)| seen % 2 == 1);
         pinned.map(|(word, seen)| (word.clone(), seen)).collect()
