@@ -8,6 +8,7 @@ use fastrand::Rng;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,6 +86,8 @@ impl<D: Deadline> Deadlines<D> {
 struct Shared {
     /// A task holds up its worker there until each of them has one, so that no two have the same.
     workers: std::sync::Barrier,
+    /// Tasks that have passed it.
+    passed: AtomicUsize,
     /// All deadlines are armed; all tasks begin.
     gate: Barrier,
     /// Wakes all tasks, each step.
@@ -99,6 +102,7 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     let shared = Arc::new(Shared {
         workers: std::sync::Barrier::new(job.threads),
+        passed: AtomicUsize::new(0),
         gate: Barrier::new(job.threads + 1),
         step: Notify::new(),
     });
@@ -106,6 +110,12 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
     let tasks: Vec<_> = (0..job.threads)
         .map(|number| runtime.spawn(task::<D>(job.clone(), number, Arc::clone(&shared))))
         .collect();
+    // A worker may take two tasks and wait at the barrier with the first one. Another worker finds the
+    // second one if it is woken after that.
+    while shared.passed.load(SeqCst) < job.threads {
+        drop(runtime.spawn(async {}));
+        thread::sleep(STEP);
+    }
     runtime.block_on(shared.gate.wait());
     thread::sleep(SETTLED);
     let resident = system::resident_bytes().saturating_sub(resident);
@@ -144,6 +154,7 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
 /// Arms its share of the deadlines, and takes messages. Returns how many, and for how long.
 async fn task<D: Deadline>(job: Job, number: usize, shared: Arc<Shared>) -> (usize, Duration) {
     shared.workers.wait();
+    shared.passed.fetch_add(1, SeqCst);
     let mut rng = Rng::with_seed(job.seed.wrapping_mul(7919).wrapping_add(number as u64));
     let mut deadlines = Deadlines::<D>::with_room(job.connections / job.threads);
     while deadlines.left() > 0 {
