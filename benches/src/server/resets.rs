@@ -110,8 +110,8 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
     let tasks: Vec<_> = (0..job.threads)
         .map(|number| runtime.spawn(task::<D>(job.clone(), number, Arc::clone(&shared))))
         .collect();
-    // A worker may take two tasks and wait at the barrier with the first one. Another worker finds the
-    // second one if it is woken after that.
+    // A worker may take two tasks and wait at the barrier with the first one. Another worker finds
+    // the second one if it is woken after that.
     while shared.passed.load(SeqCst) < job.threads {
         drop(runtime.spawn(async {}));
         thread::sleep(STEP);
