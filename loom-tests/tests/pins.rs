@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Unlinks the page, looks so many times, and frees it when it may. Whether it did.
+    /// Unlinks the page, looks `looks` times at the most, and frees it when it may. Whether it did.
     fn retire(&self, looks: usize) -> bool {
         let mut limbo = self.pins.limbo();
         // Ordering: Release. As in `Arena::retire_page`.

@@ -12,7 +12,8 @@
 //! of them.
 
 use crate::sync::{
-    AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, ordering, pins_count,
+    AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, model_has_failed,
+    ordering, pins_count,
 };
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -76,8 +77,7 @@ struct OwnWord {
 
 impl Drop for OwnWord {
     fn drop(&mut self) {
-        // (A model that has failed is gone, and its locks are too.)
-        if cfg!(not(loom)) || self.counts() && !std::thread::panicking() {
+        if self.counts() && !model_has_failed() {
             self.words.left.push(self.word.clone());
         }
     }
@@ -136,7 +136,7 @@ impl Drop for Pinned {
         let own = &self.0;
         let depth = own.depth.get() - 1;
         own.depth.set(depth);
-        if depth == 0 && own.counts() && !(cfg!(loom) && std::thread::panicking()) {
+        if depth == 0 && own.counts() && !model_has_failed() {
             // Ordering: Release (Unpin). Pairs with RetireLook, as in `pin`.
             own.step(ordering(Ordering::Release, Fault::UnpinRelaxed));
         }

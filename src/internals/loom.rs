@@ -4,15 +4,18 @@
 //! Ground rule: a function here calls one function of the room that it opens. No step of a protocol
 //! is written here.
 
-use crate::dispatch::attendant::{self, Called, Slept};
-use crate::dispatch::grain;
+mod dispatch;
+#[cfg(feature = "durable")]
+mod durable;
+mod pins;
+
+use crate::dispatch::Dispatcher;
 use crate::dispatch::inline::Inline;
 use crate::dispatch::job::{Buffers, Job, Spawn};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
-use crate::dispatch::{Dispatcher, Half};
 use crate::doorbell::SecondLook;
 use crate::engine::manual::ManualShards;
-use crate::engine::{cells, in_flight, local, shared, thread_local};
+use crate::engine::{cells, local, shared, thread_local};
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
@@ -32,62 +35,14 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub use self::dispatch::{Grain, Grains, InFlight, Post, Term};
+#[cfg(feature = "durable")]
+pub use self::durable::{LeaseRights, Teller, ticket};
+pub use self::pins::{Limbo, Pinner, Pins};
 pub use crate::internals::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};
 pub use crate::sync::{
     Fault, forbid_membarrier, interrupt, set_fault, set_kernel, set_pins, switch_out,
 };
-
-/// The threads that may pin.
-pub struct Pins(cell::Pins);
-
-/// With it a thread pins itself.
-pub struct Pinner(cell::Pinner);
-
-/// Pages that are unlinked.
-pub struct Limbo<P>(cell::Limbo<P>);
-
-impl Pins {
-    /// No threads. They count: see [`set_pins`].
-    #[expect(clippy::new_without_default, reason = "a model's")]
-    pub fn new() -> Self {
-        Self(cell::Pins::new())
-    }
-
-    /// PinRegister.
-    pub fn register(&self) -> Pinner {
-        Pinner(self.0.register())
-    }
-
-    /// No pages.
-    pub fn limbo<P>(&self) -> Limbo<P> {
-        Limbo(cell::Limbo::new(self.0.clone()))
-    }
-}
-
-impl Pinner {
-    /// PinStore, PinFence; at the end Unpin.
-    pub fn pinned<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _pinned = self.0.pin();
-        f()
-    }
-}
-
-impl<P> Limbo<P> {
-    /// Takes a page that was unlinked.
-    pub fn add(&mut self, page: P) {
-        self.0.add(page);
-    }
-
-    /// RetireFence, RetireLook.
-    pub fn look(&mut self) {
-        self.0.look();
-    }
-
-    /// A page that no thread looks at any more.
-    pub fn take(&mut self) -> Option<P> {
-        self.0.take()
-    }
-}
 
 /// One cell by itself.
 pub struct Cell<T> {
@@ -643,183 +598,4 @@ where
         Arc::new(crossbeam_queue::ArrayQueue::new(1)),
     )
     .work(&By(spawn));
-}
-
-/// Where an attendant is called.
-pub struct Post(attendant::Post);
-
-/// A thread's time as attendant.
-#[derive(Clone, Copy)]
-pub struct Term(attendant::Term);
-
-impl Post {
-    /// For the calling thread, whose number is 0.
-    #[expect(clippy::new_without_default, reason = "made in models only")]
-    pub fn new() -> Self {
-        Self(attendant::Post::new([sync::current()]))
-    }
-
-    /// CallFence to CallWake. Returns whether others have to be told.
-    pub fn call(&self) -> bool {
-        self.0.call() == Called::Vacant
-    }
-
-    /// The calling thread becomes the attendant.
-    pub fn begin(&self) -> Option<Term> {
-        self.0.begin(0).map(Term)
-    }
-
-    /// KeepFence, KeepLook.
-    pub fn may_leave(&self, term: Term) -> bool {
-        self.0.may_leave(term.0, false)
-    }
-
-    /// WatchBegin.
-    pub fn watch(&self) {
-        self.0.watch();
-    }
-
-    /// WatchEnd.
-    pub fn unwatch(&self) {
-        self.0.unwatch();
-    }
-
-    /// Depose, of an attendant that is awake. Returns whether it was deposed.
-    pub fn depose(&self) -> bool {
-        self.0.awake().is_some_and(|term| self.0.depose(term))
-    }
-
-    /// AttendAnnounce to AttendPark. Returns whether the calling thread is still the attendant.
-    pub fn sleep(
-        &self,
-        term: Term,
-        half_limit: Duration,
-        work_waits: impl FnOnce() -> bool,
-    ) -> bool {
-        self.0.sleep(term.0, half_limit, work_waits) == Slept::Called
-    }
-}
-
-/// The jobs in flight.
-#[derive(Debug, Default)]
-pub struct InFlight(in_flight::InFlight);
-
-impl InFlight {
-    /// A job begins. Returns its half.
-    pub fn begin(&self) -> usize {
-        self.0.begin().0
-    }
-
-    /// A further thread begins with the job.
-    pub fn begin_in(&self, half: usize) {
-        self.0.begin_in(Half(half));
-    }
-
-    /// A thread has ended with the job.
-    pub fn end(&self, half: usize) {
-        self.0.end(Half(half));
-    }
-
-    /// StopWait.
-    pub fn wait_for_all(&self) {
-        self.0.wait_for_all();
-    }
-
-    /// New jobs go to the other half, as when another thread waits.
-    pub fn turn_over(&self) {
-        self.0.turn_over();
-    }
-
-    /// AwaitJobs.
-    pub fn wait_for_present(&self) {
-        self.0.wait_for_present();
-    }
-}
-
-/// The grains of a job, by themselves.
-pub struct Grains<P>(grain::Grains<P>);
-
-/// One grain, as its owner or a helper sees it.
-pub struct Grain<'a, P>(grain::Grain<'a, P>);
-
-impl<P> Grains<P> {
-    /// Grains for this number of entries.
-    pub fn new(entries: usize) -> Self {
-        Self(grain::Grains::new(entries))
-    }
-
-    /// Fills the first grain, and owns it.
-    ///
-    /// # Safety
-    /// Once.
-    pub unsafe fn fill(&self, payloads: impl Iterator<Item = P>) -> Grain<'_, P> {
-        let mut grain = self.0.grain(0).expect("there are entries");
-        // SAFETY: the caller's promise.
-        unsafe { grain.fill(|filling| payloads.for_each(|payload| filling.add(payload))) };
-        Grain(grain)
-    }
-
-    /// The first grain, to help with.
-    pub fn help(&self) -> Grain<'_, P> {
-        Grain(self.0.grain(0).expect("there are entries"))
-    }
-}
-
-impl<P> Grain<'_, P> {
-    /// The number of payloads that nobody has taken.
-    pub fn left(&self) -> usize {
-        self.0.left()
-    }
-
-    /// Takes a payload.
-    pub fn take(&self) -> Option<P> {
-        self.0.take()
-    }
-}
-
-/// The writer's end of a durable ticket.
-#[cfg(feature = "durable")]
-pub struct Teller(crate::durable::Teller<u32>);
-
-#[cfg(feature = "durable")]
-impl Teller {
-    /// TicketTell.
-    pub fn tell(self, answer: u32) {
-        self.0.tell(Ok(answer));
-    }
-}
-
-/// A durable ticket.
-#[cfg(feature = "durable")]
-pub fn ticket() -> (Teller, crate::durable::Ticket<u32>) {
-    let (teller, ticket) = crate::durable::ticket();
-    (Teller(teller), ticket)
-}
-
-/// The leases of a node, as its handlers' threads see them.
-#[cfg(feature = "durable")]
-pub struct LeaseRights(crate::durable::LeaseRights);
-
-#[cfg(feature = "durable")]
-impl LeaseRights {
-    /// One partition, without a lease.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
-        Self(crate::durable::LeaseRights::new(1))
-    }
-
-    /// Whether a row that was loaded under this epoch may be handed out now.
-    pub fn allow(&self, epoch: u64, now_ns: u64) -> bool {
-        self.0.allow(0, epoch, now_ns)
-    }
-
-    /// The lease is taken, or with 0 withdrawn.
-    pub fn set(&self, epoch: u64) {
-        self.0.set(0, epoch);
-    }
-
-    /// Leases last until then.
-    pub fn extend(&self, until_ns: u64) {
-        self.0.extend(until_ns);
-    }
 }

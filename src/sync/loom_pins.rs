@@ -14,6 +14,11 @@ pub fn set_pins(on: bool) {
     COUNT.set(on);
 }
 
+/// Whether this thread is unwinding: its model has failed and is gone, and its locks are too.
+pub(crate) fn model_has_failed() -> bool {
+    std::thread::panicking()
+}
+
 pub(crate) fn pins_count() -> bool {
     COUNT.get()
 }

@@ -31,9 +31,9 @@ pub(crate) use imp::*;
 #[cfg(loom)]
 pub use loom_kernel::{forbid_membarrier, interrupt, set_kernel, switch_out};
 #[cfg(loom)]
-pub(crate) use loom_pins::pins_count;
-#[cfg(loom)]
 pub use loom_pins::set_pins;
+#[cfg(loom)]
+pub(crate) use loom_pins::{model_has_failed, pins_count};
 pub(crate) use membarrier::{heavy_fence, light_fence, prepare_fences};
 
 /// A state of `membarrier`: the kernel does not offer it.

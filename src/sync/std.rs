@@ -70,6 +70,11 @@ pub(crate) fn pause() {
     std::thread::sleep(std::time::Duration::from_micros(50));
 }
 
+/// Whether the thread is in a model that has failed.
+pub(crate) const fn model_has_failed() -> bool {
+    false
+}
+
 /// Whether pins count: always, but in a model.
 pub(crate) const fn pins_count() -> bool {
     true
