@@ -20,7 +20,28 @@ use figures::Figures;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use wheelwork_coherence::{Allocator, FAILED, Numbers, compare, toolchain};
+use wheelwork_coherence::Allocator;
+use wheelwork_recorded::{Margin, Numbers, Record, toolchain};
+
+const RECORD: Record = Record {
+    header: "\
+# For one operation, by call and threads: cache lines fetched from another core, copies in other
+# cores' caches ended, locked instructions on a line that another core had.
+# Written by scripts/bench coherence --record.
+",
+    unit: "an operation",
+    digits: 4,
+    command: "scripts/bench coherence --record",
+    margin: Margin {
+        percent: 3.0,
+        rest: 0.005,
+    },
+    // A counter that all threads share is beyond it: half a line on two threads.
+    other: Margin {
+        percent: 25.0,
+        rest: 0.05,
+    },
+};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::new();
@@ -61,22 +82,10 @@ fn run(args: &Args) -> Result<bool, String> {
 /// Records, or compares with what is recorded.
 fn judge(args: &Args, figures: &[Figures]) -> Result<bool, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../coherence.txt");
-    let error = |error| format!("{}: {error}", file.display());
     let counted = Numbers {
         toolchain: toolchain()?,
         numbers: figures.iter().flat_map(Figures::gated).collect(),
     };
-    if args.record {
-        fs::write(&file, counted.to_string()).map_err(error)?;
-        print!("{counted}");
-        return Ok(true);
-    }
-    let mut recorded: Numbers = fs::read_to_string(&file).map_err(error)?.parse()?;
-    if !args.workloads.is_empty() {
-        let has = |name: &str| counted.get(name).is_some();
-        recorded.numbers.retain(|(name, _)| has(name));
-    }
-    let lines = compare(&recorded, &counted);
-    lines.iter().for_each(|line| println!("{line}"));
-    Ok(!lines.iter().any(|line| line.starts_with(FAILED)))
+    let only = |name: &str| args.workloads.is_empty() || counted.get(name).is_some();
+    RECORD.judge(&file, &counted, args.record, only)
 }

@@ -1,4 +1,5 @@
-//! Run: one subject, one call, so many threads and shards: the logs, and what their replays count.
+//! Run: one subject and call, with a number of threads and shards: the logs, and what their replays
+//! count.
 //!
 //! Threads take their steps one after the other, so a run is the same each time. A turn of the
 //! shards is replayed together with the next step of the threads, as if both were at one time.
@@ -39,8 +40,8 @@ struct Run<S: Subject> {
     logs: Vec<Log>,
 }
 
-/// Runs a subject. Gives the counts of each of the random orders: these mixes, so many seeds. The
-/// census is that of the first.
+/// Runs a subject. Gives the counts of each random order: one for each mix and seed. The census is
+/// that of the first order.
 pub(crate) fn run<S: Subject>(
     setting: Setting,
     (mixes, seeds): (&[Mix], u64),

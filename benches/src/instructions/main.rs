@@ -4,19 +4,31 @@
 mod callgrind;
 mod calls;
 mod count;
-mod gate;
-mod numbers;
 mod parts;
 mod setup;
 mod wheels;
 
 use clap::Parser;
 use count::Count;
-use numbers::Numbers;
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use wheelwork_bench::program;
+use wheelwork_recorded::{Margin, Numbers, Record, toolchain};
+
+const RECORD: Record = Record {
+    header: "# Instructions for one operation, by callgrind. Written by scripts/bench instructions --record.\n",
+    unit: "instructions",
+    digits: 2,
+    command: "scripts/bench instructions --record",
+    margin: Margin {
+        percent: 3.0,
+        rest: 0.0,
+    },
+    other: Margin {
+        percent: 25.0,
+        rest: 0.0,
+    },
+};
 
 /// Counts the instructions of each call and each part, and fails if one takes more than it did.
 #[derive(Debug, Parser)]
@@ -62,21 +74,10 @@ fn named(name: &String) -> Result<Count, String> {
 /// Counts, and records or compares. Whether all is as it was, or better.
 fn judge(counts: &[Count], args: &Args) -> Result<bool, String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
-    let error = |error| format!("{}: {error}", file.display());
     let counted = Numbers {
-        toolchain: numbers::toolchain()?,
-        counts: callgrind::measure(counts)?,
+        toolchain: toolchain()?,
+        numbers: callgrind::measure(counts)?,
     };
-    if args.record {
-        fs::write(&file, counted.to_string()).map_err(error)?;
-        print!("{counted}");
-        return Ok(true);
-    }
-    let mut recorded: Numbers = fs::read_to_string(&file).map_err(error)?.parse()?;
-    if !args.only.is_empty() {
-        recorded.counts.retain(|(name, _)| args.only.contains(name));
-    }
-    let lines = gate::compare(&recorded, &counted);
-    lines.iter().for_each(|line| println!("{line}"));
-    Ok(!lines.iter().any(|line| line.starts_with(gate::FAILED)))
+    let only = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
+    RECORD.judge(&file, &counted, args.record, only)
 }

@@ -14,7 +14,7 @@ pub(crate) struct Wheelwork {
     clock: ManualClock,
 }
 
-/// A service of so many shards, and what takes their turns.
+/// A service with this number of shards, and what takes their turns.
 fn start(shards: usize, dispatch: Dispatch) -> (&'static Wheelwork, Vec<Start>) {
     let clock = ManualClock::new();
     let builder = TimerService::builder().shards(shards).clock(clock.clone());
@@ -113,7 +113,7 @@ impl Subject for Executed {
     }
 }
 
-/// A worker that leaves their share to those after it: with it, there are so many.
+/// A worker. It and the workers that come after it are `workers`: it leaves the others their share.
 fn work(workers: usize) -> Start {
     Box::new(move || {
         Box::new(move |_| {

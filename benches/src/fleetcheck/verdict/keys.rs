@@ -122,7 +122,7 @@ impl<'a> Keys<'a> {
         all.filter(|about| !was_refused(&about.call)).collect()
     }
 
-    /// The other timers that have the key of `timer`, but for those that were rolled back.
+    /// The other timers that have the key of `timer`, without timers that were rolled back.
     pub(super) fn others(&self, timer: &'a Timer) -> impl Iterator<Item = &'a Timer> {
         let key = timer.key.as_deref();
         let timers = key.and_then(|key| self.timers.get(key));
