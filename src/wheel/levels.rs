@@ -63,7 +63,7 @@ impl SlotNumber {
 struct Occupied {
     /// A bit for each slot.
     words: [u64; ALL / 64],
-    /// A bit for each word that is not zero.
+    /// A bit for each word that is not zero, and for some that are.
     nonzero: u32,
 }
 
@@ -76,26 +76,36 @@ impl Occupied {
         self.nonzero |= 1 << (slot.index() / 64);
     }
 
+    /// Clears a slot, or does nothing. (Without a branch, which would be hard to predict.)
     #[inline]
-    fn clear(&mut self, slot: SlotNumber) {
-        let word = &mut self.words[slot.index() / 64];
-        *word &= !(1 << (slot.index() % 64));
-        // (Without a branch, which would be hard to predict.)
-        self.nonzero &= !(u32::from(*word == 0) << (slot.index() / 64));
+    fn clear_if(&mut self, slot: SlotNumber, is_empty: bool) {
+        self.words[slot.index() / 64] &= !(u64::from(is_empty) << (slot.index() % 64));
     }
 
     #[inline]
     fn first(&self) -> Option<SlotNumber> {
-        let nth = self.nonzero.trailing_zeros();
-        let word = self.words.get(nth as usize)?;
-        Some(SlotNumber((nth * 64 + word.trailing_zeros()) as u16))
+        let mut nonzero = self.nonzero;
+        loop {
+            let nth = nonzero.trailing_zeros();
+            match *self.words.get(nth as usize)? {
+                0 => nonzero &= nonzero - 1,
+                word => return Some(SlotNumber((nth * 64 + word.trailing_zeros()) as u16)),
+            }
+        }
+    }
+
+    /// `first`, after which no word before that one is looked at again.
+    fn settle(&mut self) -> Option<SlotNumber> {
+        let first = self.first();
+        self.nonzero &= first.map_or(0, |first| u32::MAX << (first.index() / 64));
+        first
     }
 
     fn all(&self) -> impl Iterator<Item = SlotNumber> {
         let mut left = *self;
         std::iter::from_fn(move || {
             let slot = left.first()?;
-            left.clear(slot);
+            left.clear_if(slot, true);
             Some(slot)
         })
     }
@@ -134,7 +144,7 @@ const fn cell_of(link: u32) -> Option<u32> {
 /// The slots around a time.
 pub(super) struct SlotLists {
     links: Vec<Link>,
-    /// For each slot, at or before the deadlines of all its timers. `u64::MAX` if it has none.
+    /// For each slot that has timers, at or before the deadlines of all of them.
     earliest: Box<[u64; ALL]>,
     occupied: Occupied,
     /// No slot that has timers begins at or before it, but for the slot of this tick itself.
@@ -186,8 +196,13 @@ impl SlotLists {
     #[inline]
     pub(super) fn put(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        if self.link(slot, cell, deadline) == slot.link() {
+        let is_first = self.link(slot, cell) == slot.link();
+        let earliest = &mut self.earliest[slot.index()];
+        if is_first {
+            *earliest = deadline;
             self.occupy(slot, begin);
+        } else if deadline < *earliest {
+            *earliest = deadline;
         }
     }
 
@@ -196,15 +211,15 @@ impl SlotLists {
     #[inline]
     pub(super) fn put_lower(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        self.link(slot, cell, deadline);
+        let is_first = self.link(slot, cell) == slot.link();
+        let earliest = &mut self.earliest[slot.index()];
+        *earliest = deadline.min(if is_first { u64::MAX } else { *earliest });
         self.occupy(slot, begin);
     }
 
     /// Puts a cell at the head of a slot. Returns the link that comes after it now.
     #[inline]
-    fn link(&mut self, slot: SlotNumber, cell: u32, deadline: u64) -> u32 {
-        let earliest = &mut self.earliest[slot.index()];
-        *earliest = deadline.min(*earliest);
+    fn link(&mut self, slot: SlotNumber, cell: u32) -> u32 {
         let own = link_of(cell);
         let next = std::mem::replace(&mut self.links[slot.index()].next, own);
         self.links[next as usize].before = own;
@@ -222,22 +237,17 @@ impl SlotLists {
         }
     }
 
-    /// A slot has no timers any more.
+    /// Takes a cell out of the list that it is in. `few`: there are few timers, so that it is hard
+    /// to predict whether it was alone. Then it costs less not to branch.
     #[inline]
-    fn vacate(&mut self, slot: SlotNumber) {
-        self.earliest[slot.index()] = u64::MAX;
-        self.occupied.clear(slot);
-    }
-
-    /// Takes a cell out of the list that it is in.
-    #[inline]
-    pub(super) fn unlink(&mut self, cell: u32) {
+    pub(super) fn unlink(&mut self, cell: u32, few: bool) {
         let Link { before, next } = self.links[link_of(cell) as usize];
         self.links[before as usize].next = next;
         self.links[next as usize].before = before;
-        if before == next {
-            // It was alone: both are the slot.
-            self.vacate(SlotNumber(before as u16));
+        // If it was alone, both are the slot.
+        let was_alone = before == next;
+        if few || was_alone {
+            self.occupied.clear_if(SlotNumber(before as u16), was_alone);
         }
     }
 
@@ -247,12 +257,13 @@ impl SlotLists {
         Some(self.earliest[first.index()])
     }
 
-    /// Moves time up to `now`, if no slot that has timers begins until then. Whether it did.
+    /// Moves time up to `now`, which is not before it, unless a slot that has timers begins until
+    /// then. Whether it did.
     #[inline]
     pub(super) fn pass(&mut self, now: u64) -> bool {
         let passes = now < self.event;
         if passes {
-            self.time = self.time.max(now);
+            self.time = now;
         }
         passes
     }
@@ -262,7 +273,7 @@ impl SlotLists {
     pub(super) fn enter(&mut self, now: u64) -> Option<SlotNumber> {
         if self.head(self.next).is_none() {
             // Nothing is left in it.
-            let first = self.occupied.first();
+            let first = self.occupied.settle();
             self.event = first.map_or(u64::MAX, |first| first.begin(self.time));
             self.next = first.unwrap_or(self.next);
         }
@@ -312,12 +323,37 @@ impl SlotLists {
         cell_of(self.links[link_of(cell) as usize].next)
     }
 
-    /// Takes all cells out of a slot. Returns the first one.
-    pub(super) fn take_all(&mut self, slot: SlotNumber) -> Option<u32> {
-        let head = self.head(slot);
-        self.links[slot.index()] = Link::alone(slot.link());
-        self.vacate(slot);
-        head
+    /// Takes the first cell out of a slot that has some. Whether it was the last one, too.
+    #[inline]
+    pub(super) fn pop(&mut self, slot: SlotNumber) -> (u32, bool) {
+        let first = self.links[slot.index()].next;
+        let next = self.links[first as usize].next;
+        self.links[slot.index()].next = next;
+        self.links[next as usize].before = slot.link();
+        let is_last = next == slot.link();
+        if is_last {
+            self.occupied.clear_if(slot, true);
+        }
+        (first - ALL as u32, is_last)
+    }
+
+    /// Takes all cells out of a slot. Returns the first and the last one.
+    pub(super) fn take_all(&mut self, slot: SlotNumber) -> Option<(u32, u32)> {
+        let alone = Link::alone(slot.link());
+        let Link { before, next } = std::mem::replace(&mut self.links[slot.index()], alone);
+        self.occupied.clear_if(slot, true);
+        Some((cell_of(next)?, cell_of(before)?))
+    }
+
+    /// The first and the last of the cells between two of a list.
+    #[inline]
+    pub(super) fn between(&self, first: u32, last: u32) -> Option<(u32, u32)> {
+        let next = self.links[link_of(first) as usize].next;
+        let before = self.links[link_of(last) as usize].before;
+        if first == last || next == link_of(last) {
+            return None;
+        }
+        Some((cell_of(next)?, cell_of(before)?))
     }
 
     /// The slots that have timers, in order of time, with the ticks at which they begin.

@@ -100,6 +100,9 @@ use crate::entry::DEADLINE_MAX;
 use levels::{SlotLists, SlotNumber};
 use nodes::{Gone, Nodes};
 
+/// Of fewer timers it is hard to predict whether one is alone in its slot (`SlotLists::unlink`).
+const FEW: usize = 2_048;
+
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller
 /// moves.
 ///
@@ -203,9 +206,10 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle).as_deref(), Some("key"));
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
+    #[inline]
     pub fn cancel(&mut self, handle: Handle) -> Option<K> {
         let Gone { key, .. } = self.nodes.take(handle)?;
-        self.levels.unlink(handle.cell());
+        self.unlink(handle.cell());
         Some(key)
     }
 
@@ -232,7 +236,7 @@ impl<K> Wheel<K> {
             return false;
         };
         if deadline < former {
-            self.levels.unlink(handle.cell());
+            self.unlink(handle.cell());
             self.levels.put(handle.cell(), deadline);
         }
         true
@@ -261,16 +265,26 @@ impl<K> Wheel<K> {
         !self.levels.pass(self.now) && self.give_out_all(limit, f)
     }
 
+    /// (Not inlined: most ticks have no timers, and then nothing but `pass` should run.)
+    #[inline(never)]
     fn give_out_all(&mut self, limit: usize, mut f: impl FnMut(u64, K)) -> bool {
         let mut left = limit;
         while let Some(slot) = self.next_tick() {
-            while let Some(due) = self.due_in(slot) {
+            let mut is_last = false;
+            while !is_last {
                 if left == 0 {
-                    return true;
+                    return self.first_due().is_some();
                 }
-                left -= 1;
-                if let Some((_, deadline, key)) = self.give_out(due) {
-                    f(deadline, key);
+                let cell;
+                (cell, is_last) = self.levels.pop(slot);
+                match self.nodes.deadline(cell) {
+                    Some(later) if later > self.levels.time() => self.levels.put(cell, later),
+                    _ => {
+                        if let Some(Gone { deadline, key, .. }) = self.nodes.take_cell(cell) {
+                            left -= 1;
+                            f(deadline, key);
+                        }
+                    }
                 }
             }
         }
@@ -372,8 +386,12 @@ impl<K> Wheel<K> {
         deadline.max(self.now).min(DEADLINE_MAX)
     }
 
+    /// (A branch that is easy to predict: so the next call need not wait for this one's store.)
+    #[inline]
     fn move_to(&mut self, now: u64) {
-        self.now = self.now.max(now.min(DEADLINE_MAX));
+        if now > self.now {
+            self.now = now.min(DEADLINE_MAX);
+        }
     }
 
     /// The cell of the timer that is due first.
@@ -410,27 +428,44 @@ impl<K> Wheel<K> {
             if deadline <= self.levels.time() {
                 return Some(head);
             }
-            self.levels.unlink(head);
+            self.unlink(head);
             self.levels.put(head, deadline);
         }
     }
 
-    /// Moves the timers of a slot to the slots of their deadlines.
+    /// Moves the timers of a slot to the slots of their deadlines. In a list the next cell is known
+    /// once this one was loaded. So it is read from both ends: two loads at a time.
+    #[inline(never)]
     fn file_anew(&mut self, slot: SlotNumber) {
-        let mut next = self.levels.take_all(slot);
-        while let Some(cell) = next {
-            next = self.levels.next(cell);
-            if let Some(deadline) = self.nodes.deadline(cell) {
-                self.levels.put_lower(cell, deadline);
+        let mut ends = self.levels.take_all(slot);
+        while let Some((first, last)) = ends {
+            ends = self.levels.between(first, last);
+            self.file(first);
+            if first != last {
+                self.file(last);
             }
         }
+    }
+
+    /// Puts a cell that is in no list into the slot of its deadline.
+    #[inline]
+    fn file(&mut self, cell: u32) {
+        if let Some(deadline) = self.nodes.deadline(cell) {
+            self.levels.put_lower(cell, deadline);
+        }
+    }
+
+    /// Takes a cell out of its list.
+    #[inline]
+    fn unlink(&mut self, cell: u32) {
+        self.levels.unlink(cell, self.nodes.len() < FEW);
     }
 
     /// Removes the timer of a cell.
     #[inline]
     fn give_out(&mut self, cell: u32) -> Option<(Handle, u64, K)> {
         let gone = self.nodes.take_cell(cell)?;
-        self.levels.unlink(cell);
+        self.unlink(cell);
         Some((gone.handle, gone.deadline, gone.key))
     }
 }

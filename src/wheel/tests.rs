@@ -65,6 +65,33 @@ fn lists_slots_and_cells_agree() {
     }
 }
 
+/// Slots of any number of timers are filed anew, and given out.
+#[test]
+fn long_lists_agree() {
+    let mut wheel = Wheel::new(0);
+    for count in (0..200).chain([FEW, 2 * FEW + 1]) {
+        let begin = (wheel.now() | 0xffff) + 1;
+        let mut handles: Vec<_> = (0..count)
+            .map(|key| wheel.insert(begin + (key % 300) as u64, key))
+            .collect();
+        wheel.check();
+        assert!(!wheel.advance(begin - 1, usize::MAX, |_, _| panic!("too early")));
+        let (mut fired, kept) = (vec![], handles.split_off(count / 3));
+        for handle in handles {
+            assert!(wheel.cancel(handle).is_some());
+        }
+        for now in [begin, begin + 255, begin + 299] {
+            assert!(!wheel.advance(now, usize::MAX, |deadline, key| {
+                assert_eq!(deadline, begin + (key % 300) as u64);
+                fired.push(key);
+            }));
+            wheel.check();
+        }
+        fired.sort_unstable();
+        assert_eq!(fired, Vec::from_iter(count - kept.len()..count));
+    }
+}
+
 /// Cells are used again, the last one first, and nothing is left of what was cancelled.
 #[test]
 fn a_storm_of_cancels_leaves_nothing_behind() {
