@@ -112,6 +112,28 @@ fn a_queue_s_values_of_the_past_come_at_once() {
     }
 }
 
+/// A second after the last poll, it may take them until the next tick.
+#[test]
+fn a_value_of_the_past_comes_at_the_next_tick_at_the_latest() {
+    let (timers, clock) = manual();
+    let task = Task::new();
+    for (polled, comes_at_once) in [(900, true), (1_100, false)] {
+        let mut queue = timers.delay_queue();
+        let expired = |queue: &mut DelayQueue<u32>| poll(queue, &task);
+        assert_eq!(expired(&mut queue), Poll::Ready(None));
+        clock.advance(polled * MS + Duration::from_micros(500));
+        queue.insert_at(1, clock.now() - Duration::from_micros(100));
+        queue.insert_at(2, clock.now() - MS);
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(2)));
+        if !comes_at_once {
+            assert_eq!(expired(&mut queue), Poll::Pending);
+            clock.advance(Duration::from_micros(500));
+        }
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(1)));
+        clock.advance(Duration::from_micros(500));
+    }
+}
+
 #[test]
 fn removing_the_last_value_wakes_the_task_and_cancels_the_timer() {
     let (timers, clock) = manual();
@@ -438,7 +460,9 @@ impl World {
     /// A time as the caller gives it, and the tick at which its value comes.
     fn at(&self, off: i64) -> (Instant, u64) {
         let at = self.now_us().saturating_add_signed(off);
-        let tick = if off <= 0 {
+        // More than a second after the last poll the queue does not know that it has passed.
+        let is_near = at.saturating_sub(self.polled_at * 1_000) <= 1_000_000;
+        let tick = if off <= 0 && is_near {
             at / 1_000
         } else {
             at.div_ceil(1_000)

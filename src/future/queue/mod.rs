@@ -18,6 +18,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+/// A deadline that is further than this from the last reading of the clock has not passed, for all
+/// that is known.
+const NEAR_NS: u64 = 1_000_000_000;
+
 /// A queue whose values come when their time has come. It is for one task with many deadlines, such
 /// as a cache, or sessions that expire. It is also a stream. Each value comes as an [`Expired`],
 /// with its key and its deadline.
@@ -27,6 +31,10 @@ use std::time::{Duration, Instant};
 /// the stream gives `None`; after an insert it goes on. When [`remove`](Self::remove),
 /// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
 /// and gets this `None`.
+///
+/// An insert at an `Instant` that lies more than a second after the last poll does not look at the
+/// clock. If the queue was not polled for so long, and the instant has just passed, the value may
+/// take until the next tick.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
 /// insert or a remove sends no message and costs other threads nothing, but while a task waits: a
@@ -106,10 +114,11 @@ impl<T> DelayQueue<T> {
     }
 
     /// The tick of a time. Rounds up; but for a time that has passed, the present tick or an
-    /// earlier one.
+    /// earlier one. (A reading of the clock costs as much as the rest of an insert.)
     fn tick_of(&self, at_ns: u64) -> u64 {
         let ticks = self.home.handle().ticks();
-        if self.home.is_over(at_ns) {
+        let read_ns = ticks.start(self.wheel.now());
+        if at_ns.saturating_sub(read_ns) <= NEAR_NS && self.home.is_over(at_ns) {
             ticks.whole(at_ns)
         } else {
             ticks.deadline(at_ns)
