@@ -22,12 +22,12 @@ pub(crate) struct Job {
 impl Job {
     /// Operations that are enough to measure: a small size takes many rounds.
     pub(super) fn operations(&self) -> usize {
-        if self.quick { 20_000 } else { 200_000 }
+        if self.quick { 20_000 } else { 1_000_000 }
     }
 
     /// Steps of a churn.
     pub(super) fn steps(&self) -> usize {
         let most = if self.quick { 200_000 } else { 2_000_000 };
-        (2 * self.timers).clamp(self.operations() / 10, most)
+        (2 * self.timers).clamp(self.operations() / 50, most)
     }
 }

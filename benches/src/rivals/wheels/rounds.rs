@@ -17,7 +17,7 @@ use wheelwork_bench::system;
 const DELAYS: RangeInclusive<u64> = 1_000..=60_000;
 
 /// Rounds are repeated until there are operations enough, or for so long, once at least.
-const ROUNDS_MAX: Duration = Duration::from_millis(500);
+const ROUNDS_MAX: Duration = Duration::from_millis(250);
 
 /// Of fewer timers the memory is not told: the system counts in pages.
 const WEIGHED_MIN: usize = 100_000;
