@@ -272,6 +272,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
         self.engine.clock.instant(at_ns)
     }
 
+    /// Whether a time has the same `Instant` whenever it is computed.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_instants(&self) -> bool {
+        self.engine.clock.has_instants()
+    }
+
     /// The service's ticks.
     #[cfg(feature = "async")]
     pub(crate) fn ticks(&self) -> TickLength {

@@ -140,6 +140,12 @@ impl Clock {
         }
     }
 
+    /// Whether a time has the same `Instant` whenever it is computed.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_instants(&self) -> bool {
+        !matches!(self, Self::Boot { .. })
+    }
+
     /// The time of day. Somebody may set it.
     pub(crate) fn system_time(&self) -> SystemTime {
         match self {

@@ -22,9 +22,9 @@ mod tick;
 pub(crate) use clock::{Anchor, Clock};
 pub use manual::ManualClock;
 pub(crate) use manual::{Busy, Driven};
-#[cfg(feature = "async")]
-pub(crate) use nanos::later;
 pub(crate) use nanos::{NANOS_MAX, nanos};
+#[cfg(feature = "async")]
+pub(crate) use nanos::{YEARS_30, later};
 pub(crate) use tick::TickLength;
 
 /// The time of day by a manual clock, or by the system's. Somebody may set it.

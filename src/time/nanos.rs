@@ -18,13 +18,16 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
         .min(NANOS_MAX)
 }
 
+/// Delays that each system adds to an `Instant`.
+#[cfg(feature = "async")]
+pub(crate) const YEARS_30: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 /// The `Instant` of a delay after `from`. A delay that the service or the system cannot count is
 /// held at the longest one.
 #[cfg(feature = "async")]
 #[inline]
 pub(crate) fn later(from: Instant, delay: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_nanos(NANOS_MAX);
-    const YEARS_30: Duration = Duration::from_secs(30 * 365 * 86_400);
     let longest = || {
         [LONGEST, YEARS_30]
             .into_iter()

@@ -57,7 +57,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Instant> {
-        Some(self.wheel.get(self.handle(key)?)?.deadline)
+        let queued = self.wheel.get(self.handle(key)?)?;
+        Some(queued.deadline.instant(&self.home))
     }
 
     /// The key of the value that comes next; `None` if the queue is empty. Of values that come at
@@ -135,7 +136,7 @@ impl<T> DelayQueue<T> {
     /// ```
     pub fn drain(&mut self) -> Vec<Expired<T>> {
         let queued = self.wheel.take_all().into_iter();
-        let values = queued.map(|(timer, _, queued)| Expired::new(self.key(timer), queued));
+        let values = queued.map(|(timer, _, queued)| self.expired(timer, queued));
         let values = values.collect();
         self.wake_if_empty();
         values

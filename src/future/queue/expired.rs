@@ -1,13 +1,32 @@
 //! Expired: a value on its way out of a queue.
 
 use super::key::Key;
+use crate::future::timers::Home;
 use std::time::Instant;
 
+/// When a value comes, not rounded.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deadline {
+    /// As the caller gave it.
+    At(Instant),
+    /// By the service's clock, of a delay that the caller gave. Most values are removed, and nobody
+    /// asks for their instants.
+    Ns(u64),
+}
+
+impl Deadline {
+    pub(super) fn instant(self, home: &Home) -> Instant {
+        match self {
+            Self::At(instant) => instant,
+            Self::Ns(at_ns) => home.handle().instant(at_ns),
+        }
+    }
+}
+
 /// A value of a queue.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Queued<T> {
-    /// As the caller gave it: not rounded.
-    pub(super) deadline: Instant,
+    pub(super) deadline: Deadline,
     pub(super) value: T,
 }
 
@@ -31,12 +50,17 @@ pub(super) struct Queued<T> {
 #[derive(Clone, Debug)]
 pub struct Expired<T> {
     key: Key,
-    queued: Queued<T>,
+    deadline: Instant,
+    value: T,
 }
 
 impl<T> Expired<T> {
-    pub(super) fn new(key: Key, queued: Queued<T>) -> Self {
-        Self { key, queued }
+    pub(super) fn new(key: Key, deadline: Instant, value: T) -> Self {
+        Self {
+            key,
+            deadline,
+            value,
+        }
     }
 
     /// The key that it had.
@@ -54,7 +78,7 @@ impl<T> Expired<T> {
     /// See the [type](Self)'s.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.queued.deadline
+        self.deadline
     }
 
     /// The value.
@@ -63,7 +87,7 @@ impl<T> Expired<T> {
     /// See the [type](Self)'s.
     #[must_use]
     pub fn get_ref(&self) -> &T {
-        &self.queued.value
+        &self.value
     }
 
     /// The value, to change it.
@@ -82,7 +106,7 @@ impl<T> Expired<T> {
     /// ```
     #[must_use]
     pub fn get_mut(&mut self) -> &mut T {
-        &mut self.queued.value
+        &mut self.value
     }
 
     /// The value alone.
@@ -91,6 +115,6 @@ impl<T> Expired<T> {
     /// See the [type](Self)'s.
     #[must_use]
     pub fn into_inner(self) -> T {
-        self.queued.value
+        self.value
     }
 }

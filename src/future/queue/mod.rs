@@ -9,8 +9,9 @@ pub use key::Key;
 
 use super::timers::{Home, Timers};
 use super::waiting::Waiting;
+use crate::time::{YEARS_30, nanos};
 use crate::wheel::{Handle, Wheel};
-use expired::Queued;
+use expired::{Deadline, Queued};
 use futures_core::Stream;
 use key::next_number;
 use std::future::poll_fn;
@@ -126,8 +127,15 @@ impl<T> DelayQueue<T> {
     }
 
     /// Now + `delay`, and its tick.
-    fn after(&self, delay: Duration) -> (Instant, u64) {
-        let (deadline, at_ns) = self.home.after(delay);
+    fn after(&self, delay: Duration) -> (Deadline, u64) {
+        let handle = self.home.handle();
+        let (deadline, at_ns) = if handle.has_instants() && delay <= YEARS_30 {
+            let at_ns = handle.soon_ns().saturating_add(nanos(delay));
+            (Deadline::Ns(at_ns), at_ns)
+        } else {
+            let (instant, at_ns) = self.home.after(delay);
+            (Deadline::At(instant), at_ns)
+        };
         let tick = if delay.is_zero() {
             self.tick_of(at_ns)
         } else {
@@ -137,9 +145,9 @@ impl<T> DelayQueue<T> {
     }
 
     /// A deadline, and its tick.
-    fn at_instant(&self, deadline: Instant) -> (Instant, u64) {
+    fn at_instant(&self, deadline: Instant) -> (Deadline, u64) {
         let tick = self.tick_of(self.home.handle().instant_ns(deadline));
-        (deadline, tick)
+        (Deadline::At(deadline), tick)
     }
 
     /// The key of a timer of the wheel.
@@ -148,6 +156,12 @@ impl<T> DelayQueue<T> {
             queue: self.number,
             handle,
         }
+    }
+
+    /// A value that has left the wheel.
+    fn expired(&self, timer: Handle, queued: Queued<T>) -> Expired<T> {
+        let Queued { deadline, value } = queued;
+        Expired::new(self.key(timer), deadline.instant(&self.home), value)
     }
 
     /// What a key of this queue names.
@@ -181,7 +195,7 @@ impl<T> DelayQueue<T> {
         self.put(value, self.at_instant(deadline))
     }
 
-    fn put(&mut self, value: T, (deadline, tick): (Instant, u64)) -> Key {
+    fn put(&mut self, value: T, (deadline, tick): (Deadline, u64)) -> Key {
         let handle = self.wheel.insert(tick, Queued { deadline, value });
         self.hurry();
         self.key(handle)
@@ -236,7 +250,7 @@ impl<T> DelayQueue<T> {
         self.move_to(key, self.at_instant(deadline))
     }
 
-    fn move_to(&mut self, key: Key, (deadline, tick): (Instant, u64)) -> bool {
+    fn move_to(&mut self, key: Key, (deadline, tick): (Deadline, u64)) -> bool {
         let queued = self
             .handle(key)
             .filter(|&handle| self.wheel.reschedule(handle, tick))
@@ -277,7 +291,7 @@ impl<T> DelayQueue<T> {
         let mut now = self.wheel.now();
         loop {
             if let Some((timer, _, queued)) = self.wheel.pop_first(now) {
-                return Poll::Ready(Some(Expired::new(self.key(timer), queued)));
+                return Poll::Ready(Some(self.expired(timer, queued)));
             }
             let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
             let later = ticks.whole(handle.now_ns());
