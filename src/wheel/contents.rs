@@ -132,7 +132,8 @@ impl<K> Wheel<K> {
     }
 
     /// Removes all timers and returns their deadlines and keys, in no particular order. Their
-    /// handles name no timer after that. `now` stays, and so does `capacity`.
+    /// handles name no timer after that. `now` stays, and so does `capacity`. Cost: as
+    /// [`iter`](Self::iter).
     ///
     /// # Example
     /// ```
@@ -157,7 +158,9 @@ impl<K> Wheel<K> {
         timers.collect()
     }
 
-    /// Removes and drops all timers, like [`drain`](Self::drain).
+    /// Removes and drops all timers, like [`drain`](Self::drain). If the drop of a key panics, the
+    /// others are dropped, and the panic goes on; if a second one panics, the process aborts, as
+    /// with a `Vec`.
     ///
     /// # Example
     /// ```

@@ -63,10 +63,9 @@
 //! # Memory
 //!
 //! - An empty wheel takes about 33 KB.
-//! - A timer takes its key and 24 bytes, rounded up to a multiple of 8: 32 bytes with a `u64`. Of
-//!   these, 8 are its links, in a `Vec` of their own. Both `Vec`s double when they are full:
-//!   [`reserve`](Wheel::reserve) avoids that. They are used again, and kept until the wheel is
-//!   dropped.
+//! - A timer takes its key and about 24 bytes: 32 in all with a `u64`. Of these, 8 are its links,
+//!   in a `Vec` of their own. Both `Vec`s double when they are full: [`reserve`](Wheel::reserve)
+//!   avoids that. They are used again, and kept until the wheel is dropped.
 //!
 //! # Limits
 //!
@@ -370,7 +369,7 @@ impl<K> Wheel<K> {
     pub fn peek(&self) -> Option<Handle> {
         let mut first: Option<(u64, u32)> = None;
         for (slot, begin) in self.levels.all() {
-            if first.is_some_and(|(deadline, _)| deadline < begin) {
+            if first.is_some_and(|(deadline, _)| deadline <= begin) {
                 break;
             }
             let cells =
