@@ -9,7 +9,9 @@ use futures_lite::StreamExt;
 use futures_lite::future::block_on;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -131,6 +133,48 @@ fn a_value_of_the_past_comes_at_the_next_tick_at_the_latest() {
         }
         assert_eq!(expired(&mut queue), Poll::Ready(Some(1)));
         clock.advance(Duration::from_micros(500));
+    }
+}
+
+/// Also while a tick is far longer than a second.
+#[test]
+fn a_value_of_now_comes_at_once_whatever_the_tick() {
+    for seconds in [1, 10, 3_600, 86_400] {
+        let clock = ManualClock::new();
+        let tick = Duration::from_secs(seconds);
+        let builder = TimerService::builder().shards(1).tick(tick);
+        let timers = Timers::start(builder.clock(clock.clone())).unwrap();
+        clock.advance(tick * 7 / 2);
+        let task = Task::new();
+        let mut queue = timers.delay_queue();
+        let expired = |queue: &mut DelayQueue<u32>| poll(queue, &task);
+        assert_eq!(expired(&mut queue), Poll::Ready(None));
+        queue.insert_at(1, clock.now() - Duration::from_micros(10));
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(1)));
+        let key = queue.insert_at(2, clock.now());
+        assert!(queue.reset(key, Duration::ZERO));
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(2)));
+        // Not polled for long.
+        clock.advance(tick * 3 + Duration::from_millis(1_100));
+        queue.insert(3, Duration::ZERO);
+        assert_eq!(expired(&mut queue), Poll::Ready(Some(3)));
+    }
+}
+
+/// No clock that runs says that it is not quite over.
+#[test]
+fn without_a_delay_the_first_poll_is_ready() {
+    let timers = Timers::start(TimerService::builder().tick(MS * 100)).unwrap();
+    let task = Task::new();
+    let mut queue = timers.delay_queue();
+    for value in 0..1_000 {
+        queue.insert(value, Duration::ZERO);
+        assert_eq!(poll(&mut queue, &task), Poll::Ready(Some(value)));
+        let key = queue.insert(value, Duration::MAX);
+        assert!(queue.reset(key, Duration::ZERO));
+        assert_eq!(poll(&mut queue, &task), Poll::Ready(Some(value)));
+        let mut sleep = pin!(timers.sleep(Duration::ZERO));
+        assert!(sleep.as_mut().poll(&mut task.context()).is_ready());
     }
 }
 
@@ -427,7 +471,8 @@ struct World {
     keys: Vec<Key>,
     /// Deadline and tick of each value.
     values: BTreeMap<usize, (Instant, u64)>,
-    /// The tick of the last poll.
+    /// The last poll at which the queue read the clock, and its tick.
+    polled_us: u64,
     polled_at: u64,
     /// How often the task was woken before it began to wait.
     waits: Option<usize>,
@@ -446,6 +491,7 @@ impl World {
             other,
             keys: Vec::new(),
             values: BTreeMap::new(),
+            polled_us: 50_300,
             polled_at: 50,
             waits: None,
             timers,
@@ -460,8 +506,8 @@ impl World {
     /// A time as the caller gives it, and the tick at which its value comes.
     fn at(&self, off: i64) -> (Instant, u64) {
         let at = self.now_us().saturating_add_signed(off);
-        // More than a second after the last poll the queue does not know that it has passed.
-        let is_near = at.saturating_sub(self.polled_at * 1_000) <= 1_000_000;
+        // More than a second after that poll the queue does not know that it has passed.
+        let is_near = at.saturating_sub(self.polled_us) <= 1_000_000;
         let tick = if off <= 0 && is_near {
             at / 1_000
         } else {
@@ -567,7 +613,8 @@ impl World {
         self.waits = expired.is_pending().then_some(woken);
         // The queue reads the clock when nothing was due at its last reading.
         if self.first().is_none_or(|tick| tick > self.polled_at) {
-            self.polled_at = self.now_us() / 1_000;
+            self.polled_us = self.now_us();
+            self.polled_at = self.polled_us / 1_000;
         }
         match expired {
             Poll::Pending => assert!(self.first().is_some_and(|tick| tick > self.polled_at)),

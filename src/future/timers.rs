@@ -94,7 +94,12 @@ impl Home {
     #[inline]
     pub(super) fn after(&self, delay: Duration) -> (Instant, u64) {
         let handle = self.handle();
-        let now_ns = handle.soon_ns();
+        let now_ns = if delay.is_zero() {
+            // Without a delay it is over at once, not soon.
+            handle.now_ns()
+        } else {
+            handle.soon_ns()
+        };
         (
             later(handle.instant(now_ns), delay),
             now_ns.saturating_add(nanos(delay)),

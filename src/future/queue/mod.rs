@@ -19,8 +19,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// A deadline that is further than this from the last reading of the clock has not passed, for all
-/// that is known.
+/// A deadline that is further than this from when the queue was polled has not passed, for all that
+/// it knows.
 const NEAR_NS: u64 = 1_000_000_000;
 
 /// A queue whose values come when their time has come. It is for one task with many deadlines, such
@@ -33,9 +33,9 @@ const NEAR_NS: u64 = 1_000_000_000;
 /// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
 /// and gets this `None`.
 ///
-/// An insert at an `Instant` that lies more than a second after the last poll does not look at the
-/// clock. If the queue was not polled for so long, and the instant has just passed, the value may
-/// take until the next tick.
+/// A poll looks at the clock when nothing is due that the queue knows of. An insert at an `Instant`
+/// looks at it only if that is less than a second after the last such poll. So if there was none
+/// for so long, and the instant has just passed, the value may take until the next tick.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
 /// insert or a remove sends no message and costs other threads nothing, but while a task waits: a
@@ -65,7 +65,9 @@ pub struct DelayQueue<T> {
     home: Home,
     /// In ticks of the service.
     wheel: Wheel<Queued<T>>,
-    /// The wait for the wheel's next deadline. `None` while nobody waits.
+    /// When it was made, or polled: the latest reading of the clock.
+    polled_ns: u64,
+    /// The wait for the wheel's next deadline, if a task has waited since the queue was empty.
     waiting: Option<Waiting>,
 }
 
@@ -105,11 +107,13 @@ impl<T> DelayQueue<T> {
     }
 
     pub(super) fn at(home: Home, capacity: usize) -> Self {
-        let now = home.handle().ticks().whole(home.handle().now_ns());
+        let polled_ns = home.handle().now_ns();
+        let now = home.handle().ticks().whole(polled_ns);
         Self {
             number: next_number(),
             home,
             wheel: Wheel::with_capacity(now, capacity),
+            polled_ns,
             waiting: None,
         }
     }
@@ -118,8 +122,8 @@ impl<T> DelayQueue<T> {
     /// earlier one. (A reading of the clock costs as much as the rest of an insert.)
     fn tick_of(&self, at_ns: u64) -> u64 {
         let ticks = self.home.handle().ticks();
-        let read_ns = ticks.start(self.wheel.now());
-        if at_ns.saturating_sub(read_ns) <= NEAR_NS && self.home.is_over(at_ns) {
+        let is_near = at_ns.saturating_sub(self.polled_ns) <= NEAR_NS;
+        if is_near && self.home.is_over(at_ns) {
             ticks.whole(at_ns)
         } else {
             ticks.deadline(at_ns)
@@ -128,20 +132,18 @@ impl<T> DelayQueue<T> {
 
     /// Now + `delay`, and its tick.
     fn after(&self, delay: Duration) -> (Deadline, u64) {
-        let handle = self.home.handle();
-        let (deadline, at_ns) = if handle.has_instants() && delay <= YEARS_30 {
+        let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
+        if handle.has_instants() && delay <= YEARS_30 && !delay.is_zero() {
             let at_ns = handle.soon_ns().saturating_add(nanos(delay));
-            (Deadline::Ns(at_ns), at_ns)
-        } else {
-            let (instant, at_ns) = self.home.after(delay);
-            (Deadline::At(instant), at_ns)
-        };
+            return (Deadline::Ns(at_ns), ticks.deadline(at_ns));
+        }
+        let (instant, at_ns) = self.home.after(delay);
         let tick = if delay.is_zero() {
-            self.tick_of(at_ns)
+            ticks.whole(at_ns)
         } else {
-            self.home.handle().ticks().deadline(at_ns)
+            ticks.deadline(at_ns)
         };
-        (deadline, tick)
+        (Deadline::At(instant), tick)
     }
 
     /// A deadline, and its tick.
@@ -293,8 +295,9 @@ impl<T> DelayQueue<T> {
             if let Some((timer, _, queued)) = self.wheel.pop_first(now) {
                 return Poll::Ready(Some(self.expired(timer, queued)));
             }
-            let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
-            let later = ticks.whole(handle.now_ns());
+            let ticks = self.home.handle().ticks();
+            self.polled_ns = self.home.handle().now_ns();
+            let later = ticks.whole(self.polled_ns);
             if now < later {
                 now = later;
                 continue;
