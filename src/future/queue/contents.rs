@@ -116,7 +116,9 @@ impl<T> DelayQueue<T> {
     /// assert!(queue.is_empty() && queue.get(key).is_none());
     /// ```
     pub fn clear(&mut self) {
-        Drops::all(self.drain().into_iter());
+        let values = self.wheel.take_all();
+        self.wake_if_empty();
+        Drops::all(values.into_iter());
     }
 
     /// Removes all values and returns them with their keys and deadlines, in no particular order.
