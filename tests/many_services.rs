@@ -8,7 +8,8 @@
 //! memory a thousand services take is printed (`--nocapture`), and is no gate.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{Dispatch, InsideTaskError, ManualClock, Pinning, TimerService};
@@ -337,10 +338,19 @@ fn a_task_may_stop_another_service() {
 fn services_come_and_go_and_nothing_is_lost() {
     const THREADS: usize = 4;
     let _alone = alone();
-    let barrier = Barrier::new(THREADS);
+    let here = AtomicUsize::new(0);
     let come_and_go = || {
         for round in 0..40 {
-            barrier.wait();
+            // No `Barrier`: the others would wait for ever for one that has failed.
+            here.fetch_add(1, Ordering::SeqCst);
+            let start_of_wait = Instant::now();
+            while here.load(Ordering::SeqCst) < (round + 1) * THREADS {
+                assert!(
+                    start_of_wait.elapsed() < HANGS * 2,
+                    "another one has failed"
+                );
+                thread::yield_now();
+            }
             let service = start();
             let (send, receive) = mpsc::channel();
             let timers = [1, 2, 65, 3_000][round % 4];
@@ -369,6 +379,33 @@ fn services_come_and_go_and_nothing_is_lost() {
     thread::scope(|scope| {
         (0..THREADS).for_each(|_| drop(scope.spawn(come_and_go)));
     });
+}
+
+/// Batches of many shards come at one time, and are slow enough that the shards look after them
+/// while others submit. A piece of work that nobody is told of would wait for the next round, which
+/// does not come.
+#[test]
+fn work_of_many_services_at_once_waits_for_no_further_work() {
+    const SERVICES: usize = 64;
+    let _alone = alone();
+    let services: Vec<_> = (0..SERVICES)
+        .map(|_| TimerService::builder().shards(1).start().unwrap())
+        .collect();
+    for round in 0..1_000 {
+        let (send, receive) = mpsc::channel();
+        for (number, service) in services.iter().enumerate() {
+            let send = send.clone();
+            let steps = (number * 7_919 + round * 104_729) % 4_000;
+            let task = move || {
+                (0..steps).for_each(|_| std::hint::spin_loop());
+                send.send(()).unwrap();
+            };
+            service.schedule(MS, task).unwrap();
+        }
+        for _ in 0..SERVICES {
+            receive.recv_timeout(HANGS).expect("each fires");
+        }
+    }
 }
 
 /// Each service counts whom it has woken itself.

@@ -1,18 +1,19 @@
-//! The attendant of a pool: src/dispatch/attendant.rs. Its queues are a count here, which orders
-//! nothing: what is in them must be seen by the fences.
+//! The attendant of a pool, and what is announced to other threads: src/dispatch/attendant.rs,
+//! src/dispatch/announcements.rs. The queues are a count here, which orders nothing: what is in
+//! them must be seen by the fences.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
-use wheelwork::internals::loom::{Fault, Post};
+use wheelwork::internals::loom::{Announcements, Fault, Post, Term};
 use wheelwork_loom_tests::{Held, explore, must_fail};
 
-/// A pool: work in its queues, and work of which others were told.
+/// A pool: work in its queues, and what others were told.
 struct Pool {
     post: Post,
     waiting: AtomicUsize,
-    told: AtomicUsize,
+    told: Announcements,
 }
 
 impl Pool {
@@ -20,24 +21,57 @@ impl Pool {
         Held::new(Arc::new(Self {
             post: Post::new(),
             waiting: AtomicUsize::new(0),
-            told: AtomicUsize::new(0),
+            told: Announcements::new(),
         }))
+    }
+
+    fn push(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a thread does that looks for no attendant.
+    fn announce(&self) {
+        self.push();
+        self.told.note();
     }
 
     /// What a shard does with a job.
     fn submit(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.push();
         if self.post.call() {
-            self.told.fetch_add(1, Ordering::Relaxed);
+            self.told.note();
+        }
+    }
+
+    /// What the attendant does that has pushed work.
+    fn keep(&self, term: Term) {
+        self.push();
+        if !self.post.may_leave(term) {
+            self.told.note();
         }
     }
 
     /// What a shard does that looks after what it has submitted, if it is late.
     fn look(&self) {
         if self.post.depose() {
-            self.told
-                .fetch_add(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+            (0..self.unannounced()).for_each(|_| self.told.note());
         }
+    }
+
+    /// What a thread does that hears an announcement.
+    fn hear(&self) {
+        self.told.hear(|| {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    fn unannounced(&self) -> u64 {
+        self.told.missing(|| self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// All threads have ended, and so has the attendant's term.
+    fn nothing_is_left(&self) {
+        assert_eq!(self.unannounced(), 0, "work is left to nobody");
     }
 
     /// What a shard does that looks no more.
@@ -71,14 +105,11 @@ fn call_against_sleep(shards: usize) {
         {
             got += pool.take_all();
         }
-        (pool, others, got)
+        (pool, others)
     });
-    let (pool, others, got) = attendant.join().unwrap();
+    let (pool, others) = attendant.join().unwrap();
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert!(
-        got + pool.told.load(Ordering::Relaxed) >= shards,
-        "work is forgotten"
-    );
+    pool.nothing_is_left();
 }
 
 fn one_call() {
@@ -101,15 +132,14 @@ fn call_against_leave() {
         let is_called = pool.post.sleep(term, Duration::ZERO, || {
             pool.waiting.load(Ordering::Relaxed) > 0
         });
-        let got = if is_called { pool.take_all() } else { 0 };
-        (pool, other, got)
+        if is_called {
+            pool.take_all();
+        }
+        (pool, other)
     });
-    let (pool, other, got) = attendant.join().unwrap();
+    let (pool, other) = attendant.join().unwrap();
     other.join().unwrap();
-    assert!(
-        got + pool.told.load(Ordering::Relaxed) >= 1,
-        "work is forgotten"
-    );
+    pool.nothing_is_left();
 }
 
 /// An attendant that is held up once it has begun, and has left itself something or not, while one
@@ -128,10 +158,7 @@ fn call_and_depose(leaves: bool, submits: bool) {
             others.push(shard(Pool::submit));
         }
         if leaves {
-            pool.waiting.fetch_add(1, Ordering::Relaxed);
-            if !pool.post.may_leave(term) {
-                pool.told.fetch_add(1, Ordering::Relaxed);
-            }
+            pool.keep(term);
         }
         (pool, others)
     });
@@ -139,11 +166,7 @@ fn call_and_depose(leaves: bool, submits: bool) {
     others.into_iter().for_each(|other| other.join().unwrap());
     // Who left something looks again.
     pool.look();
-    let left = usize::from(leaves) + usize::from(submits);
-    assert!(
-        pool.told.load(Ordering::Relaxed) >= left,
-        "work is left to nobody"
-    );
+    pool.nothing_is_left();
 }
 
 fn leave_against_depose() {
@@ -161,18 +184,12 @@ fn leave_against_unwatch() {
             let pool = pool.clone();
             thread::spawn(move || pool.look_for_the_last_time())
         };
-        pool.waiting.fetch_add(1, Ordering::Relaxed);
-        if !pool.post.may_leave(term) {
-            pool.told.fetch_add(1, Ordering::Relaxed);
-        }
+        pool.keep(term);
         (pool, other)
     });
     let (pool, other) = attendant.join().unwrap();
     other.join().unwrap();
-    assert!(
-        pool.told.load(Ordering::Relaxed) >= 1,
-        "work is left to nobody"
-    );
+    pool.nothing_is_left();
 }
 
 /// Two services share the pool. Both end, each with a look for the last time, while an attendant is
@@ -187,18 +204,12 @@ fn leave_against_two_ends() {
         };
         let term = pool.post.begin().expect("nobody attends");
         let others: Vec<_> = (0..2).map(shard).collect();
-        pool.waiting.fetch_add(1, Ordering::Relaxed);
-        if !pool.post.may_leave(term) {
-            pool.told.fetch_add(1, Ordering::Relaxed);
-        }
+        pool.keep(term);
         (pool, others)
     });
     let (pool, others) = attendant.join().unwrap();
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert!(
-        pool.told.load(Ordering::Relaxed) >= 1,
-        "work is left to nobody"
-    );
+    pool.nothing_is_left();
 }
 
 /// Two services share the pool. One has left the attendant a job and ends, while the other one
@@ -220,10 +231,40 @@ fn end_against_call() {
     });
     let (pool, others) = attendant.join().unwrap();
     others.into_iter().for_each(|other| other.join().unwrap());
-    assert!(
-        pool.told.load(Ordering::Relaxed) >= 2,
-        "work is left to nobody"
-    );
+    pool.nothing_is_left();
+}
+
+/// An attendant that is held up: something is left to it, and something else is announced. A shard
+/// counts what is to be announced, while others act.
+fn count_against(acts: &'static [fn(&Pool)]) {
+    let attendant = thread::spawn(move || {
+        let pool = Pool::new();
+        pool.announce();
+        pool.post.begin().expect("nobody attends");
+        pool.push();
+        let other = |act: fn(&Pool)| {
+            let pool = pool.clone();
+            thread::spawn(move || act(&pool))
+        };
+        let mut others = vec![other(Pool::look)];
+        others.extend(acts.iter().map(|&act| other(act)));
+        (pool, others)
+    });
+    let (pool, others) = attendant.join().unwrap();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    pool.nothing_is_left();
+}
+
+fn count_against_hear() {
+    count_against(&[Pool::hear]);
+}
+
+fn count_against_announce() {
+    count_against(&[Pool::announce]);
+}
+
+fn count_against_hear_and_submit() {
+    count_against(&[Pool::hear, Pool::submit]);
 }
 
 fn call_against_depose() {
@@ -280,6 +321,21 @@ fn and_both() {
 }
 
 #[test]
+fn what_is_heard_meanwhile_is_not_counted_on() {
+    explore(None, count_against_hear);
+}
+
+#[test]
+fn what_is_announced_meanwhile_is_not_counted_on() {
+    explore(None, count_against_announce);
+}
+
+#[test]
+fn and_neither_is_counted_on_with_a_job_that_is_submitted() {
+    explore(Some(3), count_against_hear_and_submit);
+}
+
+#[test]
 fn broken_fence_of_a_call() {
     must_fail(
         Fault::AttendantCalledWithoutFence,
@@ -308,7 +364,7 @@ fn broken_look_before_a_sleep() {
 fn broken_end_of_a_term() {
     must_fail(
         Fault::AttendantLeavesBlindly,
-        "forgotten",
+        "left to nobody",
         None,
         call_against_leave,
     );
@@ -361,5 +417,60 @@ fn broken_fence_of_whoever_deposes_for_two_services() {
         "left to nobody",
         Some(3),
         end_against_call,
+    );
+}
+
+#[test]
+fn broken_order_of_an_announcement() {
+    must_fail(
+        Fault::AnnouncedRelaxed,
+        "left to nobody",
+        None,
+        count_against_announce,
+    );
+}
+
+#[test]
+fn broken_place_of_the_first_count() {
+    must_fail(
+        Fault::MadeCountedLate,
+        "left to nobody",
+        None,
+        count_against_announce,
+    );
+}
+
+#[test]
+fn broken_place_of_the_last_count() {
+    must_fail(
+        Fault::HeardCountedEarly,
+        "left to nobody",
+        None,
+        count_against_hear,
+    );
+}
+
+#[test]
+fn broken_place_where_it_is_heard() {
+    must_fail(Fault::HeardLate, "left to nobody", None, count_against_hear);
+}
+
+#[test]
+fn broken_fence_of_whoever_hears() {
+    must_fail(
+        Fault::HeardUnfenced,
+        "left to nobody",
+        None,
+        count_against_hear,
+    );
+}
+
+#[test]
+fn broken_fence_of_whoever_counts() {
+    must_fail(
+        Fault::CountedUnfenced,
+        "left to nobody",
+        None,
+        count_against_hear,
     );
 }

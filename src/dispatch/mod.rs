@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod announcements;
 pub(crate) mod attendant;
 pub(crate) mod channel;
 mod dispatcher;

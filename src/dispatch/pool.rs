@@ -71,7 +71,7 @@ impl Pool {
     /// Has a thread take the work that comes first.
     fn announce(&self) {
         let queues = self.queues().clone();
-        queues.note_announcement();
+        queues.announcements.note();
         // Ordering: Relaxed. A counter.
         self.0.woken.announcements.fetch_add(1, Ordering::Relaxed);
         self.0.threads.rayon.spawn(move || queues.hear());

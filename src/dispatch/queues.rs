@@ -13,6 +13,7 @@
 //!   to.
 //! - An attendant works until the queues are empty, and then parks in its [`Post`].
 
+use super::announcements::Announcements;
 use super::attendant::{Post, Slept, Term};
 use crate::sync::{AtomicU64, AtomicUsize, CountU64, Ordering, Queue, per_thread, run_rayon_job};
 use crate::time::Clock;
@@ -69,8 +70,7 @@ pub(super) struct Queues {
     pub(super) offers: Queue<Box<dyn FnOnce() -> bool + Send>>,
     /// Pieces of work taken so far: decides when help comes first.
     taken: AtomicUsize,
-    /// Announcements that no thread has heard.
-    unheard: AtomicUsize,
+    pub(super) announcements: Announcements,
     /// Where the attendant is called, in a pool that has one.
     pub(super) post: Option<Post>,
     /// The least depth of the stack at which a thread has heard an announcement.
@@ -86,7 +86,7 @@ impl Queues {
             jobs: Queue::new(),
             offers: Queue::new(),
             taken: AtomicUsize::new(0),
-            unheard: AtomicUsize::new(0),
+            announcements: Announcements::new(),
             post,
             outermost: AtomicUsize::new(usize::MAX),
             since_ns: AtomicU64::new(IDLE),
@@ -119,28 +119,17 @@ impl Queues {
         std::iter::from_fn(|| self.offers.pop()).any(|take_up| take_up())
     }
 
-    /// Counts an announcement that is on its way to a thread, which will `hear` it.
-    pub(super) fn note_announcement(&self) {
-        // Ordering: Relaxed. The announcement itself is handed over by rayon.
-        self.unheard.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// How many pieces of work wait for which no announcement is on its way.
-    pub(super) fn unannounced(&self) -> usize {
-        let work = self.jobs.len() + self.offers.len();
-        // Ordering: Acquire. After the look at the queues. Pairs with `hear`: whoever has taken
-        // work by then has subtracted its announcement before, and a queue hands that over.
-        let unheard = self.unheard.load(Ordering::Acquire);
-        work.saturating_sub(unheard)
+    pub(super) fn unannounced(&self) -> u64 {
+        self.announcements
+            .missing(|| self.jobs.len() + self.offers.len())
     }
 
     /// Runs on the thread that takes an announcement. The thread attends afterwards, if nobody does
     /// and it has nothing else to go back to.
     pub(super) fn hear(&self) {
         let is_outermost = self.is_outermost();
-        // Ordering: Release. Pairs with `unannounced`. Before the work is taken from its queue.
-        self.unheard.fetch_sub(1, Ordering::Release);
-        self.work();
+        self.announcements.hear(|| _ = self.work());
         if is_outermost {
             self.attend();
         }

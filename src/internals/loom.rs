@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-pub use self::dispatch::{Grain, Grains, InFlight, Post, Term};
+pub use self::dispatch::{Announcements, Grain, Grains, InFlight, Post, Term};
 #[cfg(feature = "durable")]
 pub use self::durable::{LeaseRights, Teller, ticket};
 pub use self::pins::{Limbo, Pinner, Pins};

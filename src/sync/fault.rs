@@ -162,6 +162,18 @@ pub enum Fault {
     UnwatchedWithoutFence,
     /// AttendPark: the attendant leaves though it has just been called.
     AttendantLeavesBlindly,
+    /// AnnounceNote: an announcement is counted with Relaxed.
+    AnnouncedRelaxed,
+    /// HearNote: a thread counts what it has heard after it has taken work.
+    HeardLate,
+    /// HearNote: a thread passes no fence before it takes work.
+    HeardUnfenced,
+    /// CountMade comes after CountWork.
+    MadeCountedLate,
+    /// CountHeard comes before CountWork.
+    HeardCountedEarly,
+    /// CountHeard: no fence before it.
+    CountedUnfenced,
     /// GrainFill: a grain's payloads are published with Relaxed.
     GrainFillRelaxed,
     /// SharedTake: a shared payload is taken by a load and a store.

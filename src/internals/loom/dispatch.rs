@@ -1,7 +1,7 @@
 //! Dispatch: an attendant, the jobs in flight, and the grains of a job, each by itself.
 
 use crate::dispatch::attendant::{self, Called, Slept};
-use crate::dispatch::{Half, grain};
+use crate::dispatch::{Half, announcements, grain};
 use crate::engine::in_flight;
 use crate::sync;
 use std::time::Duration;
@@ -58,6 +58,33 @@ impl Post {
         work_waits: impl FnOnce() -> bool,
     ) -> bool {
         self.0.sleep(term.0, half_limit, work_waits) == Slept::Called
+    }
+}
+
+/// The announcements of a pool.
+#[derive(Debug)]
+pub struct Announcements(announcements::Announcements);
+
+impl Announcements {
+    /// None so far.
+    #[expect(clippy::new_without_default, reason = "made in models only")]
+    pub fn new() -> Self {
+        Self(announcements::Announcements::new())
+    }
+
+    /// AnnounceNote.
+    pub fn note(&self) {
+        self.0.note();
+    }
+
+    /// HearNote.
+    pub fn hear(&self, take: impl FnOnce()) {
+        self.0.hear(take);
+    }
+
+    /// CountMade to CountHeard.
+    pub fn missing(&self, waiting: impl FnOnce() -> usize) -> u64 {
+        self.0.missing(waiting)
     }
 }
 
