@@ -63,7 +63,7 @@ impl SlotNumber {
 struct Occupied {
     /// A bit for each slot.
     words: [u64; ALL / 64],
-    /// A bit for each word that is not zero, and for some that are.
+    /// A bit for each word that is not zero, and for some that are: `settle` clears those.
     nonzero: u32,
 }
 
@@ -192,11 +192,11 @@ impl SlotLists {
     }
 
     /// Puts a cell at the head of the slot of its deadline, which is not before `time`. The cell is
-    /// in no list. Its number is at most the number of cells that ever were in one.
+    /// in no list. A new one was `add`ed.
     #[inline]
     pub(super) fn put(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        let is_first = self.link(slot, cell) == slot.link();
+        let is_first = self.put_first(slot, cell) == slot.link();
         let earliest = &mut self.earliest[slot.index()];
         if is_first {
             *earliest = deadline;
@@ -206,12 +206,13 @@ impl SlotLists {
         }
     }
 
-    /// `put` for the cells of a slot that was entered. Whether a slot is empty is hard to predict
-    /// then: it costs less to mark it each time.
+    /// `put` for the cells of a slot that was entered: most of them go to a lower level, those that
+    /// were put off to any. Whether a slot is empty is hard to predict then: it costs less to mark
+    /// it each time.
     #[inline]
-    pub(super) fn put_lower(&mut self, cell: u32, deadline: u64) {
+    pub(super) fn put_entered(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        let is_first = self.link(slot, cell) == slot.link();
+        let is_first = self.put_first(slot, cell) == slot.link();
         let earliest = &mut self.earliest[slot.index()];
         *earliest = deadline.min(if is_first { u64::MAX } else { *earliest });
         self.occupy(slot, begin);
@@ -219,7 +220,7 @@ impl SlotLists {
 
     /// Puts a cell at the head of a slot. Returns the link that comes after it now.
     #[inline]
-    fn link(&mut self, slot: SlotNumber, cell: u32) -> u32 {
+    fn put_first(&mut self, slot: SlotNumber, cell: u32) -> u32 {
         let own = link_of(cell);
         let next = std::mem::replace(&mut self.links[slot.index()].next, own);
         self.links[next as usize].before = own;
@@ -257,8 +258,8 @@ impl SlotLists {
         Some(self.earliest[first.index()])
     }
 
-    /// Moves time up to `now`, which is not before it, unless a slot that has timers begins until
-    /// then. Whether it did.
+    /// Moves time up to `now`, which is not before it, if no slot with timers may begin until then.
+    /// Whether it did.
     #[inline]
     pub(super) fn pass(&mut self, now: u64) -> bool {
         let passes = now < self.event;

@@ -49,7 +49,7 @@
 //!
 //! | call | cost |
 //! |---|---|
-//! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list |
+//! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list; amortized, as without [`reserve`](Wheel::reserve) the `Vec`s grow |
 //! | [`cancel`](Wheel::cancel) | O(1): the cells before and after it are linked |
 //! | [`reschedule`](Wheel::reschedule) | O(1): to a later deadline one store |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
@@ -71,8 +71,8 @@
 //!
 //! - *Pauses.* When time enters a slot, all its timers move to the levels below in one go: of
 //!   timers that are some minutes away, those of 65,536 ticks.
-//! - *Later deadlines.* A timer that was moved to a later deadline moves between slots when its old
-//!   deadline comes.
+//! - *Later deadlines.* A timer that was moved to a later deadline stays in its slot until time
+//!   enters that, at its old deadline at the latest.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
@@ -161,7 +161,7 @@ impl<K> Wheel<K> {
         }
     }
 
-    /// Arms a timer. O(1).
+    /// Arms a timer. O(1), amortized.
     ///
     /// A deadline before [`now`](Self::now) is held at `now`: the timer is due at the next
     /// [`advance`](Self::advance), to whatever tick. A deadline after 2^52 - 1 is held at 2^52 - 1.
@@ -216,8 +216,9 @@ impl<K> Wheel<K> {
     /// O(1).
     ///
     /// Deadlines are held as in [`insert`](Self::insert). A later deadline is only noted in the
-    /// timer's cell. When the old deadline comes, the timer moves once, however often its deadline
-    /// was moved before. So a timeout that each packet puts off costs one store a packet.
+    /// timer's cell. When time enters the slot in which the timer lies, at the old deadline at the
+    /// latest, it moves once, however often its deadline was moved before. So a timeout that each
+    /// packet puts off costs one store a packet.
     ///
     /// # Example
     /// ```
@@ -322,13 +323,12 @@ impl<K> Wheel<K> {
         self.give_out(due)
     }
 
-    /// The tick for the next call of [`advance`](Self::advance); `None` if the wheel is empty.
-    /// O(1).
+    /// A tick at or before the earliest deadline, for the next call of [`advance`](Self::advance);
+    /// `None` if the wheel is empty. O(1).
     ///
-    /// It is never after the earliest deadline. If a timer is due it is not after `now`. It is the
-    /// earliest deadline itself, unless a timer that was armed for an earlier tick was cancelled or
-    /// moved: then it may be that tick. An `advance` to such a tick finds no due timer, and
-    /// `next_deadline` is later after it.
+    /// If a timer is due it is not after `now`. It is the earliest deadline itself, unless a timer
+    /// that was armed for an earlier tick was cancelled or moved: then it may be that tick. An
+    /// `advance` to such a tick finds no due timer, and `next_deadline` is later after it.
     ///
     /// # Example
     /// ```
@@ -450,7 +450,7 @@ impl<K> Wheel<K> {
     #[inline]
     fn file(&mut self, cell: u32) {
         if let Some(deadline) = self.nodes.deadline(cell) {
-            self.levels.put_lower(cell, deadline);
+            self.levels.put_entered(cell, deadline);
         }
     }
 

@@ -147,7 +147,7 @@ impl<K> Nodes<K> {
         let cell = u32::try_from(self.cells.len()).ok();
         let cell = cell
             .filter(|&cell| cell < CELLS_MAX)
-            .expect("2^31 timers take 64 GB");
+            .expect("a wheel has at most 2^31 - 1 timers");
         let generation = NonZeroU32::MIN;
         self.cells.push(KeyCell::Taken {
             generation,
@@ -254,7 +254,7 @@ impl<K> Nodes<K> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, u64, &K)> {
-        // A cell's number has 32 bits: see `put_into_new`.
+        // A cell's number is below `CELLS_MAX`: see `put_into_new`.
         (0..).zip(&self.cells).filter_map(|(cell, content)| {
             let KeyCell::Taken {
                 generation,

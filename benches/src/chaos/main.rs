@@ -13,6 +13,7 @@ use episode::{Size, Summary};
 use std::panic;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use wheelwork_bench::{program, system};
@@ -20,7 +21,7 @@ use wheelwork_bench::{program, system};
 /// An episode that takes longer has hung: its waits end by themselves, after a minute each.
 const EPISODE_MAX: Duration = Duration::from_secs(300);
 
-/// How often a look is taken whether an episode goes on.
+/// How often a look is taken whether the episodes go on.
 const WATCH_STEP: Duration = Duration::from_millis(100);
 
 /// Timer services under load and trouble, one episode after the other, until the time is over. Each
@@ -29,9 +30,10 @@ const WATCH_STEP: Duration = Duration::from_millis(100);
 /// Threads arm timers, cancel, take and move each other's, live for 1 ms, and arm in the
 /// destructors of their thread-locals; tasks panic, block, and arm others, as do payloads that are
 /// dropped; services are started, stopped and dropped under load; all cores are taken, the pool is
-/// blocked, the process is stopped for a second. A fault is printed with the seed of its episode;
-/// `--seed` and `--episodes 1` begin with it again. Exit codes: 0 every timer was accounted for, 1
-/// one was not, 2 wrong arguments.
+/// blocked, the process is stopped for a second. Beside each episode small ones run, services that
+/// live for a moment. A fault is printed with the size and the seed of its episode; with that
+/// `--seed`, and `--episodes 1`, the first full one and the first small one have it. Exit codes: 0
+/// every timer was accounted for, 1 one was not, 2 wrong arguments.
 #[derive(Parser)]
 #[command(name = "chaos", version, max_term_width = 110)]
 struct Args {
@@ -85,55 +87,88 @@ fn expect_panics() {
     }));
 }
 
+/// The episode of its size that runs now.
+#[derive(Default)]
+struct Running {
+    seed: AtomicU64,
+    /// Looks of the watch since it has begun.
+    steps: AtomicU32,
+    /// Episodes that have ended.
+    ended: AtomicU64,
+}
+
+impl Running {
+    fn run(&self, seed: u64, size: Size) -> Result<Summary, String> {
+        self.seed.store(seed, SeqCst);
+        self.steps.store(0, SeqCst);
+        let summary = episode::run(seed, size);
+        self.ended.fetch_add(1, SeqCst);
+        summary.map_err(|why| format!("{size:?} episode of seed {seed}: {why}"))
+    }
+
+    /// Ends the process if the episode hangs.
+    fn look(&self, size: Size) {
+        // Steps, not time: who stops the process, or the machine, makes no fault.
+        if WATCH_STEP * self.steps.fetch_add(1, SeqCst) > EPISODE_MAX {
+            let seed = self.seed.load(SeqCst);
+            eprintln!("FAULT: the {size:?} episode of seed {seed} hangs");
+            std::process::exit(1);
+        }
+    }
+}
+
 /// Episodes until the time is over; small ones beside them. Returns how many faults there were.
 fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
     let start = Instant::now();
-    let (is_over, steps_of_episode, small) =
-        (AtomicBool::new(false), AtomicU32::new(0), AtomicU64::new(0));
+    let (is_over, full, small) = (
+        AtomicBool::new(false),
+        Running::default(),
+        Running::default(),
+    );
+    let beside = || {
+        let mut all = Summary::default();
+        for seed in first_seed.. {
+            all.add(small.run(seed, Size::Small)?);
+            if is_over.load(SeqCst) {
+                break;
+            }
+        }
+        Ok::<_, String>(all)
+    };
+    let (ended, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !is_over.load(SeqCst) {
-                thread::sleep(WATCH_STEP);
-                // Steps, not time: who stops the process, or the machine, makes no fault.
-                if WATCH_STEP * steps_of_episode.fetch_add(1, SeqCst) > EPISODE_MAX {
-                    eprintln!("FAULT: an episode hangs; the first seed was {first_seed}");
-                    std::process::exit(1);
-                }
+            let has_ended = has_ended;
+            while has_ended.recv_timeout(WATCH_STEP) == Err(RecvTimeoutError::Timeout) {
+                small.look(Size::Small);
+                full.look(Size::Full);
             }
         });
-        let beside = scope.spawn(|| {
-            let mut all = Summary::default();
-            for seed in first_seed.. {
-                if is_over.load(SeqCst) {
-                    break;
-                }
-                all.add(episode::run(!seed, Size::Small)?);
-                small.fetch_add(1, SeqCst);
-            }
-            Ok::<_, String>(all)
-        });
+        let beside = scope.spawn(beside);
         let mut all = Summary::default();
         let mut result = Ok(());
         for (number, seed) in (1..=episodes).zip(first_seed..) {
-            steps_of_episode.store(0, SeqCst);
-            match episode::run(seed, Size::Full) {
+            match full.run(seed, Size::Full) {
                 Ok(summary) => all.add(summary),
-                Err(why) => result = Err(format!("seed {seed}: {why}")),
+                Err(why) => result = Err(why),
             }
             println!(
                 "{:6.1} min, {} MB, {number} episodes and {} small ones: {all}",
                 start.elapsed().as_secs_f64() / 60.0,
                 system::resident_bytes() / 1_000_000,
-                small.load(SeqCst)
+                small.ended.load(SeqCst)
             );
             if result.is_err() || all.faults > 0 || start.elapsed() >= time {
                 break;
             }
         }
         is_over.store(true, SeqCst);
+        full.steps.store(0, SeqCst);
         let beside = beside
             .join()
-            .map_err(|_| "a small episode panicked".to_string())??;
+            .map_err(|_| "a small episode panicked".to_string());
+        drop(ended);
+        let beside = beside??;
         println!("  the small ones: {beside}");
         result.map(|()| all.faults + beside.faults)
     })

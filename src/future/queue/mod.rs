@@ -33,9 +33,10 @@ const NEAR_NS: u64 = 1_000_000_000;
 /// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
 /// and gets this `None`.
 ///
-/// A poll looks at the clock when nothing is due that the queue knows of. An insert at an `Instant`
-/// looks at it only if that is less than a second after the last such poll. So if there was none
-/// for so long, and the instant has just passed, the value may take until the next tick.
+/// "At once" has one exception. A poll looks at the clock when nothing is due that the queue knows
+/// of. An insert at an `Instant` looks at it only if that is less than a second after the last such
+/// poll. So if there was none for so long, and the instant has just passed, the value may take
+/// until the next tick.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
 /// insert or a remove sends no message and costs other threads nothing, but while a task waits: a
@@ -65,7 +66,8 @@ pub struct DelayQueue<T> {
     home: Home,
     /// In ticks of the service.
     wheel: Wheel<Queued<T>>,
-    /// When it was made, or polled: the latest reading of the clock.
+    /// When it was made, or polled last with nothing due that it knew of: its latest reading of the
+    /// clock.
     polled_ns: u64,
     /// The wait for the wheel's next deadline, if a task has waited since the queue was empty.
     waiting: Option<Waiting>,

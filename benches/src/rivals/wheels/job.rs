@@ -25,7 +25,7 @@ impl Job {
         if self.quick { 20_000 } else { 1_000_000 }
     }
 
-    /// Steps of a churn.
+    /// Steps of a round of churn: each timer is replaced twice, with bounds.
     pub(super) fn steps(&self) -> usize {
         let most = if self.quick { 200_000 } else { 2_000_000 };
         (2 * self.timers).clamp(self.operations() / 50, most)

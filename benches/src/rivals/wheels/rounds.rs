@@ -16,8 +16,8 @@ use wheelwork_bench::system;
 /// In ticks.
 const DELAYS: RangeInclusive<u64> = 1_000..=60_000;
 
-/// Rounds are repeated until there are operations enough, or for so long, once at least.
-const ROUNDS_MAX: Duration = Duration::from_millis(250);
+/// Rounds are repeated until there are operations enough, or for this time; there is one at least.
+const ROUNDS_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// Of fewer timers the memory is not told: the system counts in pages.
 const WEIGHED_MIN: usize = 100_000;
@@ -55,7 +55,8 @@ impl Plan {
         watch: &mut impl Watch,
     ) -> Result<usize, String> {
         let (start, mut operations) = (Instant::now(), 0);
-        while operations == 0 || operations < self.job.operations() && start.elapsed() < ROUNDS_MAX
+        while operations == 0
+            || operations < self.job.operations() && start.elapsed() < ROUNDS_TIME_MAX
         {
             operations += self.round::<S>(handles, watch)?;
             handles.clear();

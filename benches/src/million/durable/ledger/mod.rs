@@ -11,6 +11,9 @@
 //!  - What had no answer when the child was killed is in doubt. It may have been done or not. It
 //!    must stay as it is: what the store says it does not have never fires, and what it has is
 //!    handled or cancelled in the end.
+//!  - A cancel says `true` once, and `false` only of what was handled, cancelled, or handed out
+//!    ahead. What it said `true` of is not in the store.
+//!  - Nothing is handled or found that nobody has armed.
 //!
 //! A timer takes 19 bytes.
 
@@ -34,7 +37,8 @@ const CANCELS: usize = 65_536;
 /// A cancel may be refused this long before the timer is due: it was handed out ahead.
 const AHEAD_US: u64 = 2_000_000;
 
-/// A row that is due and is still there after so long was not fired.
+/// A row that is due and is still there after so long was not fired. (If it is not fired later
+/// either, it counts as lost twice.)
 const OVERDUE_US: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -540,8 +544,8 @@ impl Ledger {
         self.offences.count(offence)
     }
 
-    /// Ends the ledger: what is armed and has not ended is lost. Returns the promises that were
-    /// broken, in words.
+    /// Ends the ledger. If the job was done, what was armed and neither handled nor cancelled is
+    /// lost (a cancel in doubt excuses it). Returns the promises that were broken, in words.
     pub(crate) fn verdict(&mut self) -> Vec<String> {
         let is_lost = |flags: u8, handled_in: u16| {
             flags & (ARMED | CANCELLED | CANCEL_IN_DOUBT) == ARMED && handled_in == 0

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Lines of a verdict that name an offender of one kind.
+/// Offenders of one kind that a verdict names.
 const NAMED_MAX: usize = 5;
 
 /// A promise that was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Offence {
+    /// Armed, and neither handled nor cancelled in time.
     Lost,
     Early,
     Doubled,

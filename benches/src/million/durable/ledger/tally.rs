@@ -17,7 +17,8 @@ pub(crate) struct Tally {
     pub(crate) handled: u64,
     /// Handled once more in a later life.
     pub(crate) handled_again: u64,
-    /// Cancelled, though handled in an earlier life.
+    /// Cancels that said `true`, though the timer was handled: in an earlier life, whose kill cut
+    /// the ack off, or it is an offence too.
     pub(crate) cancelled_after: u64,
     /// Armings, and cancels, without an answer when the child was killed.
     pub(crate) arms_in_doubt: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) waiting_max: u64,
     pub(crate) commits: u64,
     pub(crate) written_bytes: u64,
-    /// Arms, and the cancels among them.
+    /// Until all are armed: arms, and the cancels that were made meanwhile.
     pub(crate) arming: Pace,
     pub(crate) cancelling: Pace,
     /// Handled in one second, at the most.
