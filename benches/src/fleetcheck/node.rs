@@ -2,7 +2,7 @@
 
 use crate::handlers;
 use crate::wire::{Event, Teller};
-use crate::work::{Foreign, Work, Worker};
+use crate::work::{Foreign, Work, Worker, first_number};
 use clap::Args;
 use std::collections::VecDeque;
 use std::io::{self, BufRead};
@@ -28,11 +28,6 @@ const THREADS: usize = 4;
 const WORKERS: u32 = 3;
 
 const REPORT: Duration = Duration::from_secs(1);
-
-/// The numbers of a node begin here: timers, calls and handlings.
-pub(crate) fn first_number(generation: u32) -> u64 {
-    u64::from(generation) << 32
-}
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArgs {

@@ -1,7 +1,6 @@
 //! Work: what a node's threads call, at random.
 
 use crate::handlers::server_ms;
-use crate::node::first_number;
 use crate::wire::{Aim, Due, Event, Kind, Teller};
 use fastrand::Rng;
 use postgres::{Client, NoTls};
@@ -472,6 +471,11 @@ impl Worker<'_> {
         }
         Ok(count)
     }
+}
+
+/// The numbers of a node begin here: timers, calls and handlings.
+pub(crate) fn first_number(generation: u32) -> u64 {
+    u64::from(generation) << 32
 }
 
 /// Arms, cancels and moves by the SQL functions, as programs in other languages do, until `is_over`

@@ -1,6 +1,5 @@
 //! The command line of `million`.
 
-use crate::durable::PAYLOAD_BYTES_MIN;
 use clap::Parser;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -10,6 +9,9 @@ use wheelwork_bench::system;
 
 /// Ledger indices are `u32`, and the library holds at most 2^30 timers.
 const TIMERS_MAX: usize = 200_000_000;
+
+/// A payload in a store: the timer's number and its deadline, before the fill.
+pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -22,7 +22,6 @@ use crate::args::Args;
 use crate::progress::{Bars, say};
 use folder::Folder;
 use ledger::Ledger;
-pub(crate) use plan::PAYLOAD_BYTES_MIN;
 use plan::Plan;
 use process::Process;
 use std::fs::File;

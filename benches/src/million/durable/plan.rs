@@ -18,9 +18,6 @@ const RACING: u64 = 64;
 /// One timer in 16 has a key.
 const KEYED: u32 = 16;
 
-/// The number and the deadline, before the fill.
-pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
-
 /// What is to become of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -159,6 +156,7 @@ pub(crate) fn mix(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::PAYLOAD_BYTES_MIN;
 
     #[test]
     fn blocks_hold_each_number_once() {
