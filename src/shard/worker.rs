@@ -16,8 +16,8 @@ use std::time::Duration;
 /// A shard looks after a worker that may be held up one tick later. This is the shortest time.
 const LOOK_MIN_NS: u64 = 100_000;
 
-/// The longest time to that look.
-const LOOK_MAX_NS: u64 = 1_000_000;
+/// The longest time to that look: in a longer tick.
+const LOOK_MAX: Duration = Duration::from_millis(1);
 
 /// How long a shard sleeps when the dispatcher has no room. The workers need longer for the batches
 /// that wait.
@@ -80,10 +80,10 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host) {
         } else {
             u64::MAX
         };
-        let look_ns = if turn.look {
-            now_ns + tick.nanos().clamp(LOOK_MIN_NS, LOOK_MAX_NS)
+        let (look_ns, longest) = if turn.look {
+            (now_ns + tick.nanos().max(LOOK_MIN_NS), LOOK_MAX)
         } else {
-            u64::MAX
+            (u64::MAX, Duration::MAX)
         };
         drained_asleep = sleep(
             &mut shard,
@@ -91,6 +91,7 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host) {
             budget.spend(now_ns),
             tick.floor(now_ns),
             nap_until_ns.min(upkeep_ns).min(look_ns),
+            longest,
         );
     }
 }
@@ -120,9 +121,24 @@ fn sleep_time(wake_at: u64, host: &impl Host) -> Option<Duration> {
     })
 }
 
-/// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first.
-/// Returns how many messages it drained.
-fn sleep(shard: &mut Shard, host: &impl Host, grid: Grid, now: u64, until_ns: u64) -> u64 {
+/// A time to park, `None` without an end, but for at most `longest`.
+fn shorter(time: Option<Duration>, longest: Duration) -> Option<Duration> {
+    match time {
+        None if longest == Duration::MAX => None,
+        time => Some(time.map_or(longest, |time| time.min(longest))),
+    }
+}
+
+/// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first,
+/// for at most `longest`. Returns how many messages it drained.
+fn sleep(
+    shard: &mut Shard,
+    host: &impl Host,
+    grid: Grid,
+    now: u64,
+    until_ns: u64,
+    longest: Duration,
+) -> u64 {
     let tick = host.tick();
     let until = if until_ns == u64::MAX {
         FOREVER
@@ -149,7 +165,7 @@ fn sleep(shard: &mut Shard, host: &impl Host, grid: Grid, now: u64, until_ns: u6
         let wake_at = next_wakeup(shard, grid).min(wake_at);
         match sleep_time(wake_at, host) {
             Some(Duration::ZERO) => SecondLook::Work,
-            timeout => SecondLook::Park(timeout),
+            timeout => SecondLook::Park(shorter(timeout, longest)),
         }
     };
     // SAFETY: this thread attached to the doorbell in `run`.
@@ -161,7 +177,8 @@ fn sleep(shard: &mut Shard, host: &impl Host, grid: Grid, now: u64, until_ns: u6
     if !slept {
         // Messages that keep coming are drained once a tick, not one by one; at least once a
         // millisecond.
-        park(sleep_time(nap_to, host).map(|left| left.min(Duration::from_nanos(NAP_MIN_NS))));
+        let left = sleep_time(nap_to, host).map(|left| left.min(Duration::from_nanos(NAP_MIN_NS)));
+        park(shorter(left, longest));
     }
     host.counters().add(Count::Wakeups, 1);
     if host.spin_ns() > 0 {
@@ -193,5 +210,106 @@ fn set_timer_slack() {
         // SAFETY: changes only the calling thread's timer slack; the arguments are what the call
         // takes. If it fails, timers are later.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::dispatch::{Dispatcher, EntryBatch};
+    use crate::lane::Inbox;
+    use crate::sync::{AtomicUsize, Ordering, ThreadBuilder};
+    use std::sync::{Arc, mpsc};
+
+    /// Long enough to mean that something hangs.
+    const HANGS: Duration = Duration::from_secs(60);
+
+    /// Looks that make the shard stop.
+    const LOOKS: usize = 5;
+
+    /// A service with a long tick, and a dispatcher that always has something to look after.
+    #[derive(Clone)]
+    struct Looked {
+        looks: Arc<AtomicUsize>,
+        clock: Clock,
+        doorbell: Arc<Doorbell>,
+        counters: Arc<Counters>,
+    }
+
+    impl Host for Looked {
+        fn clock(&self) -> &Clock {
+            &self.clock
+        }
+
+        fn tick(&self) -> TickLength {
+            TickLength::new(HANGS.as_nanos() as u64 * 60)
+        }
+
+        fn doorbell(&self) -> &Doorbell {
+            &self.doorbell
+        }
+
+        fn counters(&self) -> &Counters {
+            &self.counters
+        }
+
+        fn is_stopped(&self) -> bool {
+            // Ordering: Relaxed. The shard's thread alone counts.
+            self.looks.load(Ordering::Relaxed) == LOOKS
+        }
+
+        fn spin_ns(&self) -> u64 {
+            0
+        }
+
+        fn wakeup_ns(&self) -> u64 {
+            0
+        }
+
+        fn maintain(&self, _: u64) -> Maintenance {
+            Maintenance::Done
+        }
+    }
+
+    impl Dispatcher for Looked {
+        fn room(&self) -> usize {
+            usize::MAX
+        }
+
+        fn submit(&mut self, _: &mut EntryBatch) {}
+
+        fn look(&mut self) -> bool {
+            // Ordering: Relaxed. As above.
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            true
+        }
+    }
+
+    #[test]
+    fn a_shard_does_not_sleep_through_a_long_tick_when_it_has_to_look() {
+        let host = Looked {
+            looks: Arc::default(),
+            clock: Clock::monotonic(),
+            doorbell: Arc::new(Doorbell::new()),
+            counters: Arc::default(),
+        };
+        let (send, ended) = mpsc::channel();
+        let run_until_over = move || {
+            let (_inbox, drain) = Inbox::new();
+            let counters = host.counters.clone();
+            let shard = Shard::new(
+                host.tick(),
+                drain,
+                0,
+                1_000,
+                Box::new(host.clone()),
+                counters,
+            );
+            run(shard, &host);
+            send.send(()).unwrap();
+        };
+        let thread = ThreadBuilder::new().spawn(run_until_over).unwrap();
+        assert_eq!(ended.recv_timeout(HANGS), Ok(()), "it sleeps for a tick");
+        thread.join().unwrap();
     }
 }
