@@ -38,6 +38,10 @@ impl Pool {
     /// What a shard does with a job.
     fn submit(&self) {
         self.push();
+        self.call();
+    }
+
+    fn call(&self) {
         if self.post.call() {
             self.told.note();
         }
@@ -46,23 +50,30 @@ impl Pool {
     /// What the attendant does that has pushed work.
     fn keep(&self, term: Term) {
         self.push();
-        if !self.post.may_leave(term) {
-            self.told.note();
+        if !self.post.attends(term) {
+            self.call();
+        } else if !self.post.may_leave(term) {
+            self.announce_all();
         }
     }
 
     /// What a shard does that looks after what it has submitted, if it is late.
     fn look(&self) {
         if self.post.depose() {
-            (0..self.unannounced()).for_each(|_| self.told.note());
+            self.announce_all();
         }
     }
 
-    /// What a thread does that hears an announcement.
+    fn announce_all(&self) {
+        (0..self.unannounced()).for_each(|_| self.told.note());
+    }
+
+    /// What a thread does that hears an announcement. There is work.
     fn hear(&self) {
-        self.told.hear(|| {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-        });
+        self.told.hear(
+            || self.waiting.fetch_sub(1, Ordering::Relaxed) > 0,
+            || self.waiting.load(Ordering::Relaxed),
+        );
     }
 
     fn unannounced(&self) -> u64 {
@@ -85,6 +96,14 @@ impl Pool {
     fn take_all(&self) -> usize {
         self.waiting.swap(0, Ordering::Relaxed)
     }
+}
+
+/// Takes a piece of work, if there is one.
+fn take_one(waiting: &AtomicUsize) -> bool {
+    let less = |waiting: usize| waiting.checked_sub(1);
+    waiting
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+        .is_ok()
 }
 
 /// An attendant that sleeps until it has all, while each of the threads submits a job.
@@ -255,6 +274,50 @@ fn count_against(acts: &'static [fn(&Pool)]) {
     pool.nothing_is_left();
 }
 
+/// A user's pool, with jobs and offers. There is an offer, which was announced. Two threads hear
+/// announcements: one looks for jobs first, the other for offers; meanwhile a job comes.
+fn hear_in_vain() {
+    struct Two {
+        jobs: AtomicUsize,
+        offers: AtomicUsize,
+        told: Announcements,
+    }
+
+    impl Two {
+        fn waiting(&self) -> usize {
+            self.jobs.load(Ordering::Relaxed) + self.offers.load(Ordering::Relaxed)
+        }
+
+        fn hear(&self, first: &AtomicUsize, then: &AtomicUsize) {
+            self.told
+                .hear(|| take_one(first) || take_one(then), || self.waiting());
+        }
+    }
+
+    let pool = Held::new(Arc::new(Two {
+        jobs: AtomicUsize::new(0),
+        offers: AtomicUsize::new(1),
+        told: Announcements::new(),
+    }));
+    pool.told.note();
+    let jobs_first = {
+        let pool = pool.clone();
+        thread::spawn(move || pool.hear(&pool.jobs, &pool.offers))
+    };
+    let offers_first = {
+        let pool = pool.clone();
+        thread::spawn(move || {
+            pool.jobs.fetch_add(1, Ordering::Relaxed);
+            pool.told.note();
+            pool.hear(&pool.offers, &pool.jobs);
+        })
+    };
+    jobs_first.join().unwrap();
+    offers_first.join().unwrap();
+    let left = pool.told.missing(|| pool.waiting());
+    assert_eq!(left, 0, "work is left to nobody");
+}
+
 fn count_against_hear() {
     count_against(&[Pool::hear]);
 }
@@ -333,6 +396,11 @@ fn what_is_announced_meanwhile_is_not_counted_on() {
 #[test]
 fn and_neither_is_counted_on_with_a_job_that_is_submitted() {
     explore(Some(3), count_against_hear_and_submit);
+}
+
+#[test]
+fn what_comes_where_a_thread_has_looked_is_taken() {
+    explore(None, hear_in_vain);
 }
 
 #[test]
@@ -472,5 +540,20 @@ fn broken_fence_of_whoever_counts() {
         "left to nobody",
         None,
         count_against_hear,
+    );
+}
+
+#[test]
+fn broken_look_of_whoever_hears_in_vain() {
+    must_fail(Fault::HeardInVain, "left to nobody", None, hear_in_vain);
+}
+
+#[test]
+fn broken_fence_of_whoever_hears_in_vain() {
+    must_fail(
+        Fault::HeardInVainUnfenced,
+        "left to nobody",
+        None,
+        hear_in_vain,
     );
 }

@@ -1,5 +1,5 @@
-//! Announcements: how many are on their way to a pool's threads, so that each piece of work that
-//! waits has one, and few have two.
+//! Announcements: how many are on their way to a pool's threads. As many should be as pieces of
+//! work wait that are not left to an attendant.
 //!
 //! Owned by the pool's queues. Whoever announces counts what it has announced, and the thread that
 //! hears it counts that. README.md of this room has the steps, and why none is missing.
@@ -29,8 +29,9 @@ impl Announcements {
             .fetch_add(1, ordering(Ordering::Release, Fault::AnnouncedRelaxed));
     }
 
-    /// HearNote. An announcement has arrived: `take` takes work.
-    pub(crate) fn hear(&self, take: impl FnOnce()) {
+    /// HearNote to HearAgain. An announcement has arrived: `take` takes work, and says whether
+    /// there was some. `waiting`: see [`missing`](Self::missing).
+    pub(crate) fn hear(&self, take: impl Fn() -> bool, waiting: impl Fn() -> usize) {
         if broken(Fault::HeardLate) {
             take();
             // Ordering: Relaxed. The broken variant.
@@ -43,7 +44,18 @@ impl Announcements {
         if !broken(Fault::HeardUnfenced) {
             full_fence();
         }
-        take();
+        // HearAgain. Maybe something came where it had looked, and the announcement of that led to
+        // what was elsewhere.
+        while !take() && !broken(Fault::HeardInVain) {
+            // What took the work that was elsewhere has noted its announcement, and come after what
+            // that was made for. Pairs with itself, in HearNote.
+            if !broken(Fault::HeardInVainUnfenced) {
+                full_fence();
+            }
+            if self.missing(&waiting) == 0 {
+                break;
+            }
+        }
     }
 
     /// CountMade to CountHeard. How many of the pieces of work in the queues have no announcement

@@ -74,7 +74,7 @@ pub(crate) enum Called {
 pub(crate) enum Slept {
     /// There is work.
     Called,
-    /// There was no work. The term is over.
+    /// The term is over: nobody called in time, or it was deposed after a call.
     Left,
     /// The attendant was deposed: the term was over before.
     Deposed,

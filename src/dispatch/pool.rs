@@ -2,9 +2,9 @@
 //!
 //! Shards and the pool's threads push work into the [`Queues`], and then call or announce:
 //!
-//! - In a pool of ours one thread attends (see [`attendant`](super::attendant)): it is called. Work
-//!   that is left to an attendant that is awake is announced only when that has been at work for
-//!   [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs one wake-up.
+//! - In a pool of ours one thread attends (see [`attendant`](super::attendant)): it is called. What
+//!   a shard leaves to an attendant that is awake is announced only when that is late, at work for
+//!   more than [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs one wake-up.
 //! - In a user's pool each piece of work is announced, by a job of rayon's that takes whatever
 //!   comes first from the queues.
 //!
@@ -89,7 +89,9 @@ impl Pool {
         let Some(post) = &self.queues().post else {
             return self.announce();
         };
-        match self.queues().term() {
+        // A thread whose term is over is one like others: another one may attend, and sleep.
+        let attends = |term: &Term| post.awake() == Some(*term);
+        match self.queues().term().filter(attends) {
             Some(term) if post.may_leave(term, is_last) && !self.queues().is_late() => {}
             Some(_) => self.announce_all(),
             None => match self.call(post) {
@@ -110,25 +112,14 @@ impl Pool {
         called
     }
 
-    /// Has other threads than the attendant take all that waits.
-    fn call_others(&self) {
-        if let Some(term) = self.queues().post.as_ref().and_then(Post::awake) {
-            self.depose(term);
-        } else {
+    /// Ends the term of the attendant, if it is awake, and announces all that waits. Returns
+    /// whether it did.
+    fn depose(&self, post: &Post) -> bool {
+        let is_done = post.awake().is_some_and(|term| post.depose(term));
+        if is_done {
             self.announce_all();
         }
-    }
-
-    /// Ends the attendant's term, and announces all that waits.
-    fn depose(&self, term: Term) {
-        if self
-            .queues()
-            .post
-            .as_ref()
-            .is_some_and(|post| post.depose(term))
-        {
-            self.announce_all();
-        }
+        is_done
     }
 }
 
@@ -146,18 +137,25 @@ impl Spawn for Pool {
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
         let queues = self.queues();
         queues.jobs.push(Box::new(begin));
-        match queues.post.as_ref().map(|post| self.call(post)) {
-            Some(Called::Woken) => Notice::Called,
-            Some(Called::Awake) if !is_urgent && !queues.is_late() => Notice::Left,
-            Some(Called::Awake) => {
-                self.call_others();
-                Notice::Announced
-            }
-            Some(Called::Vacant) | None => {
-                self.announce();
-                Notice::Announced
+        if let Some(post) = &queues.post {
+            match self.call(post) {
+                Called::Woken => return Notice::Called,
+                Called::Awake => {
+                    // If others are to be called, and the attendant has just gone to sleep, or was
+                    // deposed, then it has seen the job, or whoever deposed it has. It may be held
+                    // up again by then.
+                    let calls_others = is_urgent || queues.is_late();
+                    return if calls_others && self.depose(post) {
+                        Notice::Announced
+                    } else {
+                        Notice::Left
+                    };
+                }
+                Called::Vacant => {}
             }
         }
+        self.announce();
+        Notice::Announced
     }
 
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
@@ -195,10 +193,8 @@ impl Spawn for Pool {
             return;
         };
         post.unwatch();
-        if let Some(term) = post.awake()
-            && !self.queues().is_empty()
-        {
-            self.depose(term);
+        if !self.queues().is_empty() {
+            self.depose(post);
         }
     }
 }

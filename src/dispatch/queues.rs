@@ -94,6 +94,10 @@ impl Queues {
         }
     }
 
+    fn len(&self) -> usize {
+        self.jobs.len() + self.offers.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.offers.is_empty()
     }
@@ -121,15 +125,14 @@ impl Queues {
 
     /// How many pieces of work wait for which no announcement is on its way.
     pub(super) fn unannounced(&self) -> u64 {
-        self.announcements
-            .missing(|| self.jobs.len() + self.offers.len())
+        self.announcements.missing(|| self.len())
     }
 
     /// Runs on the thread that takes an announcement. The thread attends afterwards, if nobody does
     /// and it has nothing else to go back to.
     pub(super) fn hear(&self) {
         let is_outermost = self.is_outermost();
-        self.announcements.hear(|| _ = self.work());
+        self.announcements.hear(|| self.work(), || self.len());
         if is_outermost {
             self.attend();
         }

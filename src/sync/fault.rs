@@ -166,6 +166,10 @@ pub enum Fault {
     AnnouncedRelaxed,
     /// HearNote: a thread counts what it has heard after it has taken work.
     HeardLate,
+    /// HearAgain: a thread that has heard an announcement and finds no work looks no more.
+    HeardInVain,
+    /// HearAgain: a thread that finds no work passes no fence before it counts.
+    HeardInVainUnfenced,
     /// HearNote: a thread passes no fence before it takes work.
     HeardUnfenced,
     /// CountMade comes after CountWork.

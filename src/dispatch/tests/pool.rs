@@ -154,9 +154,9 @@ fn a_thread_that_waits_in_a_task_does_not_attend() {
     while !pool.queues().is_late() {
         pause();
     }
-    pool.call_others();
-    pool.announce();
     let queues = pool.queues();
+    assert!(pool.depose(queues.post.as_ref().unwrap()));
+    pool.announce();
     for _ in 0..200 {
         pause();
         let attends = queues.post.as_ref().unwrap().attendant();
@@ -204,6 +204,30 @@ fn an_attendant_is_late_though_the_last_one_ends_meanwhile() {
         pause();
     }
     drop(open_next);
+}
+
+/// To rayon one that sleeps in its post is at work.
+#[test]
+fn one_whose_term_is_over_calls_the_next_one() {
+    let pool = attended(2);
+    let ((open, gate), (done, all)) = (mpsc::channel::<()>(), mpsc::channel());
+    let (own, done_later) = (pool.clone(), done.clone());
+    call(&pool, move || {
+        done.send(own.queues().term().is_some()).unwrap();
+        _ = gate.recv();
+        let calls = || own.woken().attendant.load(Ordering::Relaxed);
+        let before = calls();
+        own.spawn(move || done_later.send(true).unwrap());
+        done.send(calls() == before + 1).unwrap();
+    });
+    assert_eq!(all.recv(), Ok(true), "it attends");
+    assert!(pool.depose(pool.queues().post.as_ref().unwrap()));
+    pool.announce();
+    while !pool.queues().post.as_ref().unwrap().is_asleep() {
+        pause();
+    }
+    drop(open);
+    assert_eq!((all.recv(), all.recv()), (Ok(true), Ok(true)));
 }
 
 #[test]

@@ -30,6 +30,11 @@ impl Post {
         self.0.begin(0).map(Term)
     }
 
+    /// Whether the term goes on, and the attendant is awake.
+    pub fn attends(&self, term: Term) -> bool {
+        self.0.awake() == Some(term.0)
+    }
+
     /// KeepFence, KeepLook.
     pub fn may_leave(&self, term: Term) -> bool {
         self.0.may_leave(term.0, false)
@@ -77,9 +82,9 @@ impl Announcements {
         self.0.note();
     }
 
-    /// HearNote.
-    pub fn hear(&self, take: impl FnOnce()) {
-        self.0.hear(take);
+    /// HearNote to HearAgain.
+    pub fn hear(&self, take: impl Fn() -> bool, waiting: impl Fn() -> usize) {
+        self.0.hear(take, waiting);
     }
 
     /// CountMade to CountHeard.
