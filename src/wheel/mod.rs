@@ -72,7 +72,8 @@
 //! - *Pauses.* When time enters a slot, all its timers move to the levels below in one go: of
 //!   timers that are some minutes away, those of 65,536 ticks.
 //! - *Later deadlines.* A timer that was moved to a later deadline stays in its slot until time
-//!   enters that, at its old deadline at the latest.
+//!   enters that, at its old deadline at the latest. So [`next_deadline`](Wheel::next_deadline) may
+//!   be earlier than the earliest deadline.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which

@@ -10,7 +10,7 @@ mod trouble;
 
 use clap::Parser;
 use episode::{Size, Summary};
-use std::panic;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -32,8 +32,10 @@ const WATCH_STEP: Duration = Duration::from_millis(100);
 /// dropped; services are started, stopped and dropped under load; all cores are taken, the pool is
 /// blocked, the process is stopped for a second. Beside each episode small ones run, services that
 /// live for a moment. A fault is printed with the size and the seed of its episode; with that
-/// `--seed`, and `--episodes 1`, the first full one and the first small one have it. Exit codes: 0
-/// every timer was accounted for, 1 one was not, 2 wrong arguments.
+/// `--seed`, and `--episodes 1`, the first full one and the first small one have it. The seed
+/// decides what is drawn, not the order of the threads: the fault may not come again. Exit codes: 0
+/// every timer was accounted for, 1 one was not, or an episode hung or could not run, 2 wrong
+/// arguments.
 #[derive(Parser)]
 #[command(name = "chaos", version, max_term_width = 110)]
 struct Args {
@@ -46,7 +48,7 @@ struct Args {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Episodes at the most
+    /// Full episodes at the most; small ones run beside them
     #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true)]
     episodes: u64,
 }
@@ -90,6 +92,7 @@ fn expect_panics() {
 /// The episode of its size that runs now.
 #[derive(Default)]
 struct Running {
+    is_over: AtomicBool,
     seed: AtomicU64,
     /// Looks of the watch since it has begun.
     steps: AtomicU32,
@@ -108,6 +111,9 @@ impl Running {
 
     /// Ends the process if the episode hangs.
     fn look(&self, size: Size) {
+        if self.is_over.load(SeqCst) {
+            return;
+        }
         // Steps, not time: who stops the process, or the machine, makes no fault.
         if WATCH_STEP * self.steps.fetch_add(1, SeqCst) > EPISODE_MAX {
             let seed = self.seed.load(SeqCst);
@@ -120,20 +126,19 @@ impl Running {
 /// Episodes until the time is over; small ones beside them. Returns how many faults there were.
 fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
     let start = Instant::now();
-    let (is_over, full, small) = (
-        AtomicBool::new(false),
-        Running::default(),
-        Running::default(),
-    );
+    let (full, small) = (Running::default(), Running::default());
     let beside = || {
         let mut all = Summary::default();
         for seed in first_seed.. {
-            all.add(small.run(seed, Size::Small)?);
-            if is_over.load(SeqCst) {
+            match small.run(seed, Size::Small) {
+                Ok(summary) => all.add(summary),
+                Err(why) => return (all, Err(why)),
+            }
+            if all.faults > 0 || full.is_over.load(SeqCst) {
                 break;
             }
         }
-        Ok::<_, String>(all)
+        (all, Ok(()))
     };
     let (ended, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -144,7 +149,11 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
                 full.look(Size::Full);
             }
         });
-        let beside = scope.spawn(beside);
+        let beside = scope.spawn(|| {
+            let of_all = catch_unwind(AssertUnwindSafe(beside));
+            small.is_over.store(true, SeqCst);
+            of_all
+        });
         let mut all = Summary::default();
         let mut result = Ok(());
         for (number, seed) in (1..=episodes).zip(first_seed..) {
@@ -158,18 +167,17 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
                 system::resident_bytes() / 1_000_000,
                 small.ended.load(SeqCst)
             );
-            if result.is_err() || all.faults > 0 || start.elapsed() >= time {
+            let is_over = result.is_err() || all.faults > 0 || start.elapsed() >= time;
+            if is_over || small.is_over.load(SeqCst) {
                 break;
             }
         }
-        is_over.store(true, SeqCst);
-        full.steps.store(0, SeqCst);
-        let beside = beside
-            .join()
-            .map_err(|_| "a small episode panicked".to_string());
+        full.is_over.store(true, SeqCst);
+        let panicked = |_| "a small episode panicked".to_string();
+        let (beside, result_beside) = beside.join().map_err(panicked)?.map_err(panicked)?;
         drop(ended);
-        let beside = beside??;
         println!("  the small ones: {beside}");
-        result.map(|()| all.faults + beside.faults)
+        result.and(result_beside)?;
+        Ok(all.faults + beside.faults)
     })
 }

@@ -33,10 +33,9 @@ const NEAR_NS: u64 = 1_000_000_000;
 /// [`clear`](Self::clear) or [`drain`](Self::drain) empties the queue, the task that waits is woken
 /// and gets this `None`.
 ///
-/// "At once" has one exception. A poll looks at the clock when nothing is due that the queue knows
-/// of. An insert at an `Instant` looks at it only if that is less than a second after the last such
-/// poll. So if there was none for so long, and the instant has just passed, the value may take
-/// until the next tick.
+/// "At once" has one exception: an `Instant` more than a second after the queue was made, or was
+/// last polled when nothing was due. The queue takes it for one that is still to come, without a
+/// look at the clock. If it has just passed, its value comes at the next tick.
 ///
 /// The queue has a [`Wheel`] of its own, and one timer, for the value that comes first. So an
 /// insert or a remove sends no message and costs other threads nothing, but while a task waits: a
@@ -66,8 +65,7 @@ pub struct DelayQueue<T> {
     home: Home,
     /// In ticks of the service.
     wheel: Wheel<Queued<T>>,
-    /// When it was made, or polled last with nothing due that it knew of: its latest reading of the
-    /// clock.
+    /// When it was made, or polled last with nothing due that it knew of.
     polled_ns: u64,
     /// The wait for the wheel's next deadline, if a task has waited since the queue was empty.
     waiting: Option<Waiting>,
