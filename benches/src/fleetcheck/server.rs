@@ -45,10 +45,14 @@ pub(crate) fn signal(process: u32, signal: i32) {
     unsafe { libc::kill(process as libc::pid_t, signal) };
 }
 
+/// As in `/proc`: `T` if it is stopped, `Z` if it has ended. `None`: there is no such process.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 fn is_alive(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
-    state.is_some_and(|state| !state.starts_with('Z'))
+    state(process).is_some_and(|state| state != 'Z')
 }
 
 fn children_of(process: u32) -> Vec<u32> {
@@ -169,6 +173,14 @@ impl Server {
     /// immediate` does.
     pub(crate) fn kill(&mut self, is_sigkill: bool) -> Result<(), String> {
         let postmaster = self.postmaster().ok_or("the server has no pid")?;
+        if is_sigkill {
+            // A child that it starts after the look would live on, and keep the memory that the
+            // next server has to take over.
+            signal(postmaster, libc::SIGSTOP);
+            wait_for("the stop of the server", || {
+                matches!(state(postmaster), None | Some('T' | 'Z'))
+            })?;
+        }
         let children = children_of(postmaster);
         if is_sigkill {
             signal(postmaster, libc::SIGKILL);
