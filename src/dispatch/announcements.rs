@@ -44,11 +44,11 @@ impl Announcements {
         if !broken(Fault::HeardUnfenced) {
             full_fence();
         }
-        // HearAgain. Maybe something came where it had looked, and the announcement of that led to
-        // what was elsewhere.
+        // HearAgain. Something may have come where this thread had looked, while another thread,
+        // which heard of that, took what was elsewhere.
         while !take() && !broken(Fault::HeardInVain) {
-            // What took the work that was elsewhere has noted its announcement, and come after what
-            // that was made for. Pairs with itself, in HearNote.
+            // Pairs with the fence in the HearNote of whoever took the work that was elsewhere:
+            // this thread sees that note, and the work for which that announcement was made.
             if !broken(Fault::HeardInVainUnfenced) {
                 full_fence();
             }

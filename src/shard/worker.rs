@@ -81,9 +81,9 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host) {
             u64::MAX
         };
         let (look_ns, longest) = if turn.look {
-            (now_ns + tick.nanos().max(LOOK_MIN_NS), LOOK_MAX)
+            (now_ns + tick.nanos().max(LOOK_MIN_NS), Some(LOOK_MAX))
         } else {
-            (u64::MAX, Duration::MAX)
+            (u64::MAX, None)
         };
         drained_asleep = sleep(
             &mut shard,
@@ -121,12 +121,9 @@ fn sleep_time(wake_at: u64, host: &impl Host) -> Option<Duration> {
     })
 }
 
-/// A time to park, `None` without an end, but for at most `longest`.
-fn shorter(time: Option<Duration>, longest: Duration) -> Option<Duration> {
-    match time {
-        None if longest == Duration::MAX => None,
-        time => Some(time.map_or(longest, |time| time.min(longest))),
-    }
+/// The shorter one of two times to park. `None`: without an end.
+fn shorter(time: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    time.into_iter().chain(other).min()
 }
 
 /// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first,
@@ -137,7 +134,7 @@ fn sleep(
     grid: Grid,
     now: u64,
     until_ns: u64,
-    longest: Duration,
+    longest: Option<Duration>,
 ) -> u64 {
     let tick = host.tick();
     let until = if until_ns == u64::MAX {

@@ -49,7 +49,7 @@
 //!
 //! | call | cost |
 //! |---|---|
-//! | [`insert`](Wheel::insert) | O(1): a free cell becomes the head of a list; amortized, as without [`reserve`](Wheel::reserve) the `Vec`s grow |
+//! | [`insert`](Wheel::insert) | O(1), amortized: a free cell becomes the head of a list |
 //! | [`cancel`](Wheel::cancel) | O(1): the cells before and after it are linked |
 //! | [`reschedule`](Wheel::reschedule) | O(1): to a later deadline one store |
 //! | [`next_deadline`](Wheel::next_deadline) | O(1) |
