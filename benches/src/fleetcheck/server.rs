@@ -285,6 +285,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         for child in &mut self.children {
             signal(child.id(), libc::SIGQUIT);
+            // If it was stopped, to be killed.
+            signal(child.id(), libc::SIGCONT);
             let _ = child.wait();
         }
     }
