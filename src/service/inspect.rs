@@ -9,7 +9,7 @@ use crate::engine::id::TimerId;
 use crate::engine::stats::Stats;
 use crate::shard::Count;
 #[cfg(feature = "async")]
-use crate::time::TickLength;
+use crate::time::{Clock, TickLength};
 use std::time::{Duration, Instant, SystemTime};
 
 impl<T: Send + 'static> ServiceHandle<T> {
@@ -260,6 +260,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
             .with_local(|local| engine.clock.arming_now_ns(&mut local.anchor))
     }
 
+    /// The service's clock.
+    #[cfg(feature = "async")]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.engine.clock
+    }
+
     /// The time of an `Instant`.
     #[cfg(feature = "async")]
     pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
@@ -270,12 +276,6 @@ impl<T: Send + 'static> ServiceHandle<T> {
     #[cfg(feature = "async")]
     pub(crate) fn instant(&self, at_ns: u64) -> Instant {
         self.engine.clock.instant(at_ns)
-    }
-
-    /// Whether a time has the same `Instant` whenever it is computed.
-    #[cfg(feature = "async")]
-    pub(crate) fn has_instants(&self) -> bool {
-        self.engine.clock.has_instants()
     }
 
     /// The service's ticks.

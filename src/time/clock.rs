@@ -4,8 +4,8 @@
 //!
 //!  - *To fire*: `Instant` (`now_ns`).
 //!  - *To arm*: on Linux the processor's counter (`counter.rs`) on top of an anchor
-//!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which the thread
-//!    took at most a millisecond ago. Half the cost of an `Instant`, and no drift. Elsewhere an
+//!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which a thread, or a
+//!    delay queue, took at most a millisecond ago. Half the cost of an `Instant`, and no drift. Elsewhere an
 //!    `Instant` too.
 //!
 //! Why an anchor: a counter that is calibrated once drifts away from `Instant`. It was 8 ppm on the
@@ -17,6 +17,7 @@ use super::boot;
 use super::counter::CycleCounter;
 use super::manual::ManualClock;
 use super::nanos::nanos;
+use super::origin::Origin;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The greatest age of an anchor. 1/1024 of 1 ms keeps the late bias below 1 us.
@@ -30,7 +31,7 @@ const BIAS_SHIFT: u32 = 10;
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     Monotonic {
-        origin: Instant,
+        origin: Origin,
         counter: CycleCounter,
     },
     /// The system's clock that counts suspended time.
@@ -40,7 +41,7 @@ pub(crate) enum Clock {
     Manual(ManualClock),
 }
 
-/// A thread's latest pair of readings: counter and `Instant`.
+/// The latest pair of readings of a thread or a delay queue: counter and `Instant`.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     counter: u64,
@@ -64,7 +65,7 @@ impl Clock {
 
     pub(crate) fn monotonic() -> Self {
         Self::Monotonic {
-            origin: Instant::now(),
+            origin: Origin::now(),
             counter: CycleCounter::new(),
         }
     }
@@ -86,7 +87,7 @@ impl Clock {
     /// Nanoseconds since the origin, to decide what is due. Rounds down.
     pub(crate) fn now_ns(&self) -> u64 {
         match self {
-            Self::Monotonic { origin, .. } => nanos(origin.elapsed()),
+            Self::Monotonic { origin, .. } => origin.nanos_until(Instant::now()),
             Self::Boot { origin } => nanos(boot::now().unwrap_or_default().saturating_sub(*origin)),
             Self::Manual(manual) => manual.now_ns(),
         }
@@ -128,7 +129,7 @@ impl Clock {
     /// The origin as an `Instant`. The boot clock's origin changes with each suspend.
     fn origin(&self) -> Instant {
         match self {
-            Self::Monotonic { origin, .. } => *origin,
+            Self::Monotonic { origin, .. } => origin.instant(),
             Self::Boot { .. } => {
                 // The `Instant` is read first: the time until the other reading makes the origin
                 // earlier, and the times since the origin longer, not shorter.
@@ -136,7 +137,7 @@ impl Clock {
                 now.checked_sub(Duration::from_nanos(self.now_ns()))
                     .unwrap_or(now)
             }
-            Self::Manual(manual) => manual.origin(),
+            Self::Manual(manual) => manual.origin().instant(),
         }
     }
 
@@ -155,8 +156,13 @@ impl Clock {
     }
 
     /// An `Instant` as nanoseconds since the origin; 0 if it is before the origin.
+    #[inline]
     pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {
-        nanos(instant.saturating_duration_since(self.origin()))
+        match self {
+            Self::Monotonic { origin, .. } => origin.nanos_until(instant),
+            Self::Boot { .. } => nanos(instant.saturating_duration_since(self.origin())),
+            Self::Manual(manual) => manual.origin().nanos_until(instant),
+        }
     }
 
     /// The `Instant` of a time since the origin. The origin itself if the system cannot count so

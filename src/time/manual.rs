@@ -9,6 +9,7 @@
 //!    returns: the driver cannot stop while there is a request that it has not seen.
 
 use super::nanos::{NANOS_MAX, nanos};
+use super::origin::Origin;
 use crate::sync::{AtomicU64, Ordering, pause};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -67,7 +68,7 @@ pub struct ManualClock(Arc<ManualState>);
 
 /// What the clones of a clock share.
 struct ManualState {
-    origin: Instant,
+    origin: Origin,
     now_ns: AtomicU64,
     /// The time up to which `advance` has to go. A task may raise it while it runs.
     target_ns: AtomicU64,
@@ -118,7 +119,7 @@ impl ManualClock {
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(ManualState {
-            origin: Instant::now(),
+            origin: Origin::now(),
             now_ns: AtomicU64::new(0),
             target_ns: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -158,10 +159,8 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
-        self.0
-            .origin
-            .checked_add(self.elapsed())
-            .unwrap_or(self.0.origin)
+        let origin = self.0.origin.instant();
+        origin.checked_add(self.elapsed()).unwrap_or(origin)
     }
 
     /// The time of day on this clock. It starts at the Unix epoch and moves with the clock. It
@@ -323,8 +322,8 @@ impl ManualClock {
         self.0.now_ns.fetch_add(by_ns, Ordering::Relaxed);
     }
 
-    pub(super) fn origin(&self) -> Instant {
-        self.0.origin
+    pub(super) fn origin(&self) -> &Origin {
+        &self.0.origin
     }
 
     pub(crate) fn register(&self, service: Weak<dyn Driven>) {

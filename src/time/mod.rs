@@ -8,6 +8,7 @@
 //! | `nanos.rs` | nanoseconds, and where they end |
 //! | `tick.rs` | nanoseconds to ticks without a division |
 //! | `boot.rs` | the system's clock that counts suspended time |
+//! | `origin.rs` | the instant from which a clock counts, and the distance of others to it |
 //! | `manual.rs` | the clock that a test moves |
 //! | `counter.rs` | the processor's counter |
 //! | `clock.rs` | one type for all clocks |
@@ -17,6 +18,7 @@ mod clock;
 mod counter;
 mod manual;
 mod nanos;
+mod origin;
 mod tick;
 
 pub(crate) use clock::{Anchor, Clock};

@@ -41,6 +41,7 @@ impl TickLength {
     }
 
     /// `floor` for any time: a time that the service does not count is held at the last one.
+    #[inline]
     pub(crate) fn whole(self, nanos: u64) -> u64 {
         self.floor(nanos.min(NANOS_MAX)).min(DEADLINE_MAX)
     }
@@ -48,13 +49,9 @@ impl TickLength {
     /// The first tick at or after the time, at most `DEADLINE_MAX`: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        self.floor(
-            nanos
-                .min(NANOS_MAX)
-                .saturating_add(self.nanos - 1)
-                .min(NANOS_MAX),
-        )
-        .min(DEADLINE_MAX)
+        // Both are at most `NANOS_MAX`, half of what a `u64` holds.
+        let end = nanos.min(NANOS_MAX) + (self.nanos - 1);
+        self.floor(end.min(NANOS_MAX)).min(DEADLINE_MAX)
     }
 
     /// The coarsest tick from `from` to `to`, both included: the tick with the most zero bits at

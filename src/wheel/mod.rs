@@ -178,6 +178,12 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.pop_due(0), Some((100, 'a')));
     /// ```
     pub fn insert(&mut self, deadline: u64, key: K) -> Handle {
+        self.put(deadline, key)
+    }
+
+    /// `insert`, inlined: a key of several fields need not go through memory.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, deadline: u64, key: K) -> Handle {
         let deadline = self.held(deadline);
         let put = self.nodes.put(deadline, key);
         let handle = put.unwrap_or_else(|key| self.put_into_new(deadline, key));

@@ -58,7 +58,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Instant> {
         let queued = self.wheel.get(self.handle(key)?)?;
-        Some(queued.deadline.instant(&self.home))
+        Some(queued.deadline.instant(&self.clock))
     }
 
     /// The key of the value that comes next; `None` if the queue is empty. Of values that come at

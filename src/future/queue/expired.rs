@@ -1,7 +1,7 @@
 //! Expired: a value on its way out of a queue.
 
 use super::key::Key;
-use crate::future::timers::Home;
+use crate::time::Clock;
 use std::time::Instant;
 
 /// When a value comes, not rounded.
@@ -15,10 +15,10 @@ pub(super) enum Deadline {
 }
 
 impl Deadline {
-    pub(super) fn instant(self, home: &Home) -> Instant {
+    pub(super) fn instant(self, clock: &Clock) -> Instant {
         match self {
             Self::At(instant) => instant,
-            Self::Ns(at_ns) => home.handle().instant(at_ns),
+            Self::Ns(at_ns) => clock.instant(at_ns),
         }
     }
 }

@@ -9,7 +9,7 @@ pub use key::Key;
 
 use super::timers::{Home, Timers};
 use super::waiting::Waiting;
-use crate::time::{YEARS_30, nanos};
+use crate::time::{Anchor, Clock, TickLength, YEARS_30, nanos};
 use crate::wheel::{Handle, Wheel};
 use expired::{Deadline, Queued};
 use futures_core::Stream;
@@ -18,6 +18,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+
+/// Delays up to this one lead to instants that each system has.
+const YEARS_30_NS: u64 = YEARS_30.as_nanos() as u64;
 
 /// A deadline that is further than this from when the queue was polled has not passed, for all that
 /// it knows.
@@ -63,6 +66,11 @@ pub struct DelayQueue<T> {
     /// Which queue it is, for its keys.
     number: u64,
     home: Home,
+    /// The service's, at hand: an insert touches nothing of the service.
+    clock: Clock,
+    ticks: TickLength,
+    /// For readings of the clock.
+    anchor: Anchor,
     /// In ticks of the service.
     wheel: Wheel<Queued<T>>,
     /// When it was made, or polled last with nothing due that it knew of.
@@ -107,11 +115,15 @@ impl<T> DelayQueue<T> {
     }
 
     pub(super) fn at(home: Home, capacity: usize) -> Self {
-        let polled_ns = home.handle().now_ns();
-        let now = home.handle().ticks().whole(polled_ns);
+        let (clock, ticks) = (home.handle().clock().clone(), home.handle().ticks());
+        let polled_ns = clock.now_ns();
+        let now = ticks.whole(polled_ns);
         Self {
             number: next_number(),
             home,
+            clock,
+            ticks,
+            anchor: Anchor::default(),
             wheel: Wheel::with_capacity(now, capacity),
             polled_ns,
             waiting: None,
@@ -121,34 +133,41 @@ impl<T> DelayQueue<T> {
     /// The tick of a time. Rounds up; but for a time that has passed, the present tick or an
     /// earlier one. (A reading of the clock costs as much as the rest of an insert.)
     fn tick_of(&self, at_ns: u64) -> u64 {
-        let ticks = self.home.handle().ticks();
         let is_near = at_ns.saturating_sub(self.polled_ns) <= NEAR_NS;
         if is_near && self.home.is_over(at_ns) {
-            ticks.whole(at_ns)
+            self.ticks.whole(at_ns)
         } else {
-            ticks.deadline(at_ns)
+            self.ticks.deadline(at_ns)
         }
     }
 
     /// Now + `delay`, and its tick.
-    fn after(&self, delay: Duration) -> (Deadline, u64) {
-        let (handle, ticks) = (self.home.handle(), self.home.handle().ticks());
-        if handle.has_instants() && delay <= YEARS_30 && !delay.is_zero() {
-            let at_ns = handle.soon_ns().saturating_add(nanos(delay));
-            return (Deadline::Ns(at_ns), ticks.deadline(at_ns));
+    #[inline]
+    fn after(&mut self, delay: Duration) -> (Deadline, u64) {
+        let delay_ns = nanos(delay);
+        if self.clock.has_instants() && (1..=YEARS_30_NS).contains(&delay_ns) {
+            // At most 292 years and 30 years: a `u64` holds 584.
+            let at_ns = self.clock.arming_now_ns(&mut self.anchor) + delay_ns;
+            return (Deadline::Ns(at_ns), self.ticks.deadline(at_ns));
         }
+        self.after_any(delay)
+    }
+
+    /// The same for no delay, for a very long one, and by a clock whose instants change.
+    #[cold]
+    fn after_any(&self, delay: Duration) -> (Deadline, u64) {
         let (instant, at_ns) = self.home.after(delay);
         let tick = if delay.is_zero() {
-            ticks.whole(at_ns)
+            self.ticks.whole(at_ns)
         } else {
-            ticks.deadline(at_ns)
+            self.ticks.deadline(at_ns)
         };
         (Deadline::At(instant), tick)
     }
 
     /// A deadline, and its tick.
     fn at_instant(&self, deadline: Instant) -> (Deadline, u64) {
-        let tick = self.tick_of(self.home.handle().instant_ns(deadline));
+        let tick = self.tick_of(self.clock.instant_ns(deadline));
         (Deadline::At(deadline), tick)
     }
 
@@ -163,7 +182,7 @@ impl<T> DelayQueue<T> {
     /// A value that has left the wheel.
     fn expired(&self, timer: Handle, queued: Queued<T>) -> Expired<T> {
         let Queued { deadline, value } = queued;
-        Expired::new(self.key(timer), deadline.instant(&self.home), value)
+        Expired::new(self.key(timer), deadline.instant(&self.clock), value)
     }
 
     /// What a key of this queue names.
@@ -176,7 +195,8 @@ impl<T> DelayQueue<T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn insert(&mut self, value: T, delay: Duration) -> Key {
-        self.put(value, self.after(delay))
+        let deadline = self.after(delay);
+        self.put(value, deadline)
     }
 
     /// Inserts a value that comes at a point in time; at once if that has passed. Amortized O(1).
@@ -197,8 +217,9 @@ impl<T> DelayQueue<T> {
         self.put(value, self.at_instant(deadline))
     }
 
+    #[inline]
     fn put(&mut self, value: T, (deadline, tick): (Deadline, u64)) -> Key {
-        let handle = self.wheel.insert(tick, Queued { deadline, value });
+        let handle = self.wheel.put(tick, Queued { deadline, value });
         self.hurry();
         self.key(handle)
     }
@@ -231,7 +252,8 @@ impl<T> DelayQueue<T> {
     /// # Example
     /// See the [type](Self)'s.
     pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
-        self.move_to(key, self.after(delay))
+        let deadline = self.after(delay);
+        self.move_to(key, deadline)
     }
 
     /// Lets a value come at a point in time; at once if that has passed. `false` if it is gone.
@@ -295,9 +317,8 @@ impl<T> DelayQueue<T> {
             if let Some((timer, _, queued)) = self.wheel.pop_first(now) {
                 return Poll::Ready(Some(self.expired(timer, queued)));
             }
-            let ticks = self.home.handle().ticks();
-            self.polled_ns = self.home.handle().now_ns();
-            let later = ticks.whole(self.polled_ns);
+            self.polled_ns = self.clock.now_ns();
+            let later = self.ticks.whole(self.polled_ns);
             if now < later {
                 now = later;
                 continue;
@@ -306,7 +327,7 @@ impl<T> DelayQueue<T> {
                 self.waiting = None;
                 return Poll::Ready(None);
             };
-            let at_ns = ticks.start(next);
+            let at_ns = self.ticks.start(next);
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
@@ -318,14 +339,22 @@ impl<T> DelayQueue<T> {
     }
 
     /// A value was inserted or moved, and may come before the time for which the queue waits.
+    #[inline]
     fn hurry(&mut self) {
+        if self.waiting.is_some() {
+            self.hurry_the_waiting();
+        }
+    }
+
+    #[cold]
+    fn hurry_the_waiting(&mut self) {
         let Some(waiting) = &mut self.waiting else {
             return;
         };
         let Some(next) = self.wheel.next_deadline() else {
             return;
         };
-        let at_ns = self.home.handle().ticks().start(next);
+        let at_ns = self.ticks.start(next);
         if at_ns < waiting.at_ns() {
             waiting.move_to(at_ns);
         }
