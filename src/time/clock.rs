@@ -4,9 +4,9 @@
 //!
 //!  - *To fire*: `Instant` (`now_ns`).
 //!  - *To arm*: on Linux the processor's counter (`counter.rs`) on top of an anchor
-//!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which a thread, or a
-//!    delay queue, took at most a millisecond ago. Half the cost of an `Instant`, and no drift. Elsewhere an
-//!    `Instant` too.
+//!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which a thread, or
+//!    a delay queue, took at most a millisecond ago. Half the cost of an `Instant`, and no drift.
+//!    Elsewhere an `Instant` too.
 //!
 //! Why an anchor: a counter that is calibrated once drifts away from `Instant`. It was 8 ppm on the
 //! reference machine, a third of a millisecond in 41 s. Time servers may slew `Instant` by another
