@@ -100,10 +100,12 @@ impl Home {
         } else {
             handle.soon_ns()
         };
-        (
-            later(handle.instant(now_ns), delay),
-            now_ns.saturating_add(nanos(delay)),
-        )
+        let now = if handle.clock().has_instants() {
+            handle.clock().instant(now_ns)
+        } else {
+            Instant::now()
+        };
+        (later(now, delay), now_ns.saturating_add(nanos(delay)))
     }
 
     /// Whether a time has come.

@@ -249,7 +249,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         self.engine.clock.now_ns()
     }
 
-    /// The present time, or up to 1 us later: to compute a deadline from. Costs half as much as
+    /// The present time, or up to 2 us later: to compute a deadline from. Costs half as much as
     /// [`now_ns`](Self::now_ns).
     #[inline]
     #[cfg(feature = "async")]

@@ -11,21 +11,21 @@
 //! Why an anchor: a counter that is calibrated once drifts away from `Instant`. It was 8 ppm on the
 //! reference machine, a third of a millisecond in 41 s. Time servers may slew `Instant` by another
 //! 500 ppm. By the counter alone, timers of hours would fire early. With an anchor the error is at
-//! most the drift of a millisecond. The bias makes it an error to the late side only.
+//! most the drift of a millisecond. The bias makes it an error to the late side only, of a counter
+//! whose rate was found right (`counter.rs`). If it was not, each reading is one of `Instant`.
 
 use super::boot;
-use super::counter::CycleCounter;
+use super::counter::{BIAS_SHIFT, CycleCounter};
 use super::manual::ManualClock;
 use super::nanos::nanos;
 use super::origin::Origin;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The greatest age of an anchor. 1/1024 of 1 ms keeps the late bias below 1 us.
+/// The greatest age of an anchor. The bias is 1/1024 of that: below 1 us.
 const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
 
-/// The bias: the time since the anchor counts for 1/1024 more. That is more than calibration and
-/// slew can be wrong.
-const BIAS_SHIFT: u32 = 10;
+/// The greatest time between the readings of an anchor.
+const ANCHOR_WIDTH_MAX_NS: u64 = 1_000;
 
 /// The clock of a service.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the origin, to compute a deadline. At most 1 us after
+    /// Nanoseconds since the origin, to compute a deadline. At most 2 us after
     /// [`now_ns`](Self::now_ns), and never before it.
     #[inline]
     pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
@@ -112,18 +112,28 @@ impl Clock {
         }
     }
 
+    /// Reads the time, and takes an anchor if it can: the next reading needs it to be close to the
+    /// counter's. If the thread was interrupted in between, all sums would be later by that.
     #[cold]
     fn take_anchor(&self, anchor: &mut Anchor) -> u64 {
-        if let Self::Monotonic { counter, .. } = self {
-            // The counter is read first: the time until `now_ns` makes later sums later, not
-            // earlier.
-            let reading = counter.reading();
+        let Self::Monotonic { counter, .. } = self else {
+            return self.now_ns();
+        };
+        *anchor = Anchor::default();
+        if !counter.is_right() {
+            return self.now_ns();
+        }
+        // The counter is read before `nanos`: the time between makes sums later, not earlier.
+        let before = self.now_ns();
+        let reading = counter.reading();
+        let nanos = self.now_ns();
+        if nanos - before <= ANCHOR_WIDTH_MAX_NS {
             *anchor = Anchor {
                 counter: reading,
-                nanos: self.now_ns(),
+                nanos,
             };
         }
-        anchor.nanos
+        nanos
     }
 
     /// The origin as an `Instant`. The boot clock's origin changes with each suspend.
@@ -192,6 +202,21 @@ mod tests {
                 let arming = clock.arming_now_ns(&mut anchor);
                 assert!(arming >= before, "{arming} < {before}");
             }
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+    fn a_counter_whose_rate_is_not_known_is_not_used() {
+        let clock = Clock::Monotonic {
+            origin: Origin::now(),
+            counter: CycleCounter::doubted(),
+        };
+        let mut anchor = Anchor::default();
+        for _ in 0..100 {
+            let before = clock.now_ns();
+            assert!(clock.arming_now_ns(&mut anchor) >= before);
+            assert_eq!(anchor.counter, u64::MAX, "no anchor");
         }
     }
 

@@ -48,8 +48,10 @@ impl Parts {
     fn nanos_since(self, earlier: Self) -> Option<u64> {
         // As signed numbers, too.
         let seconds = self.seconds.wrapping_sub(earlier.seconds);
-        let since_second = seconds.checked_mul(1_000_000_000)? + u64::from(self.nanos);
-        (seconds < SECONDS_MAX).then(|| since_second.saturating_sub(u64::from(earlier.nanos)))
+        (seconds < SECONDS_MAX).then(|| {
+            (seconds * 1_000_000_000 + u64::from(self.nanos))
+                .saturating_sub(u64::from(earlier.nanos))
+        })
     }
 }
 
@@ -175,14 +177,31 @@ mod tests {
         assert_eq!(origin.nanos_until(later), 1_000_000_000);
     }
 
+    /// 2^64 ns, and a little more or less.
+    #[test]
+    fn more_nanoseconds_than_there_are() {
+        let origin = Origin::now();
+        for nanos in [0, 1, 709_551_615, 709_551_616, 999_999_999] {
+            for seconds in [SECONDS_MAX, 18_446_744_072, 18_446_744_073, 18_446_744_074] {
+                let at = origin.instant.checked_add(Duration::new(seconds, nanos));
+                assert!(at.is_none_or(|at| origin.nanos_until(at) == origin.by_library(at)));
+            }
+        }
+    }
+
     proptest! {
         #[test]
-        fn both_ways_agree(from_ns in 0u64..1 << 62, bits in 0u32..63, ns in any::<u64>()) {
-            let ns = ns & ((1 << bits) - 1);
+        fn both_ways_agree(
+            from_ns in 0u64..1 << 62,
+            bits in 0u32..63,
+            seconds in any::<u64>(),
+            nanos in 0u32..1_000_000_000,
+        ) {
+            let distance = Duration::new(seconds & ((1 << bits) - 1), nanos);
             let start = Instant::now();
             let times = start
                 .checked_add(Duration::from_nanos(from_ns))
-                .and_then(|from| Some((from, from.checked_add(Duration::from_nanos(ns))?)));
+                .and_then(|from| Some((from, from.checked_add(distance)?)));
             let Some((from, to)) = times else { return Ok(()) };
             for (from, to) in [(from, to), (to, from)] {
                 let origin = Origin::at(from);

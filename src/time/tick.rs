@@ -4,7 +4,7 @@ use super::nanos::NANOS_MAX;
 use crate::entry::DEADLINE_MAX;
 
 /// The length of a tick. A deadline rounds up to a tick, the clock rounds down. So no timer fires
-/// early.
+/// early: but for deadlines in the last tick of the 292 years, which round down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
     nanos: u64,
