@@ -100,12 +100,10 @@ impl Home {
         } else {
             handle.soon_ns()
         };
-        let now = if handle.clock().has_instants() {
-            handle.clock().instant(now_ns)
-        } else {
-            Instant::now()
-        };
-        (later(now, delay), now_ns.saturating_add(nanos(delay)))
+        (
+            later(handle.clock().instant_of_now(now_ns), delay),
+            now_ns.saturating_add(nanos(delay)),
+        )
     }
 
     /// Whether a time has come.

@@ -157,6 +157,16 @@ impl Clock {
         !matches!(self, Self::Boot { .. })
     }
 
+    /// The `Instant` of a reading that was just taken. Not before that, on the boot clock either.
+    #[cfg(feature = "async")]
+    #[inline]
+    pub(crate) fn instant_of_now(&self, now_ns: u64) -> Instant {
+        match self {
+            Self::Boot { .. } => Instant::now(),
+            Self::Monotonic { .. } | Self::Manual(_) => self.instant(now_ns),
+        }
+    }
+
     /// The time of day. Somebody may set it.
     pub(crate) fn system_time(&self) -> SystemTime {
         match self {
