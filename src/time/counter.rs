@@ -112,7 +112,7 @@ impl Pair {
 /// with the bias, nor more than the bias makes up for.
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 fn is_right(counted_ns: u64, base: Pair, pair: Pair) -> bool {
-    let with_bias = |ns: u64| ns + (ns >> BIAS_SHIFT);
+    let with_bias = |ns: u64| ns.saturating_add(ns >> BIAS_SHIFT);
     let longest_ns = pair.after_ns - base.before_ns;
     let shortest_ns = pair.before_ns - base.after_ns;
     longest_ns <= with_bias(counted_ns) && counted_ns <= with_bias(shortest_ns)
