@@ -214,7 +214,7 @@ fn one_whose_term_is_over_calls_the_next_one() {
     let ((open, gate), (done, all)) = (mpsc::channel::<()>(), mpsc::channel());
     let own = pool.clone();
     call(&pool, move || {
-        done.send(own.queues().term().map_or(0, |_| 1)).unwrap();
+        done.send(u64::from(own.queues().term().is_some())).unwrap();
         _ = gate.recv();
         // Ordering: Relaxed. This thread alone calls.
         let calls = || own.woken().attendant.load(Ordering::Relaxed);
