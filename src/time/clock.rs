@@ -14,15 +14,12 @@
 //! most the drift of a millisecond. The bias makes it an error to the late side only, of a counter
 //! whose rate was found right (`counter.rs`). If it was not, each reading is one of `Instant`.
 
+use super::CycleCounter;
 use super::boot;
-use super::counter::{BIAS_SHIFT, CycleCounter};
 use super::manual::ManualClock;
 use super::nanos::nanos;
 use super::origin::Origin;
 use std::time::{Duration, Instant, SystemTime};
-
-/// The greatest age of an anchor. The bias is 1/1024 of that: below 1 us.
-const ANCHOR_AGE_MAX_NS: u64 = 1_000_000;
 
 /// The greatest time between the readings of an anchor.
 const ANCHOR_WIDTH_MAX_NS: u64 = 1_000;
@@ -42,20 +39,12 @@ pub(crate) enum Clock {
 }
 
 /// The latest pair of readings of a thread or a delay queue: counter and `Instant`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Anchor {
     counter: u64,
     nanos: u64,
-}
-
-impl Default for Anchor {
-    /// No anchor yet: each reading is before it.
-    fn default() -> Self {
-        Self {
-            counter: u64::MAX,
-            nanos: 0,
-        }
-    }
+    /// For how many counts it holds: 0 is no anchor.
+    held: u64,
 }
 
 impl Clock {
@@ -99,12 +88,12 @@ impl Clock {
     pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
         match self {
             Self::Monotonic { counter, .. } => {
-                let reading = counter.reading();
-                let since = counter.nanos_between(anchor.counter, reading);
-                if since > ANCHOR_AGE_MAX_NS || reading < anchor.counter {
+                // A counter that went back has counted very far.
+                let counts = counter.reading().wrapping_sub(anchor.counter);
+                if counts >= anchor.held {
                     return self.take_anchor(anchor);
                 }
-                anchor.nanos + since + (since >> BIAS_SHIFT) + 1
+                anchor.nanos + counter.late_ns(counts)
             }
             // No anchor: the counter of a suspended machine may stand still.
             Self::Boot { .. } => self.now_ns() + 1,
@@ -120,7 +109,7 @@ impl Clock {
             return self.now_ns();
         };
         *anchor = Anchor::default();
-        if !counter.is_right() {
+        if counter.held() == 0 {
             return self.now_ns();
         }
         // The counter is read before `nanos`: the time between makes sums later, not earlier.
@@ -131,6 +120,7 @@ impl Clock {
             *anchor = Anchor {
                 counter: reading,
                 nanos,
+                held: counter.held(),
             };
         }
         nanos
@@ -226,7 +216,7 @@ mod tests {
         for _ in 0..100 {
             let before = clock.now_ns();
             assert!(clock.arming_now_ns(&mut anchor) >= before);
-            assert_eq!(anchor.counter, u64::MAX, "no anchor");
+            assert_eq!(anchor.held, 0, "no anchor");
         }
     }
 

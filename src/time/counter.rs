@@ -1,29 +1,56 @@
 //! Counter: the processor's counter of cycles, for the time between two readings of `Instant`.
 //!
-//! It is used on Linux, where it was held against `Instant`. Elsewhere the two may differ by more
-//! than the bias makes up for: `quanta` takes the period of the counter of Windows for a whole
-//! number of nanoseconds, for example. There each reading of the time is one of `Instant`.
+//! For Linux, where it was held against `Instant`. Elsewhere (`no_counter.rs`) the two may differ
+//! by more than the bias makes up for: `quanta` takes the period of the counter of Windows for a
+//! whole number of nanoseconds, for example.
 
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use super::nanos::nanos;
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use std::sync::OnceLock;
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use std::time::Instant;
 
 /// The bias: the time since an anchor counts for 1/1024 more. Half of that is for the counter's
 /// rate (`is_right`), half for the slew of `Instant`.
-pub(super) const BIAS_SHIFT: u32 = 10;
+const BIAS_SHIFT: u32 = 10;
+
+/// The greatest age of an anchor. The bias is 1/1024 of that: below 1 us.
+const ANCHOR_AGE_MAX_NS: u32 = 1_000_000;
 
 /// The counter of a clock.
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 #[derive(Clone, Debug)]
 pub(crate) struct CycleCounter {
     clock: quanta::Clock,
-    is_right: bool,
+    /// With the bias.
+    late: Rate,
+    /// For how many counts an anchor holds. If the counter's rate is not known, it holds for none.
+    held: u64,
 }
 
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+/// Nanoseconds a count, times 2^32. A product of it, for as long as an anchor holds, is below 2^53.
+#[derive(Clone, Copy, Debug)]
+struct Rate(u64);
+
+impl Rate {
+    /// As `quanta` knows it, rounded up. Of 2^40 counts, so that it is exact to 1 in 10^9.
+    fn of(clock: &quanta::Clock) -> Self {
+        Self((clock.delta_as_nanos(0, 1 << 40) >> 8) + 1)
+    }
+
+    const fn with_bias(self) -> Self {
+        Self(self.0 + (self.0 >> BIAS_SHIFT) + 1)
+    }
+
+    /// The nanoseconds of any number of counts.
+    fn nanos(self, counts: u64) -> u64 {
+        let nanos = (u128::from(counts) * u128::from(self.0)) >> 32;
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// The counts in some nanoseconds, rounded down.
+    const fn counts(self, nanos: u32) -> u64 {
+        ((nanos as u64) << 32) / self.0
+    }
+}
+
 impl CycleCounter {
     /// The first one of the process takes some milliseconds.
     pub(super) fn new() -> Self {
@@ -37,6 +64,7 @@ impl CycleCounter {
     fn calibrated() -> Self {
         const TRIES: u64 = 20;
         let (clock, start) = (quanta::Clock::new(), Instant::now());
+        let rate = Rate::of(&clock);
         let base = Pair::closest(&clock, start);
         let is_right = (1..=TRIES).any(|tries| {
             let pair = loop {
@@ -45,22 +73,31 @@ impl CycleCounter {
                     break pair;
                 }
             };
-            let counted_ns = clock.delta_as_nanos(base.counter, pair.counter);
-            is_right(counted_ns, base, pair)
+            let counts = pair.counter.saturating_sub(base.counter);
+            is_right(rate.nanos(counts), base, pair)
         });
-        Self { clock, is_right }
+        Self {
+            clock,
+            late: rate.with_bias(),
+            held: if is_right {
+                rate.counts(ANCHOR_AGE_MAX_NS)
+            } else {
+                0
+            },
+        }
     }
 
-    /// Whether the counter's rate is known. If not, each reading of the time is one of `Instant`.
-    pub(super) const fn is_right(&self) -> bool {
-        self.is_right
+    /// For how many counts an anchor holds. 0 if the counter's rate is not known: each reading of
+    /// the time is one of `Instant` then.
+    pub(super) const fn held(&self) -> u64 {
+        self.held
     }
 
     /// A counter whose rate is not known.
     #[cfg(all(test, not(loom)))]
     pub(super) fn doubted() -> Self {
         Self {
-            is_right: false,
+            held: 0,
             ..Self::new()
         }
     }
@@ -71,15 +108,14 @@ impl CycleCounter {
         self.clock.raw()
     }
 
-    /// Nanoseconds between two readings.
+    /// The nanoseconds of some counts, fewer than `held`: with the bias, and at least 1.
     #[inline]
-    pub(super) fn nanos_between(&self, earlier: u64, later: u64) -> u64 {
-        self.clock.delta_as_nanos(earlier, later)
+    pub(super) const fn late_ns(&self, counts: u64) -> u64 {
+        ((counts * self.late.0) >> 32) + 1
     }
 }
 
 /// A reading of the counter between two of `Instant`, in nanoseconds since some start.
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     before_ns: u64,
@@ -87,7 +123,6 @@ struct Pair {
     after_ns: u64,
 }
 
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 impl Pair {
     /// Of some, the one whose readings of `Instant` are closest: nothing came between.
     fn closest(clock: &quanta::Clock, start: Instant) -> Self {
@@ -110,7 +145,6 @@ impl Pair {
 
 /// Whether the counter has counted, between two pairs, as much as has passed, but for half of the
 /// bias.
-#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 fn is_right(counted_ns: u64, base: Pair, pair: Pair) -> bool {
     let at_most = |ns: u64| ns.saturating_add(ns >> (BIAS_SHIFT + 1));
     let longest_ns = pair.after_ns - base.before_ns;
@@ -118,32 +152,7 @@ fn is_right(counted_ns: u64, base: Pair, pair: Pair) -> bool {
     longest_ns <= at_most(counted_ns) && counted_ns <= at_most(shortest_ns)
 }
 
-/// No counter.
-#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
-#[derive(Clone, Debug)]
-pub(crate) struct CycleCounter;
-
-#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
-impl CycleCounter {
-    pub(super) fn new() -> Self {
-        Self
-    }
-
-    #[expect(clippy::unused_self, reason = "as the other one")]
-    pub(super) const fn is_right(&self) -> bool {
-        false
-    }
-
-    pub(super) fn reading(&self) -> u64 {
-        0
-    }
-
-    pub(super) fn nanos_between(&self, _: u64, _: u64) -> u64 {
-        u64::MAX
-    }
-}
-
-#[cfg(all(test, not(loom), target_os = "linux", not(wheelwork_no_linux)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -153,6 +162,31 @@ mod tests {
             counter: 0,
             after_ns,
         }
+    }
+
+    #[test]
+    fn a_rate_gives_the_nanoseconds_of_its_counts() {
+        // 4 GHz, 1 GHz, 24 MHz: nanoseconds of 2^40 counts.
+        for (ns, counts) in [
+            (1 << 38, 4_000_000),
+            (1 << 40, 1_000_000),
+            (45_812_984_491_000, 24_000),
+        ] {
+            let rate = Rate((ns >> 8) + 1);
+            assert!((999_999..=1_000_001).contains(&rate.nanos(counts)), "{ns}");
+            assert!(
+                (counts - 1..=counts).contains(&rate.counts(1_000_000)),
+                "{ns}"
+            );
+            let late_ns = (counts * rate.with_bias().0) >> 32;
+            assert!((1_000_976..=1_000_978).contains(&late_ns), "{late_ns}");
+        }
+        assert_eq!(
+            Rate(u64::MAX >> 8).counts(1_000_000),
+            0,
+            "of no use, and no anchor"
+        );
+        assert_eq!(Rate(u64::MAX >> 8).nanos(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -10,23 +10,30 @@
 //! | `boot.rs` | the system's clock that counts suspended time |
 //! | `origin.rs` | the instant from which a clock counts, and the distance of others to it |
 //! | `manual.rs` | the clock that a test moves |
-//! | `counter.rs` | the processor's counter |
+//! | `counter.rs`, `no_counter.rs` | the processor's counter on Linux, and its absence elsewhere |
 //! | `clock.rs` | one type for all clocks |
 
 mod boot;
 mod clock;
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 mod counter;
 mod manual;
 mod nanos;
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+mod no_counter;
 mod origin;
 mod tick;
 
 pub(crate) use clock::{Anchor, Clock};
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+use counter::CycleCounter;
 pub use manual::ManualClock;
 pub(crate) use manual::{Busy, Driven};
 pub(crate) use nanos::{NANOS_MAX, nanos};
 #[cfg(feature = "async")]
 pub(crate) use nanos::{YEARS_30, later};
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+use no_counter::NoCounter as CycleCounter;
 pub(crate) use tick::TickLength;
 
 /// The time of day by a manual clock, or by the system's. Somebody may set it.

@@ -15,6 +15,8 @@ pub(crate) struct TickLength {
     /// `l`. The shift is by `63 + l` bits: the upper half of the product takes 64 of them, and the
     /// dividend is doubled to make up for one bit.
     log2: u32,
+    /// Times up to this one round up to a tick that the service counts.
+    counted_ns: u64,
 }
 
 impl TickLength {
@@ -26,7 +28,13 @@ impl TickLength {
         );
         let log2 = u64::BITS - (nanos - 1).leading_zeros();
         let magic = ((1u128 << (63 + log2)) / u128::from(nanos)) as u64 + 1;
-        Self { nanos, magic, log2 }
+        let end_ns = DEADLINE_MAX.saturating_mul(nanos);
+        Self {
+            nanos,
+            magic,
+            log2,
+            counted_ns: end_ns.min(NANOS_MAX - (nanos - 1)),
+        }
     }
 
     pub(crate) fn nanos(self) -> u64 {
@@ -37,7 +45,12 @@ impl TickLength {
     #[inline]
     pub(crate) fn floor(self, nanos: u64) -> u64 {
         debug_assert!(nanos <= NANOS_MAX);
-        ((u128::from(2 * nanos) * u128::from(self.magic)) >> 64) as u64 >> self.log2
+        Self::quotient(nanos, self.magic, self.log2)
+    }
+
+    #[inline]
+    fn quotient(nanos: u64, magic: u64, log2: u32) -> u64 {
+        ((u128::from(2 * nanos) * u128::from(magic)) >> 64) as u64 >> log2
     }
 
     /// `floor` for any time: a time that the service does not count is held at the last one.
@@ -49,9 +62,18 @@ impl TickLength {
     /// The first tick at or after the time, at most `DEADLINE_MAX`: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        // Both are at most `NANOS_MAX`, half of what a `u64` holds.
-        let end = nanos.min(NANOS_MAX) + (self.nanos - 1);
-        self.floor(end.min(NANOS_MAX)).min(DEADLINE_MAX)
+        if nanos <= self.counted_ns {
+            self.floor(nanos + (self.nanos - 1))
+        } else {
+            Self::last(self.magic, self.log2)
+        }
+    }
+
+    /// The last tick that the service counts. (Apart: a branch that is easy to predict costs an arm
+    /// less than two comparisons for which it has to wait.)
+    #[cold]
+    fn last(magic: u64, log2: u32) -> u64 {
+        Self::quotient(NANOS_MAX, magic, log2).min(DEADLINE_MAX)
     }
 
     /// The coarsest tick from `from` to `to`, both included: the tick with the most zero bits at
@@ -137,7 +159,19 @@ mod tests {
             assert_eq!(tick.floor(NANOS_MAX), NANOS_MAX / nanos);
             assert_eq!(tick.deadline(0), 0);
             assert_eq!(tick.deadline(1), 1);
-            assert!(tick.deadline(NANOS_MAX) <= DEADLINE_MAX);
+            for ends in [
+                0,
+                NANOS_MAX,
+                u64::MAX,
+                tick.counted_ns,
+                tick.start(DEADLINE_MAX),
+            ] {
+                for time in [ends.saturating_sub(1), ends, ends.saturating_add(1)] {
+                    let end = (u128::from(time) + u128::from(nanos) - 1).min(NANOS_MAX.into());
+                    let held = (end as u64 / nanos).min(DEADLINE_MAX);
+                    assert_eq!(tick.deadline(time), held, "{time} of {nanos}");
+                }
+            }
             assert!(tick.start(DEADLINE_MAX) <= NANOS_MAX);
         }
     }
