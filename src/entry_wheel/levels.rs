@@ -4,6 +4,7 @@
 //! (`Slot::ahead`).
 
 use super::chunk::Form;
+use super::marks::Marks;
 use super::parts::WheelParts;
 use super::place::{LEVELS, Place, SLOTS};
 use super::slot::{LARGE_SLOT, Slot};
@@ -16,9 +17,9 @@ pub(super) struct Levels {
     /// Slots that are not empty.
     occupied: [SlotSet; LEVELS],
     /// Slots that are cascaded in steps.
-    large: [SlotSet; LEVELS],
+    large: Marks,
     /// Slots that wait for a compaction.
-    to_be_compacted: [SlotSet; LEVELS],
+    to_be_compacted: Marks,
 }
 
 impl Levels {
@@ -31,8 +32,8 @@ impl Levels {
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("LEVELS of them")),
             occupied: [SlotSet::default(); LEVELS],
-            large: [SlotSet::default(); LEVELS],
-            to_be_compacted: [SlotSet::default(); LEVELS],
+            large: Marks::default(),
+            to_be_compacted: Marks::default(),
         }
     }
 
@@ -55,7 +56,7 @@ impl Levels {
             &mut parts.pool,
         );
         if slot.len() == LARGE_SLOT + 1 {
-            self.large[level].set(index);
+            self.large.set(Place { level, index });
         }
     }
 
@@ -88,7 +89,7 @@ impl Levels {
         if parts.compacts_at_once(self.slot(place).is_compacted_at_once()) {
             self.compact(place, u64::MAX, parts);
         } else {
-            self.to_be_compacted[place.level].set(place.index);
+            self.to_be_compacted.set(place);
         }
     }
 
@@ -98,7 +99,7 @@ impl Levels {
             slot.compact(budget_end, parts)
         });
         if !self.slot(place).is_to_be_compacted() {
-            self.to_be_compacted[place.level].clear(place.index);
+            self.to_be_compacted.clear(place);
         }
     }
 
@@ -110,7 +111,7 @@ impl Levels {
                 .iter()
                 .filter(|&index| slots[index].is_partly_dead())
             {
-                self.to_be_compacted[level].set(index);
+                self.to_be_compacted.set(Place { level, index });
             }
         }
     }
@@ -133,7 +134,7 @@ impl Levels {
             self.occupied[level].clear(index);
         }
         if !slot.is_large() {
-            self.large[level].clear(index);
+            self.large.clear(place);
         }
     }
 
@@ -148,29 +149,16 @@ impl Levels {
         Some((Place { level, index }, &self.slots[level][index]))
     }
 
-    /// The first large slot that has to be cascaded.
+    /// The first large slot that has to be cascaded: one of level 0 has not.
     #[inline]
     pub(super) fn first_large(&self) -> Option<Place> {
-        (1..LEVELS).find_map(|level| {
-            Some(Place {
-                level,
-                index: self.large[level].first()?,
-            })
-        })
+        self.large.first(1)
     }
 
     /// The first slot that is to be compacted.
     #[inline]
     pub(super) fn first_to_be_compacted(&self) -> Option<Place> {
-        self.to_be_compacted
-            .iter()
-            .enumerate()
-            .find_map(|(level, bits)| {
-                Some(Place {
-                    level,
-                    index: bits.first()?,
-                })
-            })
+        self.to_be_compacted.first(0)
     }
 
     /// The first tick of a slot in the future.
@@ -188,8 +176,8 @@ impl Levels {
     ) -> (Slot<Self>, bool) {
         self.now = self.start(place);
         self.occupied[level].clear(index);
-        self.large[level].clear(index);
-        self.to_be_compacted[level].clear(index);
+        self.large.clear(place);
+        self.to_be_compacted.clear(place);
         let mut slot = std::mem::replace(&mut self.slots[level][index], Slot::EMPTY);
         let has_dead = slot.holes > 0 || slot.is_in_compaction();
         slot.forget_holes(parts);
@@ -201,8 +189,8 @@ impl Levels {
     pub(super) fn adopt(&mut self, mut levels: Self, level: usize) {
         self.slots[..level].swap_with_slice(&mut levels.slots[..level]);
         self.occupied[..level].copy_from_slice(&levels.occupied[..level]);
-        self.large[..level].copy_from_slice(&levels.large[..level]);
-        self.to_be_compacted[..level].copy_from_slice(&levels.to_be_compacted[..level]);
+        self.large.adopt(&levels.large, level);
+        self.to_be_compacted.adopt(&levels.to_be_compacted, level);
     }
 
     /// Entries in all slots, and those that were cascaded ahead of time.
@@ -222,7 +210,7 @@ impl Levels {
         let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {
-                let is_in = |sets: &[SlotSet; LEVELS]| sets[level].contains(index);
+                let is_in = |marks: &Marks| marks.contains(Place { level, index });
                 let (mut entries, mut earliest) = (0, u64::MAX);
                 pool.for_each(slot.entries, |entry| {
                     entries += 1;
@@ -231,7 +219,7 @@ impl Levels {
                 assert_eq!(entries, slot.len());
                 levels[level] += u64::from(entries);
                 assert!(slot.is_large() || slot.earliest <= earliest);
-                assert_eq!(is_in(&self.occupied), !slot.is_empty());
+                assert_eq!(self.occupied[level].contains(index), !slot.is_empty());
                 assert_eq!(is_in(&self.large), slot.is_large());
                 // An insert may take a slot beyond `COMPACTED_IN_STEPS`. From then on a third is
                 // enough, and the next tombstone marks the slot.

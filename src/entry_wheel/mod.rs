@@ -3,6 +3,7 @@
 mod cascade;
 mod chunk;
 mod levels;
+mod marks;
 mod parts;
 mod place;
 mod slot;

@@ -14,7 +14,7 @@ pub(super) const SLOTS: usize = 1 << DIGIT_BITS;
 pub(crate) const LEVELS: usize = DEADLINE_BITS.div_ceil(DIGIT_BITS) as usize;
 
 /// Where a slot is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub(super) level: usize,
     pub(super) index: usize,
