@@ -15,6 +15,7 @@ mod magazine;
 mod periodic;
 mod pins;
 mod rearm;
+mod recall;
 mod rights;
 mod shared_clock;
 mod sleep;
