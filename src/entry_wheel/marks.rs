@@ -29,10 +29,11 @@ impl Marks {
     #[cold]
     fn clear_some(&mut self, Place { level, index }: Place) {
         self.sets[level].clear(index);
-        self.count(level);
+        self.note(level);
     }
 
-    fn count(&mut self, level: usize) {
+    /// Notes whether a level has a marked slot.
+    fn note(&mut self, level: usize) {
         let is_marked = self.sets[level].first().is_some();
         self.levels = self.levels & !(1 << level) | u8::from(is_marked) << level;
     }
@@ -49,7 +50,7 @@ impl Marks {
     pub(super) fn adopt(&mut self, from: &Self, end: usize) {
         for level in 0..end {
             self.sets[level] = from.sets[level];
-            self.count(level);
+            self.note(level);
         }
     }
 

@@ -178,8 +178,13 @@ mod tests {
                 (counts - 1..=counts).contains(&rate.counts(1_000_000)),
                 "{ns}"
             );
-            let late_ns = (counts * rate.with_bias().0) >> 32;
-            assert!((1_000_976..=1_000_978).contains(&late_ns), "{late_ns}");
+            let counter = CycleCounter {
+                late: rate.with_bias(),
+                ..CycleCounter::doubted()
+            };
+            let late_ns = counter.late_ns(counts);
+            assert!((1_000_977..=1_000_979).contains(&late_ns), "{late_ns}");
+            assert_eq!(counter.late_ns(0), 1, "not before, though rounded down");
         }
         assert_eq!(
             Rate(u64::MAX >> 8).counts(1_000_000),
