@@ -40,7 +40,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// a periodic timer that runs. `None` where [`is_pending`](Self::is_pending) returns `false`.
     ///
     /// If the timer shares its thread's reading of the clock (see [`schedule`](Self::schedule)),
-    /// the answer may be a little too short.
+    /// the answer may be too short: by as long as the thread was held up after that reading. The
+    /// timer does not fire early for that.
     ///
     /// Cost: two looks at the timer's cell. While another thread moves the timer, the call waits
     /// some nanoseconds for it.
