@@ -2,8 +2,8 @@
 //! pattern is refused by the name of its field.
 //!
 //! The tables are examples of these documents, with runs that were found by hand: crontab(5), the
-//! tutorial and the reference of Quartz's `CronExpression`, and our own rustdoc. Random patterns:
-//! `calendar_patterns.rs`.
+//! tutorial and the reference of Quartz's `CronExpression`, and our own rustdoc. What random
+//! patterns mean: `calendar_patterns.rs`.
 
 #[path = "common/calendars.rs"]
 mod calendars;

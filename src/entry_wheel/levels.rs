@@ -149,7 +149,7 @@ impl Levels {
         Some((Place { level, index }, &self.slots[level][index]))
     }
 
-    /// The first large slot that has to be cascaded: one of level 0 has not.
+    /// The first large slot that has to be cascaded. Those of level 0 never are.
     #[inline]
     pub(super) fn first_large(&self) -> Option<Place> {
         self.large.first(1)

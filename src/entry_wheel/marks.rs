@@ -1,9 +1,9 @@
-//! Marks: some slots of all levels, of which there are seldom any.
+//! Marks: a set of slots of all levels that is nearly always empty.
 
 use super::place::{LEVELS, Place};
 use super::slot_set::SlotSet;
 
-/// Marked slots. Each turn of a shard asks whether there are any: one comparison.
+/// Marked slots. Each turn of a shard asks for the first one: one comparison if there is none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Marks {
     sets: [SlotSet; LEVELS],

@@ -39,9 +39,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// The time until a timer's deadline, which is a whole tick. Zero if the timer is due, and for
     /// a periodic timer that runs. `None` where [`is_pending`](Self::is_pending) returns `false`.
     ///
-    /// If the timer shares its thread's reading of the clock (see [`schedule`](Self::schedule)),
-    /// the answer may be too short: by as long as the thread was held up after that reading. The
-    /// timer does not fire early for that.
+    /// A timer that shares a reading of the clock with others of its thread (see
+    /// [`schedule`](Self::schedule)) may be filed later than this says: by a tick, or, if the
+    /// thread or the shard was held up just then, by that time. Then the answer is too short. The
+    /// timer does not fire early.
     ///
     /// Cost: two looks at the timer's cell. While another thread moves the timer, the call waits
     /// some nanoseconds for it.

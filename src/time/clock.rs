@@ -43,8 +43,8 @@ pub(crate) enum Clock {
 pub(crate) struct Anchor {
     counter: u64,
     nanos: u64,
-    /// For how many counts it holds: 0 is no anchor.
-    held: u64,
+    /// It is valid for fewer counts than this: 0 is no anchor.
+    valid_counts: u64,
 }
 
 impl Clock {
@@ -88,12 +88,12 @@ impl Clock {
     pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
         match self {
             Self::Monotonic { counter, .. } => {
-                // A counter that went back has counted very far.
+                // If the counter went back, this is more than any anchor is valid for.
                 let counts = counter.reading().wrapping_sub(anchor.counter);
-                if counts >= anchor.held {
+                if counts >= anchor.valid_counts {
                     return self.take_anchor(anchor);
                 }
-                anchor.nanos + counter.late_ns(counts)
+                anchor.nanos + counter.biased_ns(counts)
             }
             // No anchor: the counter of a suspended machine may stand still.
             Self::Boot { .. } => self.now_ns() + 1,
@@ -109,7 +109,7 @@ impl Clock {
             return self.now_ns();
         };
         *anchor = Anchor::default();
-        if counter.held() == 0 {
+        if counter.valid_counts() == 0 {
             return self.now_ns();
         }
         // The counter is read before `nanos`: the time between makes sums later, not earlier.
@@ -120,7 +120,7 @@ impl Clock {
             *anchor = Anchor {
                 counter: reading,
                 nanos,
-                held: counter.held(),
+                valid_counts: counter.valid_counts(),
             };
         }
         nanos
@@ -216,7 +216,7 @@ mod tests {
         for _ in 0..100 {
             let before = clock.now_ns();
             assert!(clock.arming_now_ns(&mut anchor) >= before);
-            assert_eq!(anchor.held, 0, "no anchor");
+            assert_eq!(anchor.valid_counts, 0, "no anchor");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Counter: the processor's counter of cycles, for the time between two readings of `Instant`.
 //!
-//! For Linux, where it was held against `Instant`. Elsewhere (`no_counter.rs`) the two may differ
+//! For Linux, where it was compared with `Instant`. Elsewhere (`no_counter.rs`) the two may differ
 //! by more than the bias makes up for: `quanta` takes the period of the counter of Windows for a
 //! whole number of nanoseconds, for example.
 
@@ -19,13 +19,14 @@ const ANCHOR_AGE_MAX_NS: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct CycleCounter {
     clock: quanta::Clock,
-    /// With the bias.
-    late: Rate,
-    /// For how many counts an anchor holds. If the counter's rate is not known, it holds for none.
-    held: u64,
+    /// With the bias: what deadlines are computed by.
+    biased: Rate,
+    /// An anchor is valid for fewer counts than this: for none if the counter's rate is not known.
+    valid_counts: u64,
 }
 
-/// Nanoseconds a count, times 2^32. A product of it, for as long as an anchor holds, is below 2^53.
+/// Nanoseconds a count, times 2^32. Times the counts of a millisecond, an anchor's life, it is
+/// below 2^53.
 #[derive(Clone, Copy, Debug)]
 struct Rate(u64);
 
@@ -59,7 +60,7 @@ impl CycleCounter {
     }
 
     /// `quanta` measures the counter's rate, for at most 200 ms. If the process is stopped
-    /// meanwhile, the rate may be anything. So it is held against `Instant` before it is used: for
+    /// meanwhile, the rate may be anything. So it is compared with `Instant` before it is used: for
     /// a millisecond, and for longer if that is too short to tell.
     fn calibrated() -> Self {
         const TRIES: u64 = 20;
@@ -78,8 +79,8 @@ impl CycleCounter {
         });
         Self {
             clock,
-            late: rate.with_bias(),
-            held: if is_right {
+            biased: rate.with_bias(),
+            valid_counts: if is_right {
                 rate.counts(ANCHOR_AGE_MAX_NS)
             } else {
                 0
@@ -87,17 +88,17 @@ impl CycleCounter {
         }
     }
 
-    /// For how many counts an anchor holds. 0 if the counter's rate is not known: each reading of
-    /// the time is one of `Instant` then.
-    pub(super) const fn held(&self) -> u64 {
-        self.held
+    /// An anchor is valid for fewer counts than this. 0 if the counter's rate is not known: each
+    /// reading of the time is one of `Instant` then.
+    pub(super) const fn valid_counts(&self) -> u64 {
+        self.valid_counts
     }
 
     /// A counter whose rate is not known.
     #[cfg(all(test, not(loom)))]
     pub(super) fn doubted() -> Self {
         Self {
-            held: 0,
+            valid_counts: 0,
             ..Self::new()
         }
     }
@@ -108,10 +109,10 @@ impl CycleCounter {
         self.clock.raw()
     }
 
-    /// The nanoseconds of some counts, fewer than `held`: with the bias, and at least 1.
+    /// The nanoseconds of some counts, fewer than `valid_counts`: with the bias, and at least 1.
     #[inline]
-    pub(super) const fn late_ns(&self, counts: u64) -> u64 {
-        ((counts * self.late.0) >> 32) + 1
+    pub(super) const fn biased_ns(&self, counts: u64) -> u64 {
+        ((counts * self.biased.0) >> 32) + 1
     }
 }
 
@@ -179,12 +180,12 @@ mod tests {
                 "{ns}"
             );
             let counter = CycleCounter {
-                late: rate.with_bias(),
+                biased: rate.with_bias(),
                 ..CycleCounter::doubted()
             };
-            let late_ns = counter.late_ns(counts);
-            assert!((1_000_977..=1_000_979).contains(&late_ns), "{late_ns}");
-            assert_eq!(counter.late_ns(0), 1, "not before, though rounded down");
+            let biased_ns = counter.biased_ns(counts);
+            assert!((1_000_977..=1_000_979).contains(&biased_ns), "{biased_ns}");
+            assert_eq!(counter.biased_ns(0), 1, "not before, though rounded down");
         }
         assert_eq!(
             Rate(u64::MAX >> 8).counts(1_000_000),

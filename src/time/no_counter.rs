@@ -1,17 +1,17 @@
-//! No counter: for systems where it was not held against `Instant`. Each reading of the time is one
-//! of `Instant` there.
+//! No counter: for systems where the processor's was not compared with `Instant`. Each reading of
+//! the time is one of `Instant` there.
 
 /// In place of the counter of a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct NoCounter;
 
-#[expect(clippy::unused_self, reason = "as the other one")]
+#[expect(clippy::unused_self, reason = "it has the calls of CycleCounter")]
 impl NoCounter {
     pub(super) fn new() -> Self {
         Self
     }
 
-    pub(super) const fn held(&self) -> u64 {
+    pub(super) const fn valid_counts(&self) -> u64 {
         0
     }
 
@@ -19,7 +19,7 @@ impl NoCounter {
         0
     }
 
-    pub(super) const fn late_ns(&self, _: u64) -> u64 {
+    pub(super) const fn biased_ns(&self, _: u64) -> u64 {
         0
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct TickLength {
     /// dividend is doubled to make up for one bit.
     log2: u32,
     /// Times up to this one round up to a tick that the service counts.
-    counted_ns: u64,
+    counted_max_ns: u64,
 }
 
 impl TickLength {
@@ -33,7 +33,7 @@ impl TickLength {
             nanos,
             magic,
             log2,
-            counted_ns: end_ns.min(NANOS_MAX - (nanos - 1)),
+            counted_max_ns: end_ns.min(NANOS_MAX - (nanos - 1)),
         }
     }
 
@@ -62,7 +62,7 @@ impl TickLength {
     /// The first tick at or after the time, at most `DEADLINE_MAX`: rounds up.
     #[inline]
     pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        if nanos <= self.counted_ns {
+        if nanos <= self.counted_max_ns {
             self.floor(nanos + (self.nanos - 1))
         } else {
             Self::last(self.magic, self.log2)
@@ -163,7 +163,7 @@ mod tests {
                 0,
                 NANOS_MAX,
                 u64::MAX,
-                tick.counted_ns,
+                tick.counted_max_ns,
                 tick.start(DEADLINE_MAX),
             ] {
                 for time in [ends.saturating_sub(1), ends, ends.saturating_add(1)] {
