@@ -46,7 +46,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 ///
 /// A thread is joined as soon as the kernel has let go of its memory, and is listed until the
 /// kernel has taken down the rest. So a thread that ends does not count (`PF_EXITING`, which is set
-/// before).
+/// before). While threads end, others may be missing in the list.
 #[cfg(target_os = "linux")]
 fn names() -> Vec<String> {
     const PF_EXITING: u64 = 4;
@@ -132,7 +132,11 @@ fn a_thousand_services_cost_a_thread_each() {
             scope.spawn(stop);
         }
     });
-    assert_eq!(names().len() - pool_threads(), 0, "`stop` has joined them");
+    let left = names();
+    assert!(
+        !left.iter().any(|name| name.contains("-shard-")),
+        "`stop` has joined them: {left:?}"
+    );
     drop(services);
     until("the pool ends with the last service", || names().is_empty());
     figures("all have stopped");
