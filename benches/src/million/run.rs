@@ -11,7 +11,8 @@ use std::time::Instant;
 use wheelwork::{Batch, Builder, Dispatch, ShardStats, TimerService};
 use wheelwork_bench::system;
 
-const PAIRS: usize = 2_000_000;
+/// Pairs, two for each timer: fewer are measured too shortly, more tell nothing new.
+const PAIRS: std::ops::RangeInclusive<usize> = 100_000..=2_000_000;
 
 /// Churn steps at the most: more tell nothing new.
 const CHURN_MAX: usize = 1_000_000;
@@ -131,8 +132,9 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
         lead: lead(timers),
         spread: args.spread,
     };
-    let (pair_1, gone_1) = phases.pairs(1, PAIRS);
-    let (pair_t, gone_t) = phases.pairs(threads, PAIRS);
+    let pairs = (2 * timers).clamp(*PAIRS.start(), *PAIRS.end());
+    let (pair_1, gone_1) = phases.pairs(1, pairs);
+    let (pair_t, gone_t) = phases.pairs(threads, pairs);
     // The burst comes first: its timers find the memory cold, so that their bytes can be told, and
     // in order.
     let before_arm_bytes = system::resident_bytes();

@@ -46,7 +46,7 @@ fn run(wheel: &mut EntryWheel, mut now: u64) -> Vec<Entry> {
         let moved = wheel.parts.moved - moved;
         assert!(moved <= MOVED_MAX, "{moved} entries in one call");
         // The probe runs as long as other entries are there.
-        if !is_armed && (wheel.len() > 0 || came.len() > before) {
+        if !is_armed && (wheel.next_event().is_some() || came.len() > before) {
             probe = now + 1;
             wheel.accept(entry(probe, PROBE));
             is_armed = true;

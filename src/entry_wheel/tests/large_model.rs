@@ -8,6 +8,7 @@ use crate::entry_wheel::slot::LARGE_SLOT;
 use crate::entry_wheel::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::mem;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -68,16 +69,17 @@ impl Model {
     }
 
     fn advance(&mut self, now: u64) {
-        self.now = now;
-        let mut last = 0;
-        let timers = &mut self.timers;
+        let mut last = mem::replace(&mut self.now, now) + 1;
         loop {
             let moved = self.wheel.parts.moved;
             let is_more = self.wheel.advance(now, 5_000, |entries| {
                 for entry in entries {
-                    assert!(last <= entry.deadline() && entry.deadline() <= now);
+                    assert!(
+                        last <= entry.deadline() && entry.deadline() <= now,
+                        "{entry:?} comes at {now}, after {last}"
+                    );
                     last = entry.deadline();
-                    let timer = timers.remove(&entry.cell());
+                    let timer = self.timers.remove(&entry.cell());
                     assert_eq!(
                         timer.map(|(deadline, _)| deadline),
                         Some(entry.deadline()),
@@ -90,7 +92,12 @@ impl Model {
                 break;
             }
         }
-        timers.retain(|_, (deadline, is_alive)| {
+    }
+
+    /// Forgets the timers whose time is over: all of them came, but for cancelled ones.
+    fn forget_past(&mut self) {
+        let now = self.now;
+        self.timers.retain(|_, (deadline, is_alive)| {
             assert!(
                 *deadline > now || !*is_alive,
                 "one for {deadline} has not come at {now}"
@@ -147,6 +154,7 @@ impl Model {
             Step::Settle => while self.wheel.settle() {},
             Step::Tidy => _ = self.wheel.tidy(),
         }
+        self.forget_past();
     }
 
     /// The earliest live deadline.
