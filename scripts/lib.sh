@@ -98,3 +98,22 @@ cargo_tool() {
     cargo install "$1@$2" --locked --quiet --root "$tools" --target-dir "$tools/build"
     rm -r "$tools/build"
 }
+
+# Two things at once. The output of the first one comes last. (Behind `||` a shell would pass over
+# errors inside of them, so both are waited for.)
+together() {
+    local log first second status=0
+    log=$(mktemp)
+    "$1" >"$log" 2>&1 &
+    first=$!
+    "$2" &
+    second=$!
+    # shellcheck disable=SC2064
+    trap "kill $first $second 2>/dev/null" EXIT
+    wait "$second" || status=$?
+    wait "$first" || status=$?
+    trap - EXIT
+    cat "$log"
+    rm "$log"
+    return "$status"
+}
