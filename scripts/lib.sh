@@ -100,19 +100,23 @@ cargo_tool() {
 }
 
 # Two things at once. The output of the first one comes last. (Behind `||` a shell would pass over
-# errors inside of them, so both are waited for.)
+# errors inside of them, so both are waited for.) Each is a process group of its own, so that an
+# interrupt ends all that it has started.
 together() {
     local log first second status=0
     log=$(mktemp)
+    set -m
     "$1" >"$log" 2>&1 &
     first=$!
     "$2" &
     second=$!
+    set +m
     # shellcheck disable=SC2064
-    trap "kill $first $second 2>/dev/null" EXIT
+    trap "kill -- -$first -$second 2>/dev/null; rm -f $log" EXIT
+    trap "exit 1" HUP INT TERM
     wait "$second" || status=$?
     wait "$first" || status=$?
-    trap - EXIT
+    trap - EXIT HUP INT TERM
     cat "$log"
     rm "$log"
     return "$status"
