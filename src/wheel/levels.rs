@@ -8,6 +8,17 @@
 //!
 //! A slot is a ring of cells, linked in both directions. The slot is itself a link of the ring. So
 //! a cell is put in and taken out without a look at whether it is the first or the last one.
+//!
+//! **Many timers** do not fit into the processor's caches, and a list names its next cell in this
+//! one: who goes along it waits for memory at each step. So with many timers a slot of levels 1
+//! and 2 has four further lists, which do not wait for each other; a cell's number chooses. When
+//! the slot is entered, all are gone along in turn, and what comes next in each is prefetched
+//! meanwhile. While the timers of a tick are given out, those of the next ticks are prefetched in
+//! the same way (`ahead.rs`).
+
+use super::ahead::Ahead;
+use crate::mem;
+use std::iter;
 
 /// Bits of a digit.
 const BITS: u32 = 8;
@@ -20,6 +31,21 @@ const LEVELS: usize = 7;
 
 /// All slots, and some that are never used: so that no index is too large.
 const ALL: usize = (LEVELS * SLOTS).next_power_of_two();
+
+/// Further lists of a slot that has some.
+const LISTS: usize = 4;
+
+/// Slots that have some: those of levels 1 and 2.
+const SPLIT: std::ops::Range<usize> = SLOTS..3 * SLOTS;
+
+/// The link of the first cell. Before it come those of slots, then those of their further lists.
+const FIRST_CELL: u32 = (ALL + LISTS * SPLIT.end.abs_diff(SPLIT.start)) as u32;
+
+/// With more cells than this, slots have further lists.
+const MANY: usize = 1 << 17;
+
+/// The ends of all lists of a slot, that of the slot itself first.
+pub(super) type Ends = [Option<(u32, u32)>; LISTS + 1];
 
 /// The number of a slot: its level and its digit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,15 +62,18 @@ impl SlotNumber {
         (Self(number), deadline >> shift << shift)
     }
 
+    #[inline]
     const fn index(self) -> usize {
         self.0 as usize % ALL
     }
 
+    #[inline]
     pub(super) const fn link(self) -> u32 {
         self.0 as u32
     }
 
     /// Whether it is of one tick.
+    #[inline]
     pub(super) const fn is_tick(self) -> bool {
         (self.0 as usize) < SLOTS
     }
@@ -58,40 +87,91 @@ impl SlotNumber {
     }
 }
 
-/// Which slots have timers.
-#[derive(Clone, Copy, Default)]
+/// Words of bits, of slots.
+const WORDS: usize = ALL / 64;
+
+/// Those of slots that have further lists.
+const SPLIT_WORDS: std::ops::Range<usize> = SPLIT.start / 64..SPLIT.end / 64;
+
+/// Which lists have timers.
+#[derive(Clone, Copy)]
 struct Occupied {
-    /// A bit for each slot.
-    words: [u64; ALL / 64],
-    /// A bit for each word that is not zero, and for some that are: `settle` clears those.
+    /// A bit for each list, by the number of its link.
+    words: [u64; FIRST_CELL as usize / 64],
+    /// A bit for each word of slots with timers, and for some others: `settle` clears those.
     nonzero: u32,
 }
 
-const _: () = assert!(ALL / 64 == 32, "a bit for each word");
+const _: () = assert!(WORDS == 32, "a bit for each word of slots");
 
 impl Occupied {
+    const fn new() -> Self {
+        Self {
+            words: [0; FIRST_CELL as usize / 64],
+            nonzero: 0,
+        }
+    }
+
+    /// A list of a slot has timers.
     #[inline]
-    fn set(&mut self, slot: SlotNumber) {
-        self.words[slot.index() / 64] |= 1 << (slot.index() % 64);
+    fn set(&mut self, slot: SlotNumber, list: u32) {
+        self.words[Self::word_of(list)] |= 1 << (list % 64);
         self.nonzero |= 1 << (slot.index() / 64);
     }
 
-    /// Clears a slot, or does nothing. (Without a branch, which would be hard to predict.)
+    /// Clears a list, or does nothing. (Without a branch, which would be hard to predict.)
     #[inline]
-    fn clear_if(&mut self, slot: SlotNumber, is_empty: bool) {
-        self.words[slot.index() / 64] &= !(u64::from(is_empty) << (slot.index() % 64));
+    fn clear_if(&mut self, list: u32, is_empty: bool) {
+        self.words[Self::word_of(list)] &= !(u64::from(is_empty) << (list % 64));
+    }
+
+    #[inline]
+    const fn word_of(list: u32) -> usize {
+        (list % FIRST_CELL / 64) as usize
+    }
+
+    /// Which of 64 slots have timers, in any of their lists.
+    #[inline]
+    fn slots(&self, nth: usize) -> u64 {
+        let own = self.words[nth % WORDS];
+        if !SPLIT_WORDS.contains(&nth) {
+            return own;
+        }
+        let first = WORDS + nth - SPLIT_WORDS.start;
+        (0..LISTS).fold(own, |all, list| {
+            all | self.words[first + list * SPLIT_WORDS.len()]
+        })
+    }
+
+    #[inline]
+    fn contains(&self, slot: SlotNumber) -> bool {
+        self.slots(slot.index() / 64) >> (slot.index() % 64) & 1 != 0
+    }
+
+    /// The first slot of level 0 after one of them.
+    #[inline]
+    fn next_tick(&self, after: usize) -> Option<usize> {
+        let from = after + 1;
+        let words = self.words[..SLOTS / 64].iter().enumerate().skip(from / 64);
+        let masks = iter::once(u64::MAX << (from % 64)).chain(iter::repeat(u64::MAX));
+        let mut words = words
+            .zip(masks)
+            .map(|((nth, word), mask)| (nth, word & mask));
+        let (nth, word) = words.find(|&(_, word)| word != 0)?;
+        Some(nth * 64 + word.trailing_zeros() as usize)
     }
 
     #[inline]
     fn first(&self) -> Option<SlotNumber> {
         let mut nonzero = self.nonzero;
-        loop {
+        while nonzero != 0 {
             let nth = nonzero.trailing_zeros();
-            match *self.words.get(nth as usize)? {
+            match self.slots(nth as usize) {
                 0 => nonzero &= nonzero - 1,
                 word => return Some(SlotNumber((nth * 64 + word.trailing_zeros()) as u16)),
             }
         }
+        None
     }
 
     /// `first`, after which no word before that one is looked at again.
@@ -105,14 +185,14 @@ impl Occupied {
         let mut left = *self;
         std::iter::from_fn(move || {
             let slot = left.first()?;
-            left.clear_if(slot, true);
+            lists(slot).for_each(|list| left.clear_if(list, true));
             Some(slot)
         })
     }
 }
 
 /// A slot's or a cell's place in a ring. A link is named by a number: first come those of the
-/// slots, then those of the cells.
+/// slots, then those of their further lists, then those of the cells.
 #[derive(Clone, Copy)]
 struct Link {
     before: u32,
@@ -132,13 +212,28 @@ impl Link {
 /// The link of a cell.
 #[inline]
 const fn link_of(cell: u32) -> u32 {
-    ALL as u32 + cell
+    FIRST_CELL + cell
 }
 
 /// The cell that has a link; `None` if a slot has it.
 #[inline]
 const fn cell_of(link: u32) -> Option<u32> {
-    link.checked_sub(ALL as u32)
+    link.checked_sub(FIRST_CELL)
+}
+
+/// The link of a further list of a slot that has some: that for a cell.
+#[inline]
+const fn further(slot: usize, cell: u32) -> u32 {
+    let list = cell as usize % LISTS;
+    (ALL + list * (SPLIT.end - SPLIT.start) + slot - SPLIT.start) as u32
+}
+
+/// The links of all lists of a slot.
+pub(super) fn lists(slot: SlotNumber) -> impl Iterator<Item = u32> {
+    let further = (0..LISTS as u32)
+        .filter(move |_| SPLIT.contains(&slot.index()))
+        .map(move |list| further(slot.index(), list));
+    iter::once(slot.link()).chain(further)
 }
 
 /// The slots around a time.
@@ -153,36 +248,42 @@ pub(super) struct SlotLists {
     event: u64,
     /// The slot that begins at `event`, if any does.
     next: SlotNumber,
+    /// Whether slots have further lists.
+    many: bool,
+    ahead: Ahead,
 }
 
 impl SlotLists {
     /// No timers, and memory for the links of `capacity` cells.
     pub(super) fn new(time: u64, capacity: usize) -> Self {
-        let mut links = Vec::with_capacity(ALL + capacity);
-        links.extend((0..ALL as u32).map(Link::alone));
+        let mut links = Vec::with_capacity(FIRST_CELL as usize + capacity);
+        links.extend((0..FIRST_CELL).map(Link::alone));
         Self {
             links,
             earliest: Box::new([u64::MAX; ALL]),
-            occupied: Occupied::default(),
+            occupied: Occupied::new(),
             time,
             event: u64::MAX,
             next: SlotNumber(0),
+            many: capacity > MANY,
+            ahead: Ahead::new(),
         }
     }
 
     /// Takes all cells out of all slots, and sets the time.
     pub(super) fn clear(&mut self, time: u64) {
-        for (link, slot) in self.links.iter_mut().zip(0..ALL as u32) {
+        for (link, slot) in self.links.iter_mut().zip(0..FIRST_CELL) {
             *link = Link::alone(slot);
         }
         self.earliest.fill(u64::MAX);
-        self.occupied = Occupied::default();
+        self.occupied = Occupied::new();
         (self.time, self.event) = (time, u64::MAX);
     }
 
     /// Takes memory for the links of `cells` cells in all.
     pub(super) fn reserve_to(&mut self, cells: usize) {
-        let more = (ALL + cells).saturating_sub(self.links.len());
+        self.many |= cells > MANY;
+        let more = (FIRST_CELL as usize + cells).saturating_sub(self.links.len());
         self.links.reserve_exact(more);
     }
 
@@ -195,12 +296,15 @@ impl SlotLists {
     /// in no list. A new one was `add`ed.
     #[inline]
     pub(super) fn put(&mut self, cell: u32, deadline: u64) {
+        if self.many {
+            return self.put_among_many(cell, deadline);
+        }
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        let is_first = self.put_first(slot, cell) == slot.link();
+        let is_first = self.put_first(slot.link(), cell) == slot.link();
         let earliest = &mut self.earliest[slot.index()];
         if is_first {
             *earliest = deadline;
-            self.occupy(slot, begin);
+            self.occupy(slot, slot.link(), begin);
         } else if deadline < *earliest {
             *earliest = deadline;
         }
@@ -212,27 +316,47 @@ impl SlotLists {
     #[inline]
     pub(super) fn put_entered(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        let is_first = self.put_first(slot, cell) == slot.link();
+        let is_first = self.put_first(slot.link(), cell) == slot.link();
         let earliest = &mut self.earliest[slot.index()];
         *earliest = deadline.min(if is_first { u64::MAX } else { *earliest });
-        self.occupy(slot, begin);
+        self.occupy(slot, slot.link(), begin);
     }
 
-    /// Puts a cell at the head of a slot. Returns the link that comes after it now.
+    /// `put`, into a further list of the slot if it has some.
+    #[inline(never)]
+    pub(super) fn put_among_many(&mut self, cell: u32, deadline: u64) {
+        let (slot, begin) = SlotNumber::of(deadline, self.time);
+        let list = if SPLIT.contains(&slot.index()) {
+            further(slot.index(), cell)
+        } else {
+            slot.link()
+        };
+        let is_first = self.put_first(list, cell) == list;
+        let earliest = &mut self.earliest[slot.index()];
+        // (Most lists have cells already.)
+        if is_first && !self.occupied.contains(slot) {
+            *earliest = u64::MAX;
+        }
+        *earliest = deadline.min(*earliest);
+        if is_first {
+            self.occupy(slot, list, begin);
+        }
+    }
+
+    /// Puts a cell at the head of a list. Returns the link that comes after it now.
     #[inline]
-    fn put_first(&mut self, slot: SlotNumber, cell: u32) -> u32 {
+    fn put_first(&mut self, list: u32, cell: u32) -> u32 {
         let own = link_of(cell);
-        let next = std::mem::replace(&mut self.links[slot.index()].next, own);
+        let next = std::mem::replace(&mut self.links[list as usize].next, own);
         self.links[next as usize].before = own;
-        let before = slot.link();
-        self.links[own as usize] = Link { before, next };
+        self.links[own as usize] = Link { before: list, next };
         next
     }
 
-    /// A slot has timers. It begins at `begin`.
+    /// A list of a slot has timers. The slot begins at `begin`.
     #[inline]
-    fn occupy(&mut self, slot: SlotNumber, begin: u64) {
-        self.occupied.set(slot);
+    fn occupy(&mut self, slot: SlotNumber, list: u32, begin: u64) {
+        self.occupied.set(slot, list);
         if begin <= self.event {
             (self.event, self.next) = (begin, slot);
         }
@@ -245,10 +369,10 @@ impl SlotLists {
         let Link { before, next } = self.links[link_of(cell) as usize];
         self.links[before as usize].next = next;
         self.links[next as usize].before = before;
-        // If it was alone, both are the slot.
+        // If it was alone, both are the list.
         let was_alone = before == next;
         if few || was_alone {
-            self.occupied.clear_if(SlotNumber(before as u16), was_alone);
+            self.occupied.clear_if(before, was_alone);
         }
     }
 
@@ -272,7 +396,7 @@ impl SlotLists {
     /// Moves time up to `now`, but not beyond the first slot that has timers: that one is returned.
     /// It begins at the time, then.
     pub(super) fn enter(&mut self, now: u64) -> Option<SlotNumber> {
-        if self.head(self.next).is_none() {
+        if !self.occupied.contains(self.next) {
             // Nothing is left in it.
             let first = self.occupied.settle();
             self.event = first.map_or(u64::MAX, |first| first.begin(self.time));
@@ -286,6 +410,7 @@ impl SlotLists {
     }
 
     /// The time, up to which all slots were entered.
+    #[inline]
     pub(super) const fn time(&self) -> u64 {
         self.time
     }
@@ -294,7 +419,7 @@ impl SlotLists {
     /// there, if it has timers.
     #[cfg(all(test, not(loom)))]
     pub(super) fn event(&self) -> (u64, Option<SlotNumber>) {
-        let next = Some(self.next).filter(|&next| self.head(next).is_some());
+        let next = Some(self.next).filter(|&next| self.occupied.contains(next));
         (self.event, next)
     }
 
@@ -312,19 +437,27 @@ impl SlotLists {
         [before, own, next]
     }
 
-    /// The first cell of a slot.
+    /// The first cell of a slot of level 0.
     #[inline]
     pub(super) fn head(&self, slot: SlotNumber) -> Option<u32> {
         cell_of(self.links[slot.index()].next)
     }
 
-    /// The cell after a cell, in its list or in one that was taken out of its slot.
-    #[inline]
-    pub(super) fn next(&self, cell: u32) -> Option<u32> {
-        cell_of(self.links[link_of(cell) as usize].next)
+    /// All cells of a slot.
+    pub(super) fn cells(&self, slot: SlotNumber) -> impl Iterator<Item = u32> {
+        lists(slot).flat_map(|list| self.cells_of(list))
     }
 
-    /// Takes the first cell out of a slot that has some. Whether it was the last one, too.
+    /// The cells of a list.
+    pub(super) fn cells_of(&self, list: u32) -> impl Iterator<Item = u32> {
+        let head = cell_of(self.links[list as usize].next);
+        iter::successors(head, |&cell| {
+            cell_of(self.links[link_of(cell) as usize].next)
+        })
+    }
+
+    /// Takes the first cell out of a slot of level 0 that has some. Whether it was the last one,
+    /// too.
     #[inline]
     pub(super) fn pop(&mut self, slot: SlotNumber) -> (u32, bool) {
         let first = self.links[slot.index()].next;
@@ -333,16 +466,30 @@ impl SlotLists {
         self.links[next as usize].before = slot.link();
         let is_last = next == slot.link();
         if is_last {
-            self.occupied.clear_if(slot, true);
+            self.occupied.clear_if(slot.link(), true);
         }
-        (first - ALL as u32, is_last)
+        (first - FIRST_CELL, is_last)
     }
 
-    /// Takes all cells out of a slot. Returns the first and the last one.
+    /// Takes all cells out of a slot without further lists. Returns the first and the last one.
     pub(super) fn take_all(&mut self, slot: SlotNumber) -> Option<(u32, u32)> {
-        let alone = Link::alone(slot.link());
-        let Link { before, next } = std::mem::replace(&mut self.links[slot.index()], alone);
-        self.occupied.clear_if(slot, true);
+        self.take_list(slot.link())
+    }
+
+    /// Takes all cells out of a slot. Returns the first and the last one of each list.
+    pub(super) fn take_all_lists(&mut self, slot: SlotNumber) -> Ends {
+        let mut all = Ends::default();
+        for (ends, list) in all.iter_mut().zip(lists(slot)) {
+            *ends = self.take_list(list);
+        }
+        all
+    }
+
+    #[inline]
+    fn take_list(&mut self, list: u32) -> Option<(u32, u32)> {
+        let alone = Link::alone(list);
+        let Link { before, next } = std::mem::replace(&mut self.links[list as usize], alone);
+        self.occupied.clear_if(list, true);
         Some((cell_of(next)?, cell_of(before)?))
     }
 
@@ -355,6 +502,37 @@ impl SlotLists {
             return None;
         }
         Some((cell_of(next)?, cell_of(before)?))
+    }
+
+    /// Whether there are many timers: what is to be looked at soon is worth a prefetch.
+    #[inline]
+    pub(super) const fn are_many(&self) -> bool {
+        self.many
+    }
+
+    /// Prefetches the link of a cell.
+    #[inline]
+    pub(super) fn prefetch(&self, cell: u32) {
+        mem::prefetch_to_write(&raw const self.links[link_of(cell) as usize]);
+    }
+
+    /// A cell of a slot of level 0 is given out next. Goes one step on in the list of one of the
+    /// next ticks. Returns the cell there, to be prefetched.
+    #[inline]
+    pub(super) fn look_ahead(&mut self, slot: SlotNumber) -> Option<u32> {
+        self.ahead.given_out(slot.index());
+        let at = match self.ahead.turn() {
+            Some(at) => at,
+            None => {
+                let slot = self.occupied.next_tick(self.ahead.front())?;
+                self.ahead.began(slot);
+                slot as u32
+            }
+        };
+        let next = self.links[at as usize].next;
+        let cell = cell_of(next)?;
+        self.ahead.reached(next);
+        Some(cell)
     }
 
     /// The slots that have timers, in order of time, with the ticks at which they begin.

@@ -3,6 +3,7 @@
 //! A cell's generation rises when its timer goes. So a handle names one timer for ever. A cell that
 //! has used all its generations is not used again.
 
+use crate::mem;
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -163,6 +164,14 @@ impl<K> Nodes<K> {
         self.take_if(handle.cell(), |generation| {
             generation.get() == handle.generation()
         })
+    }
+
+    /// Prefetches a cell.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        if let Some(cell) = self.cells.get(number as usize) {
+            mem::prefetch_to_write(cell);
+        }
     }
 
     /// Takes the timer of a cell.
