@@ -17,9 +17,6 @@ use wheelwork::wheel::{Handle, Wheel};
 
 const TICK_MAX: u64 = (1 << 52) - 1;
 
-/// Timers for which a wheel has memory: few, and so many that its slots have further lists.
-const CAPACITIES: [usize; 2] = [0, 150_000];
-
 /// A tick, from the wheel's time.
 #[derive(Clone, Copy, Debug)]
 enum Span {
@@ -86,7 +83,6 @@ fn step() -> impl Strategy<Value = Step> {
         30 => span().prop_map(Step::PopDue),
         20 => Just(Step::ToNext),
         4 => (0usize..2_000).prop_map(Step::Reserve),
-        1 => Just(Step::Reserve(CAPACITIES[1])),
         1 => Just(Step::Drain),
         1 => Just(Step::Clear),
     ]
@@ -140,9 +136,9 @@ struct World {
 }
 
 impl World {
-    fn new(now: u64, capacity: usize, has_far: bool) -> Self {
+    fn new(now: u64, has_far: bool) -> Self {
         let mut world = Self {
-            wheel: Wheel::with_capacity(now, capacity),
+            wheel: Wheel::new(now),
             now,
             order: BTreeSet::new(),
             handles: BTreeMap::new(),
@@ -367,7 +363,6 @@ impl World {
 #[test]
 fn does_what_an_ordered_set_does() {
     let sequences = (
-        prop::sample::select(&CAPACITIES),
         prop::bool::weighted(0.9),
         prop::collection::vec(step(), 1..300),
         any::<bool>(),
@@ -378,31 +373,30 @@ fn does_what_an_ordered_set_does() {
             failure_persistence: None,
             ..ProptestConfig::default()
         };
-        let outcome =
-            TestRunner::new(config).run(&sequences, |(capacity, has_far, steps, drop_all)| {
-                let mut world = World::new(start, capacity, has_far);
-                for step in steps {
-                    world.step(step);
-                    world.check();
-                }
-                let listed: BTreeMap<_, _> = world
-                    .wheel
-                    .iter()
-                    .map(|(handle, deadline, key)| (key.number, (handle, deadline)))
-                    .collect();
-                prop_assert!(listed == world.handles);
-                if !drop_all {
-                    world.advance(u64::MAX, usize::MAX);
-                    prop_assert!(world.wheel.is_empty() && world.wheel.next_deadline().is_none());
-                }
-                let World { wheel, drops, .. } = world;
-                drop(wheel);
-                prop_assert!(
-                    drops.borrow().iter().all(|&times| times == 1),
-                    "a key was dropped twice or never"
-                );
-                Ok(())
-            });
+        let outcome = TestRunner::new(config).run(&sequences, |(has_far, steps, drop_all)| {
+            let mut world = World::new(start, has_far);
+            for step in steps {
+                world.step(step);
+                world.check();
+            }
+            let listed: BTreeMap<_, _> = world
+                .wheel
+                .iter()
+                .map(|(handle, deadline, key)| (key.number, (handle, deadline)))
+                .collect();
+            prop_assert!(listed == world.handles);
+            if !drop_all {
+                world.advance(u64::MAX, usize::MAX);
+                prop_assert!(world.wheel.is_empty() && world.wheel.next_deadline().is_none());
+            }
+            let World { wheel, drops, .. } = world;
+            drop(wheel);
+            prop_assert!(
+                drops.borrow().iter().all(|&times| times == 1),
+                "a key was dropped twice or never"
+            );
+            Ok(())
+        });
         outcome.unwrap_or_else(|why| panic!("from {start}: {why}"));
     }
 }
@@ -415,13 +409,10 @@ fn every_edge_from_every_edge() {
         .flat_map(around)
         .chain([0, TICK_MAX - 1, TICK_MAX, u64::MAX])
         .collect();
-    let starts = edges
-        .iter()
-        .flat_map(|&start| CAPACITIES.map(|capacity| (start, capacity)));
-    for (start, capacity) in starts {
+    for &start in &edges {
         // One jump over all, or from edge to edge.
         for stops in [&edges[..0], &edges[..]] {
-            let mut wheel = Wheel::with_capacity(start, capacity);
+            let mut wheel = Wheel::new(start);
             edges
                 .iter()
                 .for_each(|&deadline| _ = wheel.insert(deadline, deadline));
@@ -451,16 +442,78 @@ fn every_edge_from_every_edge() {
     }
 }
 
+/// Beyond 262,144 timers slots have further lists: each timer still comes once, at its deadline, in
+/// order, while the number goes up and down.
+#[test]
+fn many_timers_come_as_few_do() {
+    const MANY: usize = 300_000;
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut wheel = Wheel::with_capacity(0, MANY / 2);
+    // By key: handle and deadline of the timers that are pending.
+    let mut pending: Vec<Option<(Handle, u64)>> = Vec::new();
+    for (horizon, steps) in [(1_000, 40), (60_000, 300), (20_000_000, 50)] {
+        let begin = wheel.now();
+        while wheel.len() < MANY {
+            let deadline = begin + rng.u64(..horizon);
+            pending.push(Some((wheel.insert(deadline, pending.len()), deadline)));
+        }
+        for key in (0..pending.len()).filter(|key| key % 3 != 0) {
+            let Some((handle, deadline)) = &mut pending[key] else {
+                continue;
+            };
+            if key % 3 == 1 {
+                assert_eq!(wheel.cancel(*handle), Some(key));
+                pending[key] = None;
+            } else {
+                *deadline = begin + rng.u64(..horizon);
+                assert!(wheel.reschedule(*handle, *deadline));
+            }
+        }
+        for step in 1..=steps {
+            // Many again half the way.
+            while step == steps / 2 && wheel.len() < MANY {
+                let deadline = wheel.now() + rng.u64(..2 * horizon);
+                pending.push(Some((wheel.insert(deadline, pending.len()), deadline)));
+            }
+            let now = begin + horizon * step / steps;
+            let (mut last, before) = (0, wheel.len());
+            let mut came = 0;
+            assert!(!wheel.advance(now, usize::MAX, |deadline, key| {
+                assert!((last..=now).contains(&deadline));
+                let timer = pending[key].take();
+                assert_eq!(timer.map(|(_, deadline)| deadline), Some(deadline));
+                last = deadline;
+                came += 1;
+            }));
+            assert_eq!(wheel.len(), before - came);
+            if step % 10 == 0 {
+                let first = pending
+                    .iter()
+                    .flatten()
+                    .map(|&(_, deadline)| deadline)
+                    .min();
+                assert!(first.is_none_or(|first| first > now));
+                let next = wheel.next_deadline();
+                assert!(next.is_none() == first.is_none() && next <= first);
+                let peeked = wheel.peek().and_then(|handle| wheel.deadline(handle));
+                assert_eq!(peeked, first);
+            }
+        }
+        pending.retain(Option::is_some);
+        let keys: Vec<_> = wheel.drain();
+        assert_eq!(keys.len(), pending.len());
+        pending.clear();
+    }
+}
+
 #[test]
 fn a_limit_is_kept_to_the_timer() {
-    for capacity in CAPACITIES {
-        for limit in [0, 1, 2, 62, 63, 64, 126, 127, 199, 200, 201, usize::MAX] {
-            let mut wheel = Wheel::with_capacity(0, capacity);
-            (0..200).for_each(|key| _ = wheel.insert(5 + key / 150, key));
-            let mut came = 0;
-            assert_eq!(wheel.advance(100, limit, |_, _| came += 1), limit < 200);
-            assert_eq!((came, wheel.len()), (limit.min(200), 200 - limit.min(200)));
-        }
+    for limit in [0, 1, 2, 62, 63, 64, 126, 127, 199, 200, 201, usize::MAX] {
+        let mut wheel = Wheel::new(0);
+        (0..200).for_each(|key| _ = wheel.insert(5 + key / 150, key));
+        let mut came = 0;
+        assert_eq!(wheel.advance(100, limit, |_, _| came += 1), limit < 200);
+        assert_eq!((came, wheel.len()), (limit.min(200), 200 - limit.min(200)));
     }
 }
 
@@ -486,134 +539,126 @@ fn what_waits_behind_a_limit_can_be_cancelled_and_moved() {
 
 #[test]
 fn the_next_deadline_is_exact_but_for_the_cases_it_names() {
-    for capacity in CAPACITIES {
-        let mut wheel = Wheel::with_capacity(77, capacity);
-        for deadline in [u64::MAX, 1 << 50, 90_000_000, 70_001, 70_000, 400, 78] {
-            wheel.insert(deadline, deadline);
-            assert_eq!(wheel.next_deadline(), Some(deadline.min(TICK_MAX)));
-        }
-        while let Some(next) = wheel.next_deadline() {
-            assert!(!wheel.advance(next - 1, usize::MAX, |_, key| panic!("{key} came early")));
-            assert_eq!(
-                wheel.pop_due(next).map(|(deadline, _)| deadline),
-                Some(next)
-            );
-        }
-        // One that was armed for an earlier tick was pulled before it, and is gone: another one of
-        // its slot is left.
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        let (pulled, _stays) = (wheel.insert(300, "pulled"), wheel.insert(400, "stays"));
-        assert!(wheel.reschedule(pulled, 100));
-        assert_eq!(wheel.pop_due(100), Some((100, "pulled")));
-        let next = wheel.next_deadline().expect("one is there");
-        assert!((101..=400).contains(&next) && wheel.pop_due(next).is_none() == (next < 400));
-        wheel.advance(399, 1, |_, _| panic!("it is not due"));
-        assert_eq!(wheel.next_deadline(), Some(400));
-        // The timer that came first is gone, and one is put off: a wake-up for nothing at the most.
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        let (gone, put_off) = (wheel.insert(30, "gone"), wheel.insert(60, "put off"));
-        wheel.cancel(gone);
-        wheel.reschedule(put_off, 90);
-        assert!(
-            wheel
-                .next_deadline()
-                .is_some_and(|next| (30..=90).contains(&next))
-        );
-        assert!(!wheel.advance(60, 1, |_, _| panic!("it is put off")));
-        assert_eq!(wheel.next_deadline(), Some(90));
-        // Many in one slot of an upper level: around its start, 512.
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        (0..5_000).for_each(|key| _ = wheel.insert(600, key));
-        while let Some(next) = wheel.next_deadline().filter(|&next| next < 600) {
-            assert!((500..=512).contains(&next), "{next}");
-            assert!(!wheel.advance(next, 1, |_, _| panic!("early")));
-            assert!(wheel.next_deadline() > Some(next));
-        }
-        assert_eq!(wheel.next_deadline(), Some(600));
+    let mut wheel = Wheel::new(77);
+    for deadline in [u64::MAX, 1 << 50, 90_000_000, 70_001, 70_000, 400, 78] {
+        wheel.insert(deadline, deadline);
+        assert_eq!(wheel.next_deadline(), Some(deadline.min(TICK_MAX)));
     }
+    while let Some(next) = wheel.next_deadline() {
+        assert!(!wheel.advance(next - 1, usize::MAX, |_, key| panic!("{key} came early")));
+        assert_eq!(
+            wheel.pop_due(next).map(|(deadline, _)| deadline),
+            Some(next)
+        );
+    }
+    // One that was armed for an earlier tick was pulled before it, and is gone: another one of its
+    // slot is left.
+    let mut wheel = Wheel::new(0);
+    let (pulled, _stays) = (wheel.insert(300, "pulled"), wheel.insert(400, "stays"));
+    assert!(wheel.reschedule(pulled, 100));
+    assert_eq!(wheel.pop_due(100), Some((100, "pulled")));
+    let next = wheel.next_deadline().expect("one is there");
+    assert!((101..=400).contains(&next) && wheel.pop_due(next).is_none() == (next < 400));
+    wheel.advance(399, 1, |_, _| panic!("it is not due"));
+    assert_eq!(wheel.next_deadline(), Some(400));
+    // The timer that came first is gone, and one is put off: a wake-up for nothing at the most.
+    let mut wheel = Wheel::new(0);
+    let (gone, put_off) = (wheel.insert(30, "gone"), wheel.insert(60, "put off"));
+    wheel.cancel(gone);
+    wheel.reschedule(put_off, 90);
+    assert!(
+        wheel
+            .next_deadline()
+            .is_some_and(|next| (30..=90).contains(&next))
+    );
+    assert!(!wheel.advance(60, 1, |_, _| panic!("it is put off")));
+    assert_eq!(wheel.next_deadline(), Some(90));
+    // Many in one slot of an upper level: around its start, 512.
+    let mut wheel = Wheel::new(0);
+    (0..5_000).for_each(|key| _ = wheel.insert(600, key));
+    while let Some(next) = wheel.next_deadline().filter(|&next| next < 600) {
+        assert!((500..=512).contains(&next), "{next}");
+        assert!(!wheel.advance(next, 1, |_, _| panic!("early")));
+        assert!(wheel.next_deadline() > Some(next));
+    }
+    assert_eq!(wheel.next_deadline(), Some(600));
 }
 
 #[test]
 fn the_first_timer_is_found_wherever_it_lies() {
-    for capacity in CAPACITIES {
-        // In a large slot; in a slot of an upper level; given out and beyond a limit; moved away
-        // from the place where it lies.
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        (0..5_000).for_each(|key| _ = wheel.insert(700 - key % 100, key));
-        let (soon, late) = (wheel.insert(600, 5_000), wheel.insert(70_000, 5_001));
-        for now in [0, 1, 510, 511, 512, 599] {
-            assert!(!wheel.advance(now, usize::MAX, |_, _| panic!("early")));
-            assert_eq!(wheel.peek(), Some(soon), "at {now}");
-        }
-        assert!(wheel.reschedule(soon, 602));
-        let first = wheel.peek().and_then(|first| wheel.deadline(first));
-        assert_eq!(first, Some(601));
-        assert!(wheel.advance(650, 10, |deadline, _| assert_eq!(deadline, 601)));
-        let first = wheel.peek().and_then(|first| wheel.deadline(first));
-        assert_eq!(first, Some(601), "what waits behind the limit");
-        assert!(wheel.reschedule(late, 0));
-        assert!(!wheel.advance(700, usize::MAX, |_, _| ()));
-        assert_eq!(wheel.peek(), None);
-        // Dead entries, and entries of timers that were put off, hide nothing.
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        let put_off: Vec<_> = (0..300).map(|key| wheel.insert(1 + key, key)).collect();
-        let last = wheel.insert(1_000_000, 300);
-        for (key, handle) in put_off.into_iter().enumerate() {
-            assert_eq!(wheel.peek(), Some(handle));
-            if key % 2 == 0 {
-                assert!(wheel.reschedule(handle, 2_000_000));
-            } else {
-                assert!(wheel.cancel(handle).is_some());
-            }
-        }
-        assert_eq!(wheel.peek(), Some(last));
+    // In a large slot, cascaded ahead of time or not; in a slot of an upper level; given out and
+    // beyond a limit; moved away from the place where its entry lies.
+    let mut wheel = Wheel::new(0);
+    (0..5_000).for_each(|key| _ = wheel.insert(700 - key % 100, key));
+    let (soon, late) = (wheel.insert(600, 5_000), wheel.insert(70_000, 5_001));
+    for now in [0, 1, 510, 511, 512, 599] {
+        assert!(!wheel.advance(now, usize::MAX, |_, _| panic!("early")));
+        assert_eq!(wheel.peek(), Some(soon), "at {now}");
     }
+    assert!(wheel.reschedule(soon, 602));
+    let first = wheel.peek().and_then(|first| wheel.deadline(first));
+    assert_eq!(first, Some(601));
+    assert!(wheel.advance(650, 10, |deadline, _| assert_eq!(deadline, 601)));
+    let first = wheel.peek().and_then(|first| wheel.deadline(first));
+    assert_eq!(first, Some(601), "what waits behind the limit");
+    assert!(wheel.reschedule(late, 0));
+    assert!(!wheel.advance(700, usize::MAX, |_, _| ()));
+    assert_eq!(wheel.peek(), None);
+    // Dead entries, and entries of timers that were put off, hide nothing.
+    let mut wheel = Wheel::new(0);
+    let put_off: Vec<_> = (0..300).map(|key| wheel.insert(1 + key, key)).collect();
+    let last = wheel.insert(1_000_000, 300);
+    for (key, handle) in put_off.into_iter().enumerate() {
+        assert_eq!(wheel.peek(), Some(handle));
+        if key % 2 == 0 {
+            assert!(wheel.reschedule(handle, 2_000_000));
+        } else {
+            assert!(wheel.cancel(handle).is_some());
+        }
+    }
+    assert_eq!(wheel.peek(), Some(last));
 }
 
 #[test]
 fn a_closure_that_panics_costs_its_own_key() {
-    for capacity in CAPACITIES {
-        let drops = Drops::default();
-        let mut wheel = Wheel::with_capacity(0, capacity);
-        (0..100).for_each(|_| _ = wheel.insert(1, key(&drops)));
-        let advance = || {
-            wheel.advance(1, usize::MAX, |_, key| {
-                assert!(key.number != 70, "on purpose")
-            })
-        };
-        assert!(catch_unwind(AssertUnwindSafe(advance)).is_err());
-        let left = wheel.len();
-        let mut came = 0;
-        assert!(!wheel.advance(1, usize::MAX, |_, _| came += 1));
-        assert_eq!(came, left);
-        assert!(drops.borrow().iter().all(|&times| times == 1));
-    }
+    let drops = Drops::default();
+    let mut wheel = Wheel::new(0);
+    (0..100).for_each(|_| _ = wheel.insert(1, key(&drops)));
+    let advance = || {
+        wheel.advance(1, usize::MAX, |_, key| {
+            assert!(key.number != 70, "on purpose")
+        })
+    };
+    assert!(catch_unwind(AssertUnwindSafe(advance)).is_err());
+    let left = wheel.len();
+    let mut came = 0;
+    assert!(!wheel.advance(1, usize::MAX, |_, _| came += 1));
+    assert_eq!(came, left);
+    assert!(drops.borrow().iter().all(|&times| times == 1));
 }
 
 #[test]
 fn the_same_calls_give_the_same_order() {
-    for capacity in CAPACITIES {
-        let run = || {
-            let mut wheel = Wheel::with_capacity(0, capacity);
-            let handles: Vec<_> = (0..5_000u64)
-                .map(|key| wheel.insert(1 + key * key % 1_000, key))
-                .collect();
-            handles
-                .iter()
-                .step_by(3)
-                .for_each(|&handle| _ = wheel.cancel(handle));
-            handles
-                .iter()
-                .step_by(4)
-                .for_each(|&handle| _ = wheel.reschedule(handle, 500));
-            let mut came = Vec::new();
-            (0..=1_000)
-                .step_by(7)
-                .for_each(|now| while wheel.advance(now, 5, |_, key| came.push(key)) {});
-            came
-        };
-        assert_eq!(run(), run());
-    }
+    let run = || {
+        let mut wheel = Wheel::new(0);
+        let handles: Vec<_> = (0..5_000u64)
+            .map(|key| wheel.insert(1 + key * key % 1_000, key))
+            .collect();
+        handles
+            .iter()
+            .step_by(3)
+            .for_each(|&handle| _ = wheel.cancel(handle));
+        handles
+            .iter()
+            .step_by(4)
+            .for_each(|&handle| _ = wheel.reschedule(handle, 500));
+        let mut came = Vec::new();
+        (0..=1_000)
+            .step_by(7)
+            .for_each(|now| while wheel.advance(now, 5, |_, key| came.push(key)) {});
+        came
+    };
+    assert_eq!(run(), run());
 }
 
 #[test]

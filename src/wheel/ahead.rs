@@ -5,25 +5,34 @@
 //! waits for memory. But the lists of several ticks do not depend on each other: in turn, each goes
 //! on by a step, to what was fetched a turn before.
 
-/// Ticks at a time.
-const LISTS: usize = 8;
+/// Lists at a time, each of a tick.
+const TICKS: usize = 8;
 
-/// Where it is in the lists of the next ticks: of slots of level 0, by their numbers. All of it is
-/// a hint: the lists may have changed since.
+/// Cells that it is ahead, at most: what was fetched is still to be in the cache when its turn
+/// comes.
+const CELLS: usize = 256;
+
+/// Where it is in the lists of the next ticks: of slots of level 0, by their numbers.
+///
+/// All of it is a hint. A cell may have left its list since: then another list is gone along, or
+/// none. Time may be in other 256 ticks by now, whose slots have the same numbers. And a list that
+/// is at its end stays there until its tick is over.
 pub(super) struct Ahead {
-    lists: [List; LISTS],
-    /// The list that is next in turn.
+    lists: [List; TICKS],
+    /// The list whose turn it is.
     turn: usize,
     /// The slot that is given out.
-    now: usize,
+    current: usize,
     /// The last slot whose list was begun.
     front: usize,
+    /// How many cells it is ahead.
+    cells: usize,
 }
 
 #[derive(Clone, Copy)]
 struct List {
     slot: usize,
-    /// The number of a link in it.
+    /// The number of a link: the last one that was reached.
     at: u32,
 }
 
@@ -31,36 +40,44 @@ impl Ahead {
     #[inline]
     pub(super) const fn new() -> Self {
         Self {
-            lists: [List { slot: 0, at: 0 }; LISTS],
+            lists: [List { slot: 0, at: 0 }; TICKS],
             turn: 0,
-            now: 0,
+            current: 0,
             front: 0,
+            cells: 0,
         }
     }
 
     /// A cell of this slot is given out.
     #[inline]
     pub(super) fn given_out(&mut self, slot: usize) {
-        if slot < self.now {
-            // Of the next 256 ticks.
+        if slot < self.current {
+            // It is one of other 256 ticks.
             *self = Self::new();
         }
-        self.now = slot;
+        self.current = slot;
+        self.cells = self.cells.saturating_sub(1);
     }
 
-    /// The link from which to go on in the list whose turn it is. `None` if its tick is over: it
-    /// makes room for that of the first slot that has timers after `front`.
+    /// Whether it may go on.
+    #[inline]
+    pub(super) fn may_go_on(&self) -> bool {
+        self.cells < CELLS
+    }
+
+    /// Gives the next list its turn, and returns the link from which to go on there. `None` if its
+    /// tick is over: it makes room for that of the first slot that has timers after `front`.
     #[inline]
     pub(super) fn turn(&mut self) -> Option<u32> {
-        self.turn = (self.turn + 1) % LISTS;
+        self.turn = (self.turn + 1) % TICKS;
         let list = self.lists[self.turn];
-        (list.slot > self.now).then_some(list.at)
+        (list.slot > self.current).then_some(list.at)
     }
 
     /// The last slot whose list was begun, or the one that is given out if that is later.
     #[inline]
     pub(super) fn front(&self) -> usize {
-        self.front.max(self.now)
+        self.front.max(self.current)
     }
 
     /// The turn began with the list of this slot.
@@ -74,5 +91,6 @@ impl Ahead {
     #[inline]
     pub(super) fn reached(&mut self, link: u32) {
         self.lists[self.turn].at = link;
+        self.cells += 1;
     }
 }

@@ -150,17 +150,17 @@ impl<K> Wheel<K> {
     /// `drain`, with the handles that the timers had.
     pub(crate) fn take_all(&mut self) -> Vec<(Handle, u64, K)> {
         self.levels.clear(self.now);
-        let handles: Vec<Handle> = self.nodes.iter().map(|(handle, ..)| handle).collect();
-        let timers = handles.into_iter().filter_map(|handle| {
-            let gone = self.nodes.take(handle)?;
-            Some((handle, gone.deadline, gone.key))
-        });
-        timers.collect()
+        let mut all = Vec::with_capacity(self.nodes.len());
+        all.extend((0..self.nodes.cells()).filter_map(|cell| {
+            let gone = self.nodes.take_cell(cell)?;
+            Some((gone.handle, gone.deadline, gone.key))
+        }));
+        all
     }
 
-    /// Removes and drops all timers, like [`drain`](Self::drain). If the drop of a key panics, the
-    /// others are dropped, and the panic goes on; if a second one panics, the process aborts, as
-    /// with a `Vec`.
+    /// Removes and drops all timers, like [`drain`](Self::drain), whose `Vec` it takes memory for.
+    /// If the drop of a key panics, the others are dropped, and the panic goes on; if a second one
+    /// panics, the process aborts, as with a `Vec`.
     ///
     /// # Example
     /// ```

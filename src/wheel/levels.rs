@@ -10,11 +10,13 @@
 //! a cell is put in and taken out without a look at whether it is the first or the last one.
 //!
 //! **Many timers** do not fit into the processor's caches, and a list names its next cell in this
-//! one: who goes along it waits for memory at each step. So with many timers a slot of levels 1
-//! and 2 has four further lists, which do not wait for each other; a cell's number chooses. When
-//! the slot is entered, all are gone along in turn, and what comes next in each is prefetched
-//! meanwhile. While the timers of a tick are given out, those of the next ticks are prefetched in
-//! the same way (`ahead.rs`).
+//! one: who goes along it waits for memory at each step. So a slot of levels 1 and 2 has four
+//! further lists, which do not wait for each other. While there are more than 262,144 timers, and
+//! slots of the level are dense, a cell that is put into the slot goes into one of the four, by
+//! its number. When the slot is entered, all its lists are gone along in turn, and what comes next
+//! in each is prefetched meanwhile. While the timers of a tick are given out, those of the next
+//! ticks are prefetched in the same way (`ahead.rs`). Cells that lie side by side in memory the
+//! processor finds by itself: nothing is prefetched then.
 
 use super::ahead::Ahead;
 use crate::mem;
@@ -33,19 +35,29 @@ const LEVELS: usize = 7;
 const ALL: usize = (LEVELS * SLOTS).next_power_of_two();
 
 /// Further lists of a slot that has some.
-const LISTS: usize = 4;
+const FURTHER: usize = 4;
 
 /// Slots that have some: those of levels 1 and 2.
 const SPLIT: std::ops::Range<usize> = SLOTS..3 * SLOTS;
 
 /// The link of the first cell. Before it come those of slots, then those of their further lists.
-const FIRST_CELL: u32 = (ALL + LISTS * SPLIT.end.abs_diff(SPLIT.start)) as u32;
+const FIRST_CELL: u32 = (ALL + FURTHER * SPLIT.end.abs_diff(SPLIT.start)) as u32;
 
-/// With more cells than this, slots have further lists.
-const MANY: usize = 1 << 17;
+/// With more timers than this, cells are put into further lists, and what comes next is prefetched.
+/// (Fewer in unit tests, which see both.)
+const MANY: usize = if cfg!(test) { 64 } else { 1 << 18 };
+
+/// With fewer cells in a slot, further lists gain nothing.
+const DENSE: usize = if cfg!(test) { 4 } else { 64 };
+
+/// A bit for each level, the lowest one first. Only those of levels 1 and 2 are ever set.
+type LevelBits = u32;
+
+/// The levels whose slots have further lists.
+const SPLIT_LEVELS: LevelBits = 0b110;
 
 /// The ends of all lists of a slot, that of the slot itself first.
-pub(super) type Ends = [Option<(u32, u32)>; LISTS + 1];
+pub(super) type Ends = [Option<(u32, u32)>; FURTHER + 1];
 
 /// The number of a slot: its level and its digit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +69,7 @@ impl SlotNumber {
     fn of(deadline: u64, time: u64) -> (Self, u64) {
         let shift = ((deadline ^ time) | 1).ilog2() / BITS * BITS;
         let digit = (deadline >> shift) as u16 % SLOTS as u16;
-        // (At most level 6.)
+        // (256 times the level, which is at most 6, and the digit.)
         let number = (shift * (SLOTS as u32 / BITS)) as u16 | digit;
         (Self(number), deadline >> shift << shift)
     }
@@ -70,6 +82,11 @@ impl SlotNumber {
     #[inline]
     pub(super) const fn link(self) -> u32 {
         self.0 as u32
+    }
+
+    #[inline]
+    const fn level(self) -> usize {
+        self.index() / SLOTS
     }
 
     /// Whether it is of one tick.
@@ -90,6 +107,9 @@ impl SlotNumber {
 /// Words of bits, of slots.
 const WORDS: usize = ALL / 64;
 
+/// Words of the slots of a level.
+const LEVEL_WORDS: usize = SLOTS / 64;
+
 /// Those of slots that have further lists.
 const SPLIT_WORDS: std::ops::Range<usize> = SPLIT.start / 64..SPLIT.end / 64;
 
@@ -98,7 +118,10 @@ const SPLIT_WORDS: std::ops::Range<usize> = SPLIT.start / 64..SPLIT.end / 64;
 struct Occupied {
     /// A bit for each list, by the number of its link.
     words: [u64; FIRST_CELL as usize / 64],
-    /// A bit for each word of slots with timers, and for some others: `settle` clears those.
+    /// The levels whose further lists may have timers.
+    further: LevelBits,
+    /// A bit for each word of slots with timers, and for some others: `settle` clears those that
+    /// come first.
     nonzero: u32,
 }
 
@@ -108,6 +131,7 @@ impl Occupied {
     const fn new() -> Self {
         Self {
             words: [0; FIRST_CELL as usize / 64],
+            further: 0,
             nonzero: 0,
         }
     }
@@ -119,10 +143,16 @@ impl Occupied {
         self.nonzero |= 1 << (slot.index() / 64);
     }
 
-    /// Clears a list, or does nothing. (Without a branch, which would be hard to predict.)
+    /// Clears a list if it is empty. If it is not, it may be any link: nothing is done. (Without a
+    /// branch, which would be hard to predict.)
     #[inline]
     fn clear_if(&mut self, list: u32, is_empty: bool) {
         self.words[Self::word_of(list)] &= !(u64::from(is_empty) << (list % 64));
+    }
+
+    #[inline]
+    fn has(&self, list: u32) -> bool {
+        self.words[Self::word_of(list)] >> (list % 64) & 1 != 0
     }
 
     #[inline]
@@ -134,13 +164,33 @@ impl Occupied {
     #[inline]
     fn slots(&self, nth: usize) -> u64 {
         let own = self.words[nth % WORDS];
-        if !SPLIT_WORDS.contains(&nth) {
+        if self.further >> (nth / LEVEL_WORDS) & 1 == 0 {
             return own;
         }
+        own | self.further_slots(nth)
+    }
+
+    /// Which of 64 slots that have further lists have timers in these.
+    #[inline]
+    fn further_slots(&self, nth: usize) -> u64 {
         let first = WORDS + nth - SPLIT_WORDS.start;
-        (0..LISTS).fold(own, |all, list| {
+        (0..FURTHER).fold(0, |all, list| {
             all | self.words[first + list * SPLIT_WORDS.len()]
         })
+    }
+
+    /// Further lists of these levels may have timers; those of others have if they do.
+    fn set_further(&mut self, levels: LevelBits) {
+        let mut left = self.further & !levels;
+        self.further = levels;
+        while left != 0 {
+            let level = left.trailing_zeros();
+            let first = level as usize * LEVEL_WORDS;
+            if (first..first + LEVEL_WORDS).any(|nth| self.further_slots(nth) != 0) {
+                self.further |= 1 << level;
+            }
+            left &= left - 1;
+        }
     }
 
     #[inline]
@@ -224,13 +274,13 @@ const fn cell_of(link: u32) -> Option<u32> {
 /// The link of a further list of a slot that has some: that for a cell.
 #[inline]
 const fn further(slot: usize, cell: u32) -> u32 {
-    let list = cell as usize % LISTS;
+    let list = cell as usize % FURTHER;
     (ALL + list * (SPLIT.end - SPLIT.start) + slot - SPLIT.start) as u32
 }
 
 /// The links of all lists of a slot.
 pub(super) fn lists(slot: SlotNumber) -> impl Iterator<Item = u32> {
-    let further = (0..LISTS as u32)
+    let further = (0..FURTHER as u32)
         .filter(move |_| SPLIT.contains(&slot.index()))
         .map(move |list| further(slot.index(), list));
     iter::once(slot.link()).chain(further)
@@ -242,14 +292,18 @@ pub(super) struct SlotLists {
     /// For each slot that has timers, at or before the deadlines of all of them.
     earliest: Box<[u64; ALL]>,
     occupied: Occupied,
-    /// No slot that has timers begins at or before it, but for the slot of this tick itself.
+    /// No slot that has timers begins at or before it, but for the slot of this tick itself. It is
+    /// not after `event`.
     time: u64,
     /// At or before the beginning of the first slot that has timers.
     event: u64,
     /// The slot that begins at `event`, if any does.
     next: SlotNumber,
-    /// Whether slots have further lists.
-    many: bool,
+    /// The levels whose cells are put into further lists.
+    splits: LevelBits,
+    /// The levels of which the slot that was entered last gained, or would have gained, by further
+    /// lists.
+    gaining: LevelBits,
     ahead: Ahead,
 }
 
@@ -265,38 +319,76 @@ impl SlotLists {
             time,
             event: u64::MAX,
             next: SlotNumber(0),
-            many: capacity > MANY,
+            splits: 0,
+            gaining: SPLIT_LEVELS,
             ahead: Ahead::new(),
         }
     }
 
     /// Takes all cells out of all slots, and sets the time.
     pub(super) fn clear(&mut self, time: u64) {
-        for (link, slot) in self.links.iter_mut().zip(0..FIRST_CELL) {
-            *link = Link::alone(slot);
+        for list in self.occupied.all().flat_map(lists) {
+            self.links[list as usize] = Link::alone(list);
         }
-        self.earliest.fill(u64::MAX);
         self.occupied = Occupied::new();
+        self.splits = 0;
         (self.time, self.event) = (time, u64::MAX);
     }
 
     /// Takes memory for the links of `cells` cells in all.
     pub(super) fn reserve_to(&mut self, cells: usize) {
-        self.many |= cells > MANY;
         let more = (FIRST_CELL as usize + cells).saturating_sub(self.links.len());
         self.links.reserve_exact(more);
     }
 
-    /// A link for one more cell.
-    pub(super) fn add(&mut self) {
-        self.links.push(Link::alone(0));
+    /// Links for so many cells, which are in no list yet, and memory for those of `capacity`.
+    pub(super) fn add(&mut self, capacity: usize, cells: u32) {
+        self.reserve_to(capacity);
+        self.links
+            .resize((FIRST_CELL + cells) as usize, Link::alone(0));
+    }
+
+    /// There are so many timers now. (It is enough to be told so from time to time.)
+    pub(super) fn expect(&mut self, timers: usize) {
+        self.splits = if timers > MANY { self.gaining } else { 0 };
+        if self.splits != self.occupied.further {
+            self.occupied.set_further(self.splits);
+        }
+    }
+
+    /// Whether that many timers are many: further lists have cells, or are to have some.
+    #[inline]
+    pub(super) fn are_many(&self, timers: usize) -> bool {
+        timers > MANY || self.occupied.further != 0
+    }
+
+    /// So many cells were taken out of a slot that was entered; they lay here and there in memory,
+    /// or side by side. There are so many timers now.
+    pub(super) fn entered(
+        &mut self,
+        slot: SlotNumber,
+        cells: usize,
+        are_scattered: bool,
+        timers: usize,
+    ) {
+        let level = 1 << slot.level() & SPLIT_LEVELS;
+        let gains = are_scattered && cells >= DENSE;
+        self.gaining = self.gaining & !level | if gains { level } else { 0 };
+        self.expect(timers);
+    }
+
+    /// Whether it pays to fetch what is given out next: there are many timers, and those of the
+    /// last slot of level 1 lay here and there in memory.
+    #[inline]
+    pub(super) const fn gains(&self) -> bool {
+        self.splits & 0b10 != 0
     }
 
     /// Puts a cell at the head of the slot of its deadline, which is not before `time`. The cell is
     /// in no list. A new one was `add`ed.
     #[inline]
     pub(super) fn put(&mut self, cell: u32, deadline: u64) {
-        if self.many {
+        if self.occupied.further != 0 {
             return self.put_among_many(cell, deadline);
         }
         let (slot, begin) = SlotNumber::of(deadline, self.time);
@@ -322,25 +414,40 @@ impl SlotLists {
         self.occupy(slot, slot.link(), begin);
     }
 
-    /// `put`, into a further list of the slot if it has some.
+    /// `put_entered`, where further lists may have cells.
+    #[inline]
+    pub(super) fn put_entered_among_many(&mut self, cell: u32, deadline: u64) {
+        let (slot, _) = SlotNumber::of(deadline, self.time);
+        if slot.is_tick() {
+            self.put_entered(cell, deadline);
+        } else {
+            self.put_among_many(cell, deadline);
+        }
+    }
+
+    /// `put`, where further lists may have cells.
     #[inline(never)]
-    pub(super) fn put_among_many(&mut self, cell: u32, deadline: u64) {
+    fn put_among_many(&mut self, cell: u32, deadline: u64) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
-        let list = if SPLIT.contains(&slot.index()) {
+        let list = if self.splits >> slot.level() & 1 != 0 {
             further(slot.index(), cell)
         } else {
             slot.link()
         };
-        let is_first = self.put_first(list, cell) == list;
+        if self.put_first(list, cell) == list {
+            return self.begin_list(slot, list, deadline, begin);
+        }
         let earliest = &mut self.earliest[slot.index()];
-        // (Most lists have cells already.)
-        if is_first && !self.occupied.contains(slot) {
-            *earliest = u64::MAX;
-        }
         *earliest = deadline.min(*earliest);
-        if is_first {
-            self.occupy(slot, list, begin);
-        }
+    }
+
+    /// A list that was empty has a cell with this deadline. (Most lists have cells already.)
+    #[inline(never)]
+    fn begin_list(&mut self, slot: SlotNumber, list: u32, deadline: u64, begin: u64) {
+        let is_empty = !self.occupied.contains(slot);
+        let earliest = &mut self.earliest[slot.index()];
+        *earliest = deadline.min(if is_empty { u64::MAX } else { *earliest });
+        self.occupy(slot, list, begin);
     }
 
     /// Puts a cell at the head of a list. Returns the link that comes after it now.
@@ -443,9 +550,18 @@ impl SlotLists {
         cell_of(self.links[slot.index()].next)
     }
 
-    /// All cells of a slot.
+    /// All cells of a slot, of its lists in turn: cells that were put one after the other lie side
+    /// by side.
     pub(super) fn cells(&self, slot: SlotNumber) -> impl Iterator<Item = u32> {
-        lists(slot).flat_map(|list| self.cells_of(list))
+        let lists = lists(slot).filter(|&list| self.occupied.has(list));
+        let mut all: Vec<_> = lists.map(|list| self.cells_of(list)).collect();
+        let mut turn = 0;
+        iter::from_fn(move || {
+            (0..all.len()).find_map(|_| {
+                turn = (turn + 1) % all.len();
+                all[turn].next()
+            })
+        })
     }
 
     /// The cells of a list.
@@ -471,13 +587,23 @@ impl SlotLists {
         (first - FIRST_CELL, is_last)
     }
 
-    /// Takes all cells out of a slot without further lists. Returns the first and the last one.
-    pub(super) fn take_all(&mut self, slot: SlotNumber) -> Option<(u32, u32)> {
-        self.take_list(slot.link())
+    /// The only list of a slot that has cells; `None` if there are several.
+    #[inline]
+    pub(super) fn only_list(&self, slot: SlotNumber) -> Option<u32> {
+        if self.occupied.further >> slot.level() & 1 == 0 {
+            return Some(slot.link());
+        }
+        let (mut only, mut count) = (slot.link(), 0);
+        for list in lists(slot) {
+            if self.occupied.has(list) {
+                (only, count) = (list, count + 1);
+            }
+        }
+        (count == 1).then_some(only)
     }
 
     /// Takes all cells out of a slot. Returns the first and the last one of each list.
-    pub(super) fn take_all_lists(&mut self, slot: SlotNumber) -> Ends {
+    pub(super) fn take_all(&mut self, slot: SlotNumber) -> Ends {
         let mut all = Ends::default();
         for (ends, list) in all.iter_mut().zip(lists(slot)) {
             *ends = self.take_list(list);
@@ -485,8 +611,9 @@ impl SlotLists {
         all
     }
 
+    /// Takes all cells out of a list. Returns the first and the last one.
     #[inline]
-    fn take_list(&mut self, list: u32) -> Option<(u32, u32)> {
+    pub(super) fn take_list(&mut self, list: u32) -> Option<(u32, u32)> {
         let alone = Link::alone(list);
         let Link { before, next } = std::mem::replace(&mut self.links[list as usize], alone);
         self.occupied.clear_if(list, true);
@@ -495,7 +622,7 @@ impl SlotLists {
 
     /// The first and the last of the cells between two of a list.
     #[inline]
-    pub(super) fn between(&self, first: u32, last: u32) -> Option<(u32, u32)> {
+    pub(super) fn between(&self, (first, last): (u32, u32)) -> Option<(u32, u32)> {
         let next = self.links[link_of(first) as usize].next;
         let before = self.links[link_of(last) as usize].before;
         if first == last || next == link_of(last) {
@@ -504,23 +631,25 @@ impl SlotLists {
         Some((cell_of(next)?, cell_of(before)?))
     }
 
-    /// Whether there are many timers: what is to be looked at soon is worth a prefetch.
-    #[inline]
-    pub(super) const fn are_many(&self) -> bool {
-        self.many
-    }
-
     /// Prefetches the link of a cell.
     #[inline]
     pub(super) fn prefetch(&self, cell: u32) {
         mem::prefetch_to_write(&raw const self.links[link_of(cell) as usize]);
     }
 
-    /// A cell of a slot of level 0 is given out next. Goes one step on in the list of one of the
-    /// next ticks. Returns the cell there, to be prefetched.
+    /// A cell of a slot of level 0 is given out next.
     #[inline]
-    pub(super) fn look_ahead(&mut self, slot: SlotNumber) -> Option<u32> {
+    pub(super) fn given_out(&mut self, slot: SlotNumber) {
         self.ahead.given_out(slot.index());
+    }
+
+    /// Goes one step on in the list of one of the next ticks. Returns the cell there, to be
+    /// prefetched.
+    #[inline]
+    pub(super) fn look_ahead(&mut self) -> Option<u32> {
+        if !self.ahead.may_go_on() {
+            return None;
+        }
         let at = match self.ahead.turn() {
             Some(at) => at,
             None => {

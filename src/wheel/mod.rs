@@ -1,7 +1,8 @@
 //! A timing wheel for one thread. The caller owns it, and moves its time.
 //!
-//! [`Wheel`] keeps timers, each with a key of your type. It starts no threads, reads no clock and
-//! takes no locks. [`TimerService`](crate::TimerService) does all of this for you.
+//! [`Wheel`] keeps timers, each with a key of your type, which comes back when the timer is due. It
+//! starts no threads, reads no clock and takes no locks. [`TimerService`](crate::TimerService) does
+//! all of this for you.
 //!
 //! # When to use it
 //!
@@ -20,28 +21,43 @@
 //!
 //! An event loop. It sleeps until the next deadline, or until there is something to read.
 //! ```
+//! use std::sync::mpsc::channel;
+//! use std::time::{Duration, Instant};
 //! use wheelwork::wheel::Wheel;
 //!
-//! // Ticks are milliseconds here.
-//! let mut wheel = Wheel::new(0);
-//! let answer = wheel.insert(30_000, "no answer from a");
-//! wheel.insert(500, "say hello to b");
-//! // The answer has come.
-//! assert_eq!(wheel.cancel(answer), Some("no answer from a"));
+//! let (network, packets) = channel();
+//! network.send("the answer of a").unwrap();
 //!
-//! // The loop may sleep until here.
-//! assert_eq!(wheel.next_deadline(), Some(500));
-//! while let Some((deadline, what)) = wheel.pop_due(501) {
-//!     assert_eq!((deadline, what), (500, "say hello to b"));
+//! // Ticks are milliseconds since the start, rounded down.
+//! let start = Instant::now();
+//! let now = || start.elapsed().as_millis() as u64;
+//! let mut wheel = Wheel::new(now());
+//! // One tick more, for the part of a tick that has passed.
+//! let answer = wheel.insert(now() + 30_000 + 1, "no answer from a");
+//! wheel.insert(now() + 5 + 1, "say hello to b");
+//!
+//! let mut said = Vec::new();
+//! while let Some(deadline) = wheel.next_deadline() {
+//!     let wait = Duration::from_millis(deadline).saturating_sub(start.elapsed());
+//!     if let Ok("the answer of a") = packets.recv_timeout(wait) {
+//!         assert_eq!(wheel.cancel(answer), Some("no answer from a"));
+//!     }
+//!     while let Some((_, what)) = wheel.pop_due(now()) {
+//!         said.push(what);
+//!     }
 //! }
-//! assert!(wheel.is_empty());
+//! assert_eq!(said, ["say hello to b"]);
 //! ```
+//!
+//! The example `event_loop` has connections that are idle, and pings.
 //!
 //! # Time and order
 //!
 //! - **Ticks.** A tick is whatever you like: a millisecond, a frame, a packet. Deadlines are exact
 //!   at any distance. The last tick is 2^52 - 1 (142,000 years of milliseconds). Later deadlines
 //!   and times are held at it.
+//! - **Never early.** A tick that stands for a part of a clock's time is rounded down, and a delay
+//!   from now takes one tick more, as above. Otherwise a timer may come up to a tick early.
 //! - **Order.** Timers come out in order of deadlines, over all calls. Timers of one deadline come
 //!   in no particular order. But the order is the same in each run that makes the same calls.
 //!
@@ -69,18 +85,20 @@
 //!
 //! # Limits
 //!
-//! - *Pauses.* When time enters a slot, all its timers move to the levels below in one go: of
-//!   timers that are some minutes away, those of 65,536 ticks.
+//! - *Pauses.* When time enters a slot, all its timers move to the levels below in one go. Slots
+//!   have 256, 65,536, 2^24 ticks and so on, and begin at multiples of them. So at a multiple of
+//!   65,536 all timers of the next 65,536 ticks move, also those that were armed just before it; at
+//!   a multiple of 2^24 those of the next 2^24 ticks.
 //! - *Later deadlines.* A timer that was moved to a later deadline stays in its slot until time
 //!   enters that, at its old deadline at the latest. So [`next_deadline`](Wheel::next_deadline) may
-//!   be earlier than the earliest deadline.
+//!   be earlier than the earliest deadline. So it may be after a cancel of the first timer of a
+//!   slot. An `advance` to that tick puts it right.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
 // it is in the list of a slot.
 //
-// Once there is memory for more than 131,072 timers, slots have several lists, and what comes next
-// is fetched ahead of its turn (`levels.rs`, `ahead.rs`).
+// With many timers what comes next is fetched ahead of its turn (`levels.rs`, `ahead.rs`).
 //
 // There are two times: `Wheel::now`, to which the caller has moved the wheel, and that of the
 // levels, up to which slots were entered.
@@ -94,6 +112,7 @@
 //  - No code of the caller runs while a timer is half in and half out.
 
 mod ahead;
+mod cascade;
 mod contents;
 mod levels;
 mod nodes;
@@ -198,10 +217,11 @@ impl<K> Wheel<K> {
     #[cold]
     #[inline(never)]
     fn put_into_new(&mut self, deadline: u64, key: K) -> Handle {
-        let handle = self.nodes.put_into_new(deadline, key);
-        self.levels.reserve_to(self.nodes.capacity());
-        self.levels.add();
-        handle
+        self.levels.expect(self.nodes.len());
+        let cells = self.nodes.add();
+        self.levels.add(self.nodes.capacity(), cells);
+        let put = self.nodes.put(deadline, key);
+        put.unwrap_or_else(|_| unreachable!("cells were added"))
     }
 
     /// Removes a timer and returns its key; `None` if the timer is gone already. O(1).
@@ -280,20 +300,22 @@ impl<K> Wheel<K> {
     #[inline(never)]
     fn give_out_all(&mut self, limit: usize, mut f: impl FnMut(u64, K)) -> bool {
         let mut left = limit;
-        let are_many = self.levels.are_many();
         while let Some(slot) = self.next_tick() {
+            let gains = self.levels.gains();
             let mut is_last = false;
             while !is_last {
                 if left == 0 {
                     return self.first_due().is_some();
                 }
-                if are_many {
+                if gains {
                     self.look_ahead(slot);
                 }
                 let cell;
                 (cell, is_last) = self.levels.pop(slot);
                 match self.nodes.deadline(cell) {
-                    Some(later) if later > self.levels.time() => self.levels.put(cell, later),
+                    Some(later) if later > self.levels.time() => {
+                        self.levels.put(cell, later);
+                    }
                     _ => {
                         if let Some(Gone { deadline, key, .. }) = self.nodes.take_cell(cell) {
                             left -= 1;
@@ -367,9 +389,9 @@ impl<K> Wheel<K> {
     /// The timer with the earliest deadline; `None` if the wheel is empty. Of timers with one
     /// deadline it is any. It does not move time, so the timer need not be due.
     ///
-    /// Cost: a look at all timers of the first slot that has any. That is one tick if they are due
-    /// within some 256 ticks, 256 ticks if they are due within some 65,536, and so on. If they were
-    /// moved to later deadlines, the next slots cost too.
+    /// Cost: a look at all timers of the first slot that has any. That is one tick before the next
+    /// multiple of 256, 256 ticks before the next multiple of 65,536, and so on. If they were moved
+    /// to later deadlines, the next slots cost too.
     ///
     /// # Example
     /// ```
@@ -411,7 +433,7 @@ impl<K> Wheel<K> {
     #[inline]
     fn first_due(&mut self) -> Option<u32> {
         while let Some(slot) = self.next_tick() {
-            if self.levels.are_many() {
+            if self.levels.gains() {
                 self.look_ahead(slot);
             }
             if let Some(due) = self.due_in(slot) {
@@ -429,7 +451,7 @@ impl<K> Wheel<K> {
             if slot.is_tick() {
                 return Some(slot);
             }
-            self.file_anew(slot);
+            self.cascade(slot);
         }
     }
 
@@ -452,8 +474,10 @@ impl<K> Wheel<K> {
     /// A timer of a slot is given out next: fetches some of the next ticks' meanwhile.
     #[inline(never)]
     fn look_ahead(&mut self, slot: SlotNumber) {
+        self.levels.given_out(slot);
+        // Two steps for one, to get ahead.
         for _ in 0..2 {
-            if let Some(cell) = self.levels.look_ahead(slot) {
+            if let Some(cell) = self.levels.look_ahead() {
                 self.prefetch(cell);
             }
         }
@@ -463,62 +487,6 @@ impl<K> Wheel<K> {
     fn prefetch(&self, cell: u32) {
         self.levels.prefetch(cell);
         self.nodes.prefetch(cell);
-    }
-
-    /// Moves the timers of a slot to the slots of their deadlines. In a list the next cell is known
-    /// once this one was loaded. So it is read from both ends: two loads at a time.
-    #[inline(never)]
-    fn file_anew(&mut self, slot: SlotNumber) {
-        if self.levels.are_many() {
-            return self.file_many_anew(slot);
-        }
-        let mut ends = self.levels.take_all(slot);
-        while let Some((first, last)) = ends {
-            ends = self.levels.between(first, last);
-            self.file(first);
-            if first != last {
-                self.file(last);
-            }
-        }
-    }
-
-    /// `file_anew`, of many timers: the lists of the slot in turn, each from both ends. What comes
-    /// next in one is fetched while the others have their turn.
-    #[inline(never)]
-    fn file_many_anew(&mut self, slot: SlotNumber) {
-        let mut lists = self.levels.take_all_lists(slot);
-        while lists.iter().any(Option::is_some) {
-            for ends in &mut lists {
-                let Some((first, last)) = *ends else {
-                    continue;
-                };
-                *ends = self.levels.between(first, last);
-                if let Some((first, last)) = *ends {
-                    self.prefetch(first);
-                    self.prefetch(last);
-                }
-                self.file_among_many(first);
-                if first != last {
-                    self.file_among_many(last);
-                }
-            }
-        }
-    }
-
-    /// Puts a cell that is in no list into the slot of its deadline.
-    #[inline]
-    fn file(&mut self, cell: u32) {
-        if let Some(deadline) = self.nodes.deadline(cell) {
-            self.levels.put_entered(cell, deadline);
-        }
-    }
-
-    /// `file`, among many timers.
-    #[inline]
-    fn file_among_many(&mut self, cell: u32) {
-        if let Some(deadline) = self.nodes.deadline(cell) {
-            self.levels.put_among_many(cell, deadline);
-        }
     }
 
     /// Takes a cell out of its list.

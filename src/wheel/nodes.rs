@@ -70,7 +70,7 @@ enum KeyCell<K> {
     Free {
         /// The generation of its next timer.
         generation: NonZeroU32,
-        /// The cell that is used after it. `NONE`: a new one.
+        /// The cell that is used after it, or `NONE`.
         next: u32,
     },
     Taken {
@@ -84,6 +84,9 @@ enum KeyCell<K> {
 
 /// The number of a cell has 31 bits: a link is a `u32` that names slots and cells (`levels.rs`).
 const CELLS_MAX: u32 = (1 << 31) - 1;
+
+/// New cells at a time.
+const CELLS_AT_A_TIME: usize = 64;
 
 /// No cell.
 const NONE: u32 = u32::MAX;
@@ -124,7 +127,12 @@ impl<K> Nodes<K> {
         self.len
     }
 
-    /// Puts a timer into a cell that had one before. Gives the key back if no such cell is free.
+    /// The number of cells, with timers and without. (Not more than `CELLS_MAX`.)
+    pub(super) fn cells(&self) -> u32 {
+        self.cells.len() as u32
+    }
+
+    /// Puts a timer into a free cell. Gives the key back if there is none.
     #[inline]
     pub(super) fn put(&mut self, deadline: u64, key: K) -> Result<Handle, K> {
         let cell = self.free;
@@ -143,20 +151,30 @@ impl<K> Nodes<K> {
         Err(key)
     }
 
-    /// Puts a timer into a new cell, whose number is the next one.
-    pub(super) fn put_into_new(&mut self, deadline: u64, key: K) -> Handle {
-        let cell = u32::try_from(self.cells.len()).ok();
-        let cell = cell
-            .filter(|&cell| cell < CELLS_MAX)
-            .expect("a wheel has at most 2^31 - 1 timers");
-        let generation = NonZeroU32::MIN;
-        self.cells.push(KeyCell::Taken {
-            generation,
-            deadline,
-            key,
-        });
-        self.len += 1;
-        Handle::new(cell, generation)
+    /// Adds new cells: at least one, and not more than there is memory for. None is free before.
+    /// Returns how many cells there are then.
+    ///
+    /// # Panics
+    /// If there are as many as there may be.
+    pub(super) fn add(&mut self) -> u32 {
+        let first = self.cells.len();
+        assert!(
+            first < CELLS_MAX as usize,
+            "a wheel has at most 2^31 - 1 timers"
+        );
+        self.cells.reserve(1);
+        let end = (first + CELLS_AT_A_TIME)
+            .min(self.cells.capacity())
+            .min(CELLS_MAX as usize);
+        // (Not more than `CELLS_MAX`.)
+        let (first, end) = (first as u32, end as u32);
+        self.cells
+            .extend((first + 1..=end).map(|next| KeyCell::Free {
+                generation: NonZeroU32::MIN,
+                next: if next < end { next } else { NONE },
+            }));
+        self.free = first;
+        end
     }
 
     #[inline]
@@ -263,7 +281,7 @@ impl<K> Nodes<K> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Handle, u64, &K)> {
-        // A cell's number is below `CELLS_MAX`: see `put_into_new`.
+        // A cell's number is below `CELLS_MAX`: see `add`.
         (0..).zip(&self.cells).filter_map(|(cell, content)| {
             let KeyCell::Taken {
                 generation,
@@ -291,7 +309,9 @@ mod tests {
     #[test]
     fn a_cell_whose_generations_are_used_up_is_given_up() {
         let mut nodes = Nodes::with_capacity(0);
-        let first = nodes.put_into_new(1, 'a');
+        assert_eq!(nodes.put(1, 'a'), Err('a'));
+        nodes.add();
+        let first = nodes.put(1, 'a').expect("a cell was added");
         let KeyCell::Taken { generation, .. } = &mut nodes.cells[0] else {
             panic!("it is taken");
         };
@@ -304,8 +324,8 @@ mod tests {
                 && nodes.get(last).is_none()
                 && nodes.get_mut(last).is_none()
         );
-        assert_eq!(nodes.put(1, 'b'), Err('b'));
-        let other = nodes.put_into_new(1, 'b');
+        // The cell is not used again.
+        let other = nodes.put(1, 'b').expect("another cell is free");
         assert_eq!((other.cell(), nodes.len(), nodes.iter().count()), (1, 1, 1));
     }
 }

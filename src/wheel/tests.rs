@@ -62,7 +62,7 @@ fn lists_slots_and_cells_agree() {
                 10 => _ = wheel.pop_due(deadline),
                 11 => match rng.u32(..100) {
                     0 => wheel.clear(),
-                    1 if seed % 3 > 0 => wheel.reserve(200_000),
+                    1 => handles.extend((0..200).map(|_| wheel.insert(deadline, step))),
                     _ => {}
                 },
                 _ => {}

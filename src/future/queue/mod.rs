@@ -86,7 +86,7 @@ impl<T> Default for DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue, with the shared service.
+    /// An empty queue, with the shared service, which begins if the program has none yet: a thread.
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
