@@ -341,14 +341,16 @@ impl SlotLists {
         self.links.reserve_exact(more);
     }
 
-    /// Links for so many cells, which are in no list yet, and memory for those of `capacity`.
+    /// Adds links, of cells that are in no list yet, until there is one for each of `cells` cells.
+    /// Takes memory for the links of `capacity` cells.
     pub(super) fn add(&mut self, capacity: usize, cells: u32) {
         self.reserve_to(capacity);
         self.links
             .resize((FIRST_CELL + cells) as usize, Link::alone(0));
     }
 
-    /// There are so many timers now. (It is enough to be told so from time to time.)
+    /// Decides by the number of timers which levels use further lists. (Often enough: when a slot is
+    /// entered, and for new cells.)
     pub(super) fn expect(&mut self, timers: usize) {
         self.splits = if timers > MANY { self.gaining } else { 0 };
         if self.splits != self.occupied.further {
@@ -356,14 +358,14 @@ impl SlotLists {
         }
     }
 
-    /// Whether that many timers are many: further lists have cells, or are to have some.
+    /// Whether further lists may have cells, or are to have some with this number of timers.
     #[inline]
     pub(super) fn are_many(&self, timers: usize) -> bool {
         timers > MANY || self.occupied.further != 0
     }
 
-    /// So many cells were taken out of a slot that was entered; they lay here and there in memory,
-    /// or side by side. There are so many timers now.
+    /// Notes of a slot that was entered how many cells it had, and whether these lie scattered in
+    /// memory, not side by side. Then decides as `expect` does, by the number of timers.
     pub(super) fn entered(
         &mut self,
         slot: SlotNumber,
@@ -377,8 +379,8 @@ impl SlotLists {
         self.expect(timers);
     }
 
-    /// Whether it pays to fetch what is given out next: there are many timers, and those of the
-    /// last slot of level 1 lay here and there in memory.
+    /// Whether it pays to fetch what is given out next: there are many timers, and the cells of the
+    /// last slot of level 1 lie scattered in memory.
     #[inline]
     pub(super) const fn gains(&self) -> bool {
         self.splits & 0b10 != 0
