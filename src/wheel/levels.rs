@@ -349,8 +349,8 @@ impl SlotLists {
             .resize((FIRST_CELL + cells) as usize, Link::alone(0));
     }
 
-    /// Decides by the number of timers which levels use further lists. (Often enough: when a slot is
-    /// entered, and for new cells.)
+    /// Decides by the number of timers which levels use further lists. (Often enough: when a slot
+    /// is entered, and for new cells.)
     pub(super) fn expect(&mut self, timers: usize) {
         self.splits = if timers > MANY { self.gaining } else { 0 };
         if self.splits != self.occupied.further {
