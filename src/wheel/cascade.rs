@@ -1,7 +1,8 @@
 //! Cascade: moves the timers of a slot that time has entered to the slots of their deadlines.
 
 use super::Wheel;
-use super::levels::{SlotLists, SlotNumber};
+use super::levels::SlotLists;
+use super::slot::SlotNumber;
 
 /// Cells whose numbers differ by less lie side by side.
 const NEAR: u32 = 64;

@@ -19,29 +19,11 @@
 //! processor finds by itself: nothing is prefetched then.
 
 use super::ahead::Ahead;
+use super::link::{FIRST_CELL, Link, cell_of, further, link_of, lists};
+use super::occupied::{LevelBits, Occupied};
+use super::slot::{ALL, FURTHER, SlotNumber};
 use crate::mem;
 use std::iter;
-
-/// Bits of a digit.
-const BITS: u32 = 8;
-
-/// Slots of a level.
-const SLOTS: usize = 1 << BITS;
-
-/// Levels: 7 x 8 bits have all of the 52 bits of a deadline.
-const LEVELS: usize = 7;
-
-/// All slots, and some that are never used: so that no index is too large.
-const ALL: usize = (LEVELS * SLOTS).next_power_of_two();
-
-/// Further lists of a slot that has some.
-const FURTHER: usize = 4;
-
-/// Slots that have some: those of levels 1 and 2.
-const SPLIT: std::ops::Range<usize> = SLOTS..3 * SLOTS;
-
-/// The link of the first cell. Before it come those of slots, then those of their further lists.
-const FIRST_CELL: u32 = (ALL + FURTHER * SPLIT.end.abs_diff(SPLIT.start)) as u32;
 
 /// With more timers than this, cells are put into further lists, and what comes next is prefetched.
 /// (Fewer in unit tests, which see both.)
@@ -50,241 +32,11 @@ const MANY: usize = if cfg!(test) { 64 } else { 1 << 18 };
 /// With fewer cells in a slot, further lists gain nothing.
 const DENSE: usize = if cfg!(test) { 4 } else { 64 };
 
-/// A bit for each level, the lowest one first. Only those of levels 1 and 2 are ever set.
-type LevelBits = u32;
-
 /// The levels whose slots have further lists.
 const SPLIT_LEVELS: LevelBits = 0b110;
 
 /// The ends of all lists of a slot, that of the slot itself first.
 pub(super) type Ends = [Option<(u32, u32)>; FURTHER + 1];
-
-/// The number of a slot: its level and its digit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SlotNumber(u16);
-
-impl SlotNumber {
-    /// Where a deadline belongs, and the tick at which that slot begins.
-    #[inline]
-    fn of(deadline: u64, time: u64) -> (Self, u64) {
-        let shift = ((deadline ^ time) | 1).ilog2() / BITS * BITS;
-        let digit = (deadline >> shift) as u16 % SLOTS as u16;
-        // (256 times the level, which is at most 6, and the digit.)
-        let number = (shift * (SLOTS as u32 / BITS)) as u16 | digit;
-        (Self(number), deadline >> shift << shift)
-    }
-
-    #[inline]
-    const fn index(self) -> usize {
-        self.0 as usize % ALL
-    }
-
-    #[inline]
-    pub(super) const fn link(self) -> u32 {
-        self.0 as u32
-    }
-
-    #[inline]
-    const fn level(self) -> usize {
-        self.index() / SLOTS
-    }
-
-    /// Whether it is of one tick.
-    #[inline]
-    pub(super) const fn is_tick(self) -> bool {
-        (self.0 as usize) < SLOTS
-    }
-
-    /// The tick at which it begins.
-    #[inline]
-    const fn begin(self, time: u64) -> u64 {
-        let shift = (self.index() / SLOTS) as u32 * BITS;
-        let above = time >> shift >> BITS << BITS;
-        (above | (self.index() % SLOTS) as u64) << shift
-    }
-}
-
-/// Words of bits, of slots.
-const WORDS: usize = ALL / 64;
-
-/// Words of the slots of a level.
-const LEVEL_WORDS: usize = SLOTS / 64;
-
-/// Those of slots that have further lists.
-const SPLIT_WORDS: std::ops::Range<usize> = SPLIT.start / 64..SPLIT.end / 64;
-
-/// Which lists have timers.
-#[derive(Clone, Copy)]
-struct Occupied {
-    /// A bit for each list, by the number of its link.
-    words: [u64; FIRST_CELL as usize / 64],
-    /// The levels whose further lists may have timers.
-    further: LevelBits,
-    /// A bit for each word of slots with timers, and for some others: `settle` clears those that
-    /// come first.
-    nonzero: u32,
-}
-
-const _: () = assert!(WORDS == 32, "a bit for each word of slots");
-
-impl Occupied {
-    const fn new() -> Self {
-        Self {
-            words: [0; FIRST_CELL as usize / 64],
-            further: 0,
-            nonzero: 0,
-        }
-    }
-
-    /// A list of a slot has timers.
-    #[inline]
-    fn set(&mut self, slot: SlotNumber, list: u32) {
-        self.words[Self::word_of(list)] |= 1 << (list % 64);
-        self.nonzero |= 1 << (slot.index() / 64);
-    }
-
-    /// Clears a list if it is empty. If it is not, it may be any link: nothing is done. (Without a
-    /// branch, which would be hard to predict.)
-    #[inline]
-    fn clear_if(&mut self, list: u32, is_empty: bool) {
-        self.words[Self::word_of(list)] &= !(u64::from(is_empty) << (list % 64));
-    }
-
-    #[inline]
-    fn has(&self, list: u32) -> bool {
-        self.words[Self::word_of(list)] >> (list % 64) & 1 != 0
-    }
-
-    #[inline]
-    const fn word_of(list: u32) -> usize {
-        (list % FIRST_CELL / 64) as usize
-    }
-
-    /// Which of 64 slots have timers, in any of their lists.
-    #[inline]
-    fn slots(&self, nth: usize) -> u64 {
-        let own = self.words[nth % WORDS];
-        if self.further >> (nth / LEVEL_WORDS) & 1 == 0 {
-            return own;
-        }
-        own | self.further_slots(nth)
-    }
-
-    /// Which of 64 slots that have further lists have timers in these.
-    #[inline]
-    fn further_slots(&self, nth: usize) -> u64 {
-        let first = WORDS + nth - SPLIT_WORDS.start;
-        (0..FURTHER).fold(0, |all, list| {
-            all | self.words[first + list * SPLIT_WORDS.len()]
-        })
-    }
-
-    /// Further lists of these levels may have timers; those of others have if they do.
-    fn set_further(&mut self, levels: LevelBits) {
-        let mut left = self.further & !levels;
-        self.further = levels;
-        while left != 0 {
-            let level = left.trailing_zeros();
-            let first = level as usize * LEVEL_WORDS;
-            if (first..first + LEVEL_WORDS).any(|nth| self.further_slots(nth) != 0) {
-                self.further |= 1 << level;
-            }
-            left &= left - 1;
-        }
-    }
-
-    #[inline]
-    fn contains(&self, slot: SlotNumber) -> bool {
-        self.slots(slot.index() / 64) >> (slot.index() % 64) & 1 != 0
-    }
-
-    /// The first slot of level 0 after one of them.
-    #[inline]
-    fn next_tick(&self, after: usize) -> Option<usize> {
-        let from = after + 1;
-        let words = self.words[..SLOTS / 64].iter().enumerate().skip(from / 64);
-        let masks = iter::once(u64::MAX << (from % 64)).chain(iter::repeat(u64::MAX));
-        let mut words = words
-            .zip(masks)
-            .map(|((nth, word), mask)| (nth, word & mask));
-        let (nth, word) = words.find(|&(_, word)| word != 0)?;
-        Some(nth * 64 + word.trailing_zeros() as usize)
-    }
-
-    #[inline]
-    fn first(&self) -> Option<SlotNumber> {
-        let mut nonzero = self.nonzero;
-        while nonzero != 0 {
-            let nth = nonzero.trailing_zeros();
-            match self.slots(nth as usize) {
-                0 => nonzero &= nonzero - 1,
-                word => return Some(SlotNumber((nth * 64 + word.trailing_zeros()) as u16)),
-            }
-        }
-        None
-    }
-
-    /// `first`, after which no word before that one is looked at again.
-    fn settle(&mut self) -> Option<SlotNumber> {
-        let first = self.first();
-        self.nonzero &= first.map_or(0, |first| u32::MAX << (first.index() / 64));
-        first
-    }
-
-    fn all(&self) -> impl Iterator<Item = SlotNumber> {
-        let mut left = *self;
-        std::iter::from_fn(move || {
-            let slot = left.first()?;
-            lists(slot).for_each(|list| left.clear_if(list, true));
-            Some(slot)
-        })
-    }
-}
-
-/// A slot's or a cell's place in a ring. A link is named by a number: first come those of the
-/// slots, then those of their further lists, then those of the cells.
-#[derive(Clone, Copy)]
-struct Link {
-    before: u32,
-    next: u32,
-}
-
-impl Link {
-    /// The ring of a slot without timers.
-    const fn alone(slot: u32) -> Self {
-        Self {
-            before: slot,
-            next: slot,
-        }
-    }
-}
-
-/// The link of a cell.
-#[inline]
-const fn link_of(cell: u32) -> u32 {
-    FIRST_CELL + cell
-}
-
-/// The cell that has a link; `None` if a slot has it.
-#[inline]
-const fn cell_of(link: u32) -> Option<u32> {
-    link.checked_sub(FIRST_CELL)
-}
-
-/// The link of a further list of a slot that has some: that for a cell.
-#[inline]
-const fn further(slot: usize, cell: u32) -> u32 {
-    let list = cell as usize % FURTHER;
-    (ALL + list * (SPLIT.end - SPLIT.start) + slot - SPLIT.start) as u32
-}
-
-/// The links of all lists of a slot.
-pub(super) fn lists(slot: SlotNumber) -> impl Iterator<Item = u32> {
-    let further = (0..FURTHER as u32)
-        .filter(move |_| SPLIT.contains(&slot.index()))
-        .map(move |list| further(slot.index(), list));
-    iter::once(slot.link()).chain(further)
-}
 
 /// The slots around a time.
 pub(super) struct SlotLists {
@@ -318,7 +70,7 @@ impl SlotLists {
             occupied: Occupied::new(),
             time,
             event: u64::MAX,
-            next: SlotNumber(0),
+            next: SlotNumber::new(0),
             splits: 0,
             gaining: SPLIT_LEVELS,
             ahead: Ahead::new(),

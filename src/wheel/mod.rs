@@ -115,13 +115,17 @@ mod ahead;
 mod cascade;
 mod contents;
 mod levels;
+mod link;
 mod nodes;
+mod occupied;
+mod slot;
 
 pub use nodes::Handle;
 
 use crate::entry::DEADLINE_MAX;
-use levels::{SlotLists, SlotNumber};
+use levels::SlotLists;
 use nodes::{Gone, Nodes};
+use slot::SlotNumber;
 
 /// Of fewer timers it is hard to predict whether one is alone in its slot (`SlotLists::unlink`).
 const FEW: usize = 2_048;

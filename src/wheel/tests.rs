@@ -1,7 +1,7 @@
 //! What the public calls do not show: that lists, slots and cells agree after each call. What the
 //! calls promise is in `tests/wheel.rs`.
 
-use super::levels::lists;
+use super::link::lists;
 use super::*;
 use fastrand::Rng;
 
