@@ -95,8 +95,8 @@
 //!   slot. An `advance` to that tick puts it right.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
-// How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`levels.rs`), by which
-// it is in the list of a slot.
+// How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`link.rs`), by which
+// it is in the list of a slot (`levels.rs`).
 //
 // With many timers what comes next is fetched ahead of its turn (`levels.rs`, `ahead.rs`).
 //

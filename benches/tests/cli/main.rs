@@ -13,6 +13,7 @@ mod million;
 mod rivals;
 #[cfg(feature = "server")]
 mod server;
+mod soak;
 
 use serde_json::Value;
 use std::path::PathBuf;

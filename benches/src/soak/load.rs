@@ -1,0 +1,124 @@
+//! Load: what a server does to its timers. Most are time-outs that never come: they are cancelled
+//! and armed anew, or moved on by a heartbeat. Some fire; some are for hours, and a few for a day.
+//! Threads live for a second, and others go on in their place.
+
+use super::book::Book;
+use fastrand::Rng;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+use wheelwork::{ServiceHandle, TimerId};
+
+/// Of a thread.
+const LIFE: Duration = Duration::from_secs(1);
+
+/// A thread that is behind by more makes it up to this, and leaves out the rest.
+const BEHIND_MAX: Duration = Duration::from_millis(100);
+
+/// Between two looks at what a thread owes.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Ticks from now to a deadline.
+fn delay(rng: &mut Rng) -> u32 {
+    match rng.u32(..100) {
+        0..10 => rng.u32(1..1_000),
+        10..90 => rng.u32(5_000..60_000),
+        90..99 => rng.u32(60_000..3_600_000),
+        _ => rng.u32(3_600_000..86_400_000),
+    }
+}
+
+/// What the threads have done.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) steps: AtomicU64,
+    pub(crate) armed: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) moved: AtomicU64,
+    pub(crate) threads: AtomicU64,
+}
+
+/// One service and what is done to it.
+pub(crate) struct Load<'a> {
+    pub(crate) book: &'a Book,
+    pub(crate) handle: ServiceHandle<u64>,
+    pub(crate) done: &'a Done,
+    pub(crate) tick: Duration,
+    /// Steps of one thread in a second.
+    pub(crate) rate: f64,
+    pub(crate) is_over: &'a AtomicBool,
+}
+
+/// Places of one thread at a time, and their timers.
+pub(crate) struct Region {
+    first: usize,
+    ids: Vec<Option<TimerId>>,
+    rng: Rng,
+}
+
+impl Region {
+    pub(crate) fn new(first: usize, places: usize, rng: Rng) -> Self {
+        let ids = vec![None; places];
+        Self { first, ids, rng }
+    }
+}
+
+impl Load<'_> {
+    /// One thread after the other, until it is over.
+    pub(crate) fn go_on(&self, mut region: Region) {
+        while !self.is_over.load(SeqCst) {
+            thread::scope(|scope| _ = scope.spawn(|| self.live(&mut region)));
+            self.done.threads.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A thread's life.
+    fn live(&self, region: &mut Region) {
+        let start = Instant::now();
+        let mut made = 0.0;
+        while start.elapsed() < LIFE && !self.is_over.load(SeqCst) {
+            let owed = self.rate * start.elapsed().as_secs_f64();
+            made = f64::max(made, owed - self.rate * BEHIND_MAX.as_secs_f64());
+            let steps = (owed - made) as u64;
+            (0..steps).for_each(|_| self.step(region));
+            self.done.steps.fetch_add(steps, Relaxed);
+            made += steps as f64;
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn step(&self, region: &mut Region) {
+        let number = region.rng.usize(..region.ids.len());
+        let place = region.first + number;
+        let pending = region.ids[number].filter(|_| !self.book.is_over(place));
+        match (pending, region.rng.u32(..10)) {
+            (None, _) => region.ids[number] = self.arm(place, &mut region.rng),
+            // One that is about to fire keeps its place until it has.
+            (Some(id), 0..6) if self.handle.cancel(id) => {
+                self.book.cancelled(place);
+                self.done.cancelled.fetch_add(1, Relaxed);
+                region.ids[number] = self.arm(place, &mut region.rng);
+            }
+            (Some(id), 6..9) => {
+                let later = self.book.due(place) + self.tick * region.rng.u32(1..60_000);
+                if self.handle.reschedule_at(id, later) {
+                    self.book.moved(place, later);
+                    self.done.moved.fetch_add(1, Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn arm(&self, place: usize, rng: &mut Rng) -> Option<TimerId> {
+        let due = Instant::now() + self.tick * delay(rng);
+        let payload = self.book.open(place, due);
+        let armed = self.handle.schedule_at(due, payload);
+        if let Err(refused) = &armed {
+            self.book.fault(format_args!("refused: {refused}"));
+            self.book.cancelled(place);
+        }
+        self.done.armed.fetch_add(1, Relaxed);
+        armed.ok()
+    }
+}

@@ -1,0 +1,40 @@
+//! `soak`.
+
+use super::{Said, assert_help_is_for_users, assert_wrong, call};
+
+fn soak(words: &str) -> Said {
+    call(env!("CARGO_BIN_EXE_soak"), words)
+}
+
+#[test]
+fn a_short_one_accounts_for_every_timer() {
+    let words = "--minutes 0.05 --tick 100us --timers 2k --rate 20k --threads 3 --shards 2";
+    let out = soak(words).out();
+    let ends = "too short to say whether memory is flat: that takes ten minutes\n\
+                every timer was accounted for\n";
+    assert!(out.ends_with(ends), "{out}");
+    for shown in ["CPU a step", "resident, MB", "64 of them periodic"] {
+        assert!(out.contains(shown), "{shown} in {out}");
+    }
+    assert!(out.lines().count() > 10, "{out}");
+}
+
+#[test]
+fn wrong_arguments_are_one_line() {
+    let wrong = [
+        "--minutes 0",
+        "--minutes nan",
+        "--minutes 20000",
+        "--tick 1us",
+        "--tick soon",
+        "--timers 10",
+        "--rate 0",
+        "--threads 65",
+        "--shards 0",
+        "--seed x",
+        "--weeks 1",
+        "much",
+    ];
+    assert_wrong("soak", soak, &wrong);
+    assert_help_is_for_users(soak, "--help", &[]);
+}
