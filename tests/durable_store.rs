@@ -7,7 +7,7 @@
 
 #[path = "common/histories.rs"]
 mod histories;
-#[path = "common/stores.rs"]
+#[path = "common/stores/mod.rs"]
 mod stores;
 
 use histories::hold_against;

@@ -11,6 +11,22 @@ fn outcome(got: &[u64], message: u64) -> (bool, bool) {
     (got.contains(&message), got.contains(&(LATE + message)))
 }
 
+/// A message that was not recalled came. One that was recalled did not, or was called dead later.
+fn assert_came(got: &[u64], message: u64, recalled: bool) {
+    let (comes, dies) = outcome(got, message);
+    assert!(
+        comes == (dies || !recalled),
+        "recalled: {recalled}, and {got:?} came"
+    );
+}
+
+/// The same; and none is called dead that was not recalled.
+fn assert_came_rightly(got: &[u64], message: u64, recalled: bool) {
+    assert_came(got, message, recalled);
+    let (_, dies) = outcome(got, message);
+    assert!(recalled || !dies, "not recalled, and {got:?} came");
+}
+
 /// A lane whose next messages may be recalled, its drain, and what has come: one message, before
 /// them.
 fn recallable() -> (Held<Sender<u64>>, Held<Drain<u64>>, Vec<u64>) {
@@ -53,11 +69,7 @@ fn recall_against(recalls_after: bool, drains: usize) {
     drain(&mut lanes, drains, &mut got);
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 1);
-    assert!(
-        comes == (dies || !recalled) && (recalled || !dies),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came_rightly(&got, 1, recalled);
 }
 
 fn recall_against_drain() {
@@ -83,11 +95,7 @@ fn recall_against_trim() {
     lanes.trim();
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 2);
-    assert!(
-        comes == (dies || !recalled),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came(&got, 2, recalled);
     got.retain(|message| *message < LATE && *message != 2);
     assert_eq!(got, [0, 1, 3, 4, 5, 6, 7, 8]);
 }
@@ -105,11 +113,7 @@ fn recall_against_reuse() {
     drain(&mut lanes, 2, &mut got);
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 1);
-    assert!(
-        comes == (dies || !recalled),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came(&got, 1, recalled);
     got.retain(|message| *message < LATE && *message != 1);
     assert_eq!(got, [0, 2, 3, 4, 5]);
 }
@@ -129,11 +133,7 @@ fn recall_by_the_next_thread() {
     drain(&mut lanes, 2, &mut got);
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 1);
-    assert!(
-        comes == (dies || !recalled) && (recalled || !dies),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came_rightly(&got, 1, recalled);
     assert!(
         got.ends_with(&[2]) || got.ends_with(&[2, LATE + 1]),
         "{got:?} came"
@@ -191,11 +191,7 @@ fn recall_by_a_thread_that_comes() {
     leaver.join().unwrap();
     let recalled = comer.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 1);
-    assert!(
-        comes == (dies || !recalled) && (recalled || !dies),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came_rightly(&got, 1, recalled);
     assert!(got.contains(&2), "{got:?} came");
 }
 
@@ -212,11 +208,7 @@ fn recall_in_a_new_lane() {
     drain(&mut lanes, 2, &mut got);
     let recalled = pusher.join().unwrap();
     drain(&mut lanes, 2, &mut got);
-    let (comes, dies) = outcome(&got, 2);
-    assert!(
-        comes == (dies || !recalled) && (recalled || !dies),
-        "recalled: {recalled}, and {got:?} came"
-    );
+    assert_came_rightly(&got, 2, recalled);
     got.retain(|message| *message < LATE && *message != 2);
     got.sort_unstable();
     assert_eq!(got, [0, 1, 3]);
