@@ -40,7 +40,8 @@ const PERIOD_TICKS: u32 = 1_000;
 /// second.
 ///
 /// Each timer is accounted for: it has one outcome and is never early. From ten minutes on, memory
-/// must be flat: at most 2 % or 1 MB more in the last quarter of the time than in the second one.
+/// must not rise by more than 2 % and 1 MB from the second quarter of the time to the third, and
+/// again to the last. (Once it may: when the machine stalls.)
 ///
 /// All times are in ticks, so with a tick of 50 us a service lives twenty times as fast as with
 /// one of 1 ms: 72 minutes have as many ticks as a day of 1 ms. Exit codes: 0 every timer was
