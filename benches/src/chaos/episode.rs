@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
 use wheelwork_bench::lock::lock;
 
-/// Whatever is due, and whatever a service has to give up, has come after so long, or is stuck: a
-/// machine that is shared stalls for seconds.
+/// Whatever is due, and whatever a service has to give up, comes. If none of it has come for this
+/// long, it is stuck: a machine that is shared stalls for seconds, and one that is busy is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Timers of a longer delay are not waited for.
@@ -259,12 +259,12 @@ impl Play {
         drop((stage, world));
         self.wait_while(|| match self.ledger.alive() {
             0 => None,
-            alive => Some(format!("{alive} payloads exist after the end")),
+            alive => Some((alive, format!("{alive} payloads exist after the end"))),
         });
         // The run that stopped the service ends after that, and has no line.
         self.wait_while(|| match handle.stats().timers.pending {
             0 => None,
-            pending => Some(format!("{pending} timers pending after the end")),
+            pending => Some((pending, format!("{pending} timers pending after the end"))),
         });
         Ok(self.audit(&handle.stats()))
     }
@@ -275,15 +275,18 @@ impl Play {
             let far_ns = self.ledger.now_ns().saturating_add(FAR_NS);
             match self.ledger.missing(far_ns) {
                 (0, _) => None,
-                missing => Some(format!("timers did not fire: {missing:?}")),
+                missing => Some((missing.0, format!("timers did not fire: {missing:?}"))),
             }
         });
     }
 
-    /// Waits as long as something is not as it will be.
-    fn wait_while(&self, is_not_yet: impl Fn() -> Option<String>) {
-        let end = Instant::now() + PATIENCE;
-        while let Some(what) = is_not_yet() {
+    /// Waits as long as something is left: `left` says how much, and what.
+    fn wait_while(&self, left: impl Fn() -> Option<(u64, String)>) {
+        let (mut fewest, mut end) = (u64::MAX, Instant::now() + PATIENCE);
+        while let Some((count, what)) = left() {
+            if count < fewest {
+                (fewest, end) = (count, Instant::now() + PATIENCE);
+            }
             if Instant::now() > end {
                 let what = format_args!("stuck for {PATIENCE:?}: {what}: {self:?}");
                 return self.ledger.fault(what);
