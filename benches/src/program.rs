@@ -3,9 +3,11 @@
 use crate::command_line::{parse, wrong};
 use clap::{Parser, ValueEnum};
 use indicatif::HumanCount;
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::time::Duration;
+use std::{env, fmt};
 
 /// Reads the arguments and works. What `work` says is wrong is one line, and exit code 2.
 pub fn run<A: Parser>(work: impl FnOnce(&A) -> Result<ExitCode, String>) -> ExitCode {
@@ -13,6 +15,18 @@ pub fn run<A: Parser>(work: impl FnOnce(&A) -> Result<ExitCode, String>) -> Exit
         Ok(args) => work(&args).unwrap_or_else(|why| wrong::<A>(&why)),
         Err(code) => code,
     }
+}
+
+/// Prints a line. If nobody reads it (`million | head`, say) the process ends, with exit code 2.
+pub fn say(line: fmt::Arguments<'_>) {
+    let Err(error) = writeln!(io::stdout(), "{line}") else {
+        return;
+    };
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        let program = env::args().next().unwrap_or_default();
+        eprintln!("{program}: standard output: {error}");
+    }
+    process::exit(2);
 }
 
 /// Reads a count within these bounds; k and M are thousands and millions.

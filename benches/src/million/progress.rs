@@ -3,14 +3,13 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
-use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::process;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::ServiceHandle;
+use wheelwork_bench::program;
 
 const REFRESH: Duration = Duration::from_millis(50);
 
@@ -60,13 +59,7 @@ pub(crate) fn say(line: fmt::Arguments<'_>) {
     if picture().is_some_and(|picture| picture.keep(&line.to_string())) {
         return;
     }
-    if let Err(error) = writeln!(io::stdout(), "{line}") {
-        // Nobody reads on: `million | head`, say.
-        if error.kind() != io::ErrorKind::BrokenPipe {
-            eprintln!("million: standard output: {error}");
-        }
-        process::exit(2);
-    }
+    program::say(line);
 }
 
 /// The picture shows a service as long as this lives.

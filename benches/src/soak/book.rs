@@ -8,7 +8,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wheelwork_bench::lateness::Lateness;
 
 /// Faults that are printed; the others are counted.
 const PRINTED_MAX: u64 = 20;
@@ -39,6 +38,8 @@ struct Place {
 pub(crate) struct Book {
     origin: Instant,
     places: Box<[Place]>,
+    fired: AtomicU64,
+    handed_back: AtomicU64,
     faults: AtomicU64,
 }
 
@@ -48,6 +49,8 @@ impl Book {
         Self {
             origin: Instant::now(),
             places: (0..places).map(|_| Place::default()).collect(),
+            fired: AtomicU64::new(0),
+            handed_back: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         }
     }
@@ -74,19 +77,29 @@ impl Book {
         self.origin + Duration::from_nanos(self.places[place].due_ns.load(SeqCst))
     }
 
-    /// A timer was moved to a later time.
+    /// A timer was moved to a later time, or is about to be moved to an earlier one.
     pub(crate) fn moved(&self, place: usize, due: Instant) {
         self.places[place].due_ns.store(self.ns(due), SeqCst);
     }
 
+    /// The payload of the timer that has the place.
+    pub(crate) fn payload(&self, place: usize) -> u64 {
+        (place as u64) << 32 | self.places[place].word.load(SeqCst) >> STATE_BITS
+    }
+
     /// The timer that has the place was cancelled.
     pub(crate) fn cancelled(&self, place: usize) {
-        let number = self.places[place].word.load(SeqCst) >> STATE_BITS;
-        self.close((place as u64) << 32 | number, State::Cancelled);
+        self.close(self.payload(place), State::Cancelled);
+    }
+
+    /// A timer was handed back by a stop.
+    pub(crate) fn handed_back(&self, payload: u64) {
+        self.handed_back.fetch_add(1, Relaxed);
+        self.close(payload, State::HandedBack);
     }
 
     /// Notes the one outcome of a timer. Returns whether it is the first one.
-    pub(crate) fn close(&self, payload: u64, outcome: State) -> bool {
+    fn close(&self, payload: u64, outcome: State) -> bool {
         let (place, number) = ((payload >> 32) as usize, payload as u32);
         let (pending, over) = (word(number, State::Pending), word(number, outcome));
         let of = &self.places[place].word;
@@ -103,22 +116,39 @@ impl Book {
         closed.is_ok()
     }
 
-    /// A timer fires now.
-    pub(crate) fn fires(&self, payload: u64, now_ns: u64, lateness: &mut Lateness) {
+    /// A timer fires now. Returns when it was due, if this is its first outcome.
+    pub(crate) fn fires(&self, payload: u64, now_ns: u64) -> Option<u64> {
+        self.fired.fetch_add(1, Relaxed);
         // Before the place may have another timer.
         let due_ns = self.places[(payload >> 32) as usize].due_ns.load(SeqCst);
-        if self.close(payload, State::Fired) {
-            lateness.fired(due_ns, now_ns);
-            if now_ns < due_ns {
-                let early_ns = due_ns - now_ns;
-                self.fault(format_args!("payload {payload:#x} early by {early_ns} ns"));
-            }
+        if !self.close(payload, State::Fired) {
+            return None;
         }
+        if now_ns < due_ns {
+            let early_ns = due_ns - now_ns;
+            self.fault(format_args!("payload {payload:#x} early by {early_ns} ns"));
+        }
+        Some(due_ns)
     }
 
-    /// Timers that were due so long ago and have not come.
-    pub(crate) fn overdue(&self, by: Duration) -> usize {
-        let before_ns = self.ns(Instant::now()).saturating_sub(by.as_nanos() as u64);
+    /// How many have fired, and how many were handed back.
+    pub(crate) fn outcomes(&self) -> [u64; 2] {
+        [&self.fired, &self.handed_back].map(|count| count.load(Relaxed))
+    }
+
+    /// Whether the timer that has the place was due so long ago.
+    pub(crate) fn is_late(&self, place: usize, by: Duration) -> bool {
+        self.due(place) + by < Instant::now()
+    }
+
+    /// Nanoseconds from the book's opening to a time so long ago.
+    pub(crate) fn ago_ns(&self, time: Duration) -> u64 {
+        self.ns(Instant::now())
+            .saturating_sub(time.as_nanos() as u64)
+    }
+
+    /// Timers that were due before a time and have not come.
+    pub(crate) fn overdue(&self, before_ns: u64) -> usize {
         let is_overdue = |&place: &usize| {
             !self.is_over(place) && self.places[place].due_ns.load(SeqCst) < before_ns
         };
@@ -151,30 +181,41 @@ mod tests {
     #[test]
     fn every_kind_of_fault_is_seen() {
         let (book, now) = (Book::new(3), Instant::now());
-        let fires = |payload| {
-            let mut lateness = Lateness::default();
-            book.fires(payload, book.ns(Instant::now()), &mut lateness);
-            lateness.count()
-        };
+        let fires = |payload| book.fires(payload, book.ns(Instant::now())).is_some();
         let first = book.open(0, now);
-        assert_eq!((fires(first), book.faults(), book.pending()), (1, 0, 0));
-        assert_eq!((fires(first), book.faults()), (0, 1), "fired twice");
+        assert_eq!(first, book.payload(0));
+        assert_eq!((fires(first), book.faults(), book.pending()), (true, 0, 0));
+        assert_eq!((fires(first), book.faults()), (false, 1), "fired twice");
         let second = book.open(0, now);
-        assert_eq!((fires(first), book.faults()), (0, 2), "of the timer before");
+        assert_eq!(
+            (fires(first), book.faults()),
+            (false, 2),
+            "of the timer before"
+        );
         book.cancelled(0);
         assert_eq!((book.is_over(0), book.faults()), (true, 2));
-        assert_eq!((fires(second), book.faults()), (0, 3), "fired after that");
+        assert_eq!(
+            (fires(second), book.faults()),
+            (false, 3),
+            "fired after that"
+        );
         book.cancelled(0);
         assert_eq!(book.faults(), 4, "cancelled twice");
+        book.handed_back(second);
+        assert_eq!((book.faults(), book.outcomes()), (5, [4, 1]));
         let early = book.open(1, now + MINUTE);
-        assert_eq!((fires(early), book.faults()), (1, 5), "early");
+        assert_eq!((fires(early), book.faults()), (true, 6), "early");
         book.open(2, now);
         book.moved(2, now + MINUTE);
-        assert_eq!((book.pending(), book.overdue(Duration::ZERO)), (1, 0));
-        assert!(book.due(2) > now);
+        assert_eq!(
+            (book.pending(), book.overdue(book.ago_ns(Duration::ZERO))),
+            (1, 0)
+        );
+        assert!(!book.is_late(2, Duration::ZERO) && book.due(2) > now);
         book.moved(2, now);
         std::thread::sleep(Duration::from_millis(1));
-        let overdue = [Duration::ZERO, MINUTE].map(|by| book.overdue(by));
+        let overdue = [Duration::ZERO, MINUTE].map(|ago| book.overdue(book.ago_ns(ago)));
         assert_eq!(overdue, [1, 0], "lost");
+        assert!(book.is_late(2, Duration::ZERO) && !book.is_late(2, MINUTE));
     }
 }

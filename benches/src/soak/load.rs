@@ -1,6 +1,7 @@
 //! Load: what a server does to its timers. Most are time-outs that never come: they are cancelled
 //! and armed anew, or moved on by a heartbeat. Some fire; some are for hours, and a few for a day.
-//! Threads live for a second, and others go on in their place.
+//! Threads live for a second, and others go on in their place. One that is late is left alone: what
+//! the service has lost must not be cancelled before it is missed.
 
 use super::book::Book;
 use fastrand::Rng;
@@ -17,6 +18,9 @@ const BEHIND_MAX: Duration = Duration::from_millis(100);
 
 /// Between two looks at what a thread owes.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// A timer that is later by more is left alone.
+const LATE: Duration = Duration::from_millis(50);
 
 /// Ticks from now to a deadline.
 fn delay(rng: &mut Rng) -> u32 {
@@ -64,8 +68,12 @@ impl Region {
 }
 
 impl Load<'_> {
-    /// One thread after the other, until it is over.
+    /// One thread after the other, until it is over. It is over, too, if one of them panics.
     pub(crate) fn go_on(&self, mut region: Region) {
+        let _end = EndsAll(self.is_over);
+        for number in 0..region.ids.len() {
+            region.ids[number] = self.arm(region.first + number, &mut region.rng);
+        }
         while !self.is_over.load(SeqCst) {
             thread::scope(|scope| _ = scope.spawn(|| self.live(&mut region)));
             self.done.threads.fetch_add(1, Relaxed);
@@ -91,23 +99,51 @@ impl Load<'_> {
         let number = region.rng.usize(..region.ids.len());
         let place = region.first + number;
         let pending = region.ids[number].filter(|_| !self.book.is_over(place));
-        match (pending, region.rng.u32(..10)) {
-            (None, _) => region.ids[number] = self.arm(place, &mut region.rng),
-            // One that is about to fire keeps its place until it has.
-            (Some(id), 0..6) if self.handle.cancel(id) => {
-                self.book.cancelled(place);
-                self.done.cancelled.fetch_add(1, Relaxed);
-                region.ids[number] = self.arm(place, &mut region.rng);
+        let Some(id) = pending else {
+            region.ids[number] = self.arm(place, &mut region.rng);
+            return;
+        };
+        // One that is about to fire keeps its place until it has.
+        if self.book.is_late(place, LATE) {
+            return;
+        }
+        match region.rng.u32(..20) {
+            0..12 if self.handle.cancel(id) => self.arm_anew(region, number),
+            12 => {
+                let payload = self.handle.take(id);
+                if payload.is_some_and(|payload| payload != self.book.payload(place)) {
+                    self.book
+                        .fault(format_args!("took {payload:x?} of place {place}"));
+                }
+                if payload.is_some() {
+                    self.arm_anew(region, number);
+                }
             }
-            (Some(id), 6..9) => {
+            13..18 => {
                 let later = self.book.due(place) + self.tick * region.rng.u32(1..60_000);
                 if self.handle.reschedule_at(id, later) {
                     self.book.moved(place, later);
                     self.done.moved.fetch_add(1, Relaxed);
                 }
             }
+            18 => {
+                let soon = Instant::now() + self.tick * region.rng.u32(1..1_000);
+                let earlier = self.book.due(place).min(soon);
+                self.book.moved(place, earlier);
+                if self.handle.reschedule_at(id, earlier) {
+                    self.done.moved.fetch_add(1, Relaxed);
+                }
+            }
             _ => {}
         }
+    }
+
+    /// The timer of a place was cancelled.
+    fn arm_anew(&self, region: &mut Region, number: usize) {
+        let place = region.first + number;
+        self.book.cancelled(place);
+        self.done.cancelled.fetch_add(1, Relaxed);
+        region.ids[number] = self.arm(place, &mut region.rng);
     }
 
     fn arm(&self, place: usize, rng: &mut Rng) -> Option<TimerId> {
@@ -120,5 +156,14 @@ impl Load<'_> {
         }
         self.done.armed.fetch_add(1, Relaxed);
         armed.ok()
+    }
+}
+
+/// When it is dropped, at the latest, it is over.
+pub(crate) struct EndsAll<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
     }
 }

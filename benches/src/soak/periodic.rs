@@ -1,0 +1,75 @@
+//! Periodic timers beside the load: each must go on, at its rate.
+
+use super::book::Book;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wheelwork::ServiceHandle;
+use wheelwork_bench::lateness::Lateness;
+use wheelwork_bench::lock::lock;
+
+/// How many there are, and the ticks between two runs of one.
+pub(crate) const COUNT: usize = 64;
+const PERIOD_TICKS: u32 = 1_000;
+
+pub(crate) struct Periodic {
+    book: Arc<Book>,
+    period: Duration,
+    runs: AtomicU64,
+    /// When each ran last, in nanoseconds since the book was opened.
+    ran_ns: [AtomicU64; COUNT],
+    /// How much later than a period after the run before.
+    lateness: Mutex<Lateness>,
+}
+
+impl Periodic {
+    pub(crate) fn start(
+        handle: &ServiceHandle<u64>,
+        book: &Arc<Book>,
+        tick: Duration,
+    ) -> Result<Arc<Self>, String> {
+        let now_ns = book.ns(Instant::now());
+        let all = Arc::new(Self {
+            book: book.clone(),
+            period: tick * PERIOD_TICKS,
+            runs: AtomicU64::new(0),
+            ran_ns: std::array::from_fn(|_| AtomicU64::new(now_ns)),
+            lateness: Mutex::new(Lateness::ready()),
+        });
+        for number in 0..COUNT {
+            let all = all.clone();
+            handle
+                .every(all.period)
+                .start(move || all.runs(number))
+                .map_err(|error| format!("no periodic timer: {error}"))?;
+        }
+        Ok(all)
+    }
+
+    fn runs(&self, number: usize) {
+        let now_ns = self.book.ns(Instant::now());
+        self.runs.fetch_add(1, Relaxed);
+        let before_ns = self.ran_ns[number].swap(now_ns, Relaxed);
+        lock(&self.lateness).late(before_ns + self.period.as_nanos() as u64, now_ns);
+    }
+
+    /// Runs so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.runs.load(Relaxed)
+    }
+
+    /// Those that should have run before a time and have not.
+    pub(crate) fn overdue(&self, before_ns: u64) -> usize {
+        let period_ns = self.period.as_nanos() as u64;
+        let ran_ns = self.ran_ns.iter().map(|ran_ns| ran_ns.load(Relaxed));
+        ran_ns
+            .filter(|ran_ns| ran_ns + period_ns < before_ns)
+            .count()
+    }
+
+    /// Whether most runs are late by a period or more: the rate is not kept.
+    pub(crate) fn is_slow(&self) -> bool {
+        let median_ns = lock(&self.lateness).quantile_ns(0.5);
+        u128::from(median_ns) >= self.period.as_nanos()
+    }
+}
