@@ -21,7 +21,8 @@ struct Former([u32; 2]);
 
 impl Former {
     /// Whether a cell that comes first now lies near them. (Two: a list that came from a list that
-    /// was read from both ends has in turn a cell of the one end and of the other.)
+    /// was read from both ends has in turn a cell of the one end and of the other. After two such
+    /// readings it has four streams, which are taken for scattered.)
     #[inline]
     fn is_near(&mut self, cell: u32) -> bool {
         let is_near = self.0.iter().any(|former| former.abs_diff(cell) < NEAR);
@@ -103,10 +104,15 @@ impl<K> Wheel<K> {
     /// Puts two cells that are in no list, or one if they are the same, into the slots of their
     /// deadlines, as `put` does. Returns how many they are.
     #[inline]
-    fn file(&mut self, (first, last): (u32, u32), put: impl Fn(&mut SlotLists, u32, u64)) -> usize {
+    fn file(
+        &mut self,
+        (first, last): (u32, u32),
+        put: impl Fn(&mut SlotLists, u32, u64, usize),
+    ) -> usize {
+        let timers = self.nodes.len();
         let mut file = |cell| {
             if let Some(deadline) = self.nodes.deadline(cell) {
-                put(&mut self.levels, cell, deadline);
+                put(&mut self.levels, cell, deadline, timers);
             }
         };
         file(first);

@@ -11,12 +11,12 @@
 //!
 //! **Many timers** do not fit into the processor's caches, and a list names its next cell in this
 //! one: who goes along it waits for memory at each step. So a slot of levels 1 and 2 has four
-//! further lists, which do not wait for each other. While there are more than 262,144 timers, and
-//! slots of the level are dense, a cell that is put into the slot goes into one of the four, by
-//! its number. When the slot is entered, all its lists are gone along in turn, and what comes next
-//! in each is prefetched meanwhile. While the timers of a tick are given out, those of the next
-//! ticks are prefetched in the same way (`ahead.rs`). Cells that lie side by side in memory the
-//! processor finds by itself: nothing is prefetched then.
+//! further lists, which do not wait for each other. While there are more than 262,144 timers, a
+//! cell that is put into the slot goes into one of the four, by its number. When the slot is
+//! entered, all its lists are gone along in turn, and what comes next in each is prefetched
+//! meanwhile. While the timers of a tick are given out, those of the next ticks are prefetched in
+//! the same way (`ahead.rs`). A level does without if the slot that was entered last had few cells,
+//! or cells that lie side by side in memory, which the processor finds by itself.
 
 use super::ahead::Ahead;
 use super::link::{FIRST_CELL, Link, cell_of, further, link_of, lists};
@@ -29,11 +29,17 @@ use std::iter;
 /// (Fewer in unit tests, which see both.)
 const MANY: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
+/// With fewer timers than this, no further list has cells.
+const FEW_AGAIN: usize = MANY / 4;
+
 /// With fewer cells in a slot, further lists gain nothing.
 const DENSE: usize = if cfg!(test) { 4 } else { 64 };
 
 /// The levels whose slots have further lists.
 const SPLIT_LEVELS: LevelBits = 0b110;
+
+/// The level whose cells tell whether it pays to fetch those of the next ticks.
+const FETCHED: LevelBits = 0b10;
 
 /// The ends of all lists of a slot, that of the slot itself first.
 pub(super) type Ends = [Option<(u32, u32)>; FURTHER + 1];
@@ -56,6 +62,11 @@ pub(super) struct SlotLists {
     /// The levels of which the slot that was entered last gained, or would have gained, by further
     /// lists.
     gaining: LevelBits,
+    /// Whether the slot of level 1 that was entered last did.
+    fetches: bool,
+    /// With more timers than this, cells are put by `put_among_many`: it is 0 while further lists
+    /// may have cells.
+    alone_max: usize,
     ahead: Ahead,
 }
 
@@ -73,6 +84,8 @@ impl SlotLists {
             next: SlotNumber::new(0),
             splits: 0,
             gaining: SPLIT_LEVELS,
+            fetches: false,
+            alone_max: MANY,
             ahead: Ahead::new(),
         }
     }
@@ -83,7 +96,8 @@ impl SlotLists {
             self.links[list as usize] = Link::alone(list);
         }
         self.occupied = Occupied::new();
-        self.splits = 0;
+        self.fetches = false;
+        self.expect(0);
         (self.time, self.event) = (time, u64::MAX);
     }
 
@@ -102,12 +116,42 @@ impl SlotLists {
     }
 
     /// Decides by the number of timers which levels use further lists. (Often enough: when a slot
-    /// is entered, and for new cells.)
-    pub(super) fn expect(&mut self, timers: usize) {
+    /// is entered, and when cells are put that might make a difference.)
+    #[inline(never)]
+    fn expect(&mut self, timers: usize) {
         self.splits = if timers > MANY { self.gaining } else { 0 };
-        if self.splits != self.occupied.further {
+        if timers < FEW_AGAIN && self.occupied.further != 0 {
+            self.give_up_further_lists();
+        } else if self.splits != self.occupied.further {
             self.occupied.set_further(self.splits);
         }
+        self.alone_max = match (self.occupied.further, self.gaining) {
+            (0, 0) => usize::MAX,
+            (0, _) => MANY,
+            _ => 0,
+        };
+    }
+
+    /// Puts the cells of all further lists into their slots' own lists. Costs some steps for each
+    /// list, whatever it has.
+    #[cold]
+    fn give_up_further_lists(&mut self) {
+        let mut at = self.occupied.first();
+        while let Some(slot) = at {
+            at = self.occupied.next(slot);
+            for list in lists(slot).skip(1) {
+                if let Some((first, last)) = self.take_list(list) {
+                    let own = slot.link();
+                    let (first, last) = (link_of(first), link_of(last));
+                    let next = std::mem::replace(&mut self.links[own as usize].next, first);
+                    self.links[first as usize].before = own;
+                    self.links[last as usize].next = next;
+                    self.links[next as usize].before = last;
+                    self.occupied.set(slot, own);
+                }
+            }
+        }
+        self.occupied.set_further(0);
     }
 
     /// Whether further lists may have cells, or are to have some with this number of timers.
@@ -127,6 +171,9 @@ impl SlotLists {
     ) {
         let level = 1 << slot.level() & SPLIT_LEVELS;
         let gains = are_scattered && cells >= DENSE;
+        if level == FETCHED {
+            self.fetches = gains;
+        }
         self.gaining = self.gaining & !level | if gains { level } else { 0 };
         self.expect(timers);
     }
@@ -135,15 +182,15 @@ impl SlotLists {
     /// last slot of level 1 lie scattered in memory.
     #[inline]
     pub(super) const fn gains(&self) -> bool {
-        self.splits & 0b10 != 0
+        self.fetches && self.splits & FETCHED != 0
     }
 
     /// Puts a cell at the head of the slot of its deadline, which is not before `time`. The cell is
-    /// in no list. A new one was `add`ed.
+    /// in no list. A new one was `add`ed. `timers` there are, with this one.
     #[inline]
-    pub(super) fn put(&mut self, cell: u32, deadline: u64) {
-        if self.occupied.further != 0 {
-            return self.put_among_many(cell, deadline);
+    pub(super) fn put(&mut self, cell: u32, deadline: u64, timers: usize) {
+        if timers > self.alone_max {
+            return self.put_among_many(cell, deadline, timers);
         }
         let (slot, begin) = SlotNumber::of(deadline, self.time);
         let is_first = self.put_first(slot.link(), cell) == slot.link();
@@ -160,7 +207,7 @@ impl SlotLists {
     /// were put off to any. Whether a slot is empty is hard to predict then: it costs less to mark
     /// it each time.
     #[inline]
-    pub(super) fn put_entered(&mut self, cell: u32, deadline: u64) {
+    pub(super) fn put_entered(&mut self, cell: u32, deadline: u64, _: usize) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
         let is_first = self.put_first(slot.link(), cell) == slot.link();
         let earliest = &mut self.earliest[slot.index()];
@@ -170,18 +217,26 @@ impl SlotLists {
 
     /// `put_entered`, where further lists may have cells.
     #[inline]
-    pub(super) fn put_entered_among_many(&mut self, cell: u32, deadline: u64) {
+    pub(super) fn put_entered_among_many(&mut self, cell: u32, deadline: u64, timers: usize) {
         let (slot, _) = SlotNumber::of(deadline, self.time);
         if slot.is_tick() {
-            self.put_entered(cell, deadline);
+            self.put_entered(cell, deadline, timers);
         } else {
-            self.put_among_many(cell, deadline);
+            self.put_among_many(cell, deadline, timers);
         }
     }
 
-    /// `put`, where further lists may have cells.
+    /// `put`, where further lists may have cells, or are to have some.
     #[inline(never)]
-    fn put_among_many(&mut self, cell: u32, deadline: u64) {
+    fn put_among_many(&mut self, cell: u32, deadline: u64, timers: usize) {
+        let is_to_change = if self.occupied.further == 0 {
+            timers > self.alone_max
+        } else {
+            timers < FEW_AGAIN
+        };
+        if is_to_change {
+            self.expect(timers);
+        }
         let (slot, begin) = SlotNumber::of(deadline, self.time);
         let list = if self.splits >> slot.level() & 1 != 0 {
             further(slot.index(), cell)
@@ -298,24 +353,22 @@ impl SlotLists {
         [before, own, next]
     }
 
+    /// Whether a list has timers, by its bit.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has(&self, list: u32) -> bool {
+        self.occupied.has(list)
+    }
+
+    /// Whether further lists may have timers.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_further(&self) -> bool {
+        self.occupied.further != 0
+    }
+
     /// The first cell of a slot of level 0.
     #[inline]
     pub(super) fn head(&self, slot: SlotNumber) -> Option<u32> {
         cell_of(self.links[slot.index()].next)
-    }
-
-    /// All cells of a slot, of its lists in turn: cells that were put one after the other lie side
-    /// by side.
-    pub(super) fn cells(&self, slot: SlotNumber) -> impl Iterator<Item = u32> {
-        let lists = lists(slot).filter(|&list| self.occupied.has(list));
-        let mut all: Vec<_> = lists.map(|list| self.cells_of(list)).collect();
-        let mut turn = 0;
-        iter::from_fn(move || {
-            (0..all.len()).find_map(|_| {
-                turn = (turn + 1) % all.len();
-                all[turn].next()
-            })
-        })
     }
 
     /// The cells of a list.

@@ -72,7 +72,8 @@
 //! | [`peek`](Wheel::peek) | the timers of one slot, or of a few |
 //! | [`advance`](Wheel::advance), [`pop_due`](Wheel::pop_due) | O(1), amortized, for each timer |
 //!
-//! - A timer moves from level to level at most six times before it is due, usually once or twice.
+//! - A timer moves from level to level at most six times before it is due, usually once or twice;
+//!   and once more for each time that it was put off and its old deadline has come.
 //! - Empty time costs nothing: an `advance` to a tick before the next slot that has timers is one
 //!   comparison, and one by a year costs only the timers that are due, or move down, in it.
 //!
@@ -80,8 +81,8 @@
 //!
 //! - An empty wheel takes about 50 KB.
 //! - A timer takes its key and about 24 bytes: 32 in all with a `u64`. Of these, 8 are its links,
-//!   in a `Vec` of their own. Both `Vec`s double when they are full: [`reserve`](Wheel::reserve)
-//!   avoids that. They are used again, and kept until the wheel is dropped.
+//!   in a second `Vec`. Both `Vec`s double when they are full: [`reserve`](Wheel::reserve) avoids
+//!   that. They are used again, and kept until the wheel is dropped.
 //!
 //! # Limits
 //!
@@ -91,7 +92,7 @@
 //!   a multiple of 2^24 those of the next 2^24 ticks.
 //! - *Later deadlines.* A timer that was moved to a later deadline stays in its slot until time
 //!   enters that, at its old deadline at the latest. So [`next_deadline`](Wheel::next_deadline) may
-//!   be earlier than the earliest deadline. So it may be after a cancel of the first timer of a
+//!   be earlier than the earliest deadline. The same is so after a cancel of the first timer of a
 //!   slot. An `advance` to that tick puts it right.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
@@ -124,6 +125,7 @@ pub use nodes::Handle;
 
 use crate::entry::DEADLINE_MAX;
 use levels::SlotLists;
+use link::lists;
 use nodes::{Gone, Nodes};
 use slot::SlotNumber;
 
@@ -214,14 +216,13 @@ impl<K> Wheel<K> {
         let deadline = self.held(deadline);
         let put = self.nodes.put(deadline, key);
         let handle = put.unwrap_or_else(|key| self.put_into_new(deadline, key));
-        self.levels.put(handle.cell(), deadline);
+        self.levels.put(handle.cell(), deadline, self.nodes.len());
         handle
     }
 
     #[cold]
     #[inline(never)]
     fn put_into_new(&mut self, deadline: u64, key: K) -> Handle {
-        self.levels.expect(self.nodes.len());
         let cells = self.nodes.add();
         self.levels.add(self.nodes.capacity(), cells);
         let put = self.nodes.put(deadline, key);
@@ -272,7 +273,7 @@ impl<K> Wheel<K> {
         };
         if deadline < former {
             self.unlink(handle.cell());
-            self.levels.put(handle.cell(), deadline);
+            self.levels.put(handle.cell(), deadline, self.nodes.len());
         }
         true
     }
@@ -318,7 +319,7 @@ impl<K> Wheel<K> {
                 (cell, is_last) = self.levels.pop(slot);
                 match self.nodes.deadline(cell) {
                     Some(later) if later > self.levels.time() => {
-                        self.levels.put(cell, later);
+                        self.levels.put(cell, later, self.nodes.len());
                     }
                     _ => {
                         if let Some(Gone { deadline, key, .. }) = self.nodes.take_cell(cell) {
@@ -413,11 +414,20 @@ impl<K> Wheel<K> {
             if first.is_some_and(|(deadline, _)| deadline <= begin) {
                 break;
             }
-            let cells = self.levels.cells(slot);
-            let timers = cells.filter_map(|cell| Some((self.nodes.deadline(cell)?, cell)));
-            first = timers.chain(first).min();
+            first = match self.levels.only_list(slot) {
+                Some(list) => self.first_of(list, first),
+                None => lists(slot).fold(first, |first, list| self.first_of(list, first)),
+            };
         }
         self.nodes.handle(first?.1)
+    }
+
+    /// The first of a list's timers and another one, by deadline.
+    #[inline]
+    fn first_of(&self, list: u32, other: Option<(u64, u32)>) -> Option<(u64, u32)> {
+        let cells = self.levels.cells_of(list);
+        let timers = cells.filter_map(|cell| Some((self.nodes.deadline(cell)?, cell)));
+        timers.chain(other).min()
     }
 
     /// The deadline as the wheel keeps it.
@@ -471,7 +481,7 @@ impl<K> Wheel<K> {
                 return Some(head);
             }
             self.unlink(head);
-            self.levels.put(head, deadline);
+            self.levels.put(head, deadline, self.nodes.len());
         }
     }
 

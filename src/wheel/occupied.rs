@@ -1,6 +1,6 @@
 //! Occupied: which lists have timers, and which slot with timers comes first.
 
-use super::link::{FIRST_CELL, lists};
+use super::link::FIRST_CELL;
 use super::slot::{ALL, FURTHER, SLOTS, SPLIT, SlotNumber};
 use std::iter;
 use std::ops::Range;
@@ -117,15 +117,32 @@ impl Occupied {
 
     #[inline]
     pub(super) fn first(&self) -> Option<SlotNumber> {
-        let mut nonzero = self.nonzero;
-        while nonzero != 0 {
-            let nth = nonzero.trailing_zeros();
+        self.first_of(self.nonzero)
+    }
+
+    /// The first slot of these words.
+    #[inline]
+    fn first_of(&self, mut words: u32) -> Option<SlotNumber> {
+        while words != 0 {
+            let nth = words.trailing_zeros();
             match self.slots(nth as usize) {
-                0 => nonzero &= nonzero - 1,
-                word => return Some(SlotNumber::new((nth * 64 + word.trailing_zeros()) as u16)),
+                0 => words &= words - 1,
+                slots => return Some(SlotNumber::in_word(nth, slots)),
             }
         }
         None
+    }
+
+    /// The first slot after one of them.
+    #[inline]
+    pub(super) fn next(&self, after: SlotNumber) -> Option<SlotNumber> {
+        let from = after.index() + 1;
+        let nth = (from / 64) as u32;
+        let slots = self.slots(from / 64) & u64::MAX << (from % 64);
+        if slots != 0 {
+            return Some(SlotNumber::in_word(nth, slots));
+        }
+        self.first_of(self.nonzero & !1 << nth)
     }
 
     /// `first`, after which no word before that one is looked at again.
@@ -136,11 +153,6 @@ impl Occupied {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = SlotNumber> {
-        let mut left = *self;
-        iter::from_fn(move || {
-            let slot = left.first()?;
-            lists(slot).for_each(|list| left.clear_if(list, true));
-            Some(slot)
-        })
+        iter::successors(self.first(), |&slot| self.next(slot))
     }
 }

@@ -31,6 +31,12 @@ impl SlotNumber {
         Self(number)
     }
 
+    /// The first of 64 slots that have a bit here, those of the `nth` word.
+    #[inline]
+    pub(super) const fn in_word(nth: u32, slots: u64) -> Self {
+        Self((nth * 64 + slots.trailing_zeros()) as u16)
+    }
+
     /// Where a deadline belongs, and the tick at which that slot begins.
     #[inline]
     pub(super) fn of(deadline: u64, time: u64) -> (Self, u64) {

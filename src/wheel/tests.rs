@@ -18,6 +18,8 @@ impl<K> Wheel<K> {
             last = begin;
             let mut is_empty = true;
             for list in lists(slot) {
+                let is_occupied = self.levels.cells_of(list).next().is_some();
+                assert_eq!(self.levels.has(list), is_occupied);
                 let mut before = list;
                 for cell in self.levels.cells_of(list) {
                     let deadline = self.nodes.deadline(cell).expect("it has a timer");
@@ -97,6 +99,65 @@ fn long_lists_agree() {
         fired.sort_unstable();
         assert_eq!(fired, Vec::from_iter(count - kept.len()..count));
     }
+}
+
+/// A wheel that has many timers, whenever it has them, uses further lists; one that has few does
+/// not, also if one of them stays where it was.
+#[test]
+fn further_lists_come_and_go_with_the_number_of_timers() {
+    let fill = |wheel: &mut Wheel<u64>| -> Vec<_> {
+        (0..300)
+            .map(|key| wheel.insert(wheel.now() + 300 + key * 7, key))
+            .collect()
+    };
+    let mut wheel = Wheel::new(0);
+    assert!(!wheel.levels.has_further());
+    for round in 0..4 {
+        let handles = fill(&mut wheel);
+        assert!(wheel.levels.has_further(), "round {round}");
+        wheel.check();
+        match round {
+            0 => wheel.clear(),
+            1 => _ = wheel.drain(),
+            2 => _ = wheel.advance(wheel.now() + 10_000, usize::MAX, |_, _| ()),
+            _ => {
+                for &handle in &handles[1..] {
+                    assert!(wheel.cancel(handle).is_some());
+                }
+                assert!(wheel.levels.has_further(), "one is there");
+                let near = wheel.insert(wheel.now() + 3, 0);
+                assert!(!wheel.levels.has_further());
+                wheel.check();
+                let deadlines = [near, handles[0]].map(|handle| wheel.deadline(handle));
+                let mut due = Vec::new();
+                wheel.advance(u64::MAX, usize::MAX, |deadline, _| due.push(Some(deadline)));
+                assert_eq!(due, deadlines);
+            }
+        }
+        wheel.check();
+        assert!(wheel.is_empty());
+    }
+}
+
+/// Nothing is fetched before a slot was entered whose timers lie scattered in memory.
+#[test]
+fn nothing_is_fetched_that_lies_side_by_side() {
+    let mut wheel = Wheel::new(0);
+    (0..200).for_each(|key| _ = wheel.insert(key % 8, key));
+    assert!(!wheel.levels.gains());
+    (0..3_000).for_each(|key| _ = wheel.insert(1_000 + key / 8, key));
+    wheel.advance(1_100, usize::MAX, |_, _| ());
+    assert!(!wheel.levels.gains(), "side by side");
+    wheel.advance(1_900, usize::MAX, |_, _| ());
+    // Cells are used again in the order in which they became free.
+    let mut handles: Vec<_> = (0..3_000).map(|key| wheel.insert(5_000, key)).collect();
+    Rng::with_seed(1).shuffle(&mut handles);
+    handles
+        .into_iter()
+        .for_each(|handle| _ = wheel.cancel(handle));
+    (0..3_000).for_each(|key| _ = wheel.insert(2_000 + key / 5, key));
+    wheel.advance(2_400, 1_000, |_, _| ());
+    assert!(wheel.levels.gains(), "scattered");
 }
 
 /// Cells are used again, the last one first, and nothing is left of what was cancelled.

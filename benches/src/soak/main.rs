@@ -1,5 +1,5 @@
 //! `soak`: one service under a server's load for as long as told, every timer accounted for, and
-//! figures that stay flat.
+//! memory that stays flat.
 
 mod book;
 mod load;
