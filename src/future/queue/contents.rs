@@ -43,8 +43,9 @@ impl<T> DelayQueue<T> {
         Some(&queued.value)
     }
 
-    /// The deadline of a value, as the caller gave it: not rounded. `None` if the value is gone, or
-    /// in another queue.
+    /// The deadline of a value, as the caller gave it: not rounded. One more than 292 years away
+    /// from the start of the service is held there. `None` if the value is gone, or in another
+    /// queue.
     ///
     /// # Example
     /// ```
@@ -58,7 +59,7 @@ impl<T> DelayQueue<T> {
     #[must_use]
     pub fn deadline(&self, key: Key) -> Option<Instant> {
         let queued = self.wheel.get(self.handle(key)?)?;
-        Some(queued.deadline.instant(&self.clock))
+        Some(queued.deadline.instant(self.base))
     }
 
     /// The key of the value that comes next; `None` if the queue is empty. Of values that come at

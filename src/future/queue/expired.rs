@@ -1,25 +1,38 @@
 //! Expired: a value on its way out of a queue.
 
 use super::key::Key;
-use crate::time::Clock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// When a value comes, not rounded.
+/// When a value comes, not rounded: nanoseconds after an instant, the base of its queue. Half as
+/// large as an `Instant`: a million values are more than the processor's caches hold.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Deadline {
-    /// As the caller gave it.
-    At(Instant),
-    /// By the service's clock, of a delay that the caller gave. Most values are removed, and nobody
-    /// asks for their instants.
-    Ns(u64),
-}
+pub(super) struct Deadline(i64);
 
 impl Deadline {
-    pub(super) fn instant(self, clock: &Clock) -> Instant {
-        match self {
-            Self::At(instant) => instant,
-            Self::Ns(at_ns) => clock.instant(at_ns),
-        }
+    /// A time by the service's clock, if the base is its origin.
+    #[inline]
+    pub(super) fn of_ns(at_ns: u64) -> Self {
+        Self(i64::try_from(at_ns).unwrap_or(i64::MAX))
+    }
+
+    /// Any instant. At most 292 years before or after the base.
+    #[cold]
+    pub(super) fn of_instant(at: Instant, base: Instant) -> Self {
+        let between = |earlier: Instant, later: Instant| {
+            let between = later.saturating_duration_since(earlier).as_nanos();
+            i64::try_from(between).unwrap_or(i64::MAX)
+        };
+        Self(between(base, at) - between(at, base))
+    }
+
+    pub(super) fn instant(self, base: Instant) -> Instant {
+        let distance = Duration::from_nanos(self.0.unsigned_abs());
+        let instant = if self.0 < 0 {
+            base.checked_sub(distance)
+        } else {
+            base.checked_add(distance)
+        };
+        instant.unwrap_or(base)
     }
 }
 
@@ -116,5 +129,36 @@ impl<T> Expired<T> {
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_kept_to_the_nanosecond() {
+        assert_eq!(size_of::<Queued<u64>>(), 16);
+        let base = Instant::now();
+        for ns in [
+            0,
+            1,
+            999_999_999,
+            1_000_000_000,
+            30 * 31_557_600 * 1_000_000_000,
+        ] {
+            let distance = Duration::from_nanos(ns);
+            let later = base + distance;
+            assert_eq!(Deadline::of_instant(later, base).instant(base), later);
+            assert_eq!(Deadline::of_ns(ns).instant(base), later);
+            // (Not each system has instants of 30 years ago.)
+            if let Some(earlier) = base.checked_sub(distance) {
+                assert_eq!(Deadline::of_instant(earlier, base).instant(base), earlier);
+            }
+        }
+        assert_eq!(Deadline::of_ns(u64::MAX).0, i64::MAX);
+        if let Some(last) = base.checked_add(Duration::from_secs(10_000_000_000)) {
+            assert_eq!(Deadline::of_instant(last, base).0, i64::MAX);
+        }
     }
 }

@@ -69,6 +69,8 @@ pub struct DelayQueue<T> {
     /// The service's, at hand: an insert touches nothing of the service.
     clock: Clock,
     ticks: TickLength,
+    /// The clock's origin; if its instants change, any instant.
+    base: Instant,
     /// For readings of the clock.
     anchor: Anchor,
     /// In ticks of the service.
@@ -121,6 +123,7 @@ impl<T> DelayQueue<T> {
         Self {
             number: next_number(),
             home,
+            base: clock.instant(0),
             clock,
             ticks,
             anchor: Anchor::default(),
@@ -148,7 +151,7 @@ impl<T> DelayQueue<T> {
         if self.clock.has_instants() && (1..=YEARS_30_NS).contains(&delay_ns) {
             // At most 292 years and 30 years: a `u64` holds 584.
             let at_ns = self.clock.arming_now_ns(&mut self.anchor) + delay_ns;
-            return (Deadline::Ns(at_ns), self.ticks.deadline(at_ns));
+            return (Deadline::of_ns(at_ns), self.ticks.deadline(at_ns));
         }
         self.after_any(delay)
     }
@@ -162,13 +165,22 @@ impl<T> DelayQueue<T> {
         } else {
             self.ticks.deadline(at_ns)
         };
-        (Deadline::At(instant), tick)
+        (Deadline::of_instant(instant, self.base), tick)
     }
 
     /// A deadline, and its tick.
+    #[inline]
     fn at_instant(&self, deadline: Instant) -> (Deadline, u64) {
-        let tick = self.tick_of(self.clock.instant_ns(deadline));
-        (Deadline::At(deadline), tick)
+        let at_ns = self.clock.instant_ns(deadline);
+        let tick = self.tick_of(at_ns);
+        // (0 is also what lies before the origin.)
+        let is_exact = at_ns > 0 && self.clock.has_instants();
+        let deadline = if is_exact {
+            Deadline::of_ns(at_ns)
+        } else {
+            Deadline::of_instant(deadline, self.base)
+        };
+        (deadline, tick)
     }
 
     /// The key of a timer of the wheel.
@@ -182,7 +194,7 @@ impl<T> DelayQueue<T> {
     /// A value that has left the wheel.
     fn expired(&self, timer: Handle, queued: Queued<T>) -> Expired<T> {
         let Queued { deadline, value } = queued;
-        Expired::new(self.key(timer), deadline.instant(&self.clock), value)
+        Expired::new(self.key(timer), deadline.instant(self.base), value)
     }
 
     /// What a key of this queue names.
