@@ -23,8 +23,9 @@ pub fn say(line: fmt::Arguments<'_>) {
         return;
     };
     if error.kind() != io::ErrorKind::BrokenPipe {
-        let program = env::args().next().unwrap_or_default();
-        eprintln!("{program}: standard output: {error}");
+        let program = env::current_exe().unwrap_or_default();
+        let name = program.file_stem().unwrap_or_default().display();
+        eprintln!("{name}: standard output: {error}");
     }
     process::exit(2);
 }

@@ -1,6 +1,7 @@
 //! `soak`.
 
 use super::{Said, assert_help_is_for_users, assert_wrong, call};
+use std::process::{Command, Stdio};
 
 fn soak(words: &str) -> Said {
     call(env!("CARGO_BIN_EXE_soak"), words)
@@ -17,6 +18,16 @@ fn a_short_one_accounts_for_every_timer() {
         assert!(out.contains(shown), "{shown} in {out}");
     }
     assert!(out.lines().count() > 10, "{out}");
+}
+
+#[test]
+fn it_ends_when_nobody_reads_what_it_says() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_soak"));
+    command.args(["--minutes", "5"]).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(2), vec![]));
 }
 
 #[test]
