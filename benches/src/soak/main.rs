@@ -28,11 +28,12 @@ use wheelwork_bench::system;
 const SAMPLES: u32 = 60;
 const SAMPLE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The allocator and the service become warm in the first quarter of this time, and no sooner.
+/// The allocator and the service become warm in the first quarter of this time, and no sooner. In
+/// less time a machine that is busy may be late for most of it.
 const JUDGED_FROM: Duration = Duration::from_secs(10 * 60);
 
-/// A timer that is later by more may be lost. It is, if it does not come in this time more while
-/// the program runs: a machine that is shared stalls for seconds, and a process may be stopped.
+/// A timer that is later by more may be lost. It is, if nothing that is late comes in this time
+/// more while the program runs: a machine that is shared stalls, and a process may be stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Between two looks whether it has come.
@@ -47,7 +48,8 @@ const BYTES_EACH: u64 = 100;
 ///
 /// Each timer is accounted for: it has one outcome, is never early, and comes. From ten minutes on,
 /// memory must not rise by more than 2 % and 1 MB from the second quarter of the time to the third,
-/// and again to the last. (Once it may: when the machine stalls.) The other figures are shown.
+/// and again to the last. (Once it may: when the machine stalls.) And most runs of periodic timers
+/// must be less than a period late. The other figures are shown.
 ///
 /// All times are in ticks, so with a tick of 50 us a service lives twenty times as fast as with
 /// one of 1 ms: 72 minutes have as many ticks as a day of 1 ms. Exit codes: 0 every timer was
@@ -104,12 +106,16 @@ fn main() -> ExitCode {
     })
 }
 
-/// Waits until nothing is overdue, as long as it may take. Returns what is still.
+/// Waits until nothing is overdue, or nothing has come for as long as it may take. Returns what is
+/// still missing.
 fn missing(overdue: impl Fn() -> usize) -> usize {
-    // Steps, not time: whoever stops the process, or the machine, makes no fault.
-    for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
-        if overdue() == 0 {
-            return 0;
+    // Looks, not time: whoever stops the process, or takes its cores, makes no fault.
+    let (mut fewest, mut looks) = (usize::MAX, 0);
+    while looks < PATIENCE.as_millis() / LOOK.as_millis() {
+        match overdue() {
+            0 => return 0,
+            count if count < fewest => (fewest, looks) = (count, 0),
+            _ => looks += 1,
         }
         thread::sleep(LOOK);
     }
@@ -211,9 +217,6 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
     equal("without an outcome", timers.pending, book.pending() as u64);
     let outcomes = timers.fired + timers.cancelled + timers.handed_back + timers.ended;
     equal("outcomes", outcomes, timers.armed);
-    if periodic.is_slow() {
-        wrong.push("most runs of periodic timers are late by a period or more".to_string());
-    }
     wrong.extend((book.faults() > 0).then(|| format!("{} faults", book.faults())));
     say(format_args!("{}", samples::summary(&samples)));
     say(format_args!(
@@ -223,12 +226,16 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
         timers.runs,
         done.threads.load(Relaxed)
     ));
-    if time >= JUDGED_FROM {
-        wrong.extend(samples::risen(&samples));
-    } else {
+    if time < JUDGED_FROM {
+        let what = "memory is flat and periodic timers keep their rate";
         say(format_args!(
-            "too short to say whether memory is flat: that takes ten minutes"
+            "too short to say whether {what}: that takes ten minutes"
         ));
+        return Ok(wrong);
     }
+    if periodic.is_slow() {
+        wrong.push("most runs of periodic timers are late by a period or more".to_string());
+    }
+    wrong.extend(samples::risen(&samples));
     Ok(wrong)
 }
