@@ -71,6 +71,7 @@ dispatch() {
 
 # program NAME FEATURES ARGUMENTS: becomes a program of wheelwork-bench. Paths are the caller's.
 program() {
+    [ -x "$target_dir/release/$1" ] || echo "== building $1, once: a minute or two" >&2
     exec cargo run --release --quiet --manifest-path "$root/Cargo.toml" --package wheelwork-bench \
         --bin "$1" --features "$2" -- "${@:3}"
 }

@@ -12,11 +12,11 @@
 //! **Many timers** do not fit into the processor's caches, and a list names its next cell in this
 //! one: who goes along it waits for memory at each step. So a slot of levels 1 and 2 has four
 //! further lists, which do not wait for each other. While there are more than 262,144 timers, a
-//! cell that is put into the slot goes into one of the four, by its number. When the slot is
-//! entered, all its lists are gone along in turn, and what comes next in each is prefetched
-//! meanwhile. While the timers of a tick are given out, those of the next ticks are prefetched in
-//! the same way (`ahead.rs`). A level does without if the slot that was entered last had few cells,
-//! or cells that lie side by side in memory, which the processor finds by itself.
+//! cell that is put into the slot goes into one of the four, which share them about equally. When
+//! the slot is entered, all its lists are gone along in turn, and what comes next in each is
+//! prefetched meanwhile. While the timers of a tick are given out, those of the next ticks are
+//! prefetched in the same way (`ahead.rs`). A level does without if the slot that was entered last
+//! had few cells, or cells that lie side by side in memory, which the processor finds by itself.
 
 use super::ahead::Ahead;
 use super::link::{FIRST_CELL, Link, cell_of, further, link_of, lists};
@@ -31,6 +31,10 @@ const MANY: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
 /// With fewer timers than this, no further list has cells.
 const FEW_AGAIN: usize = MANY / 4;
+
+/// While time moves by less than two to the power of this, and the number of timers is what it was,
+/// cells are put into the same one of a slot's further lists, whose head is in the cache then.
+const TURN_BITS: u32 = 6;
 
 /// With fewer cells in a slot, further lists gain nothing.
 const DENSE: usize = if cfg!(test) { 4 } else { 64 };
@@ -222,24 +226,49 @@ impl SlotLists {
         if slot.is_tick() {
             self.put_entered(cell, deadline, timers);
         } else {
-            self.put_among_many(cell, deadline, timers);
+            self.put_by_cell(cell, deadline);
         }
     }
 
-    /// `put`, where further lists may have cells, or are to have some.
+    /// `put`, where further lists may have cells, or are to have some. (The rare call comes last:
+    /// registers that are saved for it are stores, and wait behind those to memory out of cache.)
     #[inline(never)]
     fn put_among_many(&mut self, cell: u32, deadline: u64, timers: usize) {
-        let is_to_change = if self.occupied.further == 0 {
-            timers > self.alone_max
-        } else {
-            timers < FEW_AGAIN
-        };
-        if is_to_change {
-            self.expect(timers);
+        if self.occupied.further == 0 || timers < FEW_AGAIN {
+            return self.put_after_change(cell, deadline, timers);
         }
+        self.put_into_one(cell, deadline, self.turn(timers));
+    }
+
+    /// `put_among_many`, after a decision which levels use further lists.
+    #[cold]
+    #[inline(never)]
+    fn put_after_change(&mut self, cell: u32, deadline: u64, timers: usize) {
+        self.expect(timers);
+        self.put_into_one(cell, deadline, self.turn(timers));
+    }
+
+    /// Which further list is next. As timers are armed, are cancelled and fire, one of these two
+    /// numbers changes. The number of the cell would share them out as well, but is not known as
+    /// early: after a cancel it comes from a handle for which the processor may wait.
+    #[inline]
+    const fn turn(&self, timers: usize) -> u32 {
+        (self.time >> TURN_BITS) as u32 ^ timers as u32
+    }
+
+    /// `put_entered_among_many`, into a slot of several ticks.
+    #[inline(never)]
+    fn put_by_cell(&mut self, cell: u32, deadline: u64) {
+        self.put_into_one(cell, deadline, cell);
+    }
+
+    /// Puts a cell into one of its slot's further lists, or into the slot's own list if its level
+    /// does not use them.
+    #[inline]
+    fn put_into_one(&mut self, cell: u32, deadline: u64, which: u32) {
         let (slot, begin) = SlotNumber::of(deadline, self.time);
         let list = if self.splits >> slot.level() & 1 != 0 {
-            further(slot.index(), cell)
+            further(slot.index(), which)
         } else {
             slot.link()
         };
@@ -247,7 +276,9 @@ impl SlotLists {
             return self.begin_list(slot, list, deadline, begin);
         }
         let earliest = &mut self.earliest[slot.index()];
-        *earliest = deadline.min(*earliest);
+        if deadline < *earliest {
+            *earliest = deadline;
+        }
     }
 
     /// A list that was empty has a cell with this deadline. (Most lists have cells already.)

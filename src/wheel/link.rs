@@ -36,10 +36,10 @@ pub(super) const fn cell_of(link: u32) -> Option<u32> {
     link.checked_sub(FIRST_CELL)
 }
 
-/// The link of a further list of a slot that has some: that for a cell.
+/// The link of one of the further lists of a slot that has some: which one, modulo their number.
 #[inline]
-pub(super) const fn further(slot: usize, cell: u32) -> u32 {
-    let list = cell as usize % FURTHER;
+pub(super) const fn further(slot: usize, which: u32) -> u32 {
+    let list = which as usize % FURTHER;
     (ALL + list * (SPLIT.end - SPLIT.start) + slot - SPLIT.start) as u32
 }
 

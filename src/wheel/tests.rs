@@ -139,6 +139,40 @@ fn further_lists_come_and_go_with_the_number_of_timers() {
     }
 }
 
+/// The further lists of a slot have as many timers each, about: whether these were armed one after
+/// the other, came from a higher level, or are armed one for each that fires.
+#[test]
+fn further_lists_share_a_slot() {
+    let shares = |wheel: &Wheel<u64>, deadline| {
+        let (slot, _) = SlotNumber::of(deadline, wheel.levels.time());
+        let mut counts = lists(slot).map(|list| wheel.levels.cells_of(list).count());
+        assert_eq!(counts.next(), Some(0), "the slot's own list");
+        let counts = Vec::from_iter(counts);
+        let (least, all) = (counts.iter().min(), counts.iter().sum::<usize>());
+        assert!(all >= 100 && least >= Some(&(all / 8)), "{counts:?}");
+    };
+    let mut wheel = Wheel::new(0);
+    let mut rng = Rng::with_seed(1);
+    // (The first ones, while they are few, are in the slots' own lists.)
+    let mut handles = Vec::from_iter((0..4_000).map(|key| wheel.insert(1_000_000 + key, key)));
+    // Their cells are used again in no order.
+    rng.shuffle(&mut handles);
+    for handle in handles.drain(..3_000) {
+        assert!(wheel.cancel(handle).is_some());
+    }
+    (0..1_500).for_each(|key| _ = wheel.insert(40_000 + key % 256, key));
+    (0..1_500).for_each(|key| _ = wheel.insert(70_000 + key % 256, key));
+    shares(&wheel, 40_000);
+    wheel.advance(65_536, usize::MAX, |_, _| ());
+    shares(&wheel, 70_000);
+    for now in 65_536..130_000 {
+        while let Some((_, key)) = wheel.pop_due(now) {
+            wheel.insert(now + 1 + rng.u64(..5_000), key);
+        }
+    }
+    shares(&wheel, 131_000);
+}
+
 /// Nothing is fetched before a slot was entered whose timers lie scattered in memory.
 #[test]
 fn nothing_is_fetched_that_lies_side_by_side() {
