@@ -301,3 +301,60 @@ fn a_service_that_a_task_starts_fires_at_its_time() {
     clock.advance(MS * 10);
     assert_eq!(*fired.lock().unwrap(), [MS * 3]);
 }
+
+/// Whichever of two services was started first, and whichever shard has had its turn.
+#[test]
+fn what_a_task_arms_and_moves_in_another_service_fires_at_its_time() {
+    for from in [0, 1] {
+        let clock = ManualClock::new();
+        let services = [(); 2].map(|()| {
+            let builder = TimerService::builder().shards(3).clock(clock.clone());
+            builder.start().unwrap()
+        });
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let note = |name| {
+            let (log, clock) = (log.clone(), clock.clone());
+            move || log.lock().unwrap().push((clock.elapsed(), name))
+        };
+        let other = services[1 - from].handle();
+        let moved = other.schedule(MS * 50, note("moved")).unwrap();
+        let ended = other.schedule(MS * 10, note("cancelled")).unwrap();
+        let [soon, later, last] = ["soon", "later", "last"].map(note);
+        let task = move || {
+            other.schedule(MS, soon).unwrap();
+            other.schedule(MS * 2, later).unwrap();
+            other.schedule(MS * 7, last).unwrap();
+            assert!(other.reschedule(moved, MS * 4) && other.cancel(ended));
+        };
+        services[from].schedule(MS * 3, task).unwrap();
+        clock.advance(MS * 10);
+        let times = [(4, "soon"), (5, "later"), (7, "moved"), (10, "last")];
+        let expected = times.map(|(at_ms, name)| (MS * at_ms, name));
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
+}
+
+/// Who simulates a long time in small steps pays for what happens.
+#[test]
+fn a_step_without_a_due_timer_costs_one_turn() {
+    let clock = ManualClock::new();
+    let service = TimerService::builder()
+        .shards(1)
+        .clock(clock.clone())
+        .start()
+        .unwrap();
+    let turns = || service.stats().shards[0].machinery.turns;
+    let step = || {
+        let before = turns();
+        clock.advance(MS);
+        turns() - before
+    };
+    for at_ms in [3, 100] {
+        service
+            .schedule_at(clock.now() + MS * at_ms, || ())
+            .unwrap();
+        let steps = Vec::from_iter((0..at_ms).map(|_| step()));
+        let expected = [vec![1; at_ms as usize - 1], vec![2]].concat();
+        assert_eq!(steps, expected);
+    }
+}

@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::dispatch::inside::inside;
 use crate::shard::Count;
-use crate::shard::turn::Shard;
+use crate::shard::turn::{Shard, Turn};
 use crate::sync::Mutex;
 use crate::time::{Busy, Driven};
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -24,10 +24,9 @@ impl<T> ManualShards<T> {
     }
 }
 
-/// Takes one turn of a shard. Returns whether anything was drained or fired.
-pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> bool {
-    let turn = shard.turn(|| engine.clock.now_ns());
-    turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
+/// Takes one turn of a shard.
+pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> Turn {
+    shard.turn(|| engine.clock.now_ns())
 }
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
@@ -38,11 +37,13 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             if self.engine.cells.shared.is_stopped() {
                 return false;
             }
-            let mut busy = false;
+            let mut is_more = false;
             for shard in &mut *shards {
-                busy |= turn(&self.engine, shard);
+                let turn = turn(&self.engine, shard);
+                // Who holds entries for want of room has some again, perhaps, after what it dispatched.
+                is_more |= turn.more && (!turn.held || turn.dispatched > 0);
             }
-            busy
+            is_more
         };
         inside(take_turns)
     }
@@ -56,12 +57,15 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(Busy),
         };
+        let now_ns = self.engine.clock.now_ns();
+        if shards.iter().any(Shard::has_messages) {
+            return Ok(Some(now_ns));
+        }
         let events = shards.iter_mut().filter_map(|shard| {
             while shard.settle() {}
             shard.next_event()
         });
         // Entries that a shard holds, for want of room, do not hold up the time.
-        let now_ns = self.engine.clock.now_ns();
         Ok(events
             .map(|tick| self.engine.tick.start(tick))
             .filter(|&start_ns| start_ns > now_ns)

@@ -29,6 +29,7 @@ pub fn take_shards<T: Send + 'static>(service: &TimerService<T>) -> Vec<Shard<T>
 impl<T: Send + 'static> Shard<T> {
     /// Takes one turn. Returns whether anything was drained or fired.
     pub fn turn(&mut self) -> bool {
-        inside(|| manual::turn(&self.engine, &mut self.shard))
+        let turn = inside(|| manual::turn(&self.engine, &mut self.shard));
+        turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
     }
 }

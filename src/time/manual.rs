@@ -24,11 +24,11 @@ pub(crate) struct Busy;
 
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
-    /// Takes one turn of every shard. Returns whether anything was drained or fired.
+    /// Takes one turn of every shard. Returns whether more is due.
     fn turn(&self) -> bool;
 
-    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin.
-    /// `Err`: another thread takes a turn.
+    /// The next time at which a turn has something to do, in nanoseconds since the clock's origin:
+    /// now, if timers were armed since the last turn. `Err`: another thread takes a turn.
     fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
 
     /// Due entries that the turns have dispatched so far.
@@ -200,8 +200,8 @@ impl ManualClock {
     /// of ticks.
     ///
     /// A call from a task that an `advance` runs, or from a second thread during it, extends that
-    /// `advance` and returns at once. Costs a turn of every shard for each tick on which something
-    /// is due. Time ends 292 years after the origin.
+    /// `advance` and returns at once. Costs a turn of every shard, and one or two more for
+    /// each tick on which something is due. Time ends 292 years after the origin.
     ///
     /// # Example
     /// ```
@@ -417,11 +417,11 @@ impl ManualClock {
     fn drive_to_target(&self) {
         let (mut registered, mut services) = (self.registered(), self.services());
         loop {
-            while services.iter().filter(|service| service.turn()).count() > 0 {
-                // A task may have started a service.
-                if self.registered() != registered {
-                    (registered, services) = (self.registered(), self.services());
-                }
+            while services.iter().filter(|service| service.turn()).count() > 0 {}
+            // A task may have started a service.
+            if self.registered() != registered {
+                (registered, services) = (self.registered(), self.services());
+                continue;
             }
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
@@ -429,13 +429,17 @@ impl ManualClock {
             let next = services
                 .iter()
                 .filter_map(|service| self.wait_for_event(&**service))
-                .min();
-            let next = next.unwrap_or(u64::MAX).min(target);
-            if next <= now {
+                .min()
+                .filter(|&next| next <= target);
+            let time = next.unwrap_or(target);
+            if time > now {
+                // Ordering: Release. Pairs with the Acquire in `now_ns`.
+                self.0.now_ns.store(time, Ordering::Release);
+            }
+            // Without an event until the target, a turn there would find nothing.
+            if next.is_none() {
                 break;
             }
-            // Ordering: Release. Pairs with the Acquire in `now_ns`.
-            self.0.now_ns.store(next, Ordering::Release);
         }
     }
 }

@@ -344,7 +344,8 @@ impl<T> DelayQueue<T> {
                 .waiting
                 .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
             if waiting.at_ns() != at_ns {
-                waiting.move_to(at_ns);
+                // It is after the reading above.
+                waiting.move_ahead(at_ns);
             }
             ready!(waiting.poll(context));
         }
