@@ -12,13 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
 use wheelwork_bench::lock::lock;
 
-/// Whatever is due, and whatever a service has to give up, comes. If none of it has come for this
-/// long, it is stuck: a machine that is shared stalls for seconds, and one that is busy is slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks whether what is waited for has come.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Whatever is due, and whatever a service has to give up, comes. If none of it has come in this
+/// many looks, it is stuck. That is a minute, or longer: looks, not time, since a machine that is
+/// shared stalls, and one that is busy is slow, for who looks as well.
+const PATIENCE: u32 = 30_000;
 
 /// Timers of a longer delay are not waited for.
 const FAR_NS: u64 = 1_800_000_000_000;
@@ -282,16 +286,17 @@ impl Play {
 
     /// Waits as long as something is left: `left` says how much, and what.
     fn wait_while(&self, left: impl Fn() -> Option<(u64, String)>) {
-        let (mut fewest, mut end) = (u64::MAX, Instant::now() + PATIENCE);
+        let (mut fewest, mut looks) = (u64::MAX, 0);
         while let Some((count, what)) = left() {
             if count < fewest {
-                (fewest, end) = (count, Instant::now() + PATIENCE);
+                (fewest, looks) = (count, 0);
             }
-            if Instant::now() > end {
-                let what = format_args!("stuck for {PATIENCE:?}: {what}: {self:?}");
+            if looks == PATIENCE {
+                let what = format_args!("stuck for {:?}: {what}: {self:?}", PATIENCE * LOOK);
                 return self.ledger.fault(what);
             }
-            thread::sleep(Duration::from_millis(2));
+            looks += 1;
+            thread::sleep(LOOK);
         }
     }
 
@@ -328,10 +333,9 @@ impl Play {
                     .every(Duration::from_millis(1))
                     .times(1)
                     .start(move || _ = stop.take().map(|stop| stop()));
-                if started.is_ok() && stopped.recv_timeout(PATIENCE).is_err() {
-                    self.ledger.fault(format_args!(
-                        "a stop from inside a task did not return: {self:?}"
-                    ));
+                if started.is_ok() {
+                    let still = || (1, "a stop from inside a task did not return".into());
+                    self.wait_while(|| stopped.try_recv().is_err().then(still));
                 }
             }
         }

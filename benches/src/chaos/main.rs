@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use wheelwork_bench::{program, system};
 
-/// An episode that takes longer has hung: its waits end by themselves, each once nothing has come
-/// for a minute.
+/// An episode that takes longer has hung, by looks: its waits end by themselves, each once nothing
+/// has come for a minute.
 const EPISODE_MAX: Duration = Duration::from_secs(300);
 
 /// How often a look is taken whether the episodes go on.
