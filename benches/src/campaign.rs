@@ -3,7 +3,7 @@
 
 use crate::line::{Figures, Line};
 use crate::machine;
-use crate::program::{count, duration};
+use crate::program::{count, duration, say, say_text};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ pub fn run<G>(
     let place = options.place.as_deref();
     let machine = machine::describe(place, rivals) + &versions.collect::<String>();
     let mut record = Record::create(options, &machine)?;
-    println!("{machine}");
+    say(format_args!("{machine}"));
     let groups: Vec<_> = groups
         .iter()
         .map(|group| (group, measurements(group)))
@@ -94,7 +94,7 @@ pub fn run<G>(
     let mut all = Vec::new();
     for (group, measurements) in groups {
         let lines = measure(options, measurements, &bar);
-        bar.suspend(|| print!("{}", table(group, &lines)));
+        bar.suspend(|| say_text(&table(group, &lines)));
         record.add(lines.iter().map(Line::to_json))?;
         all.extend(lines);
     }
@@ -192,7 +192,7 @@ fn ends_in_time(child: &mut Child, timeout: Duration) -> bool {
 pub fn answer(figures: Result<Figures, String>) -> ExitCode {
     match figures {
         Ok(figures) => {
-            println!("{}", figures.to_json());
+            say(format_args!("{}", figures.to_json()));
             ExitCode::SUCCESS
         }
         Err(why) => {

@@ -19,7 +19,12 @@ pub fn run<A: Parser>(work: impl FnOnce(&A) -> Result<ExitCode, String>) -> Exit
 
 /// Prints a line. If nobody reads it (`million | head`, say) the process ends, with exit code 2.
 pub fn say(line: fmt::Arguments<'_>) {
-    let Err(error) = writeln!(io::stdout(), "{line}") else {
+    say_text(&format!("{line}\n"));
+}
+
+/// Prints lines, as `say` prints one.
+pub fn say_text(lines: &str) {
+    let Err(error) = io::stdout().write_all(lines.as_bytes()) else {
         return;
     };
     if error.kind() != io::ErrorKind::BrokenPipe {

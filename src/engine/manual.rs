@@ -40,7 +40,8 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             let mut is_more = false;
             for shard in &mut *shards {
                 let turn = turn(&self.engine, shard);
-                // Who holds entries for want of room has some again, perhaps, after what it dispatched.
+                // Who holds entries for want of room has some again, perhaps, after what it
+                // dispatched.
                 is_more |= turn.more && (!turn.held || turn.dispatched > 0);
             }
             is_more

@@ -11,12 +11,13 @@
 //!
 //! **Many timers** do not fit into the processor's caches, and a list names its next cell in this
 //! one: who goes along it waits for memory at each step. So a slot of levels 1 and 2 has four
-//! further lists, which do not wait for each other. While there are more than 262,144 timers, a
-//! cell that is put into the slot goes into one of the four, which share them about equally. When
-//! the slot is entered, all its lists are gone along in turn, and what comes next in each is
-//! prefetched meanwhile. While the timers of a tick are given out, those of the next ticks are
-//! prefetched in the same way (`ahead.rs`). A level does without if the slot that was entered last
-//! had few cells, or cells that lie side by side in memory, which the processor finds by itself.
+//! further lists, which do not wait for each other. With more than 262,144 timers, a cell that is
+//! put into the slot goes into one of the four, which share them about equally (until a slot is
+//! entered and there are fewer timers). When the slot is entered, all its lists are gone along in
+//! turn, and what comes next in each is prefetched meanwhile. While the timers of a tick are given
+//! out, those of the next ticks are prefetched in the same way (`ahead.rs`). A level does without
+//! if the slot that was entered last had few cells, or cells that lie side by side in memory, which
+//! the processor finds by itself.
 
 use super::ahead::Ahead;
 use super::link::{FIRST_CELL, Link, cell_of, further, link_of, lists};
@@ -24,17 +25,18 @@ use super::occupied::{LevelBits, Occupied};
 use super::slot::{ALL, FURTHER, SlotNumber};
 use crate::mem;
 use std::iter;
+use std::ops::Range;
 
 /// With more timers than this, cells are put into further lists, and what comes next is prefetched.
 /// (Fewer in unit tests, which see both.)
 const MANY: usize = if cfg!(test) { 64 } else { 1 << 18 };
 
-/// With fewer timers than this, no further list has cells.
+/// With fewer timers than this, the next put, or the next slot that is entered, takes all cells out
+/// of further lists.
 const FEW_AGAIN: usize = MANY / 4;
 
-/// While time moves by less than two to the power of this, and the number of timers is what it was,
-/// cells are put into the same one of a slot's further lists, whose head is in the cache then.
-const TURN_BITS: u32 = 6;
+/// 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// With fewer cells in a slot, further lists gain nothing.
 const DENSE: usize = if cfg!(test) { 4 } else { 64 };
@@ -63,14 +65,16 @@ pub(super) struct SlotLists {
     next: SlotNumber,
     /// The levels whose cells are put into further lists.
     splits: LevelBits,
-    /// The levels of which the slot that was entered last gained, or would have gained, by further
-    /// lists.
+    /// The levels of which the slot that was entered last, among many timers, gained by further
+    /// lists, or would have. All until then.
     gaining: LevelBits,
     /// Whether the slot of level 1 that was entered last did.
     fetches: bool,
     /// With more timers than this, cells are put by `put_among_many`: it is 0 while further lists
-    /// may have cells.
+    /// may have cells, and no number is greater while none gain.
     alone_max: usize,
+    /// With other numbers of timers, `put_among_many` decides anew.
+    settled: Range<usize>,
     ahead: Ahead,
 }
 
@@ -90,6 +94,7 @@ impl SlotLists {
             gaining: SPLIT_LEVELS,
             fetches: false,
             alone_max: MANY,
+            settled: 0..0,
             ahead: Ahead::new(),
         }
     }
@@ -100,7 +105,7 @@ impl SlotLists {
             self.links[list as usize] = Link::alone(list);
         }
         self.occupied = Occupied::new();
-        self.fetches = false;
+        (self.fetches, self.gaining) = (false, SPLIT_LEVELS);
         self.expect(0);
         (self.time, self.event) = (time, u64::MAX);
     }
@@ -119,8 +124,8 @@ impl SlotLists {
             .resize((FIRST_CELL + cells) as usize, Link::alone(0));
     }
 
-    /// Decides by the number of timers which levels use further lists. (Often enough: when a slot
-    /// is entered, and when cells are put that might make a difference.)
+    /// Decides by the number of timers which levels use further lists: when a slot is entered, and
+    /// when a cell is put with a number that is not `settled`.
     #[inline(never)]
     fn expect(&mut self, timers: usize) {
         self.splits = if timers > MANY { self.gaining } else { 0 };
@@ -133,6 +138,11 @@ impl SlotLists {
             (0, 0) => usize::MAX,
             (0, _) => MANY,
             _ => 0,
+        };
+        self.settled = match (self.occupied.further, self.splits, self.gaining) {
+            (0, ..) => 0..0,
+            (_, 0, 1..) => FEW_AGAIN..MANY + 1,
+            _ => FEW_AGAIN..usize::MAX,
         };
     }
 
@@ -234,10 +244,10 @@ impl SlotLists {
     /// registers that are saved for it are stores, and wait behind those to memory out of cache.)
     #[inline(never)]
     fn put_among_many(&mut self, cell: u32, deadline: u64, timers: usize) {
-        if self.occupied.further == 0 || timers < FEW_AGAIN {
+        if !self.settled.contains(&timers) {
             return self.put_after_change(cell, deadline, timers);
         }
-        self.put_into_one(cell, deadline, self.turn(timers));
+        self.put_into_one(cell, deadline, self.turn(deadline, timers));
     }
 
     /// `put_among_many`, after a decision which levels use further lists.
@@ -245,15 +255,17 @@ impl SlotLists {
     #[inline(never)]
     fn put_after_change(&mut self, cell: u32, deadline: u64, timers: usize) {
         self.expect(timers);
-        self.put_into_one(cell, deadline, self.turn(timers));
+        self.put_into_one(cell, deadline, self.turn(deadline, timers));
     }
 
-    /// Which further list is next. As timers are armed, are cancelled and fire, one of these two
-    /// numbers changes. The number of the cell would share them out as well, but is not known as
+    /// Which further list a cell goes into: by a hash (Fibonacci hashing, Knuth 1973, volume 3,
+    /// 6.4) of what differs between timers, or between ticks, and by a number that differs while
+    /// timers are armed. The number of the cell would share them out as well, but is not known as
     /// early: after a cancel it comes from a handle for which the processor may wait.
     #[inline]
-    const fn turn(&self, timers: usize) -> u32 {
-        (self.time >> TURN_BITS) as u32 ^ timers as u32
+    const fn turn(&self, deadline: u64, timers: usize) -> u32 {
+        let hash = deadline.wrapping_add(self.time).wrapping_mul(GOLDEN);
+        (hash >> 62) as u32 ^ timers as u32
     }
 
     /// `put_entered_among_many`, into a slot of several ticks.

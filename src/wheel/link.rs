@@ -15,11 +15,11 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The ring of a slot without timers.
-    pub(super) const fn alone(slot: u32) -> Self {
+    /// The ring of a list without timers.
+    pub(super) const fn alone(list: u32) -> Self {
         Self {
-            before: slot,
-            next: slot,
+            before: list,
+            next: list,
         }
     }
 }
@@ -30,7 +30,7 @@ pub(super) const fn link_of(cell: u32) -> u32 {
     FIRST_CELL + cell
 }
 
-/// The cell that has a link; `None` if a slot has it.
+/// The cell that has a link; `None` if a list has it.
 #[inline]
 pub(super) const fn cell_of(link: u32) -> Option<u32> {
     link.checked_sub(FIRST_CELL)

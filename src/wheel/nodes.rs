@@ -82,7 +82,7 @@ enum KeyCell<K> {
     GivenUp,
 }
 
-/// The number of a cell has 31 bits: a link is a `u32` that names slots and cells (`levels.rs`).
+/// The number of a cell has 31 bits: a link is a `u32` that names lists and cells (`link.rs`).
 const CELLS_MAX: u32 = (1 << 31) - 1;
 
 /// New cells at a time.

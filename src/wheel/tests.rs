@@ -139,38 +139,69 @@ fn further_lists_come_and_go_with_the_number_of_timers() {
     }
 }
 
-/// The further lists of a slot have as many timers each, about: whether these were armed one after
-/// the other, came from a higher level, or are armed one for each that fires.
+/// The further lists of a slot have as many timers each, about: however these come to it.
 #[test]
 fn further_lists_share_a_slot() {
     let shares = |wheel: &Wheel<u64>, deadline| {
         let (slot, _) = SlotNumber::of(deadline, wheel.levels.time());
-        let mut counts = lists(slot).map(|list| wheel.levels.cells_of(list).count());
-        assert_eq!(counts.next(), Some(0), "the slot's own list");
+        let counts = lists(slot).map(|list| wheel.levels.cells_of(list).count());
         let counts = Vec::from_iter(counts);
-        let (least, all) = (counts.iter().min(), counts.iter().sum::<usize>());
+        let (own, further) = counts.split_first().expect("a slot has a list");
+        let (least, all) = (further.iter().min(), further.iter().sum::<usize>());
         assert!(all >= 100 && least >= Some(&(all / 8)), "{counts:?}");
+        assert_eq!(*own, 0, "the slot's own list");
     };
     let mut wheel = Wheel::new(0);
     let mut rng = Rng::with_seed(1);
     // (The first ones, while they are few, are in the slots' own lists.)
-    let mut handles = Vec::from_iter((0..4_000).map(|key| wheel.insert(1_000_000 + key, key)));
+    let mut handles = Vec::from_iter((0..6_000).map(|key| wheel.insert(1_000_000 + key, key)));
     // Their cells are used again in no order.
     rng.shuffle(&mut handles);
-    for handle in handles.drain(..3_000) {
+    for handle in handles.drain(..4_500) {
         assert!(wheel.cancel(handle).is_some());
     }
+    // One after the other.
     (0..1_500).for_each(|key| _ = wheel.insert(40_000 + key % 256, key));
     (0..1_500).for_each(|key| _ = wheel.insert(70_000 + key % 256, key));
     shares(&wheel, 40_000);
+    // Moved to an earlier deadline, while time stands still.
+    for (&handle, key) in handles.iter().zip(0..) {
+        assert!(wheel.reschedule(handle, 45_000 + key % 256));
+    }
+    shares(&wheel, 45_000);
+    // One armed for each that was cancelled, and for each that fires.
+    for key in 0..1_500 {
+        assert!(wheel.cancel(handles[key as usize]).is_some());
+        wheel.insert(50_000 + key % 256, key);
+    }
+    shares(&wheel, 50_000);
+    (0..1_000).for_each(|key| _ = wheel.insert(100, key));
+    while let Some((_, key)) = wheel.pop_due(100) {
+        wheel.insert(55_000 + key % 256, key);
+    }
+    shares(&wheel, 55_000);
+    // From a higher level.
     wheel.advance(65_536, usize::MAX, |_, _| ());
     shares(&wheel, 70_000);
+    // Over time.
     for now in 65_536..130_000 {
         while let Some((_, key)) = wheel.pop_due(now) {
             wheel.insert(now + 1 + rng.u64(..5_000), key);
         }
     }
     shares(&wheel, 131_000);
+    // In a wheel that grows again before further lists are empty.
+    let mut wheel = Wheel::new(0);
+    let mut handles = Vec::from_iter((0..300).map(|key| wheel.insert(100_000, key)));
+    for handle in handles.drain(..260) {
+        assert!(wheel.cancel(handle).is_some());
+    }
+    wheel.insert(300, 0);
+    wheel.advance(299, usize::MAX, |_, _| ());
+    assert_eq!((wheel.len(), wheel.levels.has_further()), (41, true));
+    (0..30).for_each(|key| _ = wheel.insert(100_000, key));
+    (0..1_500).for_each(|key| _ = wheel.insert(140_000 + key % 256, key));
+    shares(&wheel, 140_000);
 }
 
 /// Nothing is fetched before a slot was entered whose timers lie scattered in memory.

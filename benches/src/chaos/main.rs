@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use wheelwork_bench::{program, system};
+use wheelwork_bench::program::{self, say};
+use wheelwork_bench::system;
 
 /// An episode that takes longer has hung, by looks: its waits end by themselves, each once nothing
 /// has come for a minute.
@@ -34,9 +35,11 @@ const WATCH_STEP: Duration = Duration::from_millis(100);
 /// blocked, the process is stopped for a second. Beside each episode small ones run, services that
 /// live for a moment. A fault is printed with the size and the seed of its episode; with that
 /// `--seed`, and `--episodes 1`, the first full one and the first small one have it. The seed
-/// decides what is drawn, not the order of the threads: the fault may not come again. Exit codes: 0
+/// decides what is drawn, not the order of the threads: the fault may not come again. Of the
+/// timers, those that are named nowhere in a line were handed back by `stop`, or dropped with their
+/// service; refused ones were armed while it stopped, or were too many for its limit. Exit codes: 0
 /// every timer was accounted for, 1 one was not, or an episode hung or could not run, 2 wrong
-/// arguments.
+/// arguments, or nobody reads the output.
 #[derive(Parser)]
 #[command(name = "chaos", version, max_term_width = 110)]
 struct Args {
@@ -63,12 +66,12 @@ fn main() -> ExitCode {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let from_clock = since.map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
         let seed = args.seed.unwrap_or(from_clock);
-        println!("chaos for {minutes} minutes, seed {seed}");
+        say(format_args!("chaos for {minutes} minutes, seed {seed}"));
         expect_panics();
         let time = Duration::from_secs_f64(60.0 * minutes);
         let why = match run(time, seed, args.episodes) {
             Ok(0) => {
-                println!("every timer was accounted for");
+                say(format_args!("every timer was accounted for"));
                 return Ok(ExitCode::SUCCESS);
             }
             Ok(faults) => format!("{faults} faults"),
@@ -162,12 +165,12 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
                 Ok(summary) => all.add(summary),
                 Err(why) => result = Err(why),
             }
-            println!(
+            say(format_args!(
                 "{:6.1} min, {} MB, {number} episodes and {} small ones: {all}",
                 start.elapsed().as_secs_f64() / 60.0,
                 system::resident_bytes() / 1_000_000,
                 small.ended.load(SeqCst)
-            );
+            ));
             let is_over = result.is_err() || all.faults > 0 || start.elapsed() >= time;
             if is_over || small.is_over.load(SeqCst) {
                 break;
@@ -177,7 +180,7 @@ fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
         let panicked = |_| "a small episode panicked".to_string();
         let (beside, result_beside) = beside.join().map_err(panicked)?.map_err(panicked)?;
         drop(ended);
-        println!("  the small ones: {beside}");
+        say(format_args!("  the small ones: {beside}"));
         result.and(result_beside)?;
         Ok(all.faults + beside.faults)
     })

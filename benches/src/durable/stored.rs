@@ -22,6 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_bench::campaign::{end_with_us, itself};
 use wheelwork_bench::line::Figures;
+use wheelwork_bench::program::say;
 
 /// Timers in memory, at the most.
 const WINDOW_ROWS: usize = 100_000;
@@ -83,7 +84,7 @@ impl Work for Load {
         let kops = self.count as f64 / 1e3 / elapsed.as_secs_f64();
         let mut figures = Figures::from([("load_kops", kops)]);
         if self.linger {
-            println!("{}", figures.to_json());
+            say(format_args!("{}", figures.to_json()));
             loop {
                 thread::park();
             }

@@ -29,7 +29,7 @@ use job::Job;
 use std::process::ExitCode;
 use wheelwork_bench::campaign;
 use wheelwork_bench::line::{Figures, Line};
-use wheelwork_bench::program;
+use wheelwork_bench::program::{self, say_text};
 
 /// Whose versions are told; the script tells those of packages for Node.js.
 const RIVALS: [&str; 3] = ["postgres", "apalis-postgres", "tokio-cron-scheduler"];
@@ -73,6 +73,6 @@ fn run(args: &Args) -> Result<(), String> {
         |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),
     )?;
     let claims = goals::claims(&lines);
-    print!("{}", goals::verdicts(&claims));
+    say_text(&goals::verdicts(&claims));
     record.add(claims.iter().map(Claim::to_json))
 }

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_bench::lock::lock;
+use wheelwork_bench::program::say;
 
 /// Lines that may wait for the ledger.
 const LINES_MAX: usize = 4_096;
@@ -93,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     };
     let offset = setting.offset_ns;
     let nodes = Nodes::new(setting, sender.clone());
-    println!(
+    say(format_args!(
         "{} nodes, {} arms a second each, leases of {} s, {} min of trouble, seed {}, {} cores{}{}",
         options.nodes,
         options.rate,
@@ -107,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         } else {
             ", without libfaketime: all clocks are right"
         },
-    );
+    ));
     let common = Common::default();
     let begun = now_ns();
     let orders = nodes.orders.clone();
@@ -306,14 +307,14 @@ impl Run<'_> {
 
     fn say(&mut self, what: &str) {
         let sums = lock(&self.common.sums).clone();
-        println!(
+        say(format_args!(
             "{:>5.0} s  {} nodes  armed {}  cancelled {}  handled {}  {what}",
             self.begun.elapsed().as_secs_f64(),
             self.nodes.alive().len(),
             sums.armed,
             sums.cancelled,
             sums.handled
-        );
+        ));
         self.said = Instant::now();
     }
 

@@ -8,23 +8,24 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use wheelwork_bench::lateness::Lateness;
+use wheelwork_bench::program::say;
 
 /// Stories that are told of each promise that was broken.
 const STORIES: usize = 8;
 
 fn row(what: &str, value: impl std::fmt::Display) {
-    println!("  {what:<44} {value:>12}");
+    say(format_args!("  {what:<44} {value:>12}"));
 }
 
 fn lateness(what: &str, lateness: &Lateness) {
     let ms = |part: f64| lateness.quantile_ns(part) as f64 / 1e6;
-    println!(
+    say(format_args!(
         "  {what:<26} {:>9} {:>10.1} {:>10.1} {:>10.1}",
         lateness.count(),
         ms(0.5),
         ms(0.99),
         ms(1.0)
-    );
+    ));
 }
 
 pub(crate) fn table(
@@ -35,7 +36,7 @@ pub(crate) fn table(
     complaints: &[String],
 ) {
     let sums = &ledger.sums;
-    println!("\ntimers");
+    say(format_args!("\ntimers"));
     row("armed", sums.armed);
     row("  in transactions that were rolled back", sums.rolled_back);
     row("  calls that failed: armed or not", sums.in_doubt);
@@ -55,7 +56,7 @@ pub(crate) fn table(
         "answers refused: a lease was lost",
         ledger.stale.values().sum::<u64>(),
     );
-    println!("\ntrouble");
+    say(format_args!("\ntrouble"));
     for what in [
         Trouble::Kill,
         Trouble::PauseLong,
@@ -76,14 +77,16 @@ pub(crate) fn table(
     }
     row("nodes whose clock was off", with_other_clock);
     row("kills and pauses that were alone", verdict.measured_alone);
-    println!("\nms late                       timers        p50        p99        max");
+    say(format_args!(
+        "\nms late                       timers        p50        p99        max"
+    ));
     lateness("in calm", &verdict.calm);
     lateness("in calm, by others", &verdict.calm_found);
     lateness("in trouble", &verdict.troubled);
     lateness("after their node's kill", &verdict.take_over);
     lateness("after its pause", &verdict.paused_over);
     lateness("of others in that pause", &verdict.others);
-    println!("\nverdict");
+    say(format_args!("\nverdict"));
     for offence in [
         Offence::Lost,
         Offence::Left,

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use wheelwork_bench::campaign::{self, Measurement};
 use wheelwork_bench::line::{Figures, Line};
-use wheelwork_bench::program;
+use wheelwork_bench::program::{self, say_text};
 use wheelwork_bench::table::growth;
 
 /// Whose versions are told.
@@ -73,9 +73,9 @@ fn run(args: &Args) -> Result<(), String> {
         table,
     )?;
     let growths = ["w1", "w3"].map(|workload| growth(workload, &lines));
-    growths.iter().flatten().for_each(|text| print!("{text}"));
+    growths.iter().flatten().for_each(|text| say_text(text));
     let claims = goals::claims(&lines);
-    print!("{}", goals::distance(&claims));
+    say_text(&goals::distance(&claims));
     record.add(claims.iter().map(Claim::to_json))
 }
 

@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use wheelwork_bench::line::Figures;
+use wheelwork_bench::program::say;
 use wheelwork_bench::system;
 
 const HERE_YOU_ARE: &[u8] = b"here you are\n";
@@ -73,7 +74,7 @@ pub(crate) fn serve(settings: &Settings) -> Result<(), String> {
 fn serve_with<T: Timers>(settings: &Settings) -> Result<(), String> {
     open_files::allow(settings.connections)?;
     let (runtime, port, shared) = listen::<T>(settings)?;
-    println!("{port}");
+    say(format_args!("{port}"));
     for _ in io::stdin().lines().map_while(Result::ok) {
         let figures = Figures::from([
             ("cpu_s", system::cpu_time().as_secs_f64()),

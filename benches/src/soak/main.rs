@@ -51,9 +51,10 @@ const BYTES_EACH: u64 = 100;
 /// and again to the last. (Once it may: when the machine stalls.) And most runs of periodic timers
 /// must be less than a period late. The other figures are shown.
 ///
-/// All times are in ticks, so with a tick of 50 us a service lives twenty times as fast as with
-/// one of 1 ms: 72 minutes have as many ticks as a day of 1 ms. Exit codes: 0 every timer was
-/// accounted for, and memory is flat; 1 not so; 2 wrong arguments, or nobody reads the output.
+/// Delays and periods are in ticks, so with a tick of 50 us timers come twenty times as soon as
+/// with one of 1 ms: 72 minutes have as many ticks as a day of 1 ms. The rate and the threads'
+/// lives are by the clock. Exit codes: 0 every timer was accounted for, and memory is flat; 1 not
+/// so; 2 wrong arguments, or nobody reads the output.
 #[derive(Parser)]
 #[command(name = "soak", version, max_term_width = 110)]
 struct Args {
@@ -220,7 +221,7 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
     wrong.extend((book.faults() > 0).then(|| format!("{} faults", book.faults())));
     say(format_args!("{}", samples::summary(&samples)));
     say(format_args!(
-        "{} timers, {} of them periodic, with {} runs; {} threads, one after the other",
+        "{} timers, {} of them periodic, with {} runs; {} threads, two at a time",
         timers.armed,
         periodic::COUNT,
         timers.runs,

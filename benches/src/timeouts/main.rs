@@ -13,7 +13,8 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use wheelwork_bench::line::Summary;
-use wheelwork_bench::{program, system};
+use wheelwork_bench::program::{self, say};
+use wheelwork_bench::system;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -56,12 +57,14 @@ enum By {
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {
-        println!(
+        say(format_args!(
             "a timeout of 30 s: made, polled once, dropped; ns of one thread, median (min - max) of {}",
             args.reps
-        );
+        ));
         let row = |[future, threads, ours, theirs, ratio]: [&str; 5]| {
-            println!("{future:<10} {threads:>7} {ours:>26} {theirs:>26} {ratio:>8}");
+            say(format_args!(
+                "{future:<10} {threads:>7} {ours:>26} {theirs:>26} {ratio:>8}"
+            ));
         };
         row(["future", "threads", "wheelwork", "tokio", "ratio"]);
         for (name, kind) in [("ready", Kind::Ready), ("pending", Kind::Pending)] {

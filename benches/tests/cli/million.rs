@@ -184,22 +184,34 @@ fn no_picture_without_a_terminal() {
     assert!(out.is_empty() && err.contains(why), "{err}");
 }
 
-/// As `million | head -1` does, and a full disk.
+/// As `million | head -1` does, and a full disk. Other programs, too.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_output_that_nobody_takes_ends_it_without_a_panic() {
-    let run = |stdout: Stdio| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_million"));
-        command.args(["--timers", "1000"]).stdout(stdout);
+    let run = |program: &str, args: [&str; 2], stdout: Stdio| {
+        let mut command = Command::new(program);
+        command.args(args).stdout(stdout);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         (output.status.code(), text)
     };
-    assert_eq!(run(Stdio::piped()), (Some(2), String::new()));
-    let full = std::fs::File::options().write(true).open("/dev/full");
-    let (code, text) = run(full.unwrap().into());
-    let is_told = text.starts_with("million: standard output: ") && text.lines().count() == 1;
-    assert!(code == Some(2) && is_told, "{code:?} {text}");
+    for (program, name, args) in [
+        (
+            env!("CARGO_BIN_EXE_million"),
+            "million",
+            ["--timers", "1000"],
+        ),
+        (env!("CARGO_BIN_EXE_chaos"), "chaos", ["--minutes", "0.02"]),
+        (env!("CARGO_BIN_EXE_soak"), "soak", ["--minutes", "0.02"]),
+    ] {
+        let closed = run(program, args, Stdio::piped());
+        assert_eq!(closed, (Some(2), String::new()), "{name}");
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (code, text) = run(program, args, full.unwrap().into());
+        let start = format!("{name}: standard output: ");
+        let is_told = text.starts_with(&start) && text.lines().count() == 1;
+        assert!(code == Some(2) && is_told, "{name}: {code:?} {text}");
+    }
 }

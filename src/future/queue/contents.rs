@@ -44,8 +44,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// The deadline of a value, as the caller gave it: not rounded. One more than 292 years away
-    /// from the start of the service is held there. `None` if the value is gone, or in another
-    /// queue.
+    /// from the origin of the clock, which is about the service's start, is held there. `None` if
+    /// the value is gone, or in another queue.
     ///
     /// # Example
     /// ```

@@ -133,8 +133,9 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The tick of a time. Rounds up; but for a time that has passed, the present tick or an
-    /// earlier one. (A reading of the clock costs as much as the rest of an insert.)
+    /// The tick of a time. Rounds up; but for a time that has passed, unless long after the last
+    /// reading, the present tick or an earlier one. (A reading of the clock costs as much as the
+    /// rest of an insert.)
     fn tick_of(&self, at_ns: u64) -> u64 {
         let is_near = at_ns.saturating_sub(self.polled_ns) <= NEAR_NS;
         if is_near && self.home.is_over(at_ns) {

@@ -14,7 +14,7 @@ pub(crate) use measure::measure;
 use name::Name;
 use wheelwork_bench::campaign::{self, Measurement, Options};
 use wheelwork_bench::line::Line;
-use wheelwork_bench::program::{self, chosen, count};
+use wheelwork_bench::program::{self, chosen, count, say_text};
 use wheelwork_bench::system;
 use wheelwork_bench::table::{self, growth, times};
 use workload::Workload;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let growths = workloads
         .iter()
         .filter_map(|workload| growth(&program::name(workload), &lines));
-    growths.for_each(|text| print!("{text}"));
+    growths.for_each(|text| say_text(&text));
     Ok(())
 }
 
