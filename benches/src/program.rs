@@ -47,7 +47,7 @@ pub fn count(
         };
         let digits = digits.replace('_', "");
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err("not a whole number".to_string());
+            return Err("not a whole number, nor one with k or M".to_string());
         }
         // What does not fit is above every bound.
         let number = digits.parse().unwrap_or(usize::MAX);

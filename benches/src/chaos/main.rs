@@ -52,7 +52,7 @@ struct Args {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Full episodes at the most; small ones run beside them
+    /// Full episodes at the most, before the time is over; small ones run beside them
     #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true)]
     episodes: u64,
 }
