@@ -114,7 +114,7 @@ fn wheels_print_tables_and_write_lines_that_can_be_plotted() {
     for told in ["growth of fire", "ticks early"] {
         assert!(out.contains(told), "{told} in {out}");
     }
-    assert_eq!(lines.len(), 12 * 2 * 2);
+    assert_eq!(lines.len(), 13 * 2 * 2, "subjects, workloads, sizes");
     for line in &lines {
         assert_eq!(line["reps"], 1, "{line}");
         assert_numbers(line, &["ns_per_op", "ns_per_op_min", "ns_per_op_max"]);
