@@ -358,3 +358,34 @@ fn a_step_without_a_due_timer_costs_one_turn() {
         assert_eq!(steps, expected);
     }
 }
+
+/// Entries that wait for room in a channel fire once a task has made some, whichever of the two
+/// services was started first.
+#[test]
+fn room_that_a_task_makes_is_used_at_once() {
+    for is_first in [true, false] {
+        let clock = ManualClock::new();
+        let start = || {
+            let (builder, receiver) = TimerService::builder().on_expire_channel::<u64>(Some(1));
+            let service = builder.shards(1).clock(clock.clone()).start().unwrap();
+            (service, receiver)
+        };
+        let early = is_first.then(start);
+        let other = TimerService::builder()
+            .shards(1)
+            .clock(clock.clone())
+            .start()
+            .unwrap();
+        let (service, receiver) = early.unwrap_or_else(start);
+        for after in [1, 2, 3, 4, 8] {
+            service.schedule(MS * after, u64::from(after)).unwrap();
+        }
+        let taken = move || while receiver.try_recv().is_ok() {};
+        other.schedule(MS * 5, taken).unwrap();
+        clock.advance(MS * 5);
+        assert!(
+            service.stats().timers.fired > 1,
+            "started first: {is_first}"
+        );
+    }
+}

@@ -8,7 +8,7 @@ use crate::dispatch::inside::inside;
 use crate::shard::Count;
 use crate::shard::turn::{Shard, Turn};
 use crate::sync::Mutex;
-use crate::time::{Busy, Driven};
+use crate::time::{Busy, Driven, Pass};
 use std::sync::{Arc, PoisonError, TryLockError};
 
 /// The shards of a service on a manual clock.
@@ -30,23 +30,29 @@ pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> Turn {
 }
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
-    fn turn(&self) -> bool {
+    fn turn(&self) -> Pass {
         let take_turns = || {
             let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
             // Looked at under the lock: see StopJoin in `service/stop.rs`.
             if self.engine.cells.shared.is_stopped() {
-                return false;
+                return Pass::default();
             }
-            let mut is_more = false;
-            for shard in &mut *shards {
+            let passes = shards.iter_mut().map(|shard| {
                 let turn = turn(&self.engine, shard);
-                // Who holds entries for want of room has some again, perhaps, after what it
-                // dispatched.
-                is_more |= turn.more && (!turn.held || turn.dispatched > 0);
-            }
-            is_more
+                Pass {
+                    has_fired: turn.dispatched > 0,
+                    is_more: turn.more && !turn.held,
+                    is_held: turn.held,
+                }
+            });
+            passes.fold(Pass::default(), Pass::and)
         };
         inside(take_turns)
+    }
+
+    fn has_messages(&self) -> bool {
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        shards.iter().any(Shard::has_messages)
     }
 
     fn next_event_ns(&self) -> Result<Option<u64>, Busy> {

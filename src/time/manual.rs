@@ -22,13 +22,37 @@ const DRIVEN: u64 = 1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy;
 
+/// What turns have found, of one or more shards.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pass {
+    /// Something has fired.
+    pub(crate) has_fired: bool,
+    /// More is due, and there is room for it.
+    pub(crate) is_more: bool,
+    /// More is due, but there was no room for it.
+    pub(crate) is_held: bool,
+}
+
+impl Pass {
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            has_fired: self.has_fired || other.has_fired,
+            is_more: self.is_more || other.is_more,
+            is_held: self.is_held || other.is_held,
+        }
+    }
+}
+
 /// What a manual clock moves: the shards of one service.
 pub(crate) trait Driven: Send + Sync {
-    /// Takes one turn of every shard. Returns whether more is due.
-    fn turn(&self) -> bool;
+    /// Takes one turn of every shard.
+    fn turn(&self) -> Pass;
+
+    /// Whether messages have come since the last turn.
+    fn has_messages(&self) -> bool;
 
     /// The next time at which a turn has something to do, in nanoseconds since the clock's origin:
-    /// now, if timers were armed since the last turn. `Err`: another thread takes a turn.
+    /// now, if messages have come since the last turn. `Err`: another thread takes a turn.
     fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
 
     /// Due entries that the turns have dispatched so far.
@@ -200,8 +224,8 @@ impl ManualClock {
     /// of ticks.
     ///
     /// A call from a task that an `advance` runs, or from a second thread during it, extends that
-    /// `advance` and returns at once. Costs a turn of every shard, and one or two more for
-    /// each tick on which something is due. Time ends 292 years after the origin.
+    /// `advance` and returns at once. Costs a turn of every shard, and one or more for each tick on
+    /// which something is due, or is moved in a wheel. Time ends 292 years after the origin.
     ///
     /// # Example
     /// ```
@@ -230,7 +254,8 @@ impl ManualClock {
     }
 
     /// Moves time forward to the next tick on which a timer is due, and fires the timer. Returns
-    /// how far it moved, or `None` if there is no timer.
+    /// how far it moved, or `None` if there is no timer, or only such as wait for room in a
+    /// channel.
     ///
     /// Timers that are due already fire first. A cancelled or moved timer may still hold its old
     /// tick: then time stops there, and nothing fires. From inside a task, and while another thread
@@ -417,7 +442,14 @@ impl ManualClock {
     fn drive_to_target(&self) {
         let (mut registered, mut services) = (self.registered(), self.services());
         loop {
-            while services.iter().filter(|service| service.turn()).count() > 0 {}
+            let pass = loop {
+                let passes = services.iter().map(|service| service.turn());
+                let pass = passes.fold(Pass::default(), Pass::and);
+                // Who holds entries may have room again, by what has fired.
+                if !(pass.is_more || pass.is_held && pass.has_fired) {
+                    break pass;
+                }
+            };
             // A task may have started a service.
             if self.registered() != registered {
                 (registered, services) = (self.registered(), self.services());
@@ -436,8 +468,10 @@ impl ManualClock {
                 // Ordering: Release. Pairs with the Acquire in `now_ns`.
                 self.0.now_ns.store(time, Ordering::Release);
             }
-            // Without an event until the target, a turn there would find nothing.
-            if next.is_none() {
+            // Without an event until the target, a turn there finds what other threads have done
+            // meanwhile: armed timers, or made room.
+            let finds = || pass.is_held || services.iter().any(|service| service.has_messages());
+            if next.is_none() && (time == now || !finds()) {
                 break;
             }
         }

@@ -28,7 +28,7 @@ pub(crate) use clock::{Anchor, Clock};
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use counter::CycleCounter;
 pub use manual::ManualClock;
-pub(crate) use manual::{Busy, Driven};
+pub(crate) use manual::{Busy, Driven, Pass};
 pub(crate) use nanos::{NANOS_MAX, nanos};
 #[cfg(feature = "async")]
 pub(crate) use nanos::{YEARS_30, later};
