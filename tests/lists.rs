@@ -102,7 +102,7 @@ const WAITING: [Waiting; 35] = [
     },
     Waiting {
         file: "engine/manual.rs",
-        functions: &["new", "turn", "next_event_ns"],
+        functions: &["new", "turn", "has_messages", "next_event_ns"],
         why: "the list of threads, for `stop`; the shards of a manual clock, one turn after the other",
     },
     Waiting {
@@ -233,7 +233,7 @@ const fn number(file: &'static str, function: &'static str) -> Whole {
 }
 
 /// All of them.
-const WHOLE: [Whole; 30] = [
+const WHOLE: [Whole; 31] = [
     whole("cell/arena.rs", "claim_all", "stop"),
     number("engine/cells.rs", "indices"),
     whole("engine/end.rs", "claim_all", "stop"),
@@ -241,6 +241,7 @@ const WHOLE: [Whole; 30] = [
     // A place for each, which its first timer there fills.
     number("engine/local.rs", "attach"),
     whole("engine/manual.rs", "dispatched", "advance"),
+    whole("engine/manual.rs", "has_messages", "advance"),
     whole("engine/manual.rs", "next_event_ns", "advance"),
     whole("engine/manual.rs", "turn", "advance"),
     whole("engine/shared.rs", "new", "start"),
