@@ -477,3 +477,66 @@ impl ManualClock {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A service without timers. Another thread does something just when its event is asked for.
+    #[derive(Default)]
+    struct Idle {
+        turns: AtomicU64,
+        is_held: bool,
+        is_armed_late: bool,
+        has_messages: AtomicBool,
+    }
+
+    impl Driven for Idle {
+        fn turn(&self) -> Pass {
+            self.turns.fetch_add(1, Ordering::Relaxed);
+            self.has_messages.store(false, Ordering::Relaxed);
+            Pass {
+                is_held: self.is_held,
+                ..Pass::default()
+            }
+        }
+
+        fn has_messages(&self) -> bool {
+            self.has_messages.load(Ordering::Relaxed)
+        }
+
+        fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
+            let is_first = self.turns.load(Ordering::Relaxed) == 1;
+            self.has_messages
+                .store(self.is_armed_late && is_first, Ordering::Relaxed);
+            Ok(None)
+        }
+
+        fn dispatched(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A turn at the target, if another thread has armed a timer since the last one, or may have
+    /// made room.
+    #[test]
+    fn what_comes_while_time_moves_is_not_left_to_the_next_advance() {
+        for (is_held, is_armed_late, turns) in
+            [(false, false, 1), (true, false, 2), (false, true, 2)]
+        {
+            let clock = ManualClock::new();
+            let idle = Arc::new(Idle {
+                is_held,
+                is_armed_late,
+                ..Idle::default()
+            });
+            let driven: Arc<dyn Driven> = idle.clone();
+            clock.register(Arc::downgrade(&driven));
+            clock.advance(Duration::from_millis(1));
+            assert_eq!(clock.elapsed(), Duration::from_millis(1));
+            assert_eq!(idle.turns.load(Ordering::Relaxed), turns);
+            assert!(!idle.has_messages());
+        }
+    }
+}

@@ -70,8 +70,8 @@ pub(super) struct SlotLists {
     gaining: LevelBits,
     /// Whether the slot of level 1 that was entered last did.
     fetches: bool,
-    /// With more timers than this, cells are put by `put_among_many`: it is 0 while further lists
-    /// may have cells, and no number is greater while none gain.
+    /// With more timers than this, cells are put by `put_among_many`: 0 while further lists may
+    /// have cells, `usize::MAX` while no level gains.
     alone_max: usize,
     /// With other numbers of timers, `put_among_many` decides anew.
     settled: Range<usize>,

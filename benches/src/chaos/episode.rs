@@ -20,8 +20,8 @@ use wheelwork_bench::lock::lock;
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Whatever is due, and whatever a service has to give up, comes. If none of it has come in this
-/// many looks, it is stuck. That is a minute, or longer: looks, not time, since a machine that is
-/// shared stalls, and one that is busy is slow, for who looks as well.
+/// many looks, it is stuck. That is a minute, or longer: a machine that stalls or is busy holds up
+/// who looks, too.
 const PATIENCE: u32 = 30_000;
 
 /// Timers of a longer delay are not waited for.
