@@ -4,6 +4,7 @@ use super::store::StoreError;
 use crate::error::StartError;
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// The longest name of a kind, in bytes.
 pub(super) const KIND_BYTES_MAX: usize = 255;
@@ -57,6 +58,12 @@ pub enum DurableError {
     InsideHandler,
     /// The payload could not be encoded, or the calendar has no run any more: why.
     Invalid(String),
+    /// The store refuses this call, and no other: why. Nothing was stored, or of a call for many
+    /// timers not all.
+    Refused(Arc<str>),
+    /// Another transaction has locked this timer or its key for five minutes. Nothing was stored,
+    /// or of a call for many timers not all.
+    Blocked,
 }
 
 impl fmt::Display for DurableError {
@@ -78,6 +85,8 @@ impl fmt::Display for DurableError {
             }
             Self::InsideHandler => f.write_str("a handler cannot stop the timers that it runs for"),
             Self::Invalid(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "the store refuses this call: {why}"),
+            Self::Blocked => f.write_str("another transaction has locked the timer or its key"),
         }
     }
 }

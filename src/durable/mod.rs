@@ -33,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aside;
 mod builder;
 mod caught;
 #[cfg(feature = "serde")]

@@ -11,14 +11,34 @@ use std::ops::RangeInclusive;
 pub(super) enum Plan {
     /// The row, if it is due in the window.
     Arm(DurableId, Option<Row>, Teller<DurableId>),
-    ArmMany(Vec<(DurableId, Option<Row>)>, Teller<Vec<DurableId>>),
+    ArmMany(ManyArmed, Teller<Vec<DurableId>>),
     Cancel(Teller<bool>),
-    CancelMany(usize, Teller<usize>),
+    CancelMany(ManyCancelled, Teller<usize>),
     CancelKind(Teller<usize>),
     Move(Teller<bool>),
     Revive(Teller<bool>),
     Discard(Teller<bool>),
     Settle(Ended),
+}
+
+/// What a call for many timers has armed.
+pub(super) struct ManyArmed {
+    /// Of all its timers.
+    pub(super) ids: Vec<DurableId>,
+    /// Those whose outcome is not known yet, and their rows, if they are due in the window.
+    pub(super) rows: Vec<(DurableId, Option<Row>)>,
+    /// Why one of them was refused.
+    pub(super) refused: Option<DurableError>,
+}
+
+/// What a call for many timers has cancelled.
+pub(super) struct ManyCancelled {
+    /// Those whose outcome is not known yet.
+    pub(super) left: usize,
+    /// Those that are gone.
+    pub(super) gone: usize,
+    /// Why one of them was refused.
+    pub(super) refused: Option<DurableError>,
 }
 
 /// What a delivery has come to.

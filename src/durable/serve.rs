@@ -1,10 +1,11 @@
 //! Serve: what a turn of the writer does with the requests that it has taken.
 
+use super::aside::Waiting;
 use super::delivery::{Delivery, Done, Settlement, Verdict};
-use super::error::panic_text;
+use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
-use super::plan::{Ended, Look, Plan};
+use super::plan::{Ended, Look, ManyArmed, ManyCancelled, Plan};
 use super::recurrence::next_run;
 use super::request::{NewTimer, Request};
 use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
@@ -37,7 +38,7 @@ impl Outcomes {
                 Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
                     (row.as_ref().map(|row| row.id), &[])
                 }
-                Outcome::Discarded(_) => (None, &[]),
+                Outcome::Discarded(_) | Outcome::Blocked(_) | Outcome::Refused(_) => (None, &[]),
             };
             last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
         }
@@ -53,6 +54,19 @@ impl Outcomes {
         self.all.next()
     }
 
+    /// Takes the next one, if its change was not made.
+    fn next_unmade(&mut self) -> Option<Unmade> {
+        let next = self.all.as_slice().first();
+        if !matches!(next, Some(Outcome::Blocked(_) | Outcome::Refused(_))) {
+            return None;
+        }
+        match self.next()? {
+            Outcome::Blocked(write) => Some(Unmade::Blocked(*write)),
+            Outcome::Refused(why) => Some(Unmade::Refused(DurableError::Refused(why))),
+            _ => None,
+        }
+    }
+
     /// Whether no change of the commit ends or moves this row.
     fn is_untouched(&self, id: DurableId) -> bool {
         self.last.is_empty() || !self.last.contains_key(&id) || is_broken(DurableFault::EndedPlaced)
@@ -62,6 +76,12 @@ impl Outcomes {
     fn is_last_of(&self, id: DurableId) -> bool {
         self.last.get(&id) == Some(&self.taken)
     }
+}
+
+/// Why a change was not made.
+enum Unmade {
+    Blocked(Write),
+    Refused(DurableError),
 }
 
 /// A write for a row that was not handed out after all, while somebody wanted to end it. The row
@@ -82,6 +102,7 @@ impl Writer {
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
+        let elapsed = self.shared.elapsed();
         let mut writes = Vec::with_capacity(requests.len());
         let mut plans = Vec::with_capacity(requests.len());
         let mut looks = Vec::new();
@@ -95,7 +116,7 @@ impl Writer {
                     self.window.remove_delivered(&of);
                     self.shared.counts.lateness.add(lateness_ns, 1);
                     writes.push(Write::Ack { of, next: None });
-                    plans.push(Plan::Settle(Ended::Done));
+                    plans.push((elapsed, Plan::Settle(Ended::Done)));
                 }
                 #[cfg(feature = "durable-postgres")]
                 Request::Acked(Done { of, lateness_ns }) => {
@@ -107,7 +128,7 @@ impl Writer {
                     self.window.remove_delivered(&settlement.of);
                     let (write, ended) = self.plan_settle(*settlement, now);
                     writes.push(write);
-                    plans.push(Plan::Settle(ended));
+                    plans.push((elapsed, Plan::Settle(ended)));
                 }
                 Request::Back(delivery) => {
                     let was_wanted = self.window.remove_delivered(&delivery.settled());
@@ -115,7 +136,7 @@ impl Writer {
                         // It stays stored.
                     } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
                         writes.push(give_back(&delivery));
-                        plans.push(Plan::Settle(Ended::Back));
+                        plans.push((elapsed, Plan::Settle(Ended::Back)));
                     } else if self
                         .shared
                         .has_right(delivery.row.id.partition(), delivery.fence)
@@ -129,43 +150,62 @@ impl Writer {
             }
         }
         let settled = writes.len();
+        for waiting in self.aside.take_due(elapsed) {
+            if waiting.is_over(elapsed) {
+                waiting.plan.refuse(&DurableError::Blocked);
+                continue;
+            }
+            writes.extend(waiting.writes);
+            plans.push((waiting.since, waiting.plan));
+        }
         for request in others {
+            let (from, plans_before) = (writes.len(), plans.len());
             match request {
                 Request::Arm(timer, teller) => {
                     let (id, near) = self.plan_arm(timer, &mut writes);
-                    plans.push(Plan::Arm(id, near, teller));
+                    plans.push((elapsed, Plan::Arm(id, near, teller)));
                 }
                 Request::ArmMany(timers, teller) => {
-                    let rows = timers
+                    let rows: Vec<_> = timers
                         .into_iter()
                         .map(|timer| self.plan_arm(timer, &mut writes))
                         .collect();
-                    plans.push(Plan::ArmMany(rows, teller));
+                    let many = ManyArmed {
+                        ids: rows.iter().map(|&(id, _)| id).collect(),
+                        rows,
+                        refused: None,
+                    };
+                    plans.push((elapsed, Plan::ArmMany(many, teller)));
                 }
                 Request::Cancel(target, teller) => {
                     writes.push(Write::Cancel(target));
-                    plans.push(Plan::Cancel(teller));
+                    plans.push((elapsed, Plan::Cancel(teller)));
                 }
                 Request::CancelMany(ids, teller) => {
-                    plans.push(Plan::CancelMany(ids.len(), teller));
+                    let many = ManyCancelled {
+                        left: ids.len(),
+                        gone: 0,
+                        refused: None,
+                    };
+                    plans.push((elapsed, Plan::CancelMany(many, teller)));
                     let targets = ids.into_iter().map(Target::Id);
                     writes.extend(targets.map(Write::Cancel));
                 }
                 Request::CancelKind(kind, teller) => {
                     writes.push(Write::CancelKind(kind));
-                    plans.push(Plan::CancelKind(teller));
+                    plans.push((elapsed, Plan::CancelKind(teller)));
                 }
                 Request::Move(target, due, teller) => {
                     writes.push(Write::Move(target, due));
-                    plans.push(Plan::Move(teller));
+                    plans.push((elapsed, Plan::Move(teller)));
                 }
                 Request::Revive(id, due, teller) => {
                     writes.push(Write::Revive(id, due));
-                    plans.push(Plan::Revive(teller));
+                    plans.push((elapsed, Plan::Revive(teller)));
                 }
                 Request::Discard(id, teller) => {
                     writes.push(Write::Discard(id));
-                    plans.push(Plan::Discard(teller));
+                    plans.push((elapsed, Plan::Discard(teller)));
                 }
                 Request::Done(_) | Request::Settle(_) | Request::Back(_) => {}
                 #[cfg(feature = "durable-postgres")]
@@ -185,6 +225,10 @@ impl Writer {
                 Request::Fleet(teller) => looks.push(Look::Fleet(teller)),
                 Request::Look => self.look_soon(),
             }
+            if plans.len() > plans_before && self.aside.is_before(&writes[from..]) {
+                let writes = writes.split_off(from);
+                self.set_aside(plans.pop(), writes, elapsed);
+            }
         }
         if is_broken(DurableFault::SettledLast) {
             writes.rotate_left(settled);
@@ -194,7 +238,7 @@ impl Writer {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 let told = self.shared.fail(error.clone());
-                for plan in plans {
+                for (_, plan) in plans {
                     match plan {
                         Plan::Arm(id, _, teller) if is_broken(DurableFault::ToldBeforeCommit) => {
                             teller.tell(Ok(id));
@@ -210,9 +254,35 @@ impl Writer {
         };
         let mut outcomes = Outcomes::new(outcomes);
         // (A request for many may be for none, and has its answer too.)
-        for plan in plans {
+        for (since, plan) in plans {
+            let (plan, unmade) = match plan {
+                Plan::ArmMany(many, teller) => {
+                    let (many, unmade) = self.arm_many(many, &mut outcomes, clocks);
+                    (Plan::ArmMany(many, teller), unmade)
+                }
+                Plan::CancelMany(many, teller) => {
+                    let (many, unmade) = self.cancel_many(many, &mut outcomes);
+                    (Plan::CancelMany(many, teller), unmade)
+                }
+                plan => match outcomes.next_unmade() {
+                    Some(Unmade::Blocked(write)) => (plan, vec![write]),
+                    Some(Unmade::Refused(why)) => {
+                        self.refuse(plan, &why);
+                        continue;
+                    }
+                    None => (plan, Vec::new()),
+                },
+            };
+            if !unmade.is_empty() {
+                self.set_aside(Some((since, plan)), unmade, elapsed);
+                continue;
+            }
+            if since < elapsed {
+                self.aside.got_through();
+            }
             self.carry_out(plan, &mut outcomes, clocks);
         }
+        self.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
                 self.window.insert(*delivery, clocks);
@@ -349,28 +419,17 @@ impl Writer {
                 counts.armed.add(1);
                 teller.tell(Ok(id));
             }
-            Plan::ArmMany(rows, teller) => {
-                let mut ids = Vec::with_capacity(rows.len());
-                for (id, near) in rows {
-                    outcomes.next();
-                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
-                    ids.push(id);
-                }
-                counts.armed.add(ids.len() as u64);
-                teller.tell(Ok(ids));
+            Plan::ArmMany(many, teller) => {
+                counts.armed.add(many.ids.len() as u64);
+                teller.tell(many.refused.map_or(Ok(many.ids), Err));
             }
             Plan::Cancel(teller) => {
                 let is_gone = self.is_cancelled(outcomes.next());
                 counts.cancelled.add(u64::from(is_gone));
                 teller.tell(Ok(is_gone));
             }
-            Plan::CancelMany(count, teller) => {
-                let mut gone = 0;
-                for _ in 0..count {
-                    gone += usize::from(self.is_cancelled(outcomes.next()));
-                }
-                counts.cancelled.add(gone as u64);
-                teller.tell(Ok(gone));
+            Plan::CancelMany(many, teller) => {
+                teller.tell(many.refused.map_or(Ok(many.gone), Err));
             }
             Plan::CancelKind(teller) => {
                 let gone = match outcomes.next() {
@@ -430,6 +489,75 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// The outcomes of a call that arms many timers. Returns the changes that have to wait.
+    fn arm_many(
+        &mut self,
+        mut many: ManyArmed,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) -> (ManyArmed, Vec<Write>) {
+        let mut blocked = Vec::new();
+        for (id, near) in std::mem::take(&mut many.rows) {
+            match outcomes.next_unmade() {
+                Some(Unmade::Blocked(write)) => {
+                    blocked.push(write);
+                    many.rows.push((id, near));
+                }
+                Some(Unmade::Refused(why)) => many.refused = Some(why),
+                None => {
+                    outcomes.next();
+                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
+                }
+            }
+        }
+        (many, blocked)
+    }
+
+    /// The same for one that cancels many.
+    fn cancel_many(
+        &mut self,
+        mut many: ManyCancelled,
+        outcomes: &mut Outcomes,
+    ) -> (ManyCancelled, Vec<Write>) {
+        let mut blocked = Vec::new();
+        for _ in 0..std::mem::take(&mut many.left) {
+            match outcomes.next_unmade() {
+                Some(Unmade::Blocked(write)) => blocked.push(write),
+                Some(Unmade::Refused(why)) => many.refused = Some(why),
+                None => {
+                    let is_gone = self.is_cancelled(outcomes.next());
+                    many.gone += usize::from(is_gone);
+                    self.shared.counts.cancelled.add(u64::from(is_gone));
+                }
+            }
+        }
+        many.left = blocked.len();
+        (many, blocked)
+    }
+
+    /// TurnAside: somebody's transaction is in the way. Only the caller waits.
+    fn set_aside(&mut self, plan: Option<(Duration, Plan)>, writes: Vec<Write>, elapsed: Duration) {
+        let Some((since, plan)) = plan else {
+            return;
+        };
+        let waiting = Waiting {
+            writes,
+            plan,
+            since,
+        };
+        self.aside.push(waiting, elapsed);
+    }
+
+    /// The store refuses this change, and no other.
+    fn refuse(&mut self, plan: Plan, why: &DurableError) {
+        if matches!(plan, Plan::Settle(_)) {
+            // The row is still there, and is handed out again.
+            self.shared.counts.stale.add(1);
+            self.scan_all_soon();
+        }
+        plan.refuse(why);
     }
 
     /// Whether the outcome is that a row was cancelled. It leaves the window.

@@ -129,6 +129,11 @@ pub enum Outcome {
     Revived(Option<Row>),
     /// Whether there was such a dead letter.
     Discarded(bool),
+    /// Of a store that others write to: somebody's transaction has locked what the change needs.
+    /// It was not made, and the others were. The writer tries it again: here it is.
+    Blocked(Box<Write>),
+    /// The store refuses this change, and no other: why. It was not made, and the others were.
+    Refused(Arc<str>),
 }
 
 /// Knows which rows were handed out.
@@ -175,7 +180,8 @@ impl StoreSize {
 ///
 /// The writer alone calls it. What an implementation promises:
 ///
-///  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing.
+///  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing,
+///    but for changes whose outcome says that they were not made.
 ///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer ends, and the
 ///    program opens the store anew.
 ///  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
@@ -226,7 +232,8 @@ pub trait Store: Send + 'static {
     fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId;
 
     /// Makes the changes in their order, all of them or none, and says of each what became of it.
-    /// When it has returned they survive a crash.
+    /// When it has returned they survive a crash. A change that is [blocked](Outcome::Blocked) or
+    /// [refused](Outcome::Refused) is left out, and so are later ones of the same row or key.
     fn commit(
         &mut self,
         writes: Vec<Write>,

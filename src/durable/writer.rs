@@ -4,9 +4,10 @@
 //! It has a thread, or on a manual clock the threads of its callers, one at a time. The README has
 //! the protocol: the steps of a turn by their names.
 
+use super::aside::Aside;
 use super::caught::caught;
 use super::delivery::Delivery;
-use super::error::panic_text;
+use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
 use super::id_map::IdMap;
@@ -45,6 +46,9 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A step of the system's clock that is noticed: less is the drift of two clocks.
 const CLOCK_STEP: Duration = Duration::from_millis(5);
+
+/// A stop waits no longer for somebody's transaction.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// A partition that this node owns.
 #[derive(Clone, Copy)]
@@ -85,6 +89,8 @@ pub(super) struct Writer {
     pub(super) shared: Arc<DurableShared>,
     requests: Receiver<Request>,
     pub(super) window: Window,
+    /// What waits for somebody's transaction.
+    pub(super) aside: Aside,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// What there is to know of other nodes.
@@ -110,6 +116,8 @@ pub(super) struct Writer {
     /// On a manual clock: the timer of the next turn.
     next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
+    /// Then it ends, whatever waits.
+    stop_until: Option<Duration>,
 }
 
 impl Writer {
@@ -140,6 +148,7 @@ impl Writer {
             shared,
             requests,
             window: Window::new(service, bounds),
+            aside: Aside::default(),
             owned,
             claimed: StoreTime::MIN,
             started,
@@ -152,6 +161,7 @@ impl Writer {
             has_upkeep: true,
             next_turn: None,
             stop: None,
+            stop_until: None,
         })
     }
 
@@ -195,6 +205,9 @@ impl Writer {
         self.window.service().cancel_all();
         for request in first.into_iter().chain(self.requests.try_iter()) {
             request.refuse(&error);
+        }
+        for waiting in self.aside.take_all() {
+            waiting.plan.refuse(&error);
         }
         if let Some(stop) = self.stop.take() {
             stop.tell(Err(error));
@@ -241,7 +254,7 @@ impl Writer {
             is_loaded = self.load(clocks, now)?;
             self.claim(now)?;
         }
-        if let Some(stop) = self.stop.take() {
+        if let Some(stop) = self.stop_now() {
             self.store.release()?;
             stop.tell(Ok(()));
             return Ok(After::End);
@@ -254,6 +267,21 @@ impl Writer {
             return Ok(After::Turn);
         }
         Ok(After::Wait(self.next(now)))
+    }
+
+    /// Who has stopped the service, if nothing of handlers is left to be stored. What somebody's
+    /// transaction holds up for longer stays in the store, and fires on another node or later.
+    fn stop_now(&mut self) -> Option<Teller<()>> {
+        self.stop.as_ref()?;
+        let elapsed = self.shared.elapsed();
+        let until = *self.stop_until.get_or_insert(elapsed + STOP_MAX);
+        for plan in self.aside.take_calls() {
+            plan.refuse(&DurableError::Stopped);
+        }
+        if self.aside.next(elapsed).is_some() && elapsed < until {
+            return None;
+        }
+        self.stop.take()
     }
 
     /// What the window's clock shows.
@@ -475,8 +503,9 @@ impl Writer {
 
     /// How long the writer may wait for a request.
     fn next(&self, now: StoreTime) -> Option<Duration> {
+        let aside = self.aside.next(self.shared.elapsed());
         if let Some(wait) = self.next_of_fleet(now) {
-            return Some(wait);
+            return Some(aside.map_or(wait, |aside| aside.min(wait)));
         }
         let claim = self.claim_at().map(|at| at.since(now));
         let ahead = self.window.bounds().ahead / 4;
@@ -487,7 +516,7 @@ impl Writer {
             .min()
             .filter(|_| self.window.room() > 0 && !self.is_stopping);
         let look = self.has_rows.then_some(LOOK_EVERY);
-        [claim, load, look].into_iter().flatten().min()
+        [claim, load, look, aside].into_iter().flatten().min()
     }
 }
 
