@@ -45,14 +45,14 @@ fn token_of(write: &Write) -> Option<Held> {
 }
 
 /// The changes of a call that wait, and what is done with their outcomes.
-pub(super) struct Waiting {
+pub(super) struct HeldUp {
     pub(super) writes: Vec<Write>,
     pub(super) plan: Plan,
     /// Since when, by the node's clock.
     pub(super) since: Duration,
 }
 
-impl Waiting {
+impl HeldUp {
     /// Whether the caller has waited long enough, and is told so. What a handler has said waits for
     /// ever: it has to be stored.
     pub(super) fn is_over(&self, now: Duration) -> bool {
@@ -63,9 +63,9 @@ impl Waiting {
 /// The changes that wait.
 #[derive(Default)]
 pub(super) struct Aside {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<HeldUp>,
     /// Those that were tried in this turn, and wait again.
-    tried: Vec<Waiting>,
+    tried: Vec<HeldUp>,
     /// How many changes have each token.
     tokens: HashMap<Held, usize>,
     wait: Duration,
@@ -85,7 +85,7 @@ impl Aside {
         !self.tokens.is_empty() && writes.iter().filter_map(token_of).any(waits)
     }
 
-    fn count(tokens: &mut HashMap<Held, usize>, waiting: &Waiting) {
+    fn count(tokens: &mut HashMap<Held, usize>, waiting: &HeldUp) {
         for token in waiting.writes.iter().filter_map(token_of) {
             *tokens.entry(token).or_default() += 1;
         }
@@ -93,7 +93,7 @@ impl Aside {
 
     /// Sets the changes of a call aside: behind all others, or, if they have waited before, at
     /// their former place.
-    pub(super) fn push(&mut self, waiting: Waiting, now: Duration) {
+    pub(super) fn push(&mut self, waiting: HeldUp, now: Duration) {
         if self.waiting.is_empty() && self.tried.is_empty() {
             self.wait = self.wait.clamp(AGAIN_MIN, AGAIN_MAX);
             self.again_at = now.saturating_add(self.wait);
@@ -107,14 +107,14 @@ impl Aside {
     }
 
     /// Those that are tried now, the first ones first.
-    pub(super) fn take_due(&mut self, now: Duration) -> Vec<Waiting> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Vec<HeldUp> {
         if self.waiting.is_empty() || now < self.again_at {
             return Vec::new();
         }
         self.wait = (self.wait * 2).clamp(AGAIN_MIN, AGAIN_MAX);
         self.again_at = now.saturating_add(self.wait);
         let count = self.waiting.len().min(AGAIN_COUNT);
-        let due: Vec<Waiting> = self.waiting.drain(..count).collect();
+        let due: Vec<HeldUp> = self.waiting.drain(..count).collect();
         let writes = due.iter().flat_map(|waiting| &waiting.writes);
         for token in writes.filter_map(token_of) {
             if let Some(left) = self.tokens.get_mut(&token) {
@@ -141,7 +141,7 @@ impl Aside {
 
     /// The calls that wait: nobody is to wait any more. What handlers have said stays.
     pub(super) fn take_calls(&mut self) -> Vec<Plan> {
-        let is_call = |waiting: &Waiting| !matches!(waiting.plan, Plan::Settle(_));
+        let is_call = |waiting: &HeldUp| !matches!(waiting.plan, Plan::Settle(_));
         if !self.waiting.iter().any(is_call) {
             return Vec::new();
         }
@@ -156,7 +156,7 @@ impl Aside {
     }
 
     /// All of them: the store has failed.
-    pub(super) fn take_all(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_all(&mut self) -> Vec<HeldUp> {
         self.tokens.clear();
         self.end_turn();
         std::mem::take(&mut self.waiting).into()

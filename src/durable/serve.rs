@@ -1,6 +1,6 @@
 //! Serve: what a turn of the writer does with the requests that it has taken.
 
-use super::aside::Waiting;
+use super::aside::HeldUp;
 use super::delivery::{Delivery, Done, Settlement, Verdict};
 use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
@@ -542,7 +542,7 @@ impl Writer {
         let Some((since, plan)) = plan else {
             return;
         };
-        let waiting = Waiting {
+        let waiting = HeldUp {
             writes,
             plan,
             since,
