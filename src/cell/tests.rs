@@ -5,7 +5,7 @@ use super::claim::{Claimed, DueClaim};
 use super::content::{Content, Payload};
 use super::rearm::Rearmed;
 use super::state::{Cell, CellRef, DueAt, Filed, Side};
-use super::word::{LAG_MAX, MOVES_MAX, State, Word};
+use super::word::{GENERATION_LAST, LAG_MAX, MOVES_MAX, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::mem::Zeroed;
 use crate::repeat::{Missed, Repeat, RunClosure};
@@ -513,4 +513,33 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
         }
     }
+}
+
+/// Its ids would come a second time: the generation never goes below `GENERATION_LAST` again.
+#[test]
+fn a_cell_whose_generation_has_gone_round_is_held_no_more() {
+    const HIGHEST: u64 = u64::MAX >> 24;
+    let fixture = Fixture::armed(1_000);
+    let mut deadline = 1_000;
+    let mut move_sooner = || {
+        deadline -= 1;
+        let moved = fixture.cell().rearm(GENERATION, deadline);
+        assert!(matches!(moved, Rearmed::Refiled { .. }));
+        fixture.word().generation()
+    };
+    // Until the birth is in the side.
+    (0..MOVES_MAX).for_each(|_| _ = move_sooner());
+    // As after that many filings.
+    let (before, step) = (fixture.word(), Word::new(1, State::Vacant).0);
+    let after = Word(before.0 + (HIGHEST - 1 - before.generation()) * step);
+    fixture.cell[0]
+        .exchange(before, after)
+        .expect("there is one thread");
+    assert_eq!(
+        [(); 3].map(|()| move_sooner()),
+        [HIGHEST, GENERATION_LAST, GENERATION_LAST + 1]
+    );
+    assert!(fixture.cell().is_pending(GENERATION));
+    let claimed = fixture.cell().claim_id(GENERATION).expect("it is armed");
+    assert_eq!(claimed.index, None);
 }

@@ -112,25 +112,22 @@ impl Word {
         Self(self.0 | REPEATS)
     }
 
-    /// The word of the timer's next filing.
+    /// The word of the timer's next filing. After the highest generation comes `GENERATION_LAST`
+    /// again: so the cell stays used up, however often its last timer is filed.
     #[inline]
     pub(super) fn refiled(self) -> Self {
-        // The generation has the highest bits: an overflow is lost, and touches no other field.
         let move_up = if self.moves() < MOVES_MAX {
             1 << MOVES_SHIFT
         } else {
             0
         };
-        Self(
-            self.with_lag(0)
-                .with_state(State::Armed)
-                .0
-                .wrapping_add(1 << GENERATION_SHIFT)
-                + move_up,
-        )
+        let filed = self.with_lag(0).with_state(State::Armed).0;
+        let (next, went_round) = filed.overflowing_add(1 << GENERATION_SHIFT);
+        Self((next | u64::from(went_round) << (u64::BITS - 1)) + move_up)
     }
 
-    /// The word of the cell's next timer.
+    /// The word of the cell's next timer. (There is none after the highest generation: the cell is
+    /// used up.)
     #[inline]
     pub(super) fn freed(self) -> Self {
         Self(
@@ -215,9 +212,9 @@ mod tests {
         );
         let last = Word::new((1 << GENERATION_BITS) - 1, State::Held);
         assert_eq!(
-            last.refiled().generation(),
-            0,
-            "the generation goes round, and touches nothing else"
+            (last.refiled().generation(), last.refiled().moves()),
+            (GENERATION_LAST, 1),
+            "the generation goes round in its upper half, and touches nothing else"
         );
         assert_eq!(last.freed(), Word::new(0, State::Vacant));
     }
