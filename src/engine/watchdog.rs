@@ -77,7 +77,7 @@ pub(crate) fn run<T: Send + 'static>(engine: &Engine<T>, threshold_ns: u64) {
     let mut shards: Vec<_> = (0..shared.shards())
         .map(|_| Watched::new(engine.clock.now_ns()))
         .collect();
-    while !shared.is_stopped() {
+    let look = || {
         for (number, watched) in shards.iter_mut().enumerate() {
             let sleeps_until_ns = shared
                 .bell(number)
@@ -92,15 +92,40 @@ pub(crate) fn run<T: Send + 'static>(engine: &Engine<T>, threshold_ns: u64) {
                 engine.hooks.stalled(number, overdue_ns);
             }
         }
-        park(Some(Duration::from_nanos(threshold_ns / 2)));
+    };
+    let rest = || park(Some(Duration::from_nanos(threshold_ns / 2)));
+    look_until(|| shared.is_stopped(), look, rest);
+}
+
+/// Looks, and rests after each look, until stopped. `look` calls the hook, which may park, and so
+/// use up the unpark of a stop that comes meanwhile. So there is no rest after such a stop.
+fn look_until(is_stopped: impl Fn() -> bool, mut look: impl FnMut(), rest: impl Fn()) {
+    while !is_stopped() {
+        look();
+        if !is_stopped() {
+            rest();
+        }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     const THRESHOLD_NS: u64 = 100;
+
+    #[test]
+    fn a_stop_during_a_look_is_seen_before_the_rest() {
+        let (looks, rests) = (Cell::new(0), Cell::new(0));
+        // The hook of the second look takes the unpark of a stop: a rest would be a whole one.
+        look_until(
+            || looks.get() == 2,
+            || looks.set(looks.get() + 1),
+            || rests.set(rests.get() + 1),
+        );
+        assert_eq!((looks.get(), rests.get()), (2, 1));
+    }
 
     #[test]
     fn an_announced_sleep_is_overdue_from_its_end() {
