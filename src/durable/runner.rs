@@ -18,6 +18,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -309,8 +310,11 @@ fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, latenes
 type FreePlaces = Vec<(Arc<DurableShared>, Arc<str>)>;
 
 per_thread! {
-    /// What this thread has still to give to others. `None`: it gives nothing.
-    static PLACES: RefCell<Option<FreePlaces>> = const { RefCell::new(None) };
+    /// What this thread has still to give to others. `None`: it gives nothing. Without a
+    /// destructor: the destructors of other thread-locals may drop a future too.
+    static PLACES: RefCell<ManuallyDrop<Option<FreePlaces>>> = const {
+        RefCell::new(ManuallyDrop::new(None))
+    };
 }
 
 /// A future has ended: its place goes to the next timer of its kind. The spawner may run that
@@ -328,13 +332,13 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
         return;
     }
     let next_place =
-        |places: &RefCell<Option<FreePlaces>>| places.borrow_mut().as_mut().and_then(Vec::pop);
+        |places: &RefCell<ManuallyDrop<Option<_>>>| places.borrow_mut().as_mut().and_then(Vec::pop);
     while let Some((shared, kind)) = PLACES.with(next_place) {
         if let Some(kind) = shared.kinds.get(&kind) {
             run_in_place(&shared, kind, next(kind));
         }
     }
-    PLACES.with(|places| places.replace(None));
+    PLACES.with(|places| places.borrow_mut().take());
 }
 
 /// A handler's future under way. It settles the timer when it ends, or is dropped, and gives its

@@ -11,6 +11,7 @@ use crate::sync::per_thread;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 static GLOBAL: OnceLock<Result<Timers, StartError>> = OnceLock::new();
@@ -21,10 +22,30 @@ per_thread! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
+/// Services, each with the number of its guard.
+type Guarded = Vec<(u64, Timers)>;
+
 per_thread! {
-    /// The services that this thread has entered, each with the number of its guard. The last one
-    /// counts.
-    static ENTERED: RefCell<Vec<(u64, Timers)>> = const { RefCell::new(Vec::new()) };
+    /// The services that this thread has entered. The last one counts. Without a destructor: the
+    /// destructors of other thread-locals may enter a service too.
+    static ENTERED: RefCell<ManuallyDrop<Guarded>> = const {
+        RefCell::new(ManuallyDrop::new(Vec::new()))
+    };
+}
+
+/// Leaves the services that the thread has entered, when the thread ends: those of guards that were
+/// forgotten, or are dropped later.
+struct LeaveAll;
+
+impl Drop for LeaveAll {
+    fn drop(&mut self) {
+        let left = ENTERED.with(|entered| std::mem::take(&mut **entered.borrow_mut()));
+        drop(left);
+    }
+}
+
+per_thread! {
+    static LEAVE_ALL: LeaveAll = const { LeaveAll };
 }
 
 per_thread! {
@@ -87,13 +108,18 @@ pub struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        // If the thread's list is gone already, so are the services.
-        let left = ENTERED.try_with(|entered| {
+        // At the thread's end `LeaveAll` may have taken it.
+        let left = ENTERED.with(|entered| {
             let mut entered = entered.borrow_mut();
             let at = entered
                 .iter()
                 .position(|&(number, _)| number == self.number)?;
-            Some(entered.remove(at))
+            let left = entered.remove(at);
+            if entered.is_empty() {
+                // Nobody frees its memory later.
+                **entered = Vec::new();
+            }
+            Some(left)
         });
         DEPTH.with(|depth| depth.set(depth.get() - 1));
         // The last reference stops the service, which drops wakers: they may look at the list.
@@ -197,6 +223,8 @@ impl Timers {
     /// ```
     pub fn enter(&self) -> Entered {
         let number = NEXT.with(|next| next.replace(next.get() + 1));
+        // In the destructor of a thread-local it may be gone: then only the guard leaves.
+        let _ = LEAVE_ALL.try_with(|_| ());
         ENTERED.with(|entered| entered.borrow_mut().push((number, self.clone())));
         DEPTH.with(|depth| depth.set(depth.get() + 1));
         Entered {
@@ -246,8 +274,5 @@ impl Timers {
 /// The service that this thread has entered last.
 #[cold]
 fn entered() -> Option<Timers> {
-    ENTERED
-        .try_with(|entered| Some(entered.borrow().last()?.1.clone()))
-        .ok()
-        .flatten()
+    ENTERED.with(|entered| Some(entered.borrow().last()?.1.clone()))
 }

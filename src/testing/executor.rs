@@ -14,6 +14,7 @@ use crate::sync::per_thread;
 use crate::time::ManualClock;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -21,8 +22,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 per_thread! {
-    /// The executor whose `block_on` runs on this thread.
-    static CURRENT: RefCell<Option<Rc<TestExecutor>>> = const { RefCell::new(None) };
+    /// The executor whose `block_on` runs on this thread. `Leave` takes it out. Without a
+    /// destructor: the destructors of other thread-locals may call `block_on` too.
+    static CURRENT: RefCell<ManuallyDrop<Option<Rc<TestExecutor>>>> = const {
+        RefCell::new(ManuallyDrop::new(None))
+    };
 }
 
 /// The number of the future that `block_on` was given.
@@ -68,10 +72,7 @@ impl TaskName {
 
 /// The executor whose `block_on` runs on this thread, if there is one.
 pub(super) fn find_current() -> Option<Rc<TestExecutor>> {
-    CURRENT
-        .try_with(|current| current.borrow().clone())
-        .ok()
-        .flatten()
+    CURRENT.with(|current| Option::clone(&current.borrow()))
 }
 
 /// The same, for what works inside of `block_on` alone: panics if there is none.
@@ -104,7 +105,7 @@ impl TestExecutor {
             find_current().is_none(),
             "{BLOCK_ON} was called inside another one"
         );
-        CURRENT.with(|current| *current.borrow_mut() = Some(executor.clone()));
+        CURRENT.with(|current| **current.borrow_mut() = Some(executor.clone()));
         let _leave = Leave;
         let mut future = Box::pin(future);
         let outcome = catch_unwind(AssertUnwindSafe(|| executor.poll_all(future.as_mut())));
