@@ -1,20 +1,20 @@
 //! Shared: the service that the functions of this room use. It is the one that the calling thread
 //! has entered, or else the global one, which the program may set before its first use.
 //!
-//! Ground rule: the global service is set once, through its `OnceLock`. A thread's own list of
+//! Ground rule: the global service is set once, through its `StartOnce`. A thread's own list of
 //! entered services is touched by that thread alone.
 
 use super::timers::{Home, Timers};
 use crate::error::StartError;
+use crate::service::start_once::StartOnce;
 use crate::service::{Builder, TimerService};
 use crate::sync::per_thread;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::sync::OnceLock;
 
-static GLOBAL: OnceLock<Result<Timers, StartError>> = OnceLock::new();
+static GLOBAL: StartOnce<Timers> = StartOnce::new();
 
 per_thread! {
     /// How many services this thread has entered. Apart from the list: it needs no destructor, so
@@ -68,7 +68,7 @@ per_thread! {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SetGlobalError {
-    /// The shared service has been set, or its first use has started it, or has tried to.
+    /// The shared service has been set, or its first use has started it.
     TooLate,
     /// The service did not start. Nothing is set.
     Start(StartError),
@@ -133,25 +133,18 @@ impl Timers {
     /// [`set_global`](Self::set_global) did. It never ends.
     ///
     /// # Errors
-    /// The error of its start. Every later call returns it too.
+    /// The error of its start: too many threads, say. Nothing is kept of it. The next call tries to
+    /// start the service again, or [`set_global`](Self::set_global) sets another one.
     ///
     /// # Example
     /// ```
     /// let timers = wheelwork::future::Timers::global().expect("there are threads");
     /// assert!(timers.handle().shards() > 0);
     /// ```
-    pub fn global() -> Result<&'static Self, &'static StartError> {
-        let mut is_new = false;
-        let start = || {
-            is_new = true;
-            Self::start(TimerService::builder().name("wheelwork-async").untold())
-        };
-        let timers = GLOBAL.get_or_init(start).as_ref();
+    pub fn global() -> Result<&'static Self, StartError> {
+        let start = || Self::start(TimerService::builder().name("wheelwork-async").untold());
         // Told when it is there: the subscriber may use it.
-        if is_new && let Ok(timers) = timers {
-            timers.handle().engine.tell_start();
-        }
-        timers
+        GLOBAL.get_or_start(start, |timers| timers.handle().engine.tell_start())
     }
 
     /// Starts the service that the functions of this module use, with settings of yours: its tick,
@@ -187,15 +180,10 @@ impl Timers {
             return Err(SetGlobalError::TooLate);
         }
         let own = Self::start(builder.untold()).map_err(SetGlobalError::Start)?;
-        // Waits for a thread that starts it just now. Otherwise drops, and so stops, the own one.
-        GLOBAL.set(Ok(own)).map_err(|_| SetGlobalError::TooLate)?;
-        match GLOBAL.get() {
-            Some(Ok(timers)) => {
-                timers.handle().engine.tell_start();
-                Ok(timers)
-            }
-            _ => unreachable!("it was set above"),
-        }
+        // Drops, and so stops, the own one if there is another one by now.
+        let timers = GLOBAL.set(own).ok_or(SetGlobalError::TooLate)?;
+        timers.handle().engine.tell_start();
+        Ok(timers)
     }
 
     /// Makes this service the one that the functions of this module use on this thread, until the

@@ -1,14 +1,13 @@
 //! Global: callbacks without a service of one's own, and the service that all of them share.
 
 use super::handle::{ServiceHandle, TimerService};
+use super::start_once::StartOnce;
 use crate::engine::id::TimerId;
 use crate::engine::task::Task;
 use crate::error::{ScheduleError, StartError};
-use std::ops::Deref;
-use std::sync::OnceLock;
 use std::time::Duration;
 
-static GLOBAL: OnceLock<Result<TimerService, StartError>> = OnceLock::new();
+static GLOBAL: StartOnce<TimerService> = StartOnce::new();
 
 /// Runs a closure after `delay`, on the service for callbacks that the whole process shares.
 ///
@@ -20,8 +19,9 @@ static GLOBAL: OnceLock<Result<TimerService, StartError>> = OnceLock::new();
 /// Cost: that of [`schedule`](ServiceHandle::schedule). The first call starts the service.
 ///
 /// # Errors
-/// [`NotStarted`](ScheduleError::NotStarted) if the service could not be started,
-/// [`Full`](ScheduleError::Full) if no more timers may be pending. The error has the closure.
+/// [`NotStarted`](ScheduleError::NotStarted) if the service could not be started, which the next
+/// call tries again. [`Full`](ScheduleError::Full) if no more timers may be pending. The error has
+/// the closure.
 ///
 /// # Example
 /// ```
@@ -44,7 +44,7 @@ pub fn after(
 }
 
 fn after_on(
-    service: Result<&ServiceHandle, &StartError>,
+    service: Result<&ServiceHandle, StartError>,
     delay: Duration,
     task: Task,
 ) -> Result<TimerId, ScheduleError<Task>> {
@@ -65,7 +65,8 @@ fn after_on(
 /// started it. They have the cores of the thread that calls first.
 ///
 /// # Errors
-/// The error of its start. Every later call returns it too.
+/// The error of its start: too many threads, say. Nothing is kept of it, and the next call tries to
+/// start the service again.
 ///
 /// # Example
 /// ```
@@ -76,19 +77,14 @@ fn after_on(
 /// assert!(service.cancel(id));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn global() -> Result<&'static ServiceHandle, &'static StartError> {
-    let mut is_new = false;
+pub fn global() -> Result<&'static ServiceHandle, StartError> {
     let start = || {
-        is_new = true;
         let builder = TimerService::builder().name("wheelwork-after");
         builder.shards(1).untold().start()
     };
-    let service = GLOBAL.get_or_init(start).as_ref().map(Deref::deref);
     // Told when it is there: the subscriber may call `after`.
-    if is_new && let Ok(service) = service {
-        service.engine.tell_start();
-    }
-    service
+    let service = GLOBAL.get_or_start(start, |service| service.engine.tell_start())?;
+    Ok(service)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -99,7 +95,7 @@ mod tests {
     fn a_service_that_did_not_start_gives_the_closure_back() {
         let (send, receive) = std::sync::mpsc::channel();
         let task = Task::new(move || send.send("run by the caller").unwrap());
-        let refused = after_on(Err(&StartError::Shards(0)), Duration::ZERO, task).unwrap_err();
+        let refused = after_on(Err(StartError::Shards(0)), Duration::ZERO, task).unwrap_err();
         assert!(matches!(refused, ScheduleError::NotStarted(_)));
         assert!(receive.try_recv().is_err());
         refused.into_payload().run();

@@ -21,6 +21,8 @@ mod stop;
 
 mod global;
 
+pub(crate) mod start_once;
+
 mod stop_async;
 
 pub use builder::Builder;
