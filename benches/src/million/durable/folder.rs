@@ -1,7 +1,7 @@
 //! Folder: where the job keeps its store. What is in it is the job's own, or it is not touched.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const STORE: &str = "wheelwork-million.redb";
@@ -21,11 +21,19 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Makes the folder, or takes it: it must be empty, or hold what an earlier job has left, which
-    /// is deleted.
+    /// is deleted. The folder around it must be there: a name that is mistyped makes no folders.
     pub(crate) fn take(path: &Path) -> Result<Self, String> {
-        let said = |what: &str| format!("--durable {}: {what}", path.display());
+        let name = path.display().to_string();
+        let name = name.replace(char::is_control, "\u{fffd}");
+        let said = |what: &str| format!("--durable {name}: {what}");
         let failed = |error: std::io::Error| said(&error.to_string());
-        fs::create_dir_all(path).map_err(failed)?;
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(said("the folder around it does not exist"));
+            }
+            made => made.map_err(failed)?,
+        }
         let mark = path.join(MARK);
         let is_ours = match fs::read_to_string(&mark) {
             Ok(text) => text == MARK_TEXT,
@@ -122,6 +130,18 @@ mod tests {
         fs::write(Folder::store_in(&place.0), "rows").expect("it is a folder");
         assert!(Folder::take(&place.0).is_err());
         assert!(Folder::store_in(&place.0).exists());
+    }
+
+    #[test]
+    fn no_other_folders_are_made() {
+        let place = Place::new("folder-outer");
+        let why = Folder::take(&place.0.join("a\nb/inner")).map(drop);
+        let why = why.expect_err("there is no outer one");
+        assert!(
+            why.ends_with("the folder around it does not exist"),
+            "{why}"
+        );
+        assert!(!why.contains('\n') && !place.0.exists(), "{why}");
     }
 
     #[test]
