@@ -82,6 +82,8 @@ compile_error!("wheelwork needs atomics of 64 bits, which this target does not h
 
 mod cell;
 mod counters;
+#[cfg(feature = "durable")]
+mod disk;
 mod dispatch;
 mod doorbell;
 mod engine;

@@ -11,7 +11,7 @@ use source::{DOORS, File, arrows, code, document, files, part, quoted, words};
 
 /// The rooms of each floor.
 const FLOORS: [&[&str]; 9] = [
-    &["sync", "mem", "entry", "error"],
+    &["sync", "mem", "disk", "entry", "error"],
     &["time", "counters"],
     &["repeat"],
     &["cell", "entry_wheel", "lane", "doorbell", "dispatch"],

@@ -4,6 +4,15 @@ use crate::durable::StoreError;
 use redb::Error;
 use std::any::Any;
 use std::io::ErrorKind;
+use std::path::Path;
+
+/// A path in an error, which has one line whatever the path has.
+pub(super) fn one_line(path: &Path) -> String {
+    match path.display().to_string() {
+        path if path.is_empty() => "an empty path".into(),
+        path => path.replace(char::is_control, "\u{fffd}"),
+    }
+}
 
 /// What an error of redb means for the store in this file.
 pub(super) fn store_error(what: &str, error: &Error) -> StoreError {

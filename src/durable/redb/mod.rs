@@ -4,6 +4,7 @@ pub(crate) mod codec;
 mod commit;
 mod due_key;
 mod error;
+mod file;
 mod load;
 mod number_map;
 mod open;
@@ -20,7 +21,8 @@ use crate::durable::{
 };
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
-use error::store_error;
+use error::{one_line, store_error};
+use file::OpenPath;
 use load::Loading;
 use recent::RecentIndex;
 use redb::{
@@ -31,7 +33,7 @@ use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 use sweep::{Sweep, SweepLimits, Sweeper};
@@ -45,6 +47,11 @@ const CACHE_BYTES: usize = 32 << 20;
 ///
 /// Everything is on disk when a call has returned (`fdatasync`). The first call that fails ends the
 /// store: all later calls give its error. Open it anew then, which repairs what a crash has left.
+/// What an open reads comes from the disk: on Linux the system forgets first what it has cached of
+/// the file, since that may have failed to reach the disk.
+///
+/// If the file is removed or renamed, or another one takes its place, the store ends within a
+/// second ([`StoreError::Io`]), on unixes.
 ///
 /// A row is found by its deadline and its number alone, so memory does not grow with the rows:
 /// redb's cache (32 MiB unless [set](RedbBuilder::cache_bytes)), and some 30 to 60 bytes for each
@@ -69,7 +76,8 @@ const CACHE_BYTES: usize = 32 << 20;
 pub struct Redb {
     /// The path, or what stands for it, in errors.
     what: Arc<str>,
-    path: Option<PathBuf>,
+    /// The file itself, if it is one.
+    opened: Option<OpenPath>,
     /// `None` once it is being dropped.
     file: Option<OpenFile>,
     /// Why it cannot go on.
@@ -99,6 +107,7 @@ struct OpenFile {
 pub struct RedbBuilder {
     cache_bytes: usize,
     check: bool,
+    must_exist: bool,
     limits: SweepLimits,
 }
 
@@ -128,6 +137,33 @@ impl RedbBuilder {
         self
     }
 
+    /// Whether the store must be there already. No, unless set: where there is no file, or an empty
+    /// one, a new store is made.
+    ///
+    /// Set it once the store has been made. Then a volume that was not mounted, or a path that is
+    /// mistyped, is an error; without it the program begins with no timers, in silence.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::Redb;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("wheelwork-exist-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let path = folder.join("timers.redb");
+    /// let missing = Redb::builder().must_exist(true).open(&path).unwrap_err().to_string();
+    /// assert!(missing.ends_with("the file does not exist, and no new store is to be made"));
+    ///
+    /// drop(Redb::open(&path)?);
+    /// assert!(Redb::builder().must_exist(true).open(&path).is_ok());
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn must_exist(mut self, must_exist: bool) -> Self {
+        self.must_exist = must_exist;
+        self
+    }
+
     /// Rows of `recent` from which on it is swept.
     #[doc(hidden)]
     #[must_use]
@@ -145,21 +181,15 @@ impl RedbBuilder {
     /// See [`Redb::builder`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Redb, StoreError> {
         let path = path.as_ref();
-        // (Errors have one line, whatever the name has.)
-        let what: Arc<str> = path
-            .display()
-            .to_string()
-            .replace(char::is_control, "\u{fffd}")
-            .into();
+        let what: Arc<str> = one_line(path).into();
         let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
-        if open::look(&what, path)? {
+        if open::look(&what, path, self.must_exist)? {
             let unfinished = open::unfinished(path);
-            let make = || self.start(what.clone(), |builder| builder.create(&unfinished));
-            match make() {
+            match self.start_file(&what, &unfinished) {
                 // What a crash has left.
                 Err(StoreError::Foreign(_) | StoreError::Damaged(_)) => {
                     fs::remove_file(&unfinished).map_err(io)?;
-                    drop(make()?);
+                    drop(self.start_file(&what, &unfinished)?);
                 }
                 made => drop(made?),
             }
@@ -171,8 +201,8 @@ impl RedbBuilder {
                 named => named.map_err(io)?,
             }
         }
-        let mut store = self.start(what.clone(), |builder| builder.create(path))?;
-        store.path = Some(path.into());
+        let store = self.start_file(&what, path)?;
+        open::sync_name(path).map_err(io)?;
         Ok(store)
     }
 
@@ -185,6 +215,18 @@ impl RedbBuilder {
         self.start("a backend".into(), |builder| {
             builder.create_with_backend(backend)
         })
+    }
+
+    fn start_file(&self, what: &Arc<str>, path: &Path) -> Result<Redb, StoreError> {
+        let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
+        let mut opened = OpenPath::open(path, self.must_exist).map_err(io)?;
+        let backend = opened.backend();
+        let create = |builder: &redb::Builder| builder.create_with_backend(backend?);
+        let mut store = self.start(what.clone(), create)?;
+        // It may have been replaced since.
+        opened.look(None).map_err(io)?;
+        store.opened = Some(opened);
+        Ok(store)
     }
 
     fn start(
@@ -215,7 +257,7 @@ impl RedbBuilder {
             .unwrap_or_else(|panic| Err(error::panicked(&what, &*panic)))?;
         Ok(Redb {
             what,
-            path: None,
+            opened: None,
             file: Some(file),
             broken: None,
         })
@@ -223,8 +265,8 @@ impl RedbBuilder {
 }
 
 impl Redb {
-    /// Opens the store in this file, or makes it, if there is none or it is empty. Its directory
-    /// must be there.
+    /// Opens the store in this file, or makes it, if there is none or it is empty
+    /// ([`must_exist`](RedbBuilder::must_exist) forbids that). Its directory must be there.
     ///
     /// It reads the whole file, unless [told](RedbBuilder::check_at_open) otherwise.
     ///
@@ -259,6 +301,7 @@ impl Redb {
         RedbBuilder {
             cache_bytes: CACHE_BYTES,
             check: true,
+            must_exist: false,
             limits: SweepLimits::default(),
         }
     }
@@ -294,6 +337,13 @@ impl Redb {
                 format!("{}: it is closed", self.what).into(),
             ));
         };
+        if let Some(opened) = &mut self.opened
+            && let Err(gone) = opened.look(file.now)
+        {
+            let gone = StoreError::Io(format!("{}: {gone}", self.what).into());
+            self.broken = Some(gone.clone());
+            return Err(gone);
+        }
         let result = match catch_unwind(AssertUnwindSafe(|| call(file))) {
             Ok(result) => result.map_err(|error| store_error(&self.what, &error)),
             Err(panic) => Err(error::panicked(&self.what, &*panic)),
@@ -469,8 +519,8 @@ impl Store for Redb {
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
         let (rows, dead) = self.with(|file| file.size())?;
-        let metadata = self.path.as_ref().and_then(|path| fs::metadata(path).ok());
-        let disk_bytes = metadata.map(|metadata| metadata.len());
+        let opened = self.opened.as_ref();
+        let disk_bytes = opened.and_then(|opened| opened.bytes().ok());
         Ok(StoreSize::new(rows, dead, disk_bytes))
     }
 

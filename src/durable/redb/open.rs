@@ -2,7 +2,7 @@
 
 use super::codec::{self, StoreState};
 use super::due_key::DueKey;
-use super::error::{damage, store_error};
+use super::error::{damage, one_line, store_error};
 use super::recent::RecentIndex;
 use super::tables::{
     BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, VERSION, WriteTables, damaged,
@@ -29,19 +29,28 @@ pub(super) struct Opened {
 
 /// Why nothing can be opened here, in one line, before redb is asked. `Ok`: whether a new file is
 /// made.
-pub(super) fn look(what: &str, path: &Path) -> Result<bool, StoreError> {
+pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<bool, StoreError> {
     let io = |why: String| StoreError::Io(format!("{what}: {why}").into());
+    if path.as_os_str().is_empty() {
+        return Err(io("this names no file".into()));
+    }
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(io("this is a directory".into())),
+        Ok(metadata) if must_exist && metadata.len() == 0 => Err(io(
+            "the file is empty, and no new store is to be made".into(),
+        )),
         Ok(_) => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = folder(path);
             match fs::metadata(folder) {
+                Ok(metadata) if metadata.is_dir() && must_exist => Err(io(
+                    "the file does not exist, and no new store is to be made".into(),
+                )),
                 Ok(metadata) if metadata.is_dir() => Ok(true),
-                Ok(_) => Err(io(format!("{} is no directory", folder.display()))),
+                Ok(_) => Err(io(format!("{} is no directory", one_line(folder)))),
                 Err(error) if error.kind() == ErrorKind::NotFound => Err(io(format!(
                     "the directory {} does not exist",
-                    folder.display()
+                    one_line(folder)
                 ))),
                 Err(error) => Err(io(error.to_string())),
             }
@@ -66,8 +75,8 @@ pub(super) fn has_no_links(error: &io::Error) -> bool {
     )
 }
 
-/// Gives a finished file its name, unless that is taken by now. The name survives a crash. Another
-/// process may do so at the same time.
+/// Gives a finished file its name, unless that is taken by now. Another process may do so at the
+/// same time. The name survives a crash once [`sync_name`] has returned.
 pub(super) fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
     let linked = fs::hard_link(unfinished, path);
     let is_done =
@@ -77,10 +86,27 @@ pub(super) fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    if cfg!(unix) {
-        File::open(folder(path))?.sync_all()?;
-    }
     Ok(())
+}
+
+/// Has a file's name survive a crash, whoever has given it: a process that has made the file may
+/// have ended before it did this.
+pub(super) fn sync_name(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder(path)).and_then(|folder| folder.sync_all()) {
+        // The directory may not be read, or its file system has nothing to sync of it.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
 }
 
 fn folder(path: &Path) -> &Path {
