@@ -163,12 +163,17 @@ fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
     let timers = Durable::open(store.clone())
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("mail", |_| async { Ok(()) })
+        .handle_async("mail", |_| async {
+            futures_lite::future::yield_now().await;
+            Ok(())
+        })
         .start()
         .unwrap();
     timers.schedule("mail", Duration::ZERO, "blocks").unwrap();
     clock.advance(SECOND);
-    let blocks = futures.try_recv().expect("its handler runs");
+    let mut blocks = futures.try_recv().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(blocks.as_mut().poll(&mut context).is_pending(), "it runs");
     let cancelled = timers.schedule("mail", 8 * SECOND, "").unwrap();
     timers
         .key("key")

@@ -126,8 +126,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a handler that makes a future. The [`spawner`](Self::spawner) runs it. A future that is
-    /// dropped before it has ended has failed.
+    /// Sets a handler that makes a future. The [`spawner`](Self::spawner) runs it, and calls the
+    /// handler in the future's first poll. A future that is dropped before it has ended has failed.
     ///
     /// # Example
     /// ```

@@ -36,6 +36,8 @@ pub enum DurableFault {
     WatermarkIgnored,
     /// RunAdmit: the system's clock is not looked at.
     ClockIgnored,
+    /// RunAdmit: a row that has waited for a place, or for its executor, is not looked at again.
+    WaitedUnchecked,
     /// RunAdmit: a row that is sent back comes back, though another has taken its key.
     BackUnasked,
     /// The timers of the window stay where they are when the system's clock is set.
@@ -61,7 +63,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 19] = [
+pub const DURABLE_FAULTS: [DurableFault; 20] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -76,6 +78,7 @@ pub const DURABLE_FAULTS: [DurableFault; 19] = [
     DurableFault::ClaimedBeforeCommit,
     DurableFault::WatermarkIgnored,
     DurableFault::ClockIgnored,
+    DurableFault::WaitedUnchecked,
     DurableFault::BackUnasked,
     DurableFault::ClockNotFollowed,
     DurableFault::AckLost,

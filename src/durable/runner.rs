@@ -59,16 +59,31 @@ pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
 
 /// RunAdmit: the timer, if it may be handed out now.
 fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {
+    if may_begin(shared, &delivery) {
+        return Some(*delivery);
+    }
+    shared.tell(Request::Back(delivery));
+    None
+}
+
+/// RunAdmit: whether the timer may be handed out now.
+fn may_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
     let due = delivery.row.due;
     let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
     let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
     // (While the service stops nothing is handed out. It stays stored.)
-    let is_ours = has_right(shared, &delivery);
-    if !(is_due && is_claimed && is_ours && shared.delivers()) {
-        shared.tell(Request::Back(delivery));
-        return None;
+    is_due && is_claimed && has_right(shared, delivery) && shared.delivers()
+}
+
+/// RunAdmit, once more: whether a timer may still be handed out that has waited for a place, or for
+/// its executor. The clock may have been set back meanwhile, and the lease may be lost. If not, it
+/// goes back to the writer.
+fn may_still_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
+    let may_begin = may_begin(shared, delivery) || is_broken(DurableFault::WaitedUnchecked);
+    if !may_begin {
+        shared.tell(Request::Back(Box::new(delivery.clone())));
     }
-    Some(*delivery)
+    may_begin
 }
 
 /// Whether this node may hand the timer out: it has the lease under which it was loaded.
@@ -181,28 +196,19 @@ fn call(
             caught(|| drop(results));
         }
         Some(KindHandler::Batch(_)) => {}
-        Some(KindHandler::Async(handler)) => {
+        Some(KindHandler::Async(_)) => {
             let Some(spawn) = &shared.hooks.spawner else {
                 return std::ops::ControlFlow::Continue(());
             };
             // (One at a time: only handlers of batches get several.)
-            for delivery in timers {
-                let lateness = lateness(shared, &delivery);
-                let future = catch_unwind(AssertUnwindSafe(|| handler(delivery.clone())));
-                let future = match future {
-                    Ok(future) => future,
-                    Err(panic) => {
-                        let verdict = verdict(shared, &delivery, Err(panic));
-                        settle(shared, &delivery, verdict, Some(lateness));
-                        continue;
-                    }
-                };
+            if let Some(delivery) = timers.into_iter().next() {
                 shared.future_begins();
                 let run = AsyncRun {
                     shared: shared.clone(),
                     delivery,
-                    lateness,
-                    future: Some(future),
+                    lateness: None,
+                    future: None,
+                    is_over: false,
                 };
                 // A spawner that panics has dropped the run, which settles it.
                 caught(|| spawn(Box::pin(run)));
@@ -219,9 +225,7 @@ fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
     timers
         .into_iter()
         .filter(|delivery| {
-            // (It may have waited for a place.)
-            if !has_right(shared, delivery) {
-                shared.tell(Request::Back(Box::new(delivery.clone())));
+            if !may_still_begin(shared, delivery) {
                 return false;
             }
             if let Some(verdict) = left_out(shared, delivery) {
@@ -341,20 +345,57 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
     PLACES.with(|places| places.borrow_mut().take());
 }
 
-/// A handler's future under way. It settles the timer when it ends, or is dropped, and gives its
-/// place to the next one.
+/// A timer on its way to an async handler, then that handler's future. It settles the timer when the
+/// future ends, or is dropped, and gives its place to the next one.
+///
+/// The handler is called when the executor polls this first: the executor may be busy until then.
 struct AsyncRun {
     shared: Arc<DurableShared>,
     delivery: Delivery,
-    lateness: u64,
+    /// How late the handler was called. `None`: it was not.
+    lateness: Option<u64>,
     future: Option<HandlerFuture>,
+    is_over: bool,
 }
 
 impl AsyncRun {
-    fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
-        let Some(future) = self.future.take() else {
-            return;
+    /// Calls the handler, unless the timer may not be handed out any more.
+    fn begin(&mut self) {
+        if !may_still_begin(&self.shared, &self.delivery) {
+            return self.leave();
+        }
+        self.lateness = Some(lateness(&self.shared, &self.delivery));
+        let kind = self.shared.kinds.get(&self.delivery.row.kind);
+        if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
+            let made = catch_unwind(AssertUnwindSafe(|| handler(self.delivery.clone())));
+            match made {
+                Ok(future) => self.future = Some(future),
+                Err(panic) => self.end(Err(panic)),
+            }
+        }
+    }
+
+    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.lateness.is_none() && !self.is_over {
+            self.begin();
+        }
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(());
         };
+        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        match poll {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => self.end(Ok(result)),
+            Err(panic) => self.end(Err(panic)),
+        }
+        Poll::Ready(())
+    }
+
+    fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
+        if self.is_over {
+            return;
+        }
+        let future = self.future.take();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
         let answer = match dropped {
             Ok(()) => answer,
@@ -364,7 +405,13 @@ impl AsyncRun {
             }
         };
         let verdict = verdict(&self.shared, &self.delivery, answer);
-        settle(&self.shared, &self.delivery, verdict, Some(self.lateness));
+        settle(&self.shared, &self.delivery, verdict, self.lateness);
+        self.leave();
+    }
+
+    /// The writer knows what became of the timer: others may have its place.
+    fn leave(&mut self) {
+        self.is_over = true;
         give_place(&self.shared, &self.delivery.row.kind);
         self.shared.take_turns();
         self.shared.future_ends();
@@ -376,18 +423,7 @@ impl Future for AsyncRun {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // (A future that stops the service, or drops it, must not wait for itself.)
-        inside(|| {
-            let Some(future) = &mut self.future else {
-                return Poll::Ready(());
-            };
-            let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-            match poll {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(result)) => self.end(Ok(result)),
-                Err(panic) => self.end(Err(panic)),
-            }
-            Poll::Ready(())
-        })
+        inside(|| self.poll_handler(context))
     }
 }
 

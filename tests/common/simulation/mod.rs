@@ -17,6 +17,7 @@ use fastrand::Rng;
 use ledger::Setup;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use store::LifeStore;
 use wheelwork::ManualClock;
@@ -125,8 +126,10 @@ impl Simulation {
                 kinds: kinds.clone(),
             };
         }
+        let (is_async, executor) = (rng.bool(), self.shared.clone());
         let mut builder = Durable::open(store)
             .clock(clock)
+            .spawner(move |future| executor.spawn(future))
             .window(ahead, rows, bytes)
             .retry(retry);
         for kind in kinds {
@@ -135,6 +138,10 @@ impl Simulation {
                 "batch" => {
                     builder.handle_batch(kind, move |timers| shared.deliver_all(timers, life))
                 }
+                "limited" if is_async => builder.handle_async(kind, move |timer| {
+                    let shared = shared.clone();
+                    async move { shared.deliver(&timer, life) }
+                }),
                 _ => builder.handle(kind, move |timer| shared.deliver(timer, life)),
             };
         }
@@ -221,6 +228,46 @@ impl Simulation {
         world.note(format_args!("the clock is set {how} by {by:?}"));
     }
 
+    /// The executor has no time for what comes due. Timers wait for it, and others for their places,
+    /// while the clock is set.
+    fn wait_for_executor(&mut self) {
+        let by = self.to_next().unwrap_or(MS);
+        let more = {
+            let mut world = self.shared.lock();
+            world.note("the executor is busy");
+            world.is_executor_busy = true;
+            MS * world.rng.u32(..8_000)
+        };
+        self.advance(by + more);
+        loop {
+            let mut world = self.shared.lock();
+            let chance = world.rng.u8(..8);
+            if chance < 3 {
+                let by = MS * world.rng.u32(..10_000);
+                let to = world.now() - by;
+                world.clock.set_system_time(to);
+                world.calm_since = world.passed();
+                world.note(format_args!("the clock is set back by {by:?}"));
+            }
+            world.is_executor_busy = chance < 6;
+            let future = world.futures.pop_front();
+            drop(world);
+            match (future, chance) {
+                (Some(mut future), _) => {
+                    let _ = future
+                        .as_mut()
+                        .poll(&mut Context::from_waker(Waker::noop()));
+                }
+                (None, 6..) => break,
+                (None, 5) => self.shared.act(Place::Handler),
+                (None, _) => self.advance(MS * u32::from(chance)),
+            }
+        }
+        // (What waited may have filled the window.)
+        let mut world = self.shared.lock();
+        world.calm_since = world.passed();
+    }
+
     /// Time until something is due, if that is soon.
     fn to_next(&self) -> Option<Duration> {
         let world = self.shared.lock();
@@ -274,7 +321,7 @@ impl Simulation {
             if world.rng.u8(..12) == 0 {
                 world.plan_trouble();
             }
-            world.rng.u8(..100)
+            world.rng.u8(..103)
         };
         match step {
             0..50 => self.shared.act(Place::Outside),
@@ -306,7 +353,8 @@ impl Simulation {
                 self.stop();
                 self.reopen();
             }
-            _ => self.advance(Duration::from_secs(20)),
+            98..100 => self.advance(Duration::from_secs(20)),
+            _ => self.wait_for_executor(),
         }
         self.look()
     }

@@ -7,9 +7,13 @@ use super::super::simulated::{
 use super::acts::Place;
 use super::ledger::{Ledger, More, Setup};
 use fastrand::Rng;
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork::durable::{Delivery, DurableError, DurableHandle, Row, StoreTime, When};
+use wheelwork::durable::{
+    Delivery, DurableError, DurableHandle, Row, SpawnedFuture, StoreTime, When,
+};
 
 pub const KINDS: [&str; 5] = ["steady", "shaky", "batch", "limited", "poison"];
 pub const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -39,6 +43,10 @@ pub struct World {
     pub calm_since: Duration,
     pub calls: u32,
     pub is_in_store: bool,
+    /// The executor of futures is busy: what it gets waits.
+    pub is_executor_busy: bool,
+    /// Futures that wait for the executor.
+    pub futures: VecDeque<SpawnedFuture>,
     counts: Counts,
     tickets: Vec<Pending>,
 }
@@ -245,9 +253,24 @@ impl Shared {
             calm_since: Duration::ZERO,
             calls: 0,
             is_in_store: false,
+            is_executor_busy: false,
+            futures: VecDeque::new(),
             counts: Counts::default(),
             tickets: Vec::new(),
         })
+    }
+
+    /// Runs a handler's future, now or when the executor has time for it.
+    pub fn spawn(&self, mut future: SpawnedFuture) {
+        let mut world = self.lock();
+        if world.is_executor_busy {
+            return world.futures.push_back(future);
+        }
+        drop(world);
+        // (None waits for anything.)
+        let _ = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
     }
 
     /// A call of the store fails.
