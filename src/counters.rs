@@ -9,7 +9,7 @@
 //!
 //! Ground rule: only the owner of a set writes its counters.
 
-use crate::sync::{CountLock, CountU64, Ordering, pause};
+use crate::sync::{CountLock, CountU64, Ordering, Process, pause};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -53,7 +53,12 @@ pub(crate) struct Registry<C> {
     /// and while the sets are read.
     taken: CountLock,
     sets: UnsafeCell<Sets<C>>,
+    made_in: Process,
 }
+
+/// In a process that was forked off: waits for the lock, until a thread of the parent is taken to
+/// have it. Some 10 ms.
+const FORKED_WAITS_MAX: u32 = 200;
 
 // SAFETY: `sets` is accessed only by the holder of `taken` (`with`).
 unsafe impl<C: Send + Sync> Sync for Registry<C> {}
@@ -78,6 +83,7 @@ impl<C: Default> Registry<C> {
                 all: Vec::new(),
                 free: Vec::new(),
             }),
+            made_in: Process::current(),
         })
     }
 
@@ -91,28 +97,34 @@ impl<C: Default> Registry<C> {
             })
         });
         Own {
-            set,
+            set: set.unwrap_or_default(),
             registry: self.clone(),
         }
     }
 }
 
 impl<C> Registry<C> {
-    /// Gives `f` the sets. `f` must not panic, and must not call this again.
-    fn with<R>(&self, f: impl FnOnce(&mut Sets<C>) -> R) -> R {
+    /// Gives `f` the sets. `f` must not panic, and must not call this again. `None`: this process
+    /// was forked off, and a thread of its parent had them just then.
+    fn with<R>(&self, f: impl FnOnce(&mut Sets<C>) -> R) -> Option<R> {
+        let mut waits = 0;
         // Ordering: Acquire. Pairs with the Release below: sees what the last holder did to the
         // sets.
         while self.taken.swap(true, Ordering::Acquire) {
+            if waits == FORKED_WAITS_MAX && self.made_in.is_forked() {
+                return None;
+            }
+            waits = (waits + 1).min(FORKED_WAITS_MAX);
             pause();
         }
         // SAFETY: this thread holds `taken`, so no other thread accesses the sets.
         let result = f(unsafe { &mut *self.sets.get() });
         // Ordering: Release. Pairs with the Acquire above; publishes the sets.
         self.taken.store(false, Ordering::Release);
-        result
+        Some(result)
     }
 
-    /// Shows `f` every set.
+    /// Shows `f` every set; none in the case of `with`.
     pub(crate) fn for_each(&self, f: impl FnMut(&C)) {
         self.with(|sets| sets.all.iter().map(Arc::as_ref).for_each(f));
     }
@@ -151,5 +163,23 @@ mod tests {
         registry.for_each(|set| (sum, sets) = (sum + set.get(), sets + 1));
         assert_eq!(sum, 3 * (0..100).sum::<u64>());
         assert!(sets <= 3, "{sets} sets for three threads at once");
+    }
+
+    /// A thread of the parent has the lock, and is not there.
+    #[test]
+    fn a_lock_of_another_process_is_not_waited_for() {
+        let mut registry = Registry::<Counter>::new();
+        registry.attach().add(1);
+        Arc::get_mut(&mut registry).unwrap().made_in = Process::parent();
+        registry.attach().add(1);
+        let sum = |registry: &Registry<Counter>| {
+            let mut sum = 0;
+            registry.for_each(|set| sum += set.get());
+            sum
+        };
+        assert_eq!(sum(&registry), 2, "nobody has it");
+        registry.taken.store(true, Ordering::Relaxed);
+        registry.attach().add(1);
+        assert_eq!(sum(&registry), 0);
     }
 }

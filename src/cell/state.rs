@@ -283,25 +283,28 @@ impl<T> CellRef<'_, T> {
         ) && self.birth(word) == birth
     }
 
-    /// Birth and deadline of the timer that waits here. Waits while a re-arm holds the cell.
-    pub(crate) fn look(&self) -> Option<(u64, DueAt)> {
-        self.look_at_word()
+    /// Birth and deadline of the timer that waits here. Waits while a re-arm holds the cell, unless
+    /// `is_forked`: then the thread that re-arms is in another process, and the deadline may be off
+    /// by a lag.
+    pub(crate) fn look(&self, is_forked: bool) -> Option<(u64, DueAt)> {
+        self.look_at_word(is_forked)
             .map(|(_, birth, due_at)| (birth, due_at))
     }
 
     /// The deadline of the timer that waits here, unless it is periodic. Waits as `look` does.
     pub(crate) fn payload_due_at(&self) -> Option<DueAt> {
-        let (word, _, due_at) = self.look_at_word()?;
+        let (word, _, due_at) = self.look_at_word(false)?;
         (!word.repeats()).then_some(due_at)
     }
 
     /// The word, the birth and the deadline of the timer that waits here, all of one filing.
-    fn look_at_word(&self) -> Option<(Word, u64, DueAt)> {
+    fn look_at_word(&self, is_forked: bool) -> Option<(Word, u64, DueAt)> {
         loop {
             let word = self.load();
             let (due_at, birth) = (self.due_at(), self.birth(word));
             match word.state() {
                 State::Armed | State::Queued | State::Running => {}
+                State::Held if is_forked => {}
                 State::Held => {
                     // A re-arm changes the deadline just now. That takes nanoseconds, unless its
                     // thread is preempted.
@@ -318,7 +321,7 @@ impl<T> CellRef<'_, T> {
                 .compare_exchange(word.0, word.0, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                let deadline = due_at.deadline() + word.lag();
+                let deadline = (due_at.deadline() + word.lag()).min(DEADLINE_MAX);
                 return Some((word, birth, DueAt::new(deadline, due_at.shard())));
             }
         }

@@ -155,12 +155,12 @@ fn a_payload_is_claimed_once_by_any_way() {
         let armed = Fixture::armed(100);
         assert!(armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + 1));
         assert_eq!(
-            armed.cell().look(),
+            armed.cell().look(false),
             Some((GENERATION, DueAt::new(100, SHARD)))
         );
         assert!(first(&armed));
         assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
-        assert!(!armed.cell().is_pending(GENERATION) && armed.cell().look().is_none());
+        assert!(!armed.cell().is_pending(GENERATION) && armed.cell().look(false).is_none());
         for second in ways {
             assert!(!second(&armed));
         }
@@ -200,7 +200,7 @@ fn later_is_a_lag_up_to_its_limit() {
             Word::new(GENERATION, State::Armed).with_lag(lag)
         );
         assert_eq!(
-            armed.cell().look(),
+            armed.cell().look(false),
             Some((GENERATION, DueAt::new(deadline, SHARD)))
         );
         // Nothing was put back: the entry is where it was.
@@ -219,7 +219,7 @@ fn later_is_a_lag_up_to_its_limit() {
             (filed(100, GENERATION), filed(deadline, GENERATION + 1))
         );
         assert_eq!(
-            armed.cell().look(),
+            armed.cell().look(false),
             Some((GENERATION, DueAt::new(deadline, SHARD)))
         );
         assert!(
@@ -277,7 +277,7 @@ fn an_entry_that_comes_too_early_goes_to_the_deadline() {
         Rearmed::Done { .. }
     ));
     assert_eq!(
-        armed.cell().look(),
+        armed.cell().look(false),
         Some((GENERATION, DueAt::new(400, SHARD)))
     );
     assert_eq!(
@@ -349,7 +349,7 @@ fn an_id_outlives_all_moves() {
             armed.cell().is_pending(GENERATION) && !armed.cell().is_pending(GENERATION + moves)
         );
         assert_eq!(
-            armed.cell().look(),
+            armed.cell().look(false),
             Some((GENERATION, DueAt::new(1_000 - moves, SHARD)))
         );
         assert!(
@@ -394,7 +394,7 @@ fn a_timer_that_is_being_moved_is_cancelled() {
     );
     assert!(
         !armed.cell().is_pending(GENERATION)
-            && armed.cell().look().is_none()
+            && armed.cell().look(false).is_none()
             && armed.cell().claim_any().is_none()
     );
     assert!(matches!(armed.cell().rearm(GENERATION, 7), Rearmed::Gone));
@@ -424,7 +424,7 @@ fn a_periodic_timer_runs_and_comes_again() {
         let is_on_its_way = || {
             assert!(
                 cell.is_pending(GENERATION)
-                    && cell.look() == Some((GENERATION, DueAt::new(deadline, SHARD)))
+                    && cell.look(false) == Some((GENERATION, DueAt::new(deadline, SHARD)))
             );
             assert!(
                 matches!(cell.rearm(GENERATION, 500), Rearmed::Gone)
@@ -499,7 +499,9 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             );
             assert_eq!(claimed.due_at, DueAt::new(100, SHARD));
             assert!(
-                cancel(cell).is_none() && !cell.is_pending(GENERATION) && cell.look().is_none()
+                cancel(cell).is_none()
+                    && !cell.is_pending(GENERATION)
+                    && cell.look(false).is_none()
             );
             if files {
                 // SAFETY: the run is ours.
@@ -542,4 +544,18 @@ fn a_cell_whose_generation_has_gone_round_is_held_no_more() {
     assert!(fixture.cell().is_pending(GENERATION));
     let claimed = fixture.cell().claim_id(GENERATION).expect("it is armed");
     assert_eq!(claimed.index, None);
+}
+
+/// In a process that was forked off the thread that holds a cell HELD is not there.
+#[test]
+fn a_look_in_another_process_waits_for_no_holder() {
+    for deadline in [1_000, DEADLINE_MAX] {
+        let fixture = Fixture::armed(deadline);
+        fixture.set(State::Held);
+        let due_at = DueAt::new(deadline, SHARD);
+        assert_eq!(fixture.cell().look(true), Some((GENERATION, due_at)));
+        let claimed = fixture.cell().claim_id(GENERATION).expect("it waits");
+        assert!(claimed.content.is_some() && claimed.index.is_none());
+        assert_eq!(fixture.cell().look(true), None, "it is cancelled");
+    }
 }

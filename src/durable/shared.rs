@@ -10,7 +10,7 @@ use super::stats::WriterCounts;
 use super::store::{Store, StoreClock, StoreError};
 use super::ticket::{Teller, Ticket, ticket};
 use super::when::{PayloadBytes, When};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process};
 use crate::time::{Clock, ManualClock, system_time};
 use crossbeam_channel::Sender;
 use std::cell::Cell;
@@ -70,7 +70,7 @@ pub(super) struct DurableShared {
     pub(super) rights: Option<LeaseRights>,
     ticking: Clock,
     /// The process in which the writer is.
-    process: u32,
+    made_in: Process,
     /// The millisecond after the watermark: rows that are due before it may be handed out.
     claimed: AtomicU64,
     state: AtomicUsize,
@@ -104,7 +104,7 @@ impl DurableShared {
             store_clock,
             rights,
             ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
-            process: std::process::id(),
+            made_in: Process::current(),
             claimed: AtomicU64::new(0),
             state: AtomicUsize::new(OPEN),
             failed: OnceLock::new(),
@@ -196,7 +196,7 @@ impl DurableShared {
 
     /// Whether this is a copy in a process that was forked off: the writer is in the other one.
     pub(super) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        self.made_in.is_forked()
     }
 
     /// Asks the writer for something. On a manual clock it has been done when this returns.

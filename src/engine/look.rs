@@ -34,14 +34,16 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Deadline and shard of a timer that waits.
     pub(crate) fn look(&self, local: &mut Local, id: TimerId) -> Option<DueAt> {
-        let (birth, due_at) = self.look_up(local, id, |cell| cell.look())??;
+        let is_forked = self.shared.is_forked();
+        let (birth, due_at) = self.look_up(local, id, |cell| cell.look(is_forked))??;
         (birth == id.birth()).then_some(due_at)
     }
 
     /// The timer that waits in a cell.
     pub(crate) fn look_at(&self, local: &mut Local, cell: u32) -> Option<(TimerId, DueAt)> {
         let pinned = local.pinner.pin();
-        let (birth, due_at) = self.arena.get(cell, &pinned)?.look()?;
+        let is_forked = self.shared.is_forked();
+        let (birth, due_at) = self.arena.get(cell, &pinned)?.look(is_forked)?;
         Some((TimerId::new(birth, cell, self.shared.tag(), 0), due_at))
     }
 

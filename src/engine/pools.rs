@@ -12,7 +12,7 @@ use super::thread_name::thread_name;
 use crate::dispatch::pool::Threads;
 use crate::dispatch::queues::may_attend;
 use crate::error::StartError;
-use crate::sync::ThreadBuilder;
+use crate::sync::{Process, ThreadBuilder};
 use rayon::ThreadPoolBuilder;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -25,14 +25,14 @@ static SHARED: Mutex<Common> = Mutex::new(Common::new());
 /// The shared pool, while a service uses it.
 struct Common {
     /// The process that made it. A process that was forked off has none of its threads.
-    process: u32,
+    made_in: Option<Process>,
     threads: Weak<Threads>,
 }
 
 impl Common {
     const fn new() -> Self {
         Self {
-            process: 0,
+            made_in: None,
             threads: Weak::new(),
         }
     }
@@ -40,16 +40,16 @@ impl Common {
     /// The pool of this process. If there is none, it is made.
     fn get(
         &mut self,
-        process: u32,
+        process: Process,
         make: impl FnOnce() -> Result<Arc<Threads>, StartError>,
     ) -> Result<Arc<Threads>, StartError> {
-        if self.process == process
+        if self.made_in == Some(process)
             && let Some(threads) = self.threads.upgrade()
         {
             return Ok(threads);
         }
         let threads = make()?;
-        (self.process, self.threads) = (process, Arc::downgrade(&threads));
+        (self.made_in, self.threads) = (Some(process), Arc::downgrade(&threads));
         Ok(threads)
     }
 }
@@ -57,7 +57,7 @@ impl Common {
 /// The threads of the pool that services share.
 pub(super) fn shared() -> Result<Arc<Threads>, StartError> {
     let mut common = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    common.get(std::process::id(), || own(cores(), "wheelwork", true))
+    common.get(Process::current(), || own(cores(), "wheelwork", true))
 }
 
 /// One thread for each core that the calling thread may use.
@@ -109,29 +109,38 @@ mod tests {
     #[test]
     fn services_share_the_pool_until_the_last_one_ends() {
         let mut common = Common::new();
-        let first = common.get(1, one_thread).unwrap();
-        let second = common.get(1, || unreachable!("there is one")).unwrap();
+        let first = common.get(Process::current(), one_thread).unwrap();
+        let second = common
+            .get(Process::current(), || unreachable!("there is one"))
+            .unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         drop(first);
         assert!(common.threads.upgrade().is_some());
         drop(second);
         assert!(common.threads.upgrade().is_none(), "nobody else has it");
-        assert!(common.get(1, one_thread).is_ok());
+        assert!(common.get(Process::current(), one_thread).is_ok());
     }
 
     #[test]
     fn a_process_that_was_forked_off_has_a_pool_of_its_own() {
         let mut common = Common::new();
-        let parents = common.get(1, one_thread).unwrap();
-        let childs = common.get(2, one_thread).unwrap();
+        let parents = common.get(Process::parent(), one_thread).unwrap();
+        let childs = common.get(Process::current(), one_thread).unwrap();
         assert!(!Arc::ptr_eq(&parents, &childs));
-        assert!(Arc::ptr_eq(&childs, &common.get(2, one_thread).unwrap()));
+        assert!(Arc::ptr_eq(
+            &childs,
+            &common.get(Process::current(), one_thread).unwrap()
+        ));
     }
 
     #[test]
     fn a_pool_that_cannot_be_made_is_tried_again() {
         let mut common = Common::new();
-        assert!(common.get(1, || own(0, "test", true)).is_err());
-        assert!(common.get(1, one_thread).is_ok());
+        assert!(
+            common
+                .get(Process::current(), || own(0, "test", true))
+                .is_err()
+        );
+        assert!(common.get(Process::current(), one_thread).is_ok());
     }
 }

@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::{Drain, Inbox};
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicUsize, Fault, Ordering, broken, heavy_fence, pause,
+    AtomicBool, AtomicU32, AtomicUsize, Fault, Ordering, Process, broken, heavy_fence, pause,
 };
 use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
@@ -51,6 +51,10 @@ pub(crate) struct Shared {
     /// The most timers that may be pending at one instant. `usize::MAX`: nobody counts them.
     pending_max: usize,
     pending: CachePadded<AtomicUsize>,
+    /// The process that has the threads of the shards.
+    made_in: Process,
+    /// Whether nobody moves time but the program, in whatever process: there are no such threads.
+    is_on_manual_clock: bool,
 }
 
 impl Shared {
@@ -85,8 +89,34 @@ impl Shared {
             lateness: Registry::new(),
             pending_max,
             pending: CachePadded::new(AtomicUsize::new(0)),
+            made_in: Process::current(),
+            is_on_manual_clock: false,
         };
         (shared, drains)
+    }
+
+    /// The same for a service on a manual clock.
+    pub(super) fn on_manual_clock(self) -> Self {
+        Self {
+            is_on_manual_clock: true,
+            ..self
+        }
+    }
+
+    /// Whether this is a copy, in a process that was forked off. That process has none of the
+    /// threads that used the service, and waits for none of them.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.made_in.is_forked()
+    }
+
+    /// A thread's first call. In a process that was forked off: closes the service, which fires
+    /// nothing there. (On a manual clock it fires when that process moves the clock.)
+    pub(super) fn note_process(&self) {
+        if self.is_forked() && !self.is_on_manual_clock {
+            // Ordering: Relaxed. This thread goes on to look at it. So does each other one, after
+            // its own first call.
+            self.closed.fetch_max(CLOSED, Ordering::Relaxed);
+        }
     }
 
     /// The tag that names this service in ids.

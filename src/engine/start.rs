@@ -11,6 +11,7 @@ use super::in_flight::InFlight;
 use super::manual::ManualShards;
 use super::settings::{Outlet, Settings};
 use super::shared::{SHARDS_MAX, Shared};
+use super::thread_local::forget_last;
 use super::threads::{Started, Unstarted};
 use super::{Engine, Handler, shared_clock};
 use crate::counters::Counter;
@@ -20,7 +21,9 @@ use crate::entry::Entry;
 use crate::error::StartError;
 use crate::lane::Drain;
 use crate::shard::turn::{Shard, pace};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences};
+use crate::sync::{
+    AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences, prepare_forks,
+};
 use crate::time::{Clock, Driven, TickLength};
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
@@ -47,9 +50,15 @@ pub(crate) fn prepare<T: Send + 'static>(
 ) -> Result<(Started<T>, Option<Unstarted>), StartError> {
     let count = check(&settings)?;
     prepare_fences();
+    prepare_forks(forget_last);
     let clock = clock(&settings)?;
     let sink = sink(outlet, &mut settings)?;
     let (shared, drains) = Shared::new(next_tag(), count, settings.max_pending);
+    let shared = if settings.clock.is_some() {
+        shared.on_manual_clock()
+    } else {
+        shared
+    };
     let (manual, name) = (settings.clock.clone(), settings.name.clone());
     let pinning = std::mem::take(&mut settings.pinning);
     let is_cascaded_ahead = settings.cascade_budget;
@@ -61,7 +70,6 @@ pub(crate) fn prepare<T: Send + 'static>(
     }
     let mut started = Started {
         engine: engine.clone(),
-        process: std::process::id(),
         threads: Mutex::new(Vec::new()),
         manual: None,
     };

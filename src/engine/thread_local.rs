@@ -42,6 +42,12 @@ impl Drop for Locals {
     }
 }
 
+/// Has the thread's next call look for its local, in a process that was forked off: it learns there
+/// that it is in another process.
+pub(super) extern "C" fn forget_last() {
+    LAST.set(NOBODY);
+}
+
 /// Gives `f` the calling thread's local of a service. `f` runs no user code, and does not call
 /// `with` again.
 #[inline]
@@ -100,6 +106,7 @@ fn with_lent<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> R {
 #[cold]
 #[inline(never)]
 fn find_another(shared: &Arc<Shared>) -> (*mut Local, bool) {
+    shared.note_process();
     match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), shared)) {
         Ok(local) => {
             LAST.set((Arc::as_ptr(shared), local));

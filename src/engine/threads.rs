@@ -20,8 +20,6 @@ use std::sync::{Arc, PoisonError};
 /// A service that was prepared, for whoever starts its threads and stops it.
 pub(crate) struct Started<T> {
     pub(crate) engine: Arc<Engine<T>>,
-    /// The process that started it. A process that was forked off has none of its threads.
-    pub(crate) process: u32,
     /// The threads of the shards and of the watchdog.
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// On a manual clock: the shards. They live as long as the service.

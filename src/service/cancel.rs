@@ -76,7 +76,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// handlers that are in progress now, of all timers, each with up to 1,024 timers that it has
     /// claimed. It does not wait for handlers that begin later. Calls that wait at the same time
     /// share a lock. If another thread cancels the timer at the same time, the call does not wait
-    /// until that thread has dropped the payload.
+    /// until that thread has dropped the payload. In a process that was forked off it waits for
+    /// nobody: the tasks run in its parent.
     ///
     /// # Errors
     /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this
@@ -100,7 +101,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let cancelled = engine
             .cells
             .with_local(|local| engine.cells.cancel(local, id)); // AwaitCancel
-        if !matches!(cancelled, Some(Some(_))) {
+        if !matches!(cancelled, Some(Some(_))) && !engine.cells.shared.is_forked() {
             engine.in_flight.wait_for_present();
         }
         Ok(cancelled.is_some())

@@ -26,8 +26,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// past the deadline it is woken, at the cost of a system call.
     ///
     /// # Errors
-    /// [`Stopped`](ScheduleError::Stopped) after the service has stopped,
-    /// [`Full`](ScheduleError::Full) if no more timers may be pending. The error has the payload.
+    /// [`Stopped`](ScheduleError::Stopped) after the service has stopped, and in a process that was
+    /// forked off from the service's; [`Full`](ScheduleError::Full) if no more timers may be
+    /// pending. The error has the payload.
     ///
     /// # Example
     /// ```

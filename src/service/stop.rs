@@ -87,6 +87,11 @@ impl<T> fmt::Debug for Unfired<T> {
 impl<T: Send + 'static> Drop for TimerService<T> {
     fn drop(&mut self) {
         Drops::all(self.stop().into_iter());
+        if self.engine.cells.shared.is_forked() {
+            // What the parent's threads were about is half done here, and its threads may have left
+            // their names to threads of this process.
+            std::mem::forget(self.started.clone());
+        }
     }
 }
 
@@ -114,6 +119,9 @@ impl<T: Send + 'static> TimerService<T> {
     /// that fires or of a closure that `stop` ends; of this service or another. It goes by threads.
     /// A task that lets another thread call `stop`, and waits for that thread (by `rayon::join`,
     /// for example), waits for itself for ever.
+    ///
+    /// **In a process that was forked off** the call waits for nobody, and hands copies of the
+    /// timers back, whatever the policy: those of the parent go on.
     ///
     /// What the handler captured is dropped soon after, with the last handle or job. Cost: some
     /// nanoseconds for each cell that was ever in use.
@@ -172,8 +180,14 @@ impl StopPolicy {
 impl<T: Send + 'static> Started<T> {
     /// StopMark, StopFence: from now on no timer is accepted. Waits for nobody.
     pub(super) fn begin_stop(&self, policy: StopPolicy, waits: bool) -> Begun {
-        let waits = waits && self.has_its_threads();
         let shared = &self.engine.cells.shared;
+        // In a process that was forked off nobody fires, and nobody is to be waited for. Its parent
+        // fires what it has copies of.
+        let (policy, waits) = if shared.is_forked() {
+            (StopPolicy::HandBack, false)
+        } else {
+            (policy, waits)
+        };
         let first = match policy.drain() {
             Some((_, runs_on)) if waits => {
                 shared.close(runs_on);
@@ -225,12 +239,6 @@ impl<T: Send + 'static> Started<T> {
         unfired
     }
 
-    /// Whether this is the process that started the service. A process that was forked off has none
-    /// of its threads: nobody fires there, and nobody is to be waited for.
-    fn has_its_threads(&self) -> bool {
-        cfg!(loom) || self.process == std::process::id()
-    }
-
     /// StopJoin. Ends the shards' threads; on a manual clock, waits for the turn that runs. Without
     /// `waits` it only wakes the threads.
     fn end_threads(&self, waits: bool) {
@@ -239,7 +247,7 @@ impl<T: Send + 'static> Started<T> {
         // Naps are not announced to the doorbell. The token of `unpark` ends them.
         let wake =
             |threads: &[JoinHandle<()>]| threads.iter().for_each(|thread| thread.thread().unpark());
-        if !self.has_its_threads() {
+        if shared.is_forked() {
             return;
         }
         if !waits {

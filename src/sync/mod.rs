@@ -3,13 +3,14 @@
 //!
 //! All rooms use it; it owns no thread. Ground rule: only this room names `std::sync::atomic`, and
 //! park and unpark of `std::thread`. Every other room takes them from here, so that the models in
-//! `loom-tests/` run the code of the release build. `membarrier.rs` has fences in pairs, `fault.rs`
-//! the steps that a model can break.
+//! `loom-tests/` run the code of the release build. `membarrier.rs` has fences in pairs, `forks.rs`
+//! tells processes apart, `fault.rs` has the steps that a model can break.
 //!
 //! Limit: loom does not see into crossbeam-queue. Under loom a queue is a mutex around a `VecDeque`
 //! (a linearizable stand-in). A model proves our code around it, not the queue.
 
 mod fault;
+mod forks;
 #[cfg(loom)]
 mod loom_kernel;
 #[cfg(loom)]
@@ -27,6 +28,7 @@ pub use fault::Fault;
 #[cfg(loom)]
 pub use fault::set_fault;
 pub(crate) use fault::{broken, ordering};
+pub(crate) use forks::{Process, prepare_forks};
 pub(crate) use imp::*;
 #[cfg(loom)]
 pub use loom_kernel::{forbid_membarrier, interrupt, set_kernel, switch_out};

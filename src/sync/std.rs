@@ -9,7 +9,58 @@ pub(crate) use std::sync::{Condvar, MutexGuard};
 pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 pub(crate) use std::thread_local as per_thread;
 
-pub(crate) use crossbeam_queue::SegQueue as Queue;
+use super::forks::Process;
+use crossbeam_queue::SegQueue;
+use std::mem::ManuallyDrop;
+
+/// A lock-free queue. In a process that was forked off it is empty, and forgets what is pushed: a
+/// push of a thread that is not there may be half done, and each other call would wait for it.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    /// Not dropped in such a process: the drop would read values that are not there.
+    values: ManuallyDrop<SegQueue<T>>,
+    made_in: Process,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: ManuallyDrop::new(SegQueue::new()),
+            made_in: Process::current(),
+        }
+    }
+
+    pub(crate) fn push(&self, value: T) {
+        if self.made_in.is_forked() {
+            return std::mem::forget(value);
+        }
+        self.values.push(value);
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        if self.made_in.is_forked() {
+            return None;
+        }
+        self.values.pop()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        if !self.made_in.is_forked() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.values) };
+        }
+    }
+}
 
 /// `std::cell::UnsafeCell` with loom's interface.
 #[derive(Debug)]
@@ -97,4 +148,25 @@ pub(super) fn wait_out() {
 pub(crate) fn full_fence() {
     // Ordering: SeqCst. Pairs with itself: both sides of the pair where there is no `membarrier`.
     std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_queue_of_another_process_is_left_alone() {
+        let value = Arc::new(());
+        let own = Queue::new();
+        own.push(value.clone());
+        let mut inherited = Queue::new();
+        inherited.push(value.clone());
+        inherited.made_in = Process::parent();
+        inherited.push(value.clone());
+        assert!(inherited.pop().is_none());
+        assert_eq!((inherited.len(), own.len()), (1, 1), "what it had");
+        drop((inherited, own));
+        assert_eq!(Arc::strong_count(&value), 3, "the other two are lost");
+    }
 }
