@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{
     DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, HandlerResult, Lease,
-    Memory, Outcome, Partition, Position, RetryPolicy, Row, SpawnedFuture, Store, StoreError,
-    StoreSize, StoreTime, Target, Write,
+    Memory, Outcome, Partition, Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store,
+    StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ impl Store for Users {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.memory.load(partition, after, until, limit)
     }
@@ -103,7 +103,7 @@ impl Store for Users {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.memory.dead(after, limit)
     }
@@ -198,7 +198,9 @@ fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
     stop.join().unwrap().unwrap();
     let mut store = store;
     store.acquire().unwrap();
-    let rows = store.load(0, Position::MIN, StoreTime::MAX, 10).unwrap();
+    let rows = store
+        .load(0, Position::MIN, StoreTime::MAX, SliceLimit::rows(10))
+        .unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(&*rows[0].payload, b"latter");
 }

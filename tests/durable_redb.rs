@@ -12,8 +12,8 @@ use durable_model::{Call, Folder, HandedOut, History, contents, make, row, time}
 use std::fs;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, DurableId, Outcome, Position, Redb, Row, Settled, Store, StoreError, StoreTime, Target,
-    Write,
+    Cause, DurableId, KindSlice, Outcome, Position, Redb, Row, Settled, SliceLimit, Store,
+    StoreError, StoreTime, Target, Write,
 };
 
 fn open(folder: &Folder) -> Redb {
@@ -46,7 +46,9 @@ fn smoke() {
     assert_eq!(commit(&mut store, arms), vec![Outcome::Armed(None); 3]);
     let [c, a, b] = rows;
     assert_eq!(all(&mut store), [a.clone(), b.clone(), c.clone()]);
-    let two = store.load(0, a.position(), time(20), 10).unwrap();
+    let two = store
+        .load(0, a.position(), time(20), SliceLimit::rows(10))
+        .unwrap();
     assert_eq!(two, std::slice::from_ref(&b));
     assert_eq!(store.get(&Target::Id(b.id)).unwrap(), Some(b.clone()));
     let cancel = Write::Cancel(Target::Id(b.id));
@@ -213,14 +215,14 @@ fn what_was_handed_out_stays_and_is_settled_under_its_epoch() {
     let writes = vec![
         Write::Cancel(Target::Id(once.id)),
         Write::Move(Target::Id(once.id), time(50)),
-        Write::CancelKind("kind".into()),
+        Write::CancelKind(KindSlice::all("kind")),
     ];
     assert_eq!(
         store.commit(writes, &mut gate).unwrap(),
         [
             Outcome::Cancelled(None),
             Outcome::Moved(None),
-            Outcome::CancelledMany(Vec::new())
+            Outcome::CancelledMany(Vec::new(), None)
         ]
     );
     let settled = |row: &Row, due, epoch| Settled {
@@ -297,7 +299,9 @@ fn attempts_are_raised_once_for_an_epoch_that_ended_badly() {
     let late = row(&mut store, 15, b"");
     let to = Write::Move(Target::Id(rows[2].id), time(12));
     commit(&mut store, vec![Write::Arm(late), to]);
-    let first = store.load(0, Position::MIN, time(10), 10).unwrap();
+    let first = store
+        .load(0, Position::MIN, time(10), SliceLimit::rows(10))
+        .unwrap();
     assert_eq!(first[0].attempts, 1);
     // Before the rest is loaded it crashes again, and hands out nothing: no more attempts for what
     // was raised.
@@ -339,7 +343,9 @@ fn loads_take_slices_in_order_from_both_tables() {
     for limit in [1, 7, 1_000, 4_499, 4_500, 4_501] {
         let (mut rows, mut after) = (Vec::new(), Position::MIN);
         loop {
-            let slice = store.load(0, after, StoreTime::MAX, limit).unwrap();
+            let slice = store
+                .load(0, after, StoreTime::MAX, SliceLimit::rows(limit))
+                .unwrap();
             let is_end = slice.len() < limit;
             after = slice.last().map_or(after, Row::position);
             rows.extend(slice);
@@ -350,7 +356,12 @@ fn loads_take_slices_in_order_from_both_tables() {
         assert_eq!(rows, expected[..rows.len()], "{limit}");
         assert!(rows.len() == 4_500 || limit == 1);
     }
-    assert_eq!(store.load(1, Position::MIN, StoreTime::MAX, 9).unwrap(), []);
+    assert_eq!(
+        store
+            .load(1, Position::MIN, StoreTime::MAX, SliceLimit::rows(9))
+            .unwrap(),
+        []
+    );
 }
 
 #[test]

@@ -14,11 +14,12 @@ use histories::hold_against;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 use std::{env, fs, panic, process};
 use stores::{DEMANDS, Place, at, hold_to_all_demands};
 use wheelwork::durable::{
-    DeadLetter, DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row, Store,
-    StoreError, StoreSize, StoreTime, Target, Write,
+    DeadLetter, DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row,
+    SliceLimit, Store, StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 impl Place for Memory {
@@ -114,7 +115,7 @@ fn the_former_holder_is_refused() {
     holder.acquire().unwrap();
     let is_refused = |error: StoreError| matches!(error, StoreError::InUse(_));
     assert!(former.commit(arm, &mut gate).is_err_and(is_refused));
-    let rows = former.load(0, Position::MIN, StoreTime::MAX, 1);
+    let rows = former.load(0, Position::MIN, StoreTime::MAX, SliceLimit::rows(1));
     assert!(rows.is_err_and(is_refused));
     assert!(former.hand_out(at(10)).is_err_and(is_refused));
     assert!(former.release().is_err_and(is_refused));
@@ -130,6 +131,10 @@ enum Break {
     LoadSkipsEqualDeadlines,
     /// `load` has one row more than the limit.
     LoadIgnoresLimit,
+    /// `load` has as many rows as are wanted, however large they are.
+    BytesIgnored,
+    /// A slice in which a kind is cancelled begins too late.
+    KindSliceLate,
     /// Deliveries of an earlier epoch are not counted.
     AttemptsNotRaised,
     /// They are counted each time that a row is loaded.
@@ -156,9 +161,11 @@ enum Break {
     RevivedWithAttempts,
 }
 
-const BREAKS: [Break; 14] = [
+const BREAKS: [Break; 16] = [
     Break::LoadSkipsEqualDeadlines,
     Break::LoadIgnoresLimit,
+    Break::BytesIgnored,
+    Break::KindSliceLate,
     Break::AttemptsNotRaised,
     Break::AttemptsRaisedAgain,
     Break::WatermarkFalls,
@@ -288,6 +295,11 @@ impl Store for Broken {
             if let Outcome::Revived(Some(row)) = &mut outcome {
                 row.attempts += u32::from(self.how == Break::RevivedWithAttempts);
             }
+            if let Outcome::CancelledMany(_, Some(last)) = &mut outcome
+                && self.how == Break::KindSliceLate
+            {
+                *last = Position::end_of(last.due.after(Duration::from_millis(1)));
+            }
             outcomes.push(outcome);
         }
         if is_lost {
@@ -304,13 +316,16 @@ impl Store for Broken {
         partition: Partition,
         mut after: Position,
         until: StoreTime,
-        mut limit: usize,
+        mut limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         if self.is(Break::LoadSkipsEqualDeadlines) && after != Position::MIN {
             after = Position::end_of(after.due);
         }
         if self.is(Break::LoadIgnoresLimit) {
-            limit = limit.saturating_add(1);
+            limit.rows = limit.rows.saturating_add(1);
+        }
+        if self.is(Break::BytesIgnored) {
+            limit.bytes = usize::MAX;
         }
         let mut rows = self.inner.load(partition, after, until, limit)?;
         for row in &mut rows {
@@ -341,7 +356,7 @@ impl Store for Broken {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.inner.dead(after, limit)
     }

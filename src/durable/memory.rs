@@ -5,7 +5,10 @@
 
 use super::fault::{DurableFault, is_broken};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
-use super::store::{Gate, Lease, Outcome, Settled, Store, StoreError, StoreSize, Target, Write};
+use super::store::{
+    Gate, KindSlice, Lease, Outcome, Settled, SliceLimit, Store, StoreError, StoreSize, Target,
+    Write,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -177,12 +180,26 @@ impl Kept {
         Some(id)
     }
 
-    fn cancel_kind(&mut self, kind: &str, gate: &mut dyn Gate) -> Vec<DurableId> {
-        let of_kind = self.rows.values().filter(|row| *row.kind == *kind);
-        let ids: Vec<_> = of_kind.map(|row| row.id).collect();
-        ids.into_iter()
-            .filter_map(|id| self.cancel(&Target::Id(id), gate))
-            .collect()
+    fn cancel_kind(&mut self, slice: &KindSlice, gate: &mut dyn Gate) -> Outcome {
+        let (mut at, mut rows, mut bytes) = (slice.after, 0, 0);
+        let mut gone = Vec::new();
+        while !slice.limit.is_reached(rows, bytes) {
+            let Some(position) = self.next_after(at, Position::MAX) else {
+                return Outcome::CancelledMany(gone, None);
+            };
+            let row = &self.rows[&position.id];
+            (at, rows, bytes) = (position, rows + 1, bytes + row.bytes());
+            if row.kind == slice.kind {
+                gone.extend(self.cancel(&Target::Id(position.id), gate));
+            }
+        }
+        Outcome::CancelledMany(gone, Some(at))
+    }
+
+    /// The first position after `after`, up to `end`.
+    fn next_after(&self, after: Position, end: Position) -> Option<Position> {
+        let behind = (Bound::Excluded(after), Bound::Included(end));
+        self.order.range(behind).next().copied()
     }
 
     fn reschedule(&mut self, target: &Target, due: StoreTime, gate: &mut dyn Gate) -> Option<Row> {
@@ -215,7 +232,7 @@ impl Kept {
             Write::Arm(row) => self.arm(row, gate),
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),
-            Write::CancelKind(kind) => Outcome::CancelledMany(self.cancel_kind(&kind, gate)),
+            Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
             Write::Ack { of, next: None } => self.settle(&of, |kept, row| {
                 kept.remove(row.id);
                 None
@@ -324,20 +341,19 @@ impl Store for Memory {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         let mut kept = self.held()?;
         let (mut at, end) = (after, Position::end_of(until));
-        let mut rows = Vec::new();
-        while rows.len() < limit && partition == PARTITION && at < end {
-            let mut behind = kept
-                .order
-                .range((Bound::Excluded(at), Bound::Included(end)));
-            let Some(&position) = behind.next() else {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while !limit.is_reached(rows.len(), bytes) && partition == PARTITION && at < end {
+            let Some(position) = kept.next_after(at, end) else {
                 break;
             };
             at = position;
-            rows.extend(kept.load(position.id));
+            let row = kept.load(position.id);
+            bytes += row.as_ref().map_or(0, Row::bytes);
+            rows.extend(row);
         }
         Ok(rows)
     }
@@ -355,12 +371,18 @@ impl Store for Memory {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let kept = self.kept();
-        let letters = kept.dead.range((from, Bound::Unbounded)).take(limit);
-        Ok(letters.map(|(_, letter)| letter.clone()).collect())
+        let (mut letters, mut bytes) = (Vec::new(), 0);
+        for (_, letter) in self.kept().dead.range((from, Bound::Unbounded)) {
+            if limit.is_reached(letters.len(), bytes) {
+                break;
+            }
+            bytes += letter.row.bytes();
+            letters.push(letter.clone());
+        }
+        Ok(letters)
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {

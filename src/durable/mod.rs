@@ -100,8 +100,8 @@ pub(crate) use rights::LeaseRights;
 pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime};
 pub use stats::DurableStats;
 pub use store::{
-    Gate, Lease, LeaseNews, Outcome, Settled, SharedStore, Store, StoreClock, StoreError,
-    StoreSize, Target, Write,
+    Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
+    StoreClock, StoreError, StoreSize, Target, Write,
 };
 pub use ticket::Ticket;
 #[cfg(loom)]

@@ -259,12 +259,13 @@ impl Writer {
                 .filter(together)
                 .map(|owned| owned.lease.partition)
                 .collect();
-            let limit = room.min(self.slice_rows);
+            let limit = self.slice(room);
             let Some(store) = self.store.shared() else {
                 return Ok(true);
             };
             let rows = store.load_many(&partitions, from, until, limit)?;
             let count = rows.len();
+            let is_full = limit.is_reached(count, rows.iter().map(Row::bytes).sum());
             let loaded = self.take_in(rows, until, limit, clocks)?;
             for owned in &mut self.owned {
                 if owned.loaded == from && partitions.contains(&owned.lease.partition) {
@@ -274,7 +275,7 @@ impl Writer {
             if let Some(fleet) = &mut self.fleet {
                 fleet.found |= count > 0;
             }
-            if count >= limit {
+            if is_full {
                 // Others want a turn, too. (A window that is full is not loaded further before some
                 // of it is handled.)
                 return Ok(self.window.room() == 0);

@@ -255,6 +255,21 @@ impl Row {
         }
     }
 
+    /// Bytes of its payload, kind, key and calendar.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{DurableId, Row, StoreTime};
+    ///
+    /// let (id, due) = (DurableId::from_bits(1), StoreTime::from_millis(1));
+    /// assert_eq!(Row::new(id, due, "mail".into(), b"hello".as_slice().into()).bytes(), 9);
+    /// ```
+    pub fn bytes(&self) -> usize {
+        let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
+        let texts = texts.into_iter().flatten().map(|text| text.len());
+        self.payload.len() + texts.sum::<usize>()
+    }
+
     /// Where the row stands in the order of deadlines.
     ///
     /// # Example

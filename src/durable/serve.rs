@@ -9,7 +9,7 @@ use super::plan::{Ended, Look, ManyArmed, ManyCancelled, Plan};
 use super::recurrence::next_run;
 use super::request::{NewTimer, Request};
 use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
-use super::store::{Outcome, Settled, StoreError, Target, Write};
+use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, Target, Write};
 use super::ticket::Teller;
 use super::window::{ClockReading, Fired};
 use super::writer::Writer;
@@ -34,7 +34,7 @@ impl Outcomes {
         for (at, outcome) in all.iter().enumerate() {
             let (one, many): (_, &[DurableId]) = match outcome {
                 Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
-                Outcome::CancelledMany(ids) => (None, ids),
+                Outcome::CancelledMany(ids, _) => (None, ids),
                 Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
                     (row.as_ref().map(|row| row.id), &[])
                 }
@@ -192,7 +192,7 @@ impl Writer {
                     writes.extend(targets.map(Write::Cancel));
                 }
                 Request::CancelKind(kind, teller) => {
-                    writes.push(Write::CancelKind(kind));
+                    writes.push(Write::CancelKind(KindSlice::all(&kind)));
                     plans.push((elapsed, Plan::CancelKind(teller)));
                 }
                 Request::Move(target, due, teller) => {
@@ -433,7 +433,7 @@ impl Writer {
             }
             Plan::CancelKind(teller) => {
                 let gone = match outcomes.next() {
-                    Some(Outcome::CancelledMany(ids)) => ids,
+                    Some(Outcome::CancelledMany(ids, _)) => ids,
                     _ => Vec::new(),
                 };
                 for &id in &gone {
@@ -624,7 +624,7 @@ impl Writer {
                 self.answer(teller, rows)
             }
             Look::Dead(after, limit, teller) => {
-                let letters = self.store.dead(after, limit);
+                let letters = self.store.dead(after, SliceLimit::rows(limit));
                 self.answer(teller, letters)
             }
             Look::Fleet(teller) => {
@@ -660,11 +660,12 @@ impl Writer {
         };
         if let Some(store) = self.store.shared() {
             let all: Vec<_> = (0..store.partitions()).collect();
-            return store.load_many(&all, after, *range.end(), limit);
+            return store.load_many(&all, after, *range.end(), SliceLimit::rows(limit));
         }
         let mut rows = Vec::new();
         for owned in &self.owned {
             let partition = owned.lease.partition;
+            let limit = SliceLimit::rows(limit);
             rows.extend(self.store.load(partition, after, *range.end(), limit)?);
         }
         rows.sort_by_key(Row::position);

@@ -50,6 +50,116 @@ pub struct Settled {
     pub epoch: u64,
 }
 
+/// How much a call of a store takes at once: whichever of the two is reached first.
+///
+/// The row that reaches the bytes is the last one. So a slice has less than `bytes`, and one row
+/// more.
+///
+/// # Example
+/// ```
+/// use wheelwork::durable::SliceLimit;
+///
+/// let limit = SliceLimit { rows: 10, bytes: 1_000 };
+/// assert!(!limit.is_reached(1, 999));
+/// assert!(limit.is_reached(10, 0) && limit.is_reached(1, 1_000));
+/// assert!(!SliceLimit::rows(10).is_reached(9, usize::MAX - 1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceLimit {
+    /// The most rows. Zero: none.
+    pub rows: usize,
+    /// Bytes of payloads, kinds, keys and calendars, as [`Row::bytes`] counts them.
+    pub bytes: usize,
+}
+
+impl SliceLimit {
+    /// A limit of rows, however large they are.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn rows(rows: usize) -> Self {
+        let bytes = usize::MAX;
+        Self { rows, bytes }
+    }
+
+    /// Whether a slice that has this is full.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub const fn is_reached(self, rows: usize, bytes: usize) -> bool {
+        rows >= self.rows || bytes >= self.bytes
+    }
+}
+
+/// A part of a store in which the rows of a kind are cancelled.
+///
+/// A store has an order of its own for this, in which a row has one place for as long as its
+/// deadline stays. [`Position::MIN`] is before all rows.
+///
+/// # Example
+/// ```
+/// use wheelwork::durable::{DurableId, Gate, KindSlice, Memory, Outcome, Position, Row};
+/// use wheelwork::durable::{SliceLimit, Store, StoreTime, Write};
+///
+/// struct AllMayGo;
+/// impl Gate for AllMayGo {
+///     fn let_go(&mut self, _: DurableId) -> bool {
+///         true
+///     }
+/// }
+///
+/// let mut store = Memory::new();
+/// store.acquire()?;
+/// let mut ids = Vec::new();
+/// for millis in [1, 2, 3] {
+///     let due = StoreTime::from_millis(millis);
+///     ids.push(store.new_id(None, due));
+///     let row = Row::new(ids[ids.len() - 1], due, "mail".into(), b"hello".as_slice().into());
+///     store.commit(vec![Write::Arm(row)], &mut AllMayGo)?;
+/// }
+/// let slice = KindSlice {
+///     kind: "mail".into(),
+///     after: Position::MIN,
+///     limit: SliceLimit::rows(2),
+/// };
+/// let outcomes = store.commit(vec![Write::CancelKind(slice.clone())], &mut AllMayGo)?;
+/// let [Outcome::CancelledMany(gone, Some(after))] = &outcomes[..] else {
+///     panic!("there is another row");
+/// };
+/// assert_eq!(gone, &ids[..2]);
+/// let slice = KindSlice { after: *after, ..slice };
+/// let outcomes = store.commit(vec![Write::CancelKind(slice)], &mut AllMayGo)?;
+/// assert_eq!(outcomes, [Outcome::CancelledMany(vec![ids[2]], None)]);
+/// # Ok::<(), wheelwork::durable::StoreError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindSlice {
+    /// The kind.
+    pub kind: Arc<str>,
+    /// Rows after this one are looked at, in the store's order.
+    pub after: Position,
+    /// How many rows are looked at, those of other kinds too.
+    pub limit: SliceLimit,
+}
+
+impl KindSlice {
+    /// All of the store.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{KindSlice, Position};
+    ///
+    /// assert_eq!(KindSlice::all("mail").after, Position::MIN);
+    /// ```
+    pub fn all(kind: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            after: Position::MIN,
+            limit: SliceLimit::rows(usize::MAX),
+        }
+    }
+}
+
 /// A change that a store makes.
 ///
 /// # Example
@@ -65,8 +175,9 @@ pub enum Write {
     /// Gives a row that was not handed out another deadline; its id stays. If `load` would give it
     /// one more attempt, for an earlier epoch, it gets that now. Outcome: [`Outcome::Moved`].
     Move(Target, StoreTime),
-    /// Deletes all rows of a kind that were not handed out. Outcome: [`Outcome::CancelledMany`].
-    CancelKind(Arc<str>),
+    /// Deletes the rows of a kind that were not handed out, in a part of the store. Outcome:
+    /// [`Outcome::CancelledMany`].
+    CancelKind(KindSlice),
     /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
     /// no attempts. A superseded row is deleted. Outcome: [`Outcome::Settled`].
     Ack {
@@ -120,8 +231,9 @@ pub enum Outcome {
     Cancelled(Option<DurableId>),
     /// The row as it is now; `None`: there was none, or it was handed out.
     Moved(Option<Row>),
-    /// The rows that are gone.
-    CancelledMany(Vec<DurableId>),
+    /// The rows that are gone, and the last row that was looked at. `None`: there are no more rows
+    /// behind it.
+    CancelledMany(Vec<DurableId>, Option<Position>),
     /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
     /// if it is still to fire.
     Settled(bool, Option<Row>),
@@ -240,14 +352,15 @@ pub trait Store: Send + 'static {
         gate: &mut dyn Gate,
     ) -> Result<Vec<Outcome>, StoreError>;
 
-    /// Up to `limit` rows of a partition, in the order of their positions: those after `after` and
-    /// due at `until` or before. Fewer than `limit` means that there are no more.
+    /// The next rows of a partition, in the order of their positions: those after `after` and due
+    /// at `until` or before. There are no more, if the `limit` is not
+    /// [reached](SliceLimit::is_reached).
     fn load(
         &mut self,
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
     /// Commits that rows due at `upto` or before may be handed out from now on: the watermark. It
@@ -262,14 +375,16 @@ pub trait Store: Send + 'static {
     /// A row by id or key. Dead letters are none.
     fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError>;
 
-    /// Up to `limit` dead letters with an id after `after`, by id.
+    /// The next dead letters with an id after `after`, by id. There are no more, if the `limit` is
+    /// not [reached](SliceLimit::is_reached).
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// How large it is. Cost: some microseconds.
+    /// How large it is, as far as the store knows it without a count: an estimate is right, where
+    /// counting takes long. Cost: some microseconds.
     fn size(&mut self) -> Result<StoreSize, StoreError>;
 
     /// Does a slice of the work that it has put off, in some milliseconds. Returns whether there is
@@ -334,7 +449,7 @@ pub trait SharedStore {
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
 
     /// The first deadline of these partitions at or after `from`.

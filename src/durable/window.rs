@@ -220,8 +220,7 @@ impl Window {
     pub(super) fn insert(&mut self, delivery: Delivery, clocks: ClockReading) {
         let row = &delivery.row;
         let (id, position, fence) = (row.id, row.position(), delivery.fence);
-        let bytes =
-            row.payload.len() + row.kind.len() + row.key.as_ref().map_or(0, |key| key.len());
+        let bytes = row.bytes();
         self.remove(id);
         // (Not a delay: the commit has taken some of it.)
         let deadline = clocks.deadline(row.due);

@@ -14,7 +14,7 @@ use super::id_map::IdMap;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
-use super::store::{Lease, Settled, Store, StoreError, Write};
+use super::store::{Lease, Settled, SliceLimit, Store, StoreError, Write};
 use super::ticket::Teller;
 use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::dispatch::inside::inside;
@@ -34,7 +34,7 @@ const SLICE_ROWS: usize = 4_096;
 /// Rows of the first load: nobody knows yet how large they are.
 const SLICE_ROWS_FIRST: usize = 64;
 
-/// A slice should have no more bytes of payloads than this.
+/// The most bytes that one load takes, and one row more.
 const SLICE_BYTES: usize = 8 << 20;
 
 /// Rows may be handed out that are due within this time, or twice it.
@@ -110,7 +110,7 @@ pub(super) struct Writer {
     /// Nothing is handed out any more.
     pub(super) is_stopping: bool,
     /// Rows that the next load asks for at most. It follows from their sizes.
-    pub(super) slice_rows: usize,
+    slice_rows: usize,
     /// The store has put work off.
     has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
@@ -376,7 +376,7 @@ impl Writer {
             if loaded.due >= enough || room == 0 || self.is_stopping {
                 continue;
             }
-            let limit = room.min(self.slice_rows);
+            let limit = self.slice(room);
             let rows = self.store.load(lease.partition, loaded, until, limit)?;
             let loaded = self.take_in(rows, until, limit, clocks)?;
             self.owned[number].loaded = loaded;
@@ -385,17 +385,27 @@ impl Writer {
         Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
     }
 
+    /// How much a load takes at once, if there is room for so many rows.
+    pub(super) fn slice(&self, room: usize) -> SliceLimit {
+        SliceLimit {
+            rows: room.min(self.slice_rows),
+            bytes: SLICE_BYTES,
+        }
+    }
+
     /// Takes rows into the window that a load of up to `limit` has returned. Returns up to where
     /// all are there.
     pub(super) fn take_in(
         &mut self,
         rows: Vec<Row>,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
         clocks: ClockReading,
     ) -> Result<Position, StoreError> {
-        self.fit_slice(&rows);
-        let is_full = rows.len() >= limit && !is_broken(DurableFault::LoadStopsEarly);
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.fit_slice(bytes);
+        let is_full =
+            limit.is_reached(rows.len(), bytes) && !is_broken(DurableFault::LoadStopsEarly);
         let mut loaded = match rows.last() {
             Some(last) if is_full && is_broken(DurableFault::LoadSkipsEqualDeadlines) => {
                 Position::end_of(last.due)
@@ -425,10 +435,10 @@ impl Writer {
         Ok(loaded)
     }
 
-    /// Asks for fewer rows, if these were large, or for more.
-    fn fit_slice(&mut self, rows: &[Row]) {
-        let bytes: usize = rows.iter().map(|row| row.payload.len()).sum();
-        if bytes > SLICE_BYTES {
+    /// Asks for fewer rows, if these were large, or for more: a store may have to read rows before
+    /// it knows how large they are.
+    fn fit_slice(&mut self, bytes: usize) {
+        if bytes >= SLICE_BYTES {
             self.slice_rows = (self.slice_rows / 4).max(1);
         } else if bytes <= SLICE_BYTES / 4 {
             self.slice_rows = (self.slice_rows * 4).min(SLICE_ROWS);

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Gate, Outcome, Position, Row, Settled, Store, StoreError,
-    StoreTime, Target, Write,
+    Cause, DeadLetter, DurableId, Gate, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
+    Store, StoreError, StoreTime, Target, Write,
 };
 
 /// A folder that is removed with its files.
@@ -177,14 +177,17 @@ impl Model {
                     self.put_again(id, due, kept.row.attempts + raised)
                 }))
             }
-            Write::CancelKind(kind) => {
-                let ids = self.rows.values().filter(|kept| kept.row.kind == kind);
+            Write::CancelKind(slice) => {
+                let ids = self
+                    .rows
+                    .values()
+                    .filter(|kept| kept.row.kind == slice.kind);
                 let ids: Vec<_> = ids
                     .map(|kept| kept.row.id)
                     .filter(|id| gate.let_go(*id))
                     .collect();
                 self.rows.retain(|id, _| !ids.contains(id));
-                Outcome::CancelledMany(ids)
+                Outcome::CancelledMany(ids, None)
             }
             Write::Ack { of, next } => {
                 let Some(kept) = self.settled(&of) else {
@@ -265,8 +268,13 @@ pub fn row(store: &mut impl Store, due: u64, payload: &[u8]) -> Row {
 
 /// What a store has, from the first to the last, and its dead letters.
 pub fn contents(store: &mut impl Store) -> Result<(Vec<Row>, Vec<DeadLetter>), StoreError> {
-    let rows = store.load(0, Position::MIN, StoreTime::MAX, usize::MAX)?;
-    Ok((rows, store.dead(None, usize::MAX)?))
+    let rows = store.load(
+        0,
+        Position::MIN,
+        StoreTime::MAX,
+        SliceLimit::rows(usize::MAX),
+    )?;
+    Ok((rows, store.dead(None, SliceLimit::rows(usize::MAX))?))
 }
 
 /// A call of a history.
@@ -392,7 +400,7 @@ impl History {
             }
             17 => Write::Revive(self.some(&dead)?, self.due()),
             18 => Write::Discard(self.some(&dead)?),
-            _ if self.rng.u8(0..20) == 0 => Write::CancelKind("mail".into()),
+            _ if self.rng.u8(0..20) == 0 => Write::CancelKind(KindSlice::all("mail")),
             _ => return None,
         })
     }
@@ -477,7 +485,9 @@ pub fn make(
             store.hand_out(upto)?;
             Answer::Done
         }
-        Call::Load(after, until, limit) => Answer::Rows(store.load(0, after, until, limit)?),
+        Call::Load(after, until, limit) => {
+            Answer::Rows(store.load(0, after, until, SliceLimit::rows(limit))?)
+        }
         Call::Commit(writes) => Answer::Outcomes(store.commit(writes, gate)?),
         Call::Upkeep => {
             store.upkeep()?;

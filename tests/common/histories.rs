@@ -9,7 +9,8 @@ use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Outcome, Position, Row, Settled, StoreTime, Target, Write,
+    Cause, DeadLetter, DurableId, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
+    StoreTime, Target, Write,
 };
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -47,6 +48,17 @@ impl Side {
         self.ids.push(id);
     }
 
+    fn position(&self, place: After) -> Position {
+        match place {
+            None => Position::MIN,
+            Some((due, None)) => Position::end_of(due),
+            Some((due, Some(number))) => Position {
+                due,
+                id: self.id(number),
+            },
+        }
+    }
+
     /// This store's id of a number.
     fn id(&self, number: usize) -> DurableId {
         self.ids[number]
@@ -68,10 +80,18 @@ impl Side {
             Outcome::Armed(gone) => Outcome::Armed(id(gone)),
             Outcome::Cancelled(gone) => Outcome::Cancelled(id(gone)),
             Outcome::Moved(moved) => Outcome::Moved(row(moved)),
-            Outcome::CancelledMany(gone) => {
+            Outcome::CancelledMany(gone, last) => {
                 let mut gone: Vec<_> = gone.into_iter().map(|id| self.common_id(id)).collect();
                 gone.sort_unstable();
-                Outcome::CancelledMany(gone)
+                // (A slice of no rows ends where it began, which may be at no row.)
+                let last = last.map(|last| match self.numbers.get(&last.id) {
+                    Some(_) => Position {
+                        id: self.common_id(last.id),
+                        ..last
+                    },
+                    None => last,
+                });
+                Outcome::CancelledMany(gone, last)
             }
             Outcome::Settled(is_done, left) => Outcome::Settled(is_done, row(left)),
             Outcome::Revived(revived) => Outcome::Revived(row(revived)),
@@ -79,6 +99,9 @@ impl Side {
         }
     }
 }
+
+/// After which row a slice begins: none, the last one of a deadline, or the one of this number.
+type After = Option<(StoreTime, Option<usize>)>;
 
 /// A target or a write, with numbers in place of ids.
 #[derive(Clone, Debug)]
@@ -101,7 +124,7 @@ enum Change {
     Arm(usize, Row),
     Cancel(Name),
     Move(Name, StoreTime),
-    CancelKind(&'static str),
+    CancelKind(&'static str, After, SliceLimit),
     Ack(Delivery, Option<StoreTime>),
     Retry(Delivery, StoreTime, u32),
     Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
@@ -127,7 +150,11 @@ impl Change {
             })),
             Self::Cancel(name) => Write::Cancel(target(name)),
             Self::Move(name, due) => Write::Move(target(name), *due),
-            Self::CancelKind(kind) => Write::CancelKind((*kind).into()),
+            Self::CancelKind(kind, after, limit) => Write::CancelKind(KindSlice {
+                kind: (*kind).into(),
+                after: side.position(*after),
+                limit: *limit,
+            }),
             Self::Ack(delivery, next) => Write::Ack {
                 of: settled(delivery),
                 next: *next,
@@ -289,7 +316,10 @@ impl History {
             0..45 => self.arm(),
             45..60 => Change::Cancel(self.name()?),
             60..68 => Change::Move(self.name()?, due),
-            68..69 => Change::CancelKind(self.rng.choice(KINDS).unwrap()),
+            68..69 => {
+                let limit = self.limit();
+                Change::CancelKind(self.rng.choice(KINDS).unwrap(), self.after(), limit)
+            }
             69..80 => {
                 let next = (self.rng.u8(..4) == 0).then_some(due);
                 Change::Ack(self.delivery()?, next)
@@ -348,37 +378,47 @@ impl History {
 
     fn load_from(
         &mut self,
-        after: Option<(StoreTime, Option<usize>)>,
+        after: After,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, String> {
         self.both(("load", after, until, limit), |side| {
-            let after = match after {
-                None => Position::MIN,
-                Some((due, None)) => Position::end_of(due),
-                Some((due, Some(number))) => Position {
-                    due,
-                    id: side.id(number),
-                },
-            };
+            let after = side.position(after);
             let rows = side.open().store.load(0, after, until, limit).unwrap();
             rows.into_iter().map(|row| side.common(row)).collect()
         })
     }
 
-    fn load(&mut self) -> Result<(), String> {
+    fn after(&mut self) -> After {
         let due = self.due();
-        let after = match self.rng.u8(..4) {
+        match self.rng.u8(..4) {
             0 | 1 => None,
             2 => Some((due, None)),
             _ => self.number().map(|number| (due, Some(number))),
-        };
+        }
+    }
+
+    fn limit(&mut self) -> SliceLimit {
+        let all = self.rng.u8(..4) == 0;
+        let bytes = [usize::MAX, self.rng.usize(..200)][self.rng.usize(..2)];
+        SliceLimit {
+            rows: if all {
+                usize::MAX
+            } else {
+                self.rng.usize(..12)
+            },
+            bytes,
+        }
+    }
+
+    fn load(&mut self) -> Result<(), String> {
+        let after = self.after();
         let until = if self.rng.bool() {
             StoreTime::MAX
         } else {
             self.due()
         };
-        let limit = self.rng.usize(..12);
+        let limit = self.limit();
         let rows = self.load_from(after, until, limit)?;
         self.known.extend(rows.iter().map(number_of));
         Ok(())
@@ -422,7 +462,11 @@ impl History {
         // The order of dead letters is that of their ids, which begin with a deadline.
         self.both(("dead", after, limit), |side| {
             let after = after.map(|number| side.id(number));
-            let letters = side.open().store.dead(after, limit).unwrap();
+            let letters = side
+                .open()
+                .store
+                .dead(after, SliceLimit::rows(limit))
+                .unwrap();
             common_letters(side, letters)
         })?;
         Ok(())
@@ -462,7 +506,7 @@ impl History {
     }
 
     fn look_at_all(&mut self) -> Result<(), String> {
-        let rows = self.load_from(None, StoreTime::MAX, usize::MAX)?;
+        let rows = self.load_from(None, StoreTime::MAX, SliceLimit::rows(usize::MAX))?;
         self.both("size", |side| {
             let size = side.open().store.size().unwrap();
             (size.rows, size.dead)
@@ -475,7 +519,11 @@ impl History {
             })?;
         }
         self.both("dead", |side| {
-            let letters = side.open().store.dead(None, usize::MAX).unwrap();
+            let letters = side
+                .open()
+                .store
+                .dead(None, SliceLimit::rows(usize::MAX))
+                .unwrap();
             common_letters(side, letters)
         })?;
         Ok(())

@@ -65,7 +65,7 @@ pub(super) async fn make(
         Write::Arm(_) => Outcome::Armed(None),
         Write::Cancel(_) => Outcome::Cancelled(None),
         Write::Move(..) => Outcome::Moved(None),
-        Write::CancelKind(_) => Outcome::CancelledMany(Vec::new()),
+        Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
         Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
             Outcome::Settled(false, None)
         }
@@ -171,11 +171,11 @@ impl Making<'_> {
         self.change_due_of_keys(&key_moves).await?;
         self.arm(&arms).await?;
         for number in kinds {
-            if let Write::CancelKind(kind) = &self.writes[number] {
-                let gone = self.live.rows(sql::CANCEL_KIND, &[&&**kind]).await?;
+            if let Write::CancelKind(slice) = &self.writes[number] {
+                let gone = self.live.rows(sql::CANCEL_KIND, &[&&*slice.kind]).await?;
                 let mut gone: Vec<_> = gone.iter().map(|row| durable_id(row.get(0))).collect();
                 gone.sort_unstable();
-                self.outcomes[number] = Some(Outcome::CancelledMany(gone));
+                self.outcomes[number] = Some(Outcome::CancelledMany(gone, None));
             }
         }
         self.dead_letters(&dead).await

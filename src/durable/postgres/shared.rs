@@ -6,7 +6,7 @@ use super::store::Postgres;
 use super::{listen, sql};
 use crate::durable::{
     Fleet, FleetNode, FleetPartition, Lease, LeaseNews, Partition, Position, Row, SharedStore,
-    StoreClock, StoreError, StoreTime,
+    SliceLimit, StoreClock, StoreError, StoreTime,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,17 +66,17 @@ impl SharedStore for Postgres {
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.with(|store| {
-            let each = limit.div_ceil(partitions.len().max(1));
-            let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit);
-            let mut rows = Vec::new();
+            let each = limit.rows.div_ceil(partitions.len().max(1));
+            let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit.rows);
+            let (mut rows, mut bytes) = (Vec::<Row>::new(), 0);
             // Rows that were read, in order; and up to where of the partitions that have more.
             let mut read = BTreeMap::new();
             let mut more = BTreeMap::new();
             store.read_slice(partitions, after, until, slice, &mut read, &mut more)?;
-            while rows.len() < limit {
+            while !limit.is_reached(rows.len(), bytes) {
                 let first_more = more
                     .iter()
                     .map(|(&number, &position)| (position, number))
@@ -84,11 +84,15 @@ impl SharedStore for Postgres {
                 let next = read.first_entry();
                 let is_known = |position: Position| first_more.is_none_or(|(to, _)| position <= to);
                 match (next, first_more) {
-                    (Some(next), _) if is_known(*next.key()) => rows.push(next.remove()),
+                    (Some(next), _) if is_known(*next.key()) => {
+                        let row = next.remove();
+                        bytes += row.bytes();
+                        rows.push(row);
+                    }
                     (_, Some((position, number))) => {
                         // Rows of one deadline go by partition: the rest of this one.
                         more.remove(&number);
-                        let slice = (limit - rows.len()).max(SLICE_MIN);
+                        let slice = (limit.rows - rows.len()).max(SLICE_MIN);
                         let number = [number];
                         store.read_slice(&number, position, until, slice, &mut read, &mut more)?;
                     }

@@ -8,7 +8,7 @@ use super::session::{Connect, ConnectClient, Session, apart};
 use super::{listen, sql};
 use crate::durable::{
     DeadLetter, DurableId, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row, SharedStore,
-    Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
+    SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl Store for Postgres {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.load_many(&[partition], after, until, limit)
     }
@@ -227,15 +227,21 @@ impl Store for Postgres {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|store| {
             let after = after.map_or(Uuid::nil(), uuid);
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let count = i64::try_from(limit.rows).unwrap_or(i64::MAX);
             let rows = store
                 .session
-                .run(async |live| live.rows(sql::DEAD, &[&after, &limit]).await)?;
-            Ok(rows.iter().map(letter_of).collect())
+                .run(async |live| live.rows(sql::DEAD, &[&after, &count]).await)?;
+            let mut bytes = 0;
+            let letters = rows.iter().map(letter_of).take_while(|letter| {
+                let is_taken = !limit.is_reached(0, bytes);
+                bytes += letter.row.bytes();
+                is_taken
+            });
+            Ok(letters.collect())
         })
     }
 

@@ -59,6 +59,12 @@ pub(crate) struct RowView<'a> {
 }
 
 impl<'a> RowView<'a> {
+    /// As [`Row::bytes`].
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [Some(self.kind), self.key, self.calendar];
+        self.payload.len() + texts.into_iter().flatten().map(str::len).sum::<usize>()
+    }
+
     pub(crate) fn of(row: &'a Row, epoch: u64) -> Self {
         Self {
             first_due: row.id.first_due(),

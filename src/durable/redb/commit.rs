@@ -7,10 +7,13 @@
 use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
-use super::tables::{RowPlace, WriteTables, damaged, missing, recent_row, row_at, row_by_due};
+use super::tables::{
+    RowPlace, WriteTables, damaged, due_range, missing, recent_row, row_at, row_by_due,
+};
 use super::tombstones::EndedLog;
 use crate::durable::{
-    Cause, DeadLetter, DurableId, Gate, Outcome, Row, Settled, StoreTime, Target, Write,
+    Cause, DeadLetter, DurableId, Gate, KindSlice, Outcome, Position, Row, Settled, StoreTime,
+    Target, Write,
 };
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
@@ -83,7 +86,7 @@ impl<'a> RowChanges<'a> {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
             Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
-            Write::CancelKind(kind) => self.cancel_kind(&kind, gate).map(Outcome::CancelledMany),
+            Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
             Write::Ack { of, next } => self.ack(&of, next),
             Write::Retry { of, at, attempts } => self.retry(&of, at, attempts),
             Write::Bury {
@@ -185,24 +188,11 @@ impl<'a> RowChanges<'a> {
         .map(Some)
     }
 
-    fn cancel_kind(&mut self, kind: &str, gate: &mut dyn Gate) -> Result<Vec<DurableId>, Error> {
+    /// Goes over the rows of both tables in the order of their positions. A sweep may move a row
+    /// from one table to the other between two slices: its position stays.
+    fn cancel_kind(&mut self, slice: &KindSlice, gate: &mut dyn Gate) -> Result<Outcome, Error> {
         self.write_run()?;
-        let mut places = Vec::new();
-        for entry in self.tables.recent.iter()? {
-            let (number, value) = entry?;
-            let row = recent_row(number.value(), value.value())?;
-            if row.kind == kind && self.index.get(number.value()).is_some() {
-                let key = DueKey::new(row.due, row.first_due, number.value());
-                places.push((key.id(), RowPlace::Recent(number.value())));
-            }
-        }
-        for entry in self.tables.by_due.iter()? {
-            let (key, value) = entry?;
-            let key = DueKey::from_bytes(*key.value());
-            if row_by_due(key, value.value())?.kind == kind {
-                places.push((key.id(), RowPlace::ByDue(key)));
-            }
-        }
+        let (places, last) = self.places_of_kind(slice)?;
         let mut gone = Vec::new();
         for (id, place) in places {
             if gate.let_go(id) {
@@ -211,7 +201,64 @@ impl<'a> RowChanges<'a> {
             }
         }
         gone.sort_unstable();
-        Ok(gone)
+        Ok(Outcome::CancelledMany(gone, last))
+    }
+
+    /// Where the rows of a slice are that are of its kind, and the last row that was looked at, if
+    /// there may be more.
+    fn places_of_kind(
+        &mut self,
+        slice: &KindSlice,
+    ) -> Result<(Vec<(DurableId, RowPlace)>, Option<Position>), Error> {
+        let KindSlice { kind, after, limit } = slice;
+        let (mut at, end) = (DueKey::at(*after), DueKey::end_of(StoreTime::MAX));
+        let mut recent_keys = Vec::new();
+        self.index
+            .range(at, StoreTime::MAX, limit.rows, &mut recent_keys);
+        let mut recent_keys = recent_keys.into_iter().peekable();
+        let mut range = self
+            .tables
+            .by_due
+            .range::<&[u8; 20]>(due_range(&at, &end))?;
+        let mut next_by_due = range.next().transpose()?;
+        let (mut places, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while !limit.is_reached(rows, bytes) {
+            let by_due_key = next_by_due
+                .as_ref()
+                .map(|(key, _)| DueKey::from_bytes(*key.value()));
+            let from_recent =
+                recent_keys.next_if(|&key| by_due_key.is_none_or(|by_due| key < by_due));
+            let place;
+            let is_of_kind;
+            if let Some(key) = from_recent {
+                (at, place) = (key, RowPlace::Recent(key.number()));
+                let value = self.tables.recent.get(key.number())?;
+                let value = value.ok_or_else(|| missing(place))?;
+                let row = recent_row(key.number(), value.value())?;
+                is_of_kind = row.kind == &**kind;
+                bytes += row.bytes();
+            } else if let (Some(key), Some((_, value))) = (by_due_key, &next_by_due) {
+                (at, place) = (key, RowPlace::ByDue(key));
+                let row = row_by_due(key, value.value())?;
+                is_of_kind = row.kind == &**kind;
+                bytes += row.bytes();
+                next_by_due = range.next().transpose()?;
+            } else {
+                return Ok((places, None));
+            }
+            rows += 1;
+            if is_of_kind {
+                places.push((at.id(), place));
+            }
+        }
+        let last = match rows {
+            0 => *after,
+            _ => Position {
+                due: at.due(),
+                id: at.id(),
+            },
+        };
+        Ok((places, Some(last)))
     }
 
     fn ack(&mut self, of: &Settled, next: Option<StoreTime>) -> Result<Outcome, Error> {

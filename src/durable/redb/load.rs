@@ -4,7 +4,7 @@ use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
 use super::tables::{BY_DUE, RECENT, RowPlace, WriteTables, damaged, due_range, row_at};
-use crate::durable::{Position, Row, StoreTime};
+use crate::durable::{Position, Row, SliceLimit, StoreTime};
 use redb::{Database, Error, ReadableDatabase, ReadableTable};
 
 /// What a load reads and changes.
@@ -24,29 +24,35 @@ struct Read {
     was_handed_out: bool,
 }
 
+fn bytes(reads: &[Read]) -> usize {
+    reads.iter().map(|read| read.row.bytes()).sum()
+}
+
 impl Loading<'_> {
-    /// Up to `limit` rows after `after`, due at `until` or before. A row that may have been handed
-    /// out in an earlier epoch has one more attempt, or is deleted if it is superseded: once,
-    /// since the epoch in which it was written last is this one then.
+    /// The next rows after `after`, due at `until` or before, up to `limit`. A row that may have
+    /// been handed out in an earlier epoch has one more attempt, or is deleted if it is superseded:
+    /// once, since the epoch in which it was written last is this one then.
     pub(super) fn load(
         mut self,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, Error> {
         let (mut rows, mut after) = (Vec::new(), DueKey::at(after));
+        let mut left = limit;
         loop {
-            let wanted = limit - rows.len();
-            let mut reads = self.read(after, until, wanted)?;
+            let mut reads = self.read(after, until, left)?;
             let Some(last) = reads.last().map(|read| read.key) else {
                 return Ok(rows);
             };
-            let is_end = reads.len() < wanted;
+            let is_end = !left.is_reached(reads.len(), bytes(&reads));
             if reads.iter().any(|read| read.was_handed_out) {
                 self.raise(&mut reads)?;
             }
+            left.rows -= reads.len();
+            left.bytes = left.bytes.saturating_sub(bytes(&reads));
             rows.extend(reads.into_iter().map(|read| read.row));
-            if is_end || rows.len() == limit {
+            if is_end || left.is_reached(0, 0) {
                 return Ok(rows);
             }
             after = last;
@@ -54,21 +60,26 @@ impl Loading<'_> {
     }
 
     /// Reads the rows of a range, those of both tables in one order.
-    fn read(&mut self, after: DueKey, until: StoreTime, limit: usize) -> Result<Vec<Read>, Error> {
-        let mut reads = Vec::new();
+    fn read(
+        &mut self,
+        after: DueKey,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Read>, Error> {
+        let (mut reads, mut bytes) = (Vec::new(), 0);
         let end = DueKey::end_of(until);
-        if after >= end || limit == 0 {
+        if after >= end || limit.is_reached(0, 0) {
             return Ok(reads);
         }
         let mut recent_keys = Vec::new();
-        self.index.range(after, until, limit, &mut recent_keys);
+        self.index.range(after, until, limit.rows, &mut recent_keys);
         let transaction = self.database.begin_read()?;
         let recent = transaction.open_table(RECENT)?;
         let by_due = transaction.open_table(BY_DUE)?;
         let mut range = by_due.range::<&[u8; 20]>(due_range(&after, &end))?;
         let mut next_by_due = range.next().transpose()?;
         let mut recent_keys = recent_keys.into_iter().peekable();
-        while reads.len() < limit {
+        while !limit.is_reached(reads.len(), bytes) {
             let by_due_key = next_by_due
                 .as_ref()
                 .map(|(key, _)| DueKey::from_bytes(*key.value()));
@@ -78,14 +89,14 @@ impl Loading<'_> {
                 let number = key.number();
                 let value = ReadableTable::get(&recent, number)?
                     .ok_or_else(|| damaged("recent", number, "it is missing"))?;
-                let read = self.decoded(key, RowPlace::Recent(number), value.value())?;
-                reads.push(read);
+                reads.push(self.decoded(key, RowPlace::Recent(number), value.value())?);
             } else if let (Some(key), Some((_, value))) = (by_due_key, &next_by_due) {
                 reads.push(self.decoded(key, RowPlace::ByDue(key), value.value())?);
                 next_by_due = range.next().transpose()?;
             } else {
                 break;
             }
+            bytes += reads.last().map_or(0, |read| read.row.bytes());
         }
         Ok(reads)
     }

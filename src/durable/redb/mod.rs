@@ -16,8 +16,8 @@ mod tests;
 mod tombstones;
 
 use crate::durable::{
-    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, Store, StoreError,
-    StoreSize, StoreTime, Target, Write,
+    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, SliceLimit, Store,
+    StoreError, StoreSize, StoreTime, Target, Write,
 };
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
@@ -411,15 +411,24 @@ impl OpenFile {
         Ok(row)
     }
 
-    fn dead(&mut self, after: Option<DurableId>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: SliceLimit,
+    ) -> Result<Vec<DeadLetter>, Error> {
         let dead = self.database.begin_read()?.open_table(DEAD)?;
         let begin = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.to_bits()));
-        let mut letters = Vec::new();
-        for entry in ReadableTable::range(&dead, (begin, Bound::Unbounded))?.take(limit) {
+        let mut entries = ReadableTable::range(&dead, (begin, Bound::Unbounded))?;
+        let (mut letters, mut bytes) = (Vec::new(), 0);
+        while !limit.is_reached(letters.len(), bytes)
+            && let Some(entry) = entries.next()
+        {
             let (id, value) = entry?;
             let letter = codec::decode_dead(id.value(), value.value(), &mut self.names);
             let number = DurableId::from_bits(id.value()).number();
-            letters.push(letter.map_err(|flaw| tables::damaged("dead", number, flaw))?);
+            let letter = letter.map_err(|flaw| tables::damaged("dead", number, flaw))?;
+            bytes += letter.row.bytes();
+            letters.push(letter);
         }
         Ok(letters)
     }
@@ -471,7 +480,7 @@ impl Store for Redb {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         if partition != 0 {
             return Ok(Vec::new());
@@ -512,7 +521,7 @@ impl Store for Redb {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|file| file.dead(after, limit))
     }

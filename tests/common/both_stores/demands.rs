@@ -4,7 +4,8 @@ use super::{Both, Unasked, at};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wheelwork::durable::{
-    Cause, DurableId, Lease, Outcome, Partition, Position, Row, Settled, StoreTime, Target, Write,
+    Cause, DurableId, KindSlice, Lease, Outcome, Partition, Position, Row, Settled, SliceLimit,
+    StoreTime, Target, Write,
 };
 
 /// A store that one node has for itself.
@@ -63,6 +64,7 @@ impl<S: Both> Opened<S> {
 
     fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
         let all: Vec<_> = (0..256).collect();
+        let limit = SliceLimit::rows(limit);
         self.store.load_many(&all, after, until, limit).unwrap()
     }
 
@@ -117,7 +119,7 @@ pub fn texts_may_have_anything<S: Both>(open: &mut Opened<S>) {
             next: None,
         });
         assert_eq!(outcome, Outcome::Settled(true, None));
-        let letters = open.store.dead(None, 100).unwrap();
+        let letters = open.store.dead(None, SliceLimit::rows(100)).unwrap();
         let letter = letters.iter().find(|letter| letter.row.id == row.id);
         assert_eq!(letter.map(|letter| &letter.cause), Some(&cause));
     }
@@ -192,8 +194,8 @@ fn the_watermark_decides<S: Both>(open: &mut Opened<S>) {
         open.one(Write::Cancel(Target::Id(row.id))),
         Outcome::Cancelled(None)
     );
-    let of_kind = open.one(Write::CancelKind("kind".into()));
-    assert_eq!(of_kind, Outcome::CancelledMany(Vec::new()));
+    let of_kind = open.one(Write::CancelKind(KindSlice::all("kind")));
+    assert_eq!(of_kind, Outcome::CancelledMany(Vec::new(), None));
 }
 
 fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
@@ -234,7 +236,7 @@ fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
         };
         assert_eq!(open.one(dead), Outcome::Settled(false, None));
     }
-    assert_eq!(open.store.dead(None, 9).unwrap(), []);
+    assert_eq!(open.store.dead(None, SliceLimit::rows(9)).unwrap(), []);
     assert_eq!(open.all(), [row]);
     let done = open.one(Write::Ack {
         of: right,

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Lease, LeaseNews, Outcome, Partition, Position, Postgres, Row,
-    Settled, Store, StoreTime, Target, Write,
+    Cause, DeadLetter, DurableId, KindSlice, Lease, LeaseNews, Outcome, Partition, Position,
+    Postgres, Row, Settled, SliceLimit, Store, StoreTime, Target, Write,
 };
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "clé 4711"];
@@ -49,7 +49,7 @@ struct History<'a> {
 /// The same outcome, where the order does not count.
 fn sorted(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     for outcome in &mut outcomes {
-        if let Outcome::CancelledMany(ids) = outcome {
+        if let Outcome::CancelledMany(ids, _) = outcome {
             ids.sort_unstable();
         }
     }
@@ -288,12 +288,21 @@ impl History<'_> {
         self.both(
             node,
             ("load", partitions.len(), after, until, limit),
-            |store| store.load_many(&partitions, after, until, limit).unwrap(),
+            |store| {
+                store
+                    .load_many(&partitions, after, until, SliceLimit::rows(limit))
+                    .unwrap()
+            },
         )?;
         // (A load may raise attempts behind its last row, or not.)
         self.both(node, "load all of these", |store| {
             store
-                .load_many(&partitions, Position::MIN, StoreTime::MAX, 100_000)
+                .load_many(
+                    &partitions,
+                    Position::MIN,
+                    StoreTime::MAX,
+                    SliceLimit::rows(100_000),
+                )
                 .unwrap()
         })?;
         let from = self.due();
@@ -316,7 +325,7 @@ impl History<'_> {
         let after = self.some_id().filter(|_| self.rng.bool());
         let limit = self.rng.usize(..5);
         self.both(node, ("dead", after, limit), |store| {
-            store.dead(after, limit).unwrap()
+            store.dead(after, SliceLimit::rows(limit)).unwrap()
         })?;
         Ok(())
     }
@@ -325,9 +334,17 @@ impl History<'_> {
         let all: Vec<_> = (0..256).collect();
         self.both(0, "look at all", |store| {
             let rows = store
-                .load_many(&all, Position::MIN, StoreTime::MAX, 100_000)
+                .load_many(
+                    &all,
+                    Position::MIN,
+                    StoreTime::MAX,
+                    SliceLimit::rows(100_000),
+                )
                 .unwrap();
-            (rows, store.dead(None, usize::MAX).unwrap())
+            (
+                rows,
+                store.dead(None, SliceLimit::rows(usize::MAX)).unwrap(),
+            )
         })?;
         Ok(())
     }
@@ -392,7 +409,7 @@ impl History<'_> {
             }
             40..55 => Write::Cancel(self.target()?),
             55..67 => Write::Move(self.target()?, due),
-            67..68 => Write::CancelKind(self.rng.choice(KINDS).unwrap().into()),
+            67..68 => Write::CancelKind(KindSlice::all(self.rng.choice(KINDS).unwrap())),
             68..78 => {
                 let next = (self.rng.u8(..4) == 0).then_some(due);
                 Write::Ack {

@@ -82,7 +82,7 @@ impl Ledger {
         match (write, outcome) {
             (Write::Arm(row), Outcome::Armed(gone)) => self.armed(row, *gone, now),
             (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice()),
-            (Write::CancelKind(_), Outcome::CancelledMany(gone)) => self.cancelled(gone),
+            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone),
             (Write::Move(..), Outcome::Moved(row)) => {
                 if let Some(row) = row {
                     self.demand_free(row.id, "moved");

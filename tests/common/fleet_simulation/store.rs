@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
     DeadLetter, DurableId, Fleet, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row,
-    SharedStore, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
+    SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 /// One node's store.
@@ -109,7 +109,7 @@ impl Store for FaultyNode {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.load_many(&[partition], after, until, limit)
     }
@@ -129,7 +129,7 @@ impl Store for FaultyNode {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.call(Call::Look, |store| store.inner.dead(after, limit))
     }
@@ -187,7 +187,7 @@ impl SharedStore for FaultyNode {
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.call(Call::Load, |store| {
             let rows = store.inner.load_many(partitions, after, until, limit)?;

@@ -3,10 +3,12 @@
 use super::leases::LeaseRow;
 use super::{Making, StoreBreak};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork::durable::{
-    DeadLetter, DurableId, Outcome, Partition, Position, Row, Settled, StoreTime, Target, Write,
+    DeadLetter, DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime,
+    Target, Write,
 };
 
 pub struct Node {
@@ -134,12 +136,23 @@ impl Kept {
         Some(id)
     }
 
-    fn cancel_kind(&mut self, kind: &str) -> Vec<DurableId> {
-        let of_kind = self.rows.values().filter(|row| *row.kind == *kind);
-        let ids: Vec<_> = of_kind.map(|row| row.id).collect();
-        ids.into_iter()
-            .filter_map(|id| self.cancel(&Target::Id(id)))
-            .collect()
+    /// Partition by partition.
+    fn cancel_kind(&mut self, slice: &KindSlice) -> Outcome {
+        let (mut rows, mut bytes) = (0, 0);
+        let (mut at, mut gone) = (slice.after, Vec::new());
+        while !slice.limit.is_reached(rows, bytes) {
+            let after = Bound::Excluded((at.id.partition(), at));
+            let mut behind = self.order.range((after, Bound::Unbounded));
+            let Some(&(_, position)) = behind.next() else {
+                return Outcome::CancelledMany(gone, None);
+            };
+            let row = &self.rows[&position.id];
+            (at, rows, bytes) = (position, rows + 1, bytes + row.bytes());
+            if row.kind == slice.kind {
+                gone.extend(self.cancel(&Target::Id(position.id)));
+            }
+        }
+        Outcome::CancelledMany(gone, Some(at))
     }
 
     fn reschedule(
@@ -191,7 +204,7 @@ impl Kept {
             }
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),
-            Write::CancelKind(kind) => Outcome::CancelledMany(self.cancel_kind(&kind)),
+            Write::CancelKind(slice) => self.cancel_kind(&slice),
             Write::Ack { of, next } => self.settle(&of, |kept, row| match next {
                 Some(next) => kept.again(&of, next, 0),
                 None => {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
     DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Gate, Lease, LeaseNews, Outcome,
-    Partition, Position, Row, SharedStore, Store, StoreClock, StoreError, StoreSize, StoreTime,
-    Target, Write,
+    Partition, Position, Row, SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize,
+    StoreTime, Target, Write,
 };
 
 /// A node is told of a row that another node arms into its partition, if the row is due within this
@@ -139,7 +139,7 @@ impl Store for SharedMemory {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.load_many(&[partition], after, until, limit)
     }
@@ -163,12 +163,18 @@ impl Store for SharedMemory {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let kept = self.kept();
-        let letters = kept.dead.range((from, Bound::Unbounded)).take(limit);
-        Ok(letters.map(|(_, letter)| letter.clone()).collect())
+        let (mut letters, mut bytes) = (Vec::new(), 0);
+        for (_, letter) in self.kept().dead.range((from, Bound::Unbounded)) {
+            if limit.is_reached(letters.len(), bytes) {
+                break;
+            }
+            bytes += letter.row.bytes();
+            letters.push(letter.clone());
+        }
+        Ok(letters)
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
@@ -223,7 +229,7 @@ impl SharedStore for SharedMemory {
         partitions: &[Partition],
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         let mut kept = lock(&self.kept);
         let mut positions = Vec::new();
@@ -236,12 +242,18 @@ impl SharedStore for SharedMemory {
             }
         }
         positions.sort_unstable();
-        let rows = positions.iter().filter_map(|position| {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for position in positions {
+            if limit.is_reached(rows.len(), bytes) {
+                break;
+            }
             let partition = position.id.partition();
             let epoch = self.own.get(&partition).copied().unwrap_or(0);
-            kept.load(position.id, epoch, self.owed.get(&partition).copied())
-        });
-        Ok(rows.take(limit).collect())
+            let row = kept.load(position.id, epoch, self.owed.get(&partition).copied());
+            bytes += row.as_ref().map_or(0, Row::bytes);
+            rows.extend(row);
+        }
+        Ok(rows)
     }
 
     fn next_due(

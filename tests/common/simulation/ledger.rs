@@ -100,7 +100,7 @@ impl Ledger {
         match (write, outcome) {
             (Write::Arm(row), Outcome::Armed(gone)) => self.armed(row, *gone, now, passed),
             (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice()),
-            (Write::CancelKind(_), Outcome::CancelledMany(gone)) => self.cancelled(gone),
+            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone),
             (Write::Move(..), Outcome::Moved(row)) => {
                 if let Some(row) = row {
                     self.tally.moved += 1;

@@ -4,8 +4,8 @@ use super::super::simulated::{Call, Fate, Faulty};
 use super::world::Shared;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, Store, StoreError,
-    StoreSize, StoreTime, Target, Write,
+    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, SliceLimit, Store,
+    StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 /// One life's store.
@@ -102,7 +102,7 @@ impl Store for LifeStore {
         partition: Partition,
         after: Position,
         until: StoreTime,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
         self.call(Call::Load, |store| {
             let rows = store.inner.load(partition, after, until, limit)?;
@@ -130,7 +130,7 @@ impl Store for LifeStore {
     fn dead(
         &mut self,
         after: Option<DurableId>,
-        limit: usize,
+        limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.call(Call::Look, |store| store.inner.dead(after, limit))
     }

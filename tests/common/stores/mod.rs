@@ -4,9 +4,9 @@ mod rows;
 mod settlements;
 
 use rows::{
-    cancels, cancels_by_key, cancels_kinds, edges, gate_is_asked, gate_keeps, ids_are_new,
-    ids_have_parts, keys_are_taken, moves, rows_come_back, rows_survive, slices, superseded,
-    superseded_ends,
+    cancels, cancels_by_key, cancels_kinds, cancels_kinds_in_slices, edges, gate_is_asked,
+    gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, rows_come_back, rows_survive,
+    slices, slices_are_bounded_in_bytes, superseded, superseded_ends,
 };
 use settlements::{
     acks, acks_recurring, buries, buries_recurring, commits_in_order, dead_letters,
@@ -14,8 +14,8 @@ use settlements::{
 };
 use std::collections::BTreeSet;
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Gate, Outcome, Position, Row, Settled, Store, StoreTime, Target,
-    Write,
+    Cause, DeadLetter, DurableId, Gate, Outcome, Position, Row, Settled, SliceLimit, Store,
+    StoreTime, Target, Write,
 };
 
 /// Where a store lies. It can be opened again and again.
@@ -120,6 +120,7 @@ impl Opened {
     }
 
     fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
+        let limit = SliceLimit::rows(limit);
         self.store.load(0, after, until, limit).unwrap()
     }
 
@@ -183,7 +184,8 @@ impl Opened {
     }
 
     fn dead(&mut self) -> Vec<DeadLetter> {
-        self.store.dead(None, usize::MAX).unwrap()
+        let limit = SliceLimit::rows(usize::MAX);
+        self.store.dead(None, limit).unwrap()
     }
 
     fn size(&mut self) -> (u64, u64) {
@@ -212,7 +214,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 26] = [
+pub const DEMANDS: [Demand; 28] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -231,6 +233,8 @@ pub const DEMANDS: [Demand; 26] = [
     ("a row is superseded while it is handled", superseded),
     ("a superseded row ends when it is settled", superseded_ends),
     ("cancel of a kind", cancels_kinds),
+    ("cancel of a kind, in slices", cancels_kinds_in_slices),
+    ("slices are bounded in bytes", slices_are_bounded_in_bytes),
     ("ack deletes the row", acks),
     ("ack moves a recurring row", acks_recurring),
     ("retry moves the row", retries),

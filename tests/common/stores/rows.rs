@@ -4,7 +4,9 @@ use super::{HandedOut, Opened, Place, at};
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
-use wheelwork::durable::{DurableId, Outcome, Position, Row, StoreTime, Target, Write};
+use wheelwork::durable::{
+    DurableId, KindSlice, Outcome, Position, Row, SliceLimit, StoreTime, Target, Write,
+};
 
 pub fn rows_come_back(place: &dyn Place) {
     let mut open = Opened::new(place);
@@ -152,8 +154,8 @@ pub fn gate_keeps(place: &dyn Place) {
         assert_eq!(moved, Outcome::Moved(None));
     }
     assert_eq!(
-        open.one(Write::CancelKind("kind".into())),
-        Outcome::CancelledMany(Vec::new())
+        open.one(Write::CancelKind(KindSlice::all("kind"))),
+        Outcome::CancelledMany(Vec::new(), None)
     );
     assert_eq!(open.all(), slice::from_ref(&row));
     assert_eq!(open.ack(&row, None), Outcome::Settled(true, None));
@@ -187,8 +189,14 @@ pub fn gate_is_asked(place: &dyn Place) {
     );
     let mut left = [rows[1].id, rows[2].id, replacement.id];
     left.sort_unstable();
-    assert_eq!(asked(&mut open, Write::CancelKind("kind".into())), left);
-    assert_eq!(asked(&mut open, Write::CancelKind("kind".into())), []);
+    assert_eq!(
+        asked(&mut open, Write::CancelKind(KindSlice::all("kind"))),
+        left
+    );
+    assert_eq!(
+        asked(&mut open, Write::CancelKind(KindSlice::all("kind"))),
+        []
+    );
 }
 
 pub fn moves(place: &dyn Place) {
@@ -261,8 +269,8 @@ pub fn superseded(place: &dyn Place) {
     let moved = open.store.commit(write, &mut all_may_go).unwrap();
     assert_eq!(moved, [Outcome::Moved(None)]);
     assert_eq!(
-        open.one(Write::CancelKind("kind".into())),
-        Outcome::CancelledMany(vec![second.id])
+        open.one(Write::CancelKind(KindSlice::all("kind"))),
+        Outcome::CancelledMany(vec![second.id], None)
     );
     assert_eq!(open.get_key("key"), None);
     assert_eq!(open.size(), (1, 0));
@@ -302,7 +310,9 @@ pub fn cancels_kinds(place: &dyn Place) {
     rows[4].key = Some("key".into());
     rows.iter().for_each(|row| open.arm(row));
     open.hand_out(&[&rows[0]]);
-    let Outcome::CancelledMany(mut gone) = open.one(Write::CancelKind("order".into())) else {
+    let Outcome::CancelledMany(mut gone, None) =
+        open.one(Write::CancelKind(KindSlice::all("order")))
+    else {
         panic!("it has an outcome of its own");
     };
     gone.sort_unstable();
@@ -311,7 +321,85 @@ pub fn cancels_kinds(place: &dyn Place) {
     assert_eq!(open.all(), left);
     assert_eq!(open.get_key("key"), None);
     assert_eq!(
-        open.one(Write::CancelKind("ord".into())),
-        Outcome::CancelledMany(Vec::new())
+        open.one(Write::CancelKind(KindSlice::all("ord"))),
+        Outcome::CancelledMany(Vec::new(), None)
     );
+}
+
+pub fn cancels_kinds_in_slices(place: &dyn Place) {
+    let mut open = Opened::new(place);
+    let mut rows: Vec<_> = (0..20).map(|due_ms| open.row(100 - due_ms)).collect();
+    for (at, row) in rows.iter_mut().enumerate() {
+        row.kind = ["order", "mail"][at % 2].into();
+    }
+    rows.iter().for_each(|row| open.arm(row));
+    // Some lie elsewhere by now: they were moved.
+    for row in [&rows[2], &rows[3]] {
+        open.one(Write::Move(Target::Id(row.id), at(50)));
+    }
+    open.hand_out(&[&rows[0]]);
+    let (mut after, mut gone, mut slices) = (Position::MIN, Vec::new(), 0);
+    loop {
+        let slice = KindSlice {
+            kind: "order".into(),
+            after,
+            limit: SliceLimit::rows(3),
+        };
+        let outcome = open.one(Write::CancelKind(slice));
+        let Outcome::CancelledMany(more, last) = outcome else {
+            panic!("it has an outcome of its own");
+        };
+        assert!(more.len() <= 3, "{more:?}");
+        gone.extend(more);
+        slices += 1;
+        match last {
+            Some(last) => after = last,
+            None => break,
+        }
+    }
+    assert_eq!(
+        slices, 7,
+        "three of twenty rows are looked at, and then three more"
+    );
+    gone.sort_unstable();
+    let mut expected: Vec<_> = rows.iter().step_by(2).skip(1).map(|row| row.id).collect();
+    expected.sort_unstable();
+    assert_eq!(gone, expected);
+    assert_eq!(open.size(), (11, 0));
+}
+
+pub fn slices_are_bounded_in_bytes(place: &dyn Place) {
+    let mut open = Opened::new(place);
+    let mut rows: Vec<_> = (0..6).map(|due_ms| open.row(due_ms)).collect();
+    for row in &mut rows {
+        row.payload = vec![7; 1_000].into();
+        open.arm(row);
+    }
+    let limit = SliceLimit {
+        rows: 100,
+        bytes: 2_000,
+    };
+    let each = rows[0].bytes();
+    assert!(each > 1_000, "a kind counts, too");
+    let load = |open: &mut Opened, after| open.store.load(0, after, StoreTime::MAX, limit).unwrap();
+    let first = load(&mut open, Position::MIN);
+    assert_eq!(first, rows[..2], "the second reaches the bytes");
+    assert_eq!(load(&mut open, rows[3].position()), rows[4..]);
+    let kind = KindSlice {
+        kind: rows[0].kind.clone(),
+        after: Position::MIN,
+        limit,
+    };
+    let outcome = open.one(Write::CancelKind(kind));
+    let ids = rows[..2].iter().map(|row| row.id).collect();
+    let last = Some(rows[1].position());
+    assert_eq!(outcome, Outcome::CancelledMany(ids, last));
+    open.hand_out(&[&rows[2], &rows[3], &rows[4]]);
+    for row in &rows[2..5] {
+        open.bury(row, None);
+    }
+    let letters = open.store.dead(None, limit).unwrap();
+    assert_eq!(letters.len(), 2);
+    let rest = open.store.dead(Some(letters[1].row.id), limit).unwrap();
+    assert_eq!(rest.len(), 1);
 }

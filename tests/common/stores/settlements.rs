@@ -4,7 +4,8 @@ use super::rows::supersede;
 use super::{Opened, Place, at, bury, with};
 use std::slice;
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Outcome, Position, Row, Settled, StoreTime, Target, Write,
+    Cause, DeadLetter, DurableId, Outcome, Position, Row, Settled, SliceLimit, StoreTime, Target,
+    Write,
 };
 
 pub fn acks(place: &dyn Place) {
@@ -155,7 +156,10 @@ pub fn dead_letters(place: &dyn Place) {
         .collect();
     assert_eq!(open.dead(), letters);
     let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-    let mut page = |after, limit| open.store.dead(after, limit).unwrap();
+    let mut page = |after, limit| {
+        let limit = SliceLimit::rows(limit);
+        open.store.dead(after, limit).unwrap()
+    };
     assert_eq!(page(None, 2), letters[..2]);
     assert_eq!(page(Some(ids[1]), 2), letters[2..4]);
     assert_eq!(page(Some(ids[3]), 2), letters[4..]);
