@@ -3,78 +3,23 @@
 //! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
 //! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
 
-use postgres::{Client, NoTls};
+#[path = "common/own_schema.rs"]
+mod own_schema;
+
+use own_schema::{Schema, next, until};
+use postgres::NoTls;
 use std::collections::BTreeMap;
-use std::env;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Delivery, Durable, DurableError, DurableId, Gate, HandlerResult, Outcome, Postgres,
-    RetryPolicy, Row, Settled, SharedStore, Store, StoreError, StoreTime, Target, Write,
+    Durable, DurableError, DurableId, Gate, Outcome, Postgres, RetryPolicy, Row, Settled,
+    SharedStore, Store, StoreError, StoreTime, Target, Write,
 };
-
-/// Long enough to mean that something hangs.
-const HANGS: Duration = Duration::from_secs(120);
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
-
-/// A schema of a test's own, which goes with it.
-struct Schema {
-    database: String,
-    name: String,
-}
-
-impl Schema {
-    /// `None`: there is no database.
-    fn new(name: &str) -> Option<Self> {
-        let Ok(database) = env::var("WHEELWORK_POSTGRES") else {
-            println!("left out: WHEELWORK_POSTGRES names no database");
-            return None;
-        };
-        let name = format!("nodes_{name}_{}", std::process::id());
-        Some(Self { database, name })
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.database, NoTls).unwrap()
-    }
-
-    /// A store with leases that last a second.
-    fn store(&self) -> Postgres {
-        Postgres::builder(&self.database)
-            .schema(&self.name)
-            .lease(Duration::from_secs(1))
-            .connect()
-            .unwrap()
-    }
-
-    /// A node that sends what it handles.
-    fn node(&self, handled: &Sender<(String, u32)>) -> Durable {
-        let handled = handled.clone();
-        Durable::open(self.store())
-            .handle("mail", move |mail: &Delivery| -> HandlerResult {
-                handled.send((mail.payload_text().into_owned(), mail.attempt()))?;
-                Ok(())
-            })
-            .start()
-            .unwrap()
-    }
-
-    fn sql(&self, text: &str) -> String {
-        text.replace("{s}", &self.name)
-    }
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        if let Ok(mut client) = Client::connect(&self.database, NoTls) {
-            let _ = client.batch_execute(&self.sql("DROP SCHEMA {s} CASCADE"));
-        }
-    }
-}
 
 /// Nothing is in a window.
 struct AllMayGo;
@@ -82,18 +27,6 @@ struct AllMayGo;
 impl Gate for AllMayGo {
     fn let_go(&mut self, _: DurableId) -> bool {
         true
-    }
-}
-
-fn next<T>(handled: &Receiver<T>) -> T {
-    handled.recv_timeout(HANGS).expect("each is handled")
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < HANGS, "{what}");
-        thread::sleep(MS * 10);
     }
 }
 

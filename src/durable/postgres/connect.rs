@@ -36,8 +36,8 @@ impl Postgres {
     /// made, in the schema `wheelwork`.
     ///
     /// # Errors
-    /// The string makes no sense, the database does not answer or refuses, or its tables are of
-    /// another version.
+    /// The string makes no sense, the database does not answer or refuses, it can only be read (a
+    /// standby, say), its encoding is not `UTF8`, or its tables are of another version.
     ///
     /// # Example
     /// See [`Postgres`].
@@ -79,8 +79,9 @@ impl PostgresBuilder {
         }
     }
 
-    /// Sets the schema that has the tables: lower-case letters, digits and underscores. `wheelwork`
-    /// unless set.
+    /// Sets the schema that has the tables: up to 50 lower-case letters, digits and underscores. A
+    /// word that SQL reserves (`user`, `order`) is refused by [`connect`](Self::connect).
+    /// `wheelwork` unless set.
     ///
     /// # Example
     /// See [`Postgres::builder`].
@@ -157,16 +158,9 @@ impl PostgresBuilder {
 
     fn connect_here(self) -> Result<Postgres, StoreError> {
         let setting = |why: String| StoreError::Io(format!("PostgreSQL: {why}").into());
-        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let schema = self.schema;
-        if schema.is_empty()
-            || schema.len() > 50
-            || !schema.chars().all(is_name)
-            || schema.starts_with(|c: char| c.is_ascii_digit())
-        {
-            return Err(setting(format!(
-                "a schema has up to 50 lower-case letters, digits and underscores, not {schema:?}"
-            )));
+        if let Some(why) = schema::wrong_name(&schema) {
+            return Err(setting(why));
         }
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
         if !range.contains(&self.lasts) {
@@ -191,6 +185,7 @@ impl PostgresBuilder {
         let idle = self.lasts / 2;
         let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
+        schema::check(&mut session)?;
         session.patience = self.patience;
         schema::prepare(&mut session, &schema)?;
         let name = self.name.unwrap_or_else(|| {

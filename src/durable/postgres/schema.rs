@@ -1,6 +1,6 @@
 //! Schema: makes the tables, or finds them. Any number of nodes may do so at one time.
 
-use super::session::{Patience, Session};
+use super::session::{Patience, Session, Trouble, trouble};
 use super::sql;
 use crate::durable::StoreError;
 use tokio_postgres::Error;
@@ -8,6 +8,69 @@ use tokio_postgres::error::SqlState;
 
 /// The version that is made and used.
 const VERSION: i64 = 1;
+
+/// The longest name of a schema.
+const NAME_MAX: usize = 50;
+
+/// Words that SQL reserves, so that they are no names: those that `pg_get_keywords` counts as
+/// reserved, or as names of functions and types alone, up to PostgreSQL 18.
+const RESERVED: &str = " all analyse analyze and any array as asc asymmetric authorization binary \
+     both case cast check collate collation column concurrently constraint create cross \
+     current_catalog current_date current_role current_schema current_time current_timestamp \
+     current_user default deferrable desc distinct do else end except false fetch for foreign \
+     freeze from full grant group having ilike in initially inner intersect into is isnull join \
+     lateral leading left like limit localtime localtimestamp natural not notnull null offset on \
+     only or order outer overlaps placing primary references returning right select session_user \
+     similar some symmetric system_user table tablesample then to trailing true union unique user \
+     using variadic verbose when where window with ";
+
+/// Why a schema cannot have this name. `None`: it can.
+pub(super) fn wrong_name(schema: &str) -> Option<String> {
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let is_name = !schema.is_empty()
+        && schema.len() <= NAME_MAX
+        && schema.chars().all(is_of_name)
+        && !schema.starts_with(|c: char| c.is_ascii_digit());
+    if !is_name {
+        return Some(format!(
+            "a schema has up to {NAME_MAX} lower-case letters, digits and underscores, not \
+             {schema:?}"
+        ));
+    }
+    let is_reserved = schema.starts_with("pg_") || RESERVED.contains(&format!(" {schema} "));
+    is_reserved.then(|| format!("the database reserves the word {schema:?}: name another schema"))
+}
+
+/// Says so at once if the database can only be read, or does not have its texts in UTF-8. A
+/// database that does not know these settings is asked no further.
+pub(super) fn check(session: &mut Session) -> Result<(), StoreError> {
+    if shown(session, "transaction_read_only")?.is_some_and(|is_so| is_so == "on") {
+        let why = "it can only be read: it is a standby, or `default_transaction_read_only` is set";
+        return Err(StoreError::Io(format!("{}: {why}", session.what).into()));
+    }
+    // The functions hash keys as the database has them, and nodes hash them in UTF-8.
+    match shown(session, "server_encoding")? {
+        Some(encoding) if encoding != "UTF8" => {
+            let why = format!("the database's encoding is {encoding}: only UTF8 is taken");
+            Err(StoreError::Io(format!("{}: {why}", session.what).into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a setting is. `None`: there is no such setting.
+fn shown(session: &mut Session, setting: &str) -> Result<Option<String>, StoreError> {
+    let show = format!("SHOW {setting}");
+    let shown = session.once(async |live| live.client.query_one(&show, &[]).await);
+    match shown {
+        Some(Ok(row)) => Ok(row.try_get(0).ok()),
+        Some(Err(error)) if trouble(&error) == Trouble::Refused => Ok(None),
+        Some(Err(error)) => Err(session.error(&error)),
+        None => Err(StoreError::Io(
+            format!("{}: no answer", session.what).into(),
+        )),
+    }
+}
 
 /// What a look at the schema has found.
 enum Found {

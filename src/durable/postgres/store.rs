@@ -4,8 +4,8 @@ use super::clock::DatabaseClock;
 use super::leases::{Leases, part};
 use super::outbox::PostgresOutbox;
 use super::rows::{letter_of, millis, partition_of_key, row_of, uuid};
-use super::session::{Connect, ConnectClient, Session, apart};
-use super::{listen, sql};
+use super::session::{Connect, ConnectClient, Patience, Session, apart};
+use super::{listen, schema, sql};
 use crate::durable::{
     DeadLetter, DurableId, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row, SharedStore,
     SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
@@ -127,7 +127,14 @@ impl Postgres {
 
 impl Store for Postgres {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        apart(|| self.with(|store| Ok(store.change_leases()?.taken)))
+        apart(|| {
+            self.with(|store| {
+                let mut patience = Patience::new(store.session.patience);
+                store.session.ensure(true, &mut patience)?;
+                schema::check(&mut store.session)?;
+                Ok(store.change_leases()?.taken)
+            })
+        })
     }
 
     fn release(&mut self) -> Result<(), StoreError> {

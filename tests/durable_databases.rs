@@ -1,0 +1,133 @@
+//! Promise: a database that durable timers cannot use is refused when it is connected, at once and
+//! with one line; a connection that is dead without an end is noticed.
+//!
+//! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
+//! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
+
+#[path = "common/own_schema.rs"]
+mod own_schema;
+
+use own_schema::Schema;
+use postgres::{Client, NoTls};
+use wheelwork::durable::Postgres;
+
+/// Asserts that an error is one line, and has this.
+fn says(error: &str, says: &str) {
+    assert!(
+        error.contains(says) && error.lines().count() == 1,
+        "{error:?} does not say {says:?}"
+    );
+}
+
+/// A database of a test's own, which goes with it.
+struct Database {
+    admin: String,
+    name: String,
+}
+
+impl Database {
+    fn new(schema: &Schema, name: &str, with: &str) -> Self {
+        let name = format!("{name}_{}", std::process::id());
+        let create = format!("CREATE DATABASE {name} TEMPLATE template0 {with}");
+        schema.client().batch_execute(&create).unwrap();
+        let admin = schema.database.clone();
+        Self { admin, name }
+    }
+
+    fn config(&self) -> String {
+        format!("{} dbname={}", self.admin, self.name)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Ok(mut client) = Client::connect(&self.admin, NoTls) {
+            let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+            let _ = client.batch_execute(&drop);
+        }
+    }
+}
+
+#[test]
+fn names_of_schemas_that_sql_reserves_are_refused() {
+    let config = "host=127.0.0.1 port=1 user=shop";
+    for name in ["user", "order", "table", "left", "pg_timers"] {
+        let error = Postgres::builder(config).schema(name).connect();
+        says(&error.unwrap_err().to_string(), "reserve");
+    }
+}
+
+#[test]
+fn no_reserved_word_of_this_server_is_missing() {
+    let Some(schema) = Schema::new("words") else {
+        return;
+    };
+    let words = "SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')";
+    let words = schema.client().query(words, &[]).unwrap();
+    assert!(words.len() > 50, "{}", words.len());
+    for word in words {
+        let error = Postgres::builder(&schema.database).schema(word.get(0));
+        says(&error.connect().unwrap_err().to_string(), "reserve");
+    }
+    // A word that has a meaning in some places alone may be a name.
+    let taken = ["temporary", "position"].map(|name| {
+        let store = Postgres::builder(&schema.database).schema(name).connect();
+        let remove = format!("DROP SCHEMA IF EXISTS {name} CASCADE");
+        schema.client().batch_execute(&remove).unwrap();
+        store.map(drop)
+    });
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+}
+
+#[test]
+fn a_database_of_another_encoding_is_refused() {
+    let Some(schema) = Schema::new("encoding") else {
+        return;
+    };
+    for encoding in ["LATIN1", "WIN1252", "SQL_ASCII"] {
+        let with = format!("ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'");
+        let database = Database::new(&schema, &encoding.to_lowercase(), &with);
+        let error = schema.builder(&database.config()).connect().unwrap_err();
+        says(&error.to_string(), &format!("encoding is {encoding}"));
+        let tables = "SELECT count(*) FROM information_schema.schemata WHERE schema_name = $1";
+        let mut client = Client::connect(&database.config(), NoTls).unwrap();
+        let tables = client.query_one(tables, &[&schema.name]).unwrap();
+        assert_eq!(tables.get::<_, i64>(0), 0, "nothing is made there");
+    }
+}
+
+#[test]
+fn a_database_that_only_reads_is_refused() {
+    let Some(schema) = Schema::new("only_reads") else {
+        return;
+    };
+    // With the tables, and without them.
+    for has_tables in [false, true] {
+        if has_tables {
+            drop(schema.store());
+        }
+        let config = format!(
+            "{} options='-c default_transaction_read_only=on'",
+            schema.database
+        );
+        let error = schema.builder(&config).connect().unwrap_err();
+        says(&error.to_string(), "only be read");
+    }
+}
+
+#[test]
+fn a_start_on_a_database_that_only_reads_says_so() {
+    let Some(schema) = Schema::new("reads_later") else {
+        return;
+    };
+    let database = Database::new(&schema, "reads_later", "");
+    let store = schema.builder(&database.config()).connect().unwrap();
+    // New sessions, such as the one that `start` makes, cannot write any more.
+    let only = format!(
+        "ALTER DATABASE {} SET default_transaction_read_only = on",
+        database.name
+    );
+    schema.client().batch_execute(&only).unwrap();
+    let error = wheelwork::durable::Durable::open(store).start();
+    says(&error.unwrap_err().to_string(), "only be read");
+}
