@@ -527,3 +527,37 @@ fn a_transaction_that_stays_open_holds_up_its_partition_alone() {
         node.stop().unwrap();
     }
 }
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
+    use wheelwork::calendar::{Calendar, MissedRuns};
+    let Some(schema) = Schema::new("behind") else {
+        return;
+    };
+    // Of a thousand runs that were missed so many are made, and then one that is in time.
+    for (policy, made_up) in [(MissedRuns::Once, 1), (MissedRuns::Burst(3), 3)] {
+        let (sender, handled) = channel();
+        let timers = Durable::open(schema.store())
+            .handle_in("work", move |work, _| Ok(sender.send(work.due())?))
+            .start()
+            .unwrap();
+        let seconds = Calendar::cron("* * * * * *").unwrap().zone("UTC").unwrap();
+        let id = timers
+            .schedule_calendar("work", seconds.missed(policy), "")
+            .unwrap();
+        // (One that runs just now cannot be moved.)
+        let mut begun = SystemTime::now();
+        until("it is moved", || {
+            begun = SystemTime::now();
+            timers
+                .reschedule(id, begun - 1_000 * Duration::from_secs(1))
+                .unwrap()
+        });
+        while next(&handled) > begun - 500 * Duration::from_secs(1) {}
+        let missed = (1..9).find(|_| next(&handled) > begun - 500 * Duration::from_secs(1));
+        assert_eq!(missed, Some(made_up), "{policy:?}");
+        until("it is cancelled", || timers.cancel(id).unwrap());
+        timers.stop().unwrap();
+    }
+}

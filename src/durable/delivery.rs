@@ -38,6 +38,8 @@ pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 pub struct Delivery {
     pub(super) row: Row,
     pub(super) fence: u64,
+    /// Of a calendar that is behind: the runs in a row before this one that were made up for.
+    pub(super) made_up: u32,
 }
 
 impl Delivery {
@@ -163,6 +165,7 @@ pub(super) struct Settlement {
     pub(super) kind: Arc<str>,
     pub(super) attempts: u32,
     pub(super) calendar: Option<Arc<str>>,
+    pub(super) made_up: u32,
     pub(super) verdict: Verdict,
     /// How late it was handed over. `None`: to no handler.
     pub(super) lateness_ns: Option<u64>,
@@ -188,6 +191,7 @@ impl Settlement {
             kind: row.kind.clone(),
             attempts: row.attempts,
             calendar: row.calendar.clone(),
+            made_up: delivery.made_up,
             verdict,
             lateness_ns,
         }

@@ -3,7 +3,10 @@
 #[cfg(feature = "serde")]
 use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
+#[cfg(feature = "durable-postgres")]
+use super::recurrence::NextRun;
 use super::retry::RetryPolicy;
+use super::row::StoreTime;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::num::NonZeroUsize;
@@ -27,7 +30,8 @@ type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync>
 
 /// What runs for a kind.
 pub(super) enum KindHandler {
-    One(Box<dyn Fn(&Delivery) -> Said + Send + Sync>),
+    /// It is told when the call begins.
+    One(Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>),
     Batch(BatchHandler),
     Async(Box<dyn Fn(Delivery) -> HandlerFuture + Send + Sync>),
 }
@@ -38,9 +42,9 @@ pub(super) enum Said {
     /// The payload is not what it reads: why.
     #[cfg(feature = "serde")]
     Undecodable(String),
-    /// It is done, and the store has that already.
+    /// It is done, and the store has that already, with the next run.
     #[cfg(feature = "durable-postgres")]
-    Acked,
+    Acked(NextRun),
 }
 
 /// All that is set for a kind.

@@ -7,7 +7,7 @@
 use super::row::StoreTime;
 #[cfg(feature = "calendar")]
 use crate::calendar::Calendar;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// What becomes of a run whose time has come.
 #[cfg_attr(
@@ -31,18 +31,48 @@ pub(super) fn due_run(calendar: &str, due: StoreTime, now: SystemTime) -> Result
     })
 }
 
-/// The run of a calendar after the one that was meant for `due` and was begun at `begun`. `None`:
-/// there is none. `made_up` counts the runs in a row that were made up for. An error: it is no
+/// When a run was begun that was meant for `due` and came so late.
+pub(super) fn begun(due: StoreTime, lateness_ns: u64) -> StoreTime {
+    due.after(Duration::from_nanos(lateness_ns))
+}
+
+/// What a run leaves behind when it has been made.
+#[derive(Default)]
+pub(super) struct NextRun {
+    /// When the row is due next. `None`: its calendar has no more runs, or it has no calendar.
+    pub(super) at: Option<StoreTime>,
+    /// The runs in a row, up to this one, that were made up for.
+    pub(super) made_up: u32,
+}
+
+/// The run of a row with this calendar after the one that was meant for `due` and was begun at
+/// `begun`. `made_up` counts the runs in a row before it that were made up for. An error: it is no
 /// calendar.
-#[cfg(feature = "calendar")]
+///
+/// All ways to acknowledge a delivery ask here.
 pub(super) fn next_run(
+    calendar: Option<&str>,
+    due: StoreTime,
+    begun: StoreTime,
+    made_up: u32,
+) -> Result<NextRun, String> {
+    match calendar {
+        None => Ok(NextRun::default()),
+        Some(calendar) => following(calendar, due, begun, made_up),
+    }
+}
+
+#[cfg(feature = "calendar")]
+fn following(
     calendar: &str,
     due: StoreTime,
     begun: StoreTime,
-    made_up: &mut u32,
-) -> Result<Option<StoreTime>, String> {
-    let run = read(calendar)?.following(due.system_time(), begun.system_time(), made_up);
-    Ok(run.map(StoreTime::due_at))
+    mut made_up: u32,
+) -> Result<NextRun, String> {
+    let (due, begun) = (due.system_time(), begun.system_time());
+    let run = read(calendar)?.following(due, begun, &mut made_up);
+    let at = run.map(StoreTime::due_at);
+    Ok(NextRun { at, made_up })
 }
 
 #[cfg(feature = "calendar")]
@@ -62,11 +92,6 @@ pub(super) fn due_run(_: &str, _: StoreTime, _: SystemTime) -> Result<DueRun, St
 }
 
 #[cfg(not(feature = "calendar"))]
-pub(super) fn next_run(
-    _: &str,
-    _: StoreTime,
-    _: StoreTime,
-    _: &mut u32,
-) -> Result<Option<StoreTime>, String> {
+fn following(_: &str, _: StoreTime, _: StoreTime, _: u32) -> Result<NextRun, String> {
     Err(MISSING.to_owned())
 }

@@ -42,9 +42,9 @@ pub(super) enum Request {
     Look,
     /// A delivery is done.
     Done(Done),
-    /// A delivery is done, and that is stored already.
+    /// A delivery is done, and that is stored already. The runs in a row that were made up for.
     #[cfg(feature = "durable-postgres")]
-    Acked(Done),
+    Acked(Done, u32),
     /// A delivery has ended otherwise.
     Settle(Box<Settlement>),
     /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
@@ -69,7 +69,7 @@ impl Request {
             Self::Fleet(teller) => teller.tell(Err(error)),
             Self::Done(_) | Self::Settle(_) | Self::Back(_) | Self::Look => {}
             #[cfg(feature = "durable-postgres")]
-            Self::Acked(_) => {}
+            Self::Acked(..) => {}
         }
     }
 }

@@ -7,7 +7,7 @@ use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
 use super::error::panic_text;
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
-use super::recurrence::{DueRun, due_run};
+use super::recurrence::{DueRun, begun, due_run};
 use super::request::Request;
 use super::shared::DurableShared;
 use super::window::Fired;
@@ -149,17 +149,20 @@ fn call(
         Some(KindHandler::One(handler)) => {
             for delivery in &timers {
                 let lateness = lateness(shared, delivery);
-                let said = catch_unwind(AssertUnwindSafe(|| handler(delivery)));
+                let begun = begun(delivery.row.due, lateness);
+                let said = catch_unwind(AssertUnwindSafe(|| handler(delivery, begun)));
                 let verdict = match said {
                     Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
                     #[cfg(feature = "serde")]
                     Ok(Said::Undecodable(why)) => Verdict::Undecodable(why.into()),
                     #[cfg(feature = "durable-postgres")]
-                    Ok(Said::Acked) => {
-                        shared.tell(Request::Acked(Done {
-                            of: delivery.settled(),
+                    Ok(Said::Acked(next)) => {
+                        let of = delivery.settled();
+                        let done = Done {
+                            of,
                             lateness_ns: lateness,
-                        }));
+                        };
+                        shared.tell(Request::Acked(done, next.made_up));
                         if delivery.row.calendar.is_some() {
                             // It may have a next run.
                             shared.tell(Request::Look);

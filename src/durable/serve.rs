@@ -6,7 +6,7 @@ use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::plan::{Ended, Look, ManyArmed, ManyCancelled, Plan};
-use super::recurrence::next_run;
+use super::recurrence::{NextRun, begun, next_run};
 use super::request::{NewTimer, Request};
 use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
 use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, Target, Write};
@@ -119,8 +119,9 @@ impl Writer {
                     plans.push((elapsed, Plan::Settle(Ended::Done)));
                 }
                 #[cfg(feature = "durable-postgres")]
-                Request::Acked(Done { of, lateness_ns }) => {
+                Request::Acked(Done { of, lateness_ns }, made_up) => {
                     self.window.remove_delivered(&of);
+                    self.note_made_up(of.id, made_up);
                     self.shared.counts.lateness.add(lateness_ns, 1);
                     self.shared.counts.done.add(1);
                 }
@@ -209,7 +210,7 @@ impl Writer {
                 }
                 Request::Done(_) | Request::Settle(_) | Request::Back(_) => {}
                 #[cfg(feature = "durable-postgres")]
-                Request::Acked(_) => {}
+                Request::Acked(..) => {}
                 Request::Empty(teller) => {
                     self.empty();
                     teller.tell(Ok(()));
@@ -341,6 +342,7 @@ impl Writer {
             kind,
             attempts,
             calendar,
+            made_up,
             verdict,
             lateness_ns,
         } = settlement;
@@ -348,11 +350,14 @@ impl Writer {
             self.shared.counts.lateness.add(lateness_ns, 1);
         }
         let Settled { id, due, .. } = of;
-        let begun = lateness_ns.map_or(now, |late| due.after(Duration::from_nanos(late)));
+        let begun = lateness_ns.map_or(now, |late| begun(due, late));
         let attempts = attempts.saturating_add(1);
         let cause = match verdict {
-            Verdict::Done => match self.next_run(id, calendar.as_deref(), due, begun) {
-                Ok(next) => return (Write::Ack { of, next }, Ended::Done),
+            Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
+                Ok(NextRun { at, made_up }) => {
+                    self.note_made_up(id, made_up);
+                    return (Write::Ack { of, next: at }, Ended::Done);
+                }
                 Err(why) => Cause::Undecodable(why.into()),
             },
             Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
@@ -370,10 +375,9 @@ impl Writer {
             Verdict::Crashed => Cause::Crashed,
         };
         // (A row whose calendar cannot be read becomes the dead letter itself.)
-        let next = self
-            .next_run(id, calendar.as_deref(), due, begun)
-            .unwrap_or_default()
-            .map(|next| (next, self.store.new_id(None, due)));
+        let next = next_run(calendar.as_deref(), due, begun, made_up).unwrap_or_default();
+        self.note_made_up(id, next.made_up);
+        let next = next.at.map(|at| (at, self.store.new_id(None, due)));
         // (The hook is told of the row as it is stored; the payload stays in the store.)
         let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
         row.attempts = attempts;
@@ -388,23 +392,28 @@ impl Writer {
         (write, Ended::Died(Box::new(letter)))
     }
 
-    /// The next run of a row with a calendar. An error: that is none.
-    fn next_run(
-        &mut self,
-        id: DurableId,
-        calendar: Option<&str>,
-        due: StoreTime,
-        begun: StoreTime,
-    ) -> Result<Option<StoreTime>, String> {
-        let Some(calendar) = calendar else {
-            return Ok(None);
-        };
-        let mut made_up = self.made_up.remove(&id).unwrap_or_default();
-        let next = next_run(calendar, due, begun, &mut made_up)?;
-        if next.is_some() && made_up > 0 {
+    /// A run of a row has been made, and this many in a row were made up for.
+    fn note_made_up(&mut self, id: DurableId, made_up: u32) {
+        if made_up > 0 {
             self.made_up.insert(id, made_up);
+        } else if !self.made_up.is_empty() {
+            self.made_up.remove(&id);
         }
-        Ok(next)
+    }
+
+    /// A row as a handler gets it.
+    pub(super) fn delivery(&self, row: Row) -> Delivery {
+        // (A lease may have been lost meanwhile. Then another node finds the row.)
+        let fence = self.epoch(row.id.partition());
+        let made_up = match row.calendar {
+            Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
+            None => 0,
+        };
+        Delivery {
+            row,
+            fence,
+            made_up,
+        }
     }
 
     /// The outcome of a request is known: the window follows (TurnPlace), and the caller is told
@@ -438,6 +447,7 @@ impl Writer {
                 };
                 for &id in &gone {
                     self.window.remove(id);
+                    self.note_made_up(id, 0);
                 }
                 counts.cancelled.add(gone.len() as u64);
                 teller.tell(Ok(gone.len()));
@@ -565,6 +575,7 @@ impl Writer {
         match outcome {
             Some(Outcome::Cancelled(Some(id))) => {
                 self.window.remove(id);
+                self.note_made_up(id, 0);
                 true
             }
             _ => false,
@@ -573,9 +584,7 @@ impl Writer {
 
     fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
         if let Some(row) = near {
-            // (A lease may have been lost meanwhile. Then another node finds the row.)
-            let fence = self.epoch(row.id.partition());
-            self.window.insert(Delivery { row, fence }, clocks);
+            self.window.insert(self.delivery(row), clocks);
         }
     }
 

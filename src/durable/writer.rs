@@ -6,7 +6,6 @@
 
 use super::aside::Aside;
 use super::caught::caught;
-use super::delivery::Delivery;
 use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
@@ -418,13 +417,12 @@ impl Writer {
             if self.window.has(row.id) {
                 continue;
             }
-            let fence = self.epoch(row.id.partition());
             if row.superseded {
-                superseded.push(ended(&row, fence));
+                superseded.push(ended(&row, self.epoch(row.id.partition())));
                 continue;
             }
             let position = row.position();
-            self.window.insert(Delivery { row, fence }, clocks);
+            self.window.insert(self.delivery(row), clocks);
             if self.window.is_too_large() {
                 loaded = position;
                 break;

@@ -8,7 +8,7 @@ use super::store::Postgres;
 use crate::durable::builder::DurableBuilder;
 use crate::durable::kinds::{KindHandler, Said};
 use crate::durable::recurrence::next_run;
-use crate::durable::{Delivery, HandlerResult};
+use crate::durable::{Delivery, HandlerResult, StoreTime};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -89,12 +89,17 @@ fn in_transaction(
         connect,
         free: Mutex::default(),
     };
-    let run = move |delivery: &Delivery| {
-        let done = run_in(&clients, &schema, idle, delivery, |transaction| {
+    let run = move |delivery: &Delivery, begun| {
+        let (row, made_up) = (&delivery.row, delivery.made_up);
+        let next = match next_run(row.calendar.as_deref(), row.due, begun, made_up) {
+            Ok(next) => next,
+            Err(why) => return Said::Result(Err(why.into())),
+        };
+        let done = run_in(&clients, &schema, idle, delivery, next.at, |transaction| {
             handler(delivery, transaction)
         });
         match done {
-            Ok(()) => Said::Acked,
+            Ok(()) => Said::Acked(next),
             Err(error) => Said::Result(Err(error)),
         }
     };
@@ -106,6 +111,7 @@ fn run_in(
     schema: &str,
     idle: Duration,
     delivery: &Delivery,
+    next: Option<StoreTime>,
     handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     let mut client = match clients.take() {
@@ -113,7 +119,7 @@ fn run_in(
         None => (clients.connect)()?,
     };
     let work = |transaction: postgres::Transaction<'_>| {
-        work_in(transaction, schema, idle, delivery, &handler)
+        work_in(transaction, schema, idle, delivery, next, &handler)
     };
     let mut done = client.transaction().map(work);
     if done.is_err() {
@@ -131,6 +137,7 @@ fn work_in(
     schema: &str,
     idle: Duration,
     delivery: &Delivery,
+    next: Option<StoreTime>,
     handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     handler(&mut transaction)?;
@@ -140,13 +147,6 @@ fn work_in(
     let settled = delivery.settled();
     let (parts, dues) = ([part(settled.id.partition())], [millis(settled.due)]);
     let (ids, epochs) = ([uuid(settled.id)], [epoch(settled.epoch)]);
-    let next = match &delivery.row.calendar {
-        None => None,
-        Some(calendar) => {
-            // (What was missed since is left out, or made up for, when it is due.)
-            next_run(calendar, settled.due, settled.due, &mut 0)?
-        }
-    };
     let text = |sql: &str| sql.replace("{s}", schema);
     let gone = match next {
         None => {
