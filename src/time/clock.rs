@@ -4,25 +4,23 @@
 //!
 //!  - *To fire*: `Instant` (`now_ns`).
 //!  - *To arm*: on Linux the processor's counter (`counter.rs`) on top of an anchor
-//!    (`arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which a thread, or
-//!    a delay queue, took at most a millisecond ago. Half the cost of an `Instant`, and no drift.
-//!    Elsewhere an `Instant` too.
+//!    (`anchor.rs`, `arming_now_ns`). An anchor is a pair of readings, counter and `Instant`, which
+//!    a thread, or a delay queue, took at most a millisecond ago. Half the cost of an `Instant`,
+//!    and no drift. Elsewhere an `Instant` too.
 //!
 //! Why an anchor: a counter that is calibrated once drifts away from `Instant`. It was 8 ppm on the
-//! reference machine, a third of a millisecond in 41 s. Time servers may slew `Instant` by another
-//! 500 ppm. By the counter alone, timers of hours would fire early. With an anchor the error is at
-//! most the drift of a millisecond. The bias makes it an error to the late side only, of a counter
-//! whose rate was found right (`counter.rs`). If it was not, each reading is one of `Instant`.
+//! reference machine, a third of a millisecond in 41 s. By the counter alone, timers of hours would
+//! fire early. With an anchor the error is at most the drift of a millisecond, and the bias makes
+//! it an error to the late side only, up to 1/1024 of drift. Each anchor is held against the one
+//! before it: a counter that has drifted further is not used until its rate was measured again.
 
 use super::CycleCounter;
+use super::anchor::Anchor;
 use super::boot;
 use super::manual::ManualClock;
 use super::nanos::nanos;
 use super::origin::Origin;
 use std::time::{Duration, Instant, SystemTime};
-
-/// The greatest time between the readings of an anchor.
-const ANCHOR_WIDTH_MAX_NS: u64 = 1_000;
 
 /// The clock of a service.
 #[derive(Clone, Debug)]
@@ -36,15 +34,6 @@ pub(crate) enum Clock {
         origin: Duration,
     },
     Manual(ManualClock),
-}
-
-/// The latest pair of readings of a thread or a delay queue: counter and `Instant`.
-#[derive(Debug, Default)]
-pub(crate) struct Anchor {
-    counter: u64,
-    nanos: u64,
-    /// It is valid for fewer counts than this: 0 is no anchor.
-    valid_counts: u64,
 }
 
 impl Clock {
@@ -83,47 +72,31 @@ impl Clock {
     }
 
     /// Nanoseconds since the origin, to compute a deadline. At most 2 us after
-    /// [`now_ns`](Self::now_ns), and never before it.
+    /// [`now_ns`](Self::now_ns), and never before it, while both clocks go as they did at the last
+    /// anchor.
     #[inline]
     pub(crate) fn arming_now_ns(&self, anchor: &mut Anchor) -> u64 {
         match self {
-            Self::Monotonic { counter, .. } => {
-                // If the counter went back, this is more than any anchor is valid for.
-                let counts = counter.reading().wrapping_sub(anchor.counter);
-                if counts >= anchor.valid_counts {
-                    return self.take_anchor(anchor);
-                }
-                anchor.nanos + counter.biased_ns(counts)
-            }
+            Self::Monotonic { counter, .. } => match anchor.time_ns(counter.reading()) {
+                Some(time_ns) => time_ns,
+                None => self.take_anchor(anchor),
+            },
             // No anchor: the counter of a suspended machine may stand still.
             Self::Boot { .. } => self.now_ns() + 1,
             Self::Manual(manual) => manual.now_ns(),
         }
     }
 
-    /// Reads the time, and takes an anchor if it can: the next reading needs it to be close to the
-    /// counter's. If the thread was interrupted in between, all sums would be later by that.
+    /// Reads the time, and takes an anchor if it can.
     #[cold]
     fn take_anchor(&self, anchor: &mut Anchor) -> u64 {
-        let Self::Monotonic { counter, .. } = self else {
-            return self.now_ns();
-        };
-        *anchor = Anchor::default();
-        if counter.valid_counts() == 0 {
-            return self.now_ns();
+        if let Self::Monotonic { origin, counter } = self
+            && let Some(rate) = counter.rate()
+        {
+            let now_ns = || origin.nanos_until(Instant::now());
+            return anchor.renew(rate, now_ns, || counter.reading());
         }
-        // The counter is read before `nanos`: the time between makes sums later, not earlier.
-        let before = self.now_ns();
-        let reading = counter.reading();
-        let nanos = self.now_ns();
-        if nanos - before <= ANCHOR_WIDTH_MAX_NS {
-            *anchor = Anchor {
-                counter: reading,
-                nanos,
-                valid_counts: counter.valid_counts(),
-            };
-        }
-        nanos
+        self.now_ns()
     }
 
     /// The origin as an `Instant`. The boot clock's origin changes with each suspend.
@@ -216,7 +189,7 @@ mod tests {
         for _ in 0..100 {
             let before = clock.now_ns();
             assert!(clock.arming_now_ns(&mut anchor) >= before);
-            assert_eq!(anchor.valid_counts, 0, "no anchor");
+            assert_eq!(anchor.time_ns(0), None, "no anchor");
         }
     }
 

@@ -11,8 +11,11 @@
 //! | `origin.rs` | the instant from which a clock counts, and the distance of others to it |
 //! | `manual.rs` | the clock that a test moves |
 //! | `counter.rs`, `no_counter.rs` | the processor's counter on Linux, and its absence elsewhere |
+//! | `rate.rs` | how long a count lasts, and whether that is right |
+//! | `anchor.rs` | a thread's latest readings of counter and `Instant`, and whether they agree |
 //! | `clock.rs` | one type for all clocks |
 
+mod anchor;
 mod boot;
 mod clock;
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
@@ -22,9 +25,11 @@ mod nanos;
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 mod no_counter;
 mod origin;
+mod rate;
 mod tick;
 
-pub(crate) use clock::{Anchor, Clock};
+pub(crate) use anchor::Anchor;
+pub(crate) use clock::Clock;
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use counter::CycleCounter;
 pub use manual::ManualClock;

@@ -1,6 +1,8 @@
 //! No counter: for systems where the processor's was not compared with `Instant`. Each reading of
 //! the time is one of `Instant` there.
 
+use super::rate::Rate;
+
 /// In place of the counter of a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct NoCounter;
@@ -11,15 +13,11 @@ impl NoCounter {
         Self
     }
 
-    pub(super) const fn valid_counts(&self) -> u64 {
-        0
+    pub(super) const fn rate(&self) -> Option<Rate> {
+        None
     }
 
     pub(super) const fn reading(&self) -> u64 {
-        0
-    }
-
-    pub(super) const fn biased_ns(&self, _: u64) -> u64 {
         0
     }
 }
