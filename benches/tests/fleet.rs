@@ -34,7 +34,14 @@ fn figures(workload: &str) -> &'static [&'static str] {
             "rows_per_s",
             "load_kops",
         ],
-        _ => &["recovered_s", "taken", "lost"],
+        "killed" => &["recovered_s", "taken", "lost"],
+        _ => &[
+            "late_ms_p50",
+            "late_ms_p99",
+            "lost",
+            "calls_per_s",
+            "failed",
+        ],
     }
 }
 
@@ -70,6 +77,38 @@ fn the_poller_is_measured_in_each_workload() {
     assert!(out.contains("synchronous_commit on"), "{out}");
 }
 
+/// Its lateness is no matter of this test: that clients run, and what is told of them.
+#[test]
+#[cfg(feature = "fleet-wheelwork")]
+fn timers_are_measured_beside_clients() {
+    if !has_server() {
+        return;
+    }
+    let json = std::env::temp_dir().join(format!("wheelwork-beside-{}.json", std::process::id()));
+    let words = format!("--quick --beside-transactions 4 --json {}", json.display());
+    let Output { status, stdout, .. } = fleet(&words);
+    let (out, lines) = (text(&stdout), std::fs::read_to_string(&json));
+    let _ = std::fs::remove_file(&json);
+    assert_eq!(status.code(), Some(0), "{out}");
+    let lines = lines.expect("the file was written");
+    for workload in ["beside-random", "beside-hot"] {
+        let line = lines
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .find(|line| line["workload"] == workload)
+            .unwrap_or_else(|| panic!("{workload} in {lines}"));
+        for name in figures(workload) {
+            assert!(line[*name].is_number(), "{name} in {line}");
+        }
+        assert!(line["calls_per_s"].as_f64() > Some(0.0), "{line}");
+        assert_eq!(line["early"], 0.0, "{line}");
+        assert!(out.contains(&format!("{workload} 4 clients")), "{out}");
+    }
+    for title in ["p50 ms", "p99 ms", "calls/s"] {
+        assert!(out.contains(title), "{title} in {out}");
+    }
+}
+
 #[test]
 fn who_is_not_there_is_skipped_with_a_reason() {
     if !has_server() {
@@ -93,6 +132,10 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         "--idle-timers many",
         "--seconds 0",
         "--patience 0s",
+        "--beside-transactions 151",
+        "--beside-transactions many",
+        "--beside-transactions 4 --workloads arm",
+        "--beside-transactions 4 --subjects poller",
         "--poll 1ms",
         "--node-packages /no/such/folder",
         "surplus",

@@ -52,6 +52,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(0..=100_000_000))]
     idle_timers: Vec<usize>,
 
+    /// Clients of beside-random and beside-hot, 0 to 150 [default: 48]; without --workloads nothing
+    /// else is measured
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(0..=150))]
+    beside_transactions: Vec<usize>,
+
     /// Length of a measurement, 1 to 600; idle takes six times as long
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -92,6 +97,17 @@ pub(crate) struct Node {
 impl Args {
     /// What clap cannot check by itself: a message, in one line, if a value is absurd.
     pub(crate) fn check(&self) -> Result<(), String> {
+        let is_beside = |workload: &Workload| workload.is_beside();
+        let has_clients = !self.beside_transactions.is_empty();
+        if has_clients && !self.chosen_workloads().iter().any(is_beside) {
+            return Err(
+                "--beside-transactions: --workloads has no beside-random or beside-hot".into(),
+            );
+        }
+        let is_ours = self.subjects.is_empty() || self.subjects.contains(&Name::Wheelwork);
+        if has_clients && !is_ours {
+            return Err("--beside-transactions: of all subjects wheelwork alone has it".into());
+        }
         let Some(folder) = &self.node_packages else {
             return Ok(());
         };
@@ -112,15 +128,23 @@ impl Args {
     /// their subjects.
     pub(crate) fn groups(&self, database: &str) -> Vec<Vec<Job>> {
         let mut groups = Vec::new();
-        for workload in chosen(&self.workloads) {
+        for workload in self.chosen_workloads() {
             for count in self.counts(workload) {
                 let group = self.group(workload, count, database);
-                if !groups.contains(&group) {
+                if !group.is_empty() && !groups.contains(&group) {
                     groups.push(group);
                 }
             }
         }
         groups
+    }
+
+    fn chosen_workloads(&self) -> Vec<Workload> {
+        let mut workloads = chosen(&self.workloads);
+        if self.workloads.is_empty() && !self.beside_transactions.is_empty() {
+            workloads.retain(|workload| workload.is_beside());
+        }
+        workloads
     }
 
     fn counts(&self, workload: Workload) -> Vec<usize> {
@@ -132,6 +156,7 @@ impl Args {
             Workload::Lateness => (&self.rates, &[1_000, 20_000], 1_000),
             Workload::Idle => (&self.idle_timers, &[1_000_000], 5_000),
             Workload::Killed => (&[], &[100], 100),
+            Workload::BesideRandom | Workload::BesideHot => (&self.beside_transactions, &[48], 8),
         };
         match given {
             [] if quick => vec![few],
@@ -143,8 +168,12 @@ impl Args {
     fn group(&self, workload: Workload, count: usize, database: &str) -> Vec<Job> {
         let quick = self.options.quick;
         let usual = Duration::from_secs(if quick { 5 } else { 300 });
-        let subjects = chosen(&self.subjects).into_iter();
+        let mut subjects = chosen(&self.subjects);
+        if workload.is_beside() {
+            subjects.retain(|subject| !subject.is_rival());
+        }
         subjects
+            .into_iter()
             .map(|subject| Job {
                 subject,
                 workload,
@@ -183,6 +212,21 @@ mod tests {
             (Workload::Killed, 100, 2),
         ];
         assert_eq!(groups(text), expected);
+    }
+
+    #[test]
+    fn clients_choose_their_workloads() {
+        let expected = [
+            (Workload::BesideRandom, 0, 1),
+            (Workload::BesideRandom, 48, 1),
+            (Workload::BesideHot, 0, 1),
+            (Workload::BesideHot, 48, 1),
+        ];
+        assert_eq!(groups("--beside-transactions 0,48"), expected);
+        let text = "--workloads arm,beside-hot --beside-transactions 4 --subjects wheelwork";
+        let expected = [(Workload::Arm, 64, 1), (Workload::BesideHot, 4, 1)];
+        assert_eq!(groups(text), expected);
+        assert_eq!(groups("--workloads beside-hot --subjects poller"), []);
     }
 
     #[test]

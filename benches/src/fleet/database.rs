@@ -135,11 +135,16 @@ impl Database {
         Ok(format!("postgres://{user}@{host}:{port}/{}", self.name))
     }
 
-    /// Clears up after many arms, so that the server does not do it while it is measured.
-    pub(crate) fn settle(&mut self) -> Result<(), String> {
+    /// Another client of it.
+    pub(crate) fn connect(&self) -> Result<Client, String> {
         let mut config = self.server.config.clone();
         let client = config.dbname(&self.name).connect(NoTls);
-        let mut client = client.map_err(|error| failed(&error))?;
+        client.map_err(|error| failed(&error))
+    }
+
+    /// Clears up after many arms, so that the server does not do it while it is measured.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        let mut client = self.connect()?;
         for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
             let done = client.batch_execute(statement);
             done.map_err(|error| failed(&error))?;

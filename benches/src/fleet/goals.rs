@@ -12,8 +12,11 @@ const OURS: &str = "wheelwork";
 /// Workload, figure, limit, and what it is.
 type Goal = (Workload, &'static str, f64, &'static str);
 
+/// Of workloads beside clients, goals are for this number of them.
+const CLIENTS: usize = 48;
+
 /// More is better where the figure is a rate, and less where it is a time.
-const GOALS: [Goal; 3] = [
+const GOALS: [Goal; 7] = [
     (Workload::ArmBulk, "kops", 250.0, "durable arm, bulk, k/s"),
     (Workload::FireAck, "kops", 300.0, "fire + ack, k/s"),
     (
@@ -22,6 +25,30 @@ const GOALS: [Goal; 3] = [
         // The lease of a node, and a second.
         11.0,
         "timers of a killed node fired, s",
+    ),
+    (
+        Workload::BesideRandom,
+        "late_ms_p50",
+        3.0,
+        "p50 beside 48 clients, random keys, ms",
+    ),
+    (
+        Workload::BesideRandom,
+        "late_ms_p99",
+        25.0,
+        "p99 beside 48 clients, random keys, ms",
+    ),
+    (
+        Workload::BesideHot,
+        "late_ms_p50",
+        3.0,
+        "p50 beside 48 clients, one key, ms",
+    ),
+    (
+        Workload::BesideHot,
+        "late_ms_p99",
+        25.0,
+        "p99 beside 48 clients, one key, ms",
     ),
 ];
 
@@ -55,7 +82,9 @@ impl Claim {
 fn group<'a>(lines: &'a [Line], workload: Workload, figure: &str) -> (Vec<&'a Line>, Option<f64>) {
     let name = program::name(&workload);
     let group: Vec<_> = lines.iter().filter(|line| line.workload == name).collect();
-    let own = group.iter().find(|line| line.subject == OURS);
+    let is_meant = |line: &&&Line| !workload.is_beside() || line.timers == CLIENTS;
+    let own = group.iter().filter(is_meant);
+    let own = own.into_iter().find(|line| line.subject == OURS);
     let own = own.and_then(|line| line.median(figure));
     (group, own)
 }
@@ -72,7 +101,8 @@ pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
             at_least,
         }
     });
-    let rivals = GOALS.iter().map(|&(workload, ..)| {
+    let with_rivals = GOALS.iter().filter(|goal| !goal.0.is_beside());
+    let rivals = with_rivals.map(|&(workload, ..)| {
         let column = &workload.columns()[0];
         let (group, own) = group(lines, workload, column.figure);
         let both = own.zip(best_rival(group, column));

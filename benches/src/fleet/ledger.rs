@@ -4,6 +4,7 @@ use crate::timers::now_ns;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 use wheelwork_bench::lateness::Lateness;
 use wheelwork_bench::line::Figures;
 use wheelwork_bench::lock::lock;
@@ -84,6 +85,8 @@ pub(crate) struct Told {
     early: f64,
     again: f64,
     pub(crate) last_ms: f64,
+    /// Timers in `lateness` that have not fired.
+    unfired: u64,
 }
 
 impl Told {
@@ -101,7 +104,19 @@ impl Told {
             early: number("early"),
             again: number("again"),
             last_ms: number("last_ms"),
+            unfired: 0,
         })
+    }
+
+    /// Timers that have not fired are late by this at least.
+    pub(crate) fn add_unfired(&mut self, armed: u64, late: Duration) {
+        let unfired = armed.saturating_sub(self.fired());
+        (0..unfired).for_each(|_| self.lateness.late(0, late.as_nanos() as u64));
+        self.unfired += unfired;
+    }
+
+    fn fired(&self) -> u64 {
+        self.lateness.count() - self.unfired
     }
 
     /// Of a number of timers that should have fired.
@@ -113,7 +128,7 @@ impl Told {
             ("late_ms_max", ms(1.0)),
             ("early", self.early),
             ("again", self.again),
-            ("lost", armed.saturating_sub(self.lateness.count()) as f64),
+            ("lost", armed.saturating_sub(self.fired()) as f64),
         ])
     }
 }
@@ -130,10 +145,15 @@ mod tests {
         ledger.fired(3, now_ms - 50);
         ledger.fired(900, now_ms + 60_000);
         assert_eq!(ledger.fired_so_far(), 2);
-        let told = Told::from_json(&ledger.to_json()).expect("it is one");
+        let mut told = Told::from_json(&ledger.to_json()).expect("it is one");
         let figures = told.figures(4).0;
         let [early, again, lost] = ["early", "again", "lost"].map(|name| figures[name]);
         assert_eq!((early, again, lost), (1.0, 1.0, 2.0));
-        assert!(figures["late_ms_max"] >= 50.0, "{figures:?}");
+        let max = figures["late_ms_max"];
+        assert!((50.0..20_000.0).contains(&max), "{figures:?}");
+        told.add_unfired(4, Duration::from_secs(20));
+        let figures = told.figures(4).0;
+        assert_eq!(figures["lost"], 2.0);
+        assert!(figures["late_ms_max"] >= 19_000.0, "{figures:?}");
     }
 }

@@ -3,6 +3,7 @@
 
 mod args;
 mod arms;
+mod beside;
 mod compare;
 mod database;
 mod fires;

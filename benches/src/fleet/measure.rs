@@ -3,7 +3,7 @@
 use crate::job::Job;
 use crate::store::Store;
 use crate::workload::Workload;
-use crate::{arms, fires, idle, killed};
+use crate::{arms, beside, fires, idle, killed};
 use wheelwork_bench::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
@@ -18,5 +18,6 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
         }
         Workload::Idle => idle::measure(job, &mut store),
         Workload::Killed => killed::measure(job, &store),
+        Workload::BesideRandom | Workload::BesideHot => beside::measure(job, &store),
     }
 }

@@ -17,6 +17,11 @@ pub(crate) enum Workload {
     Idle,
     /// Timers that a worker has taken when it is killed: how long until another has fired them
     Killed,
+    /// Timers due at random instants, 1,000 a second, while clients arm and cancel others, a random
+    /// key each, in transactions of 100 ms: how late they fire
+    BesideRandom,
+    /// The same, and all clients have one key
+    BesideHot,
 }
 
 const fn rate(figure: &'static str, title: &'static str) -> Column {
@@ -47,6 +52,10 @@ const IDLE_OWN_CPU: Column = column("worker_cpu_s", "worker CPU s", 2);
 const COMMITS: Column = column("transactions_per_s", "commits/s", 1);
 const ROWS: Column = column("rows_per_s", "rows read/s", 0);
 const LOAD: Column = rate("load_kops", "load k/s");
+const CALLS: Column = rate("calls_per_s", "calls/s");
+const CLIENT_P50: Column = column("call_ms_p50", "call p50 ms", 1);
+const CLIENT_P99: Column = column("call_ms_p99", "call p99 ms", 1);
+const FAILED: Column = column("failed", "failed", 0);
 const TAKEN: Column = column("taken", "taken", 0);
 
 impl Workload {
@@ -59,6 +68,10 @@ impl Workload {
             Self::Lateness => &[LATE_P99, LATE_P50, LATE_MAX, FIRED, EARLY, LOST, AGAIN],
             Self::Idle => &[IDLE_CPU, IDLE_OWN_CPU, COMMITS, ROWS, LOAD],
             Self::Killed => &[RECOVERED, TAKEN, LOST, AGAIN],
+            Self::BesideRandom | Self::BesideHot => &[
+                LATE_P99, LATE_P50, LATE_MAX, FIRED, EARLY, LOST, AGAIN, CALLS, CLIENT_P50,
+                CLIENT_P99, FAILED,
+            ],
         }
     }
 
@@ -69,6 +82,12 @@ impl Workload {
             Self::Arm => "callers",
             Self::Lateness => "timers a second",
             Self::FireAck | Self::Idle | Self::Killed => "timers",
+            Self::BesideRandom | Self::BesideHot => "clients",
         }
+    }
+
+    /// Whether it needs SQL functions that users call in transactions of their own.
+    pub(crate) fn is_beside(self) -> bool {
+        matches!(self, Self::BesideRandom | Self::BesideHot)
     }
 }
