@@ -465,3 +465,20 @@ fn a_list_may_begin_and_end_before_1970() {
     assert_eq!(list((Bound::Unbounded, Bound::Excluded(epoch))), 0);
     assert_eq!(list((Bound::Unbounded, Bound::Included(epoch))), 1);
 }
+
+#[test]
+fn of_a_long_error_the_beginning_is_stored() {
+    let clock = ManualClock::new();
+    let timers = Durable::open(Memory::new())
+        .clock(clock.clone())
+        .handle("mail", |_| Err("\u{20ac}".repeat(7_000_000).into()))
+        .retry(RetryPolicy::never())
+        .start()
+        .unwrap();
+    timers.schedule("mail", Duration::ZERO, "").unwrap();
+    clock.advance(Duration::from_millis(10));
+    let dead = timers.dead(None, 10).unwrap();
+    let why = dead[0].cause.to_string();
+    assert!(why.len() < 5_000, "{} bytes", why.len());
+    assert!(why.contains("\u{20ac}.. (20995905 bytes more)"), "{why}");
+}

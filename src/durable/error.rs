@@ -145,6 +145,19 @@ impl From<StoreError> for OpenError {
     }
 }
 
+/// The longest text of an error that is stored, in bytes.
+const WHY_BYTES_MAX: usize = 4_096;
+
+/// What is stored of the text of an error: all of it, or its beginning, up to the end of a
+/// character.
+pub(super) fn stored_why(text: &str) -> Arc<str> {
+    if text.len() <= WHY_BYTES_MAX {
+        return text.into();
+    }
+    let (cut, more) = text.split_at(text.floor_char_boundary(WHY_BYTES_MAX));
+    format!("{cut}.. ({} bytes more)", more.len()).into()
+}
+
 /// What a panic said.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let said = panic

@@ -328,9 +328,9 @@ impl Position {
 pub enum Cause {
     /// No handler has its kind.
     UnknownKind,
-    /// Its payload is not what the handler reads: what was wrong with it.
+    /// Its payload is not what the handler reads: what was wrong with it, up to 4 KiB of that.
     Undecodable(Arc<str>),
-    /// Its handler failed, and may not try again: its last error.
+    /// Its handler failed, and may not try again: its last error, up to 4 KiB of that.
     Failed(Arc<str>),
     /// Its attempts were used up, the last one by an end of the process while it was being handled,
     /// or was about to be.

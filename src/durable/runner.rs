@@ -4,7 +4,7 @@
 
 use super::caught::caught;
 use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
-use super::error::panic_text;
+use super::error::{panic_text, stored_why};
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
 use super::recurrence::{DueRun, begun, due_run};
@@ -154,7 +154,7 @@ fn call(
                 let verdict = match said {
                     Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
                     #[cfg(feature = "serde")]
-                    Ok(Said::Undecodable(why)) => Verdict::Undecodable(why.into()),
+                    Ok(Said::Undecodable(why)) => Verdict::Undecodable(stored_why(&why)),
                     #[cfg(feature = "durable-postgres")]
                     Ok(Said::Acked(next)) => {
                         let of = delivery.settled();
@@ -251,7 +251,7 @@ fn left_out(shared: &DurableShared, delivery: &Delivery) -> Option<Verdict> {
     match due_run(calendar, delivery.row.due, shared.now()) {
         Ok(DueRun::Made) => None,
         Ok(DueRun::LeftOut(next)) => Some(Verdict::LeftOut(next)),
-        Err(why) => Some(Verdict::Undecodable(why.into())),
+        Err(why) => Some(Verdict::Undecodable(stored_why(&why))),
     }
 }
 
@@ -291,7 +291,7 @@ fn verdict(
     if let Some(hook) = &shared.hooks.failed {
         caught(|| hook(delivery, &why));
     }
-    Verdict::Failed(why.into())
+    Verdict::Failed(stored_why(&why))
 }
 
 /// RunSettle: tells the writer how a delivery ended.

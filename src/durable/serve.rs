@@ -2,7 +2,7 @@
 
 use super::aside::HeldUp;
 use super::delivery::{Delivery, Done, Settlement, Verdict};
-use super::error::{DurableError, panic_text};
+use super::error::{DurableError, panic_text, stored_why};
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::plan::{Ended, Look, ManyArmed, ManyCancelled, Plan};
@@ -358,7 +358,7 @@ impl Writer {
                     self.note_made_up(id, made_up);
                     return (Write::Ack { of, next: at }, Ended::Done);
                 }
-                Err(why) => Cause::Undecodable(why.into()),
+                Err(why) => Cause::Undecodable(stored_why(&why)),
             },
             Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
             Verdict::Failed(why) => {

@@ -83,7 +83,7 @@ impl PostgresOutbox {
     }
 
     /// The same with a key: a timer that has it and was not handed out is replaced. Until the
-    /// transaction is committed the node of the key's partition waits, so commit soon.
+    /// transaction is committed, whoever else wants to use the key waits.
     ///
     /// # Errors
     /// Those of the database.
@@ -117,7 +117,7 @@ impl PostgresOutbox {
     }
 
     /// Cancels a timer in this transaction. `true`: no handler is given it, once the transaction is
-    /// committed. Until then the node of the timer's partition waits, so commit soon.
+    /// committed. Until then it does not fire, and whoever else wants to end or move it waits.
     ///
     /// # Errors
     /// Those of the database.
