@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wheelwork::durable::{
-    DurableId, Gate, Position, Redb, Row, Store, StoreError, StoreTime, Write,
+    DurableId, Gate, Position, Redb, Row, SliceLimit, Store, StoreError, StoreTime, Write,
 };
 use wheelwork_bench::program::{run, say};
 
@@ -192,7 +192,12 @@ fn left(store: &mut Redb, ledger: &Path) -> Result<(usize, usize), StoreError> {
     let io = |error: std::io::Error| StoreError::Io(error.to_string().into());
     let text = fs::read_to_string(ledger).map_err(io)?;
     let known: BTreeSet<DurableId> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    let rows = store.load(0, Position::MIN, StoreTime::MAX, usize::MAX)?;
+    let rows = store.load(
+        0,
+        Position::MIN,
+        StoreTime::MAX,
+        SliceLimit::rows(usize::MAX),
+    )?;
     let left = rows.iter().filter(|row| known.contains(&row.id)).count();
     Ok((left, known.len()))
 }
