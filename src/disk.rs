@@ -1,6 +1,7 @@
 //! Disk: what std cannot ask of the system about a file.
 
 use std::fs::File;
+use std::io;
 
 /// Whether this system can be told to forget what it has cached of a file.
 pub(crate) const DROPS_PAGES: bool = cfg!(all(target_os = "linux", not(wheelwork_no_linux)));
@@ -28,3 +29,66 @@ fn forget(file: &File) {
 
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 fn forget(_: &File) {}
+
+/// A reserve of room for a file: from where, beyond all that a file has, and up to how much. In
+/// bytes.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+const RESERVE: (u64, u64) = (1 << 41, 1 << 36);
+
+/// Has the file system hold so many bytes for a file, at least, beyond its end: nobody else gets
+/// them. The length of the file stays.
+///
+/// # Errors
+/// The disk is full (then it may hold a part), or the file system cannot do so.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+pub(crate) fn hold_room(file: &File, bytes: u64) -> io::Result<()> {
+    fallocate(file, libc::FALLOC_FL_KEEP_SIZE, bytes.min(RESERVE.1))
+}
+
+/// Gives back what the file system holds for a file beyond its end. It syncs the file, since ext4
+/// does not use blocks anew before that.
+///
+/// # Errors
+/// Those of the system. If the sync has failed, what was written may be lost.
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+pub(crate) fn let_room_go(file: &File) -> io::Result<()> {
+    // ext4 cuts off what is beyond the end, and makes no holes there; others make holes.
+    file.set_len(file.metadata()?.len())?;
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let _ = fallocate(file, mode, RESERVE.1);
+    file.sync_all()
+}
+
+#[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+fn fallocate(file: &File, mode: libc::c_int, bytes: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let [from, bytes] = [RESERVE.0, bytes].map(u64::cast_signed);
+    loop {
+        // SAFETY: the descriptor is open as long as `file`, and no memory is involved.
+        if unsafe { libc::fallocate64(file.as_raw_fd(), mode, from, bytes) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Other systems have no such call.
+///
+/// # Errors
+/// Always.
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+pub(crate) fn hold_room(_: &File, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Nothing was held.
+///
+/// # Errors
+/// None.
+#[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+pub(crate) fn let_room_go(_: &File) -> io::Result<()> {
+    Ok(())
+}

@@ -3,7 +3,6 @@
 mod clock;
 mod commit;
 mod connect;
-mod functions;
 mod handler;
 mod leases;
 mod listen;

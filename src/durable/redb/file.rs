@@ -1,11 +1,13 @@
 //! File: the store's file, as redb reads and writes it, and as the store watches it.
 //!
-//! redb's own backend does the reading, writing and locking. Two things are added. Before redb
-//! reads anything, the system forgets what it has cached of the file. And once a second the path
-//! is looked at: another file there, or none, ends the store.
+//! redb's own backend does the reading, writing and locking. Three things are added. Before redb
+//! reads anything, the system forgets what it has cached of the file. A write that finds the disk
+//! full is made again with the reserve of room (`room.rs`). And once a second the path is looked
+//! at: another file there, or none, ends the store.
 
 use super::error::one_line;
-use crate::disk::drop_pages;
+use super::room::Room;
+use crate::disk::{drop_pages, hold_room, let_room_go};
 use crate::durable::StoreTime;
 use crate::sync::{AtomicBool, Ordering};
 use redb::backends::FileBackend;
@@ -14,6 +16,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often the path is looked at.
@@ -44,12 +47,18 @@ impl OpenPath {
         })
     }
 
-    /// What redb reads and writes.
-    pub(super) fn backend(&self) -> Result<CheckedFile, DatabaseError> {
-        Ok(CheckedFile {
+    /// What redb reads and writes, and the reserve of room for it.
+    pub(super) fn backend(&self, cache_bytes: usize) -> Result<StoreFile, DatabaseError> {
+        let file = self.file.try_clone()?;
+        let hold = Box::new(move |bytes| match bytes {
+            0 => let_room_go(&file),
+            _ => hold_room(&file, bytes),
+        });
+        Ok(StoreFile {
             inner: FileBackend::new(self.file.try_clone()?)?,
-            file: self.file.try_clone()?,
+            file: Some(self.file.try_clone()?),
             is_from_disk: AtomicBool::new(false),
+            room: Some(Arc::new(Room::new(hold, cache_bytes))),
         })
     }
 
@@ -98,26 +107,59 @@ fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// redb's backend, whose first read comes from the disk.
+/// redb's backend, whose first read comes from the disk, and which has a reserve of room.
 #[derive(Debug)]
-pub(super) struct CheckedFile {
-    inner: FileBackend,
-    /// The same file.
-    file: File,
+pub(super) struct StoreFile<B = FileBackend> {
+    inner: B,
+    /// The same file, if it is one.
+    file: Option<File>,
     /// The system was told to forget its pages.
     is_from_disk: AtomicBool,
+    room: Option<Arc<Room>>,
 }
 
-impl StorageBackend for CheckedFile {
+impl<B: StorageBackend> StoreFile<B> {
+    /// Other storage than a file.
+    pub(super) fn other(inner: B, room: Option<Room>) -> Self {
+        Self {
+            inner,
+            file: None,
+            is_from_disk: AtomicBool::new(true),
+            room: room.map(Arc::new),
+        }
+    }
+
+    pub(super) fn room(&self) -> Option<Arc<Room>> {
+        self.room.clone()
+    }
+
+    /// A write, which may use the reserve.
+    fn written(&self, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        match &self.room {
+            Some(room) => room.write(write),
+            None => write(),
+        }
+    }
+
+    fn knows_len(&self, len: u64) {
+        if let Some(room) = &self.room {
+            room.set_len(len);
+        }
+    }
+}
+
+impl<B: StorageBackend> StorageBackend for StoreFile<B> {
     fn len(&self) -> io::Result<u64> {
-        self.inner.len()
+        self.inner.len().inspect(|&len| self.knows_len(len))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         // FirstRead. redb has locked the file by now, so no other process writes to it.
         // Ordering: Relaxed. The file is opened by one thread, and is given to others later.
-        if !self.is_from_disk.load(Ordering::Relaxed) {
-            drop_pages(&self.file);
+        if let Some(file) = &self.file
+            && !self.is_from_disk.load(Ordering::Relaxed)
+        {
+            drop_pages(file);
             // Ordering: Relaxed. As above.
             self.is_from_disk.store(true, Ordering::Relaxed);
         }
@@ -125,15 +167,19 @@ impl StorageBackend for CheckedFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.inner.set_len(len)
+        self.written(|| self.inner.set_len(len))?;
+        self.knows_len(len);
+        Ok(())
     }
 
+    /// A sync that has failed is never tried again: the system may have forgotten what it could not
+    /// write.
     fn sync_data(&self) -> io::Result<()> {
         self.inner.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.inner.write(offset, data)
+        self.written(|| self.inner.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {

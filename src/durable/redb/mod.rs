@@ -9,6 +9,7 @@ mod load;
 mod number_map;
 mod open;
 mod recent;
+mod room;
 mod sweep;
 mod tables;
 #[cfg(test)]
@@ -22,12 +23,13 @@ use crate::durable::{
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
 use error::{one_line, store_error};
-use file::OpenPath;
+use file::{OpenPath, StoreFile};
 use load::Loading;
 use recent::RecentIndex;
 use redb::{
     Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
 };
+use room::{Room, Tries};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -97,6 +99,9 @@ struct OpenFile {
     next: u64,
     /// The clock, as it was read last.
     now: Option<StoreTime>,
+    /// The reserve of room on the disk, and the tries to make it whole.
+    room: Option<Arc<Room>>,
+    tries: Tries,
 }
 
 /// How a [`Redb`] is opened: made by [`Redb::builder`].
@@ -212,34 +217,48 @@ impl RedbBuilder {
     /// As [`Redb::open`].
     #[doc(hidden)]
     pub fn open_backend(self, backend: impl StorageBackend) -> Result<Redb, StoreError> {
-        self.start("a backend".into(), |builder| {
-            builder.create_with_backend(backend)
-        })
+        self.start("a backend".into(), StoreFile::other(backend, None))
+    }
+
+    /// So, of storage that `hold` has hold so many bytes for this store; 0 gives them back.
+    ///
+    /// # Errors
+    /// As [`Redb::open`].
+    #[doc(hidden)]
+    pub fn open_backend_with_room(
+        self,
+        backend: impl StorageBackend,
+        hold: impl Fn(u64) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Result<Redb, StoreError> {
+        let room = Room::new(Box::new(hold), self.cache_bytes);
+        self.start("a backend".into(), StoreFile::other(backend, Some(room)))
     }
 
     fn start_file(&self, what: &Arc<str>, path: &Path) -> Result<Redb, StoreError> {
         let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
         let mut opened = OpenPath::open(path, self.must_exist).map_err(io)?;
-        let backend = opened.backend();
-        let create = |builder: &redb::Builder| builder.create_with_backend(backend?);
-        let mut store = self.start(what.clone(), create)?;
+        let backend = opened.backend(self.cache_bytes);
+        let backend = backend.map_err(|error| store_error(what, &error.into()))?;
+        let mut store = self.start(what.clone(), backend)?;
         // It may have been replaced since.
         opened.look(None).map_err(io)?;
         store.opened = Some(opened);
         Ok(store)
     }
 
-    fn start(
+    fn start<B: StorageBackend>(
         &self,
         what: Arc<str>,
-        create: impl FnOnce(&redb::Builder) -> Result<Database, redb::DatabaseError>,
+        backend: StoreFile<B>,
     ) -> Result<Redb, StoreError> {
         let mut builder = Database::builder();
         builder
             .set_cache_size(self.cache_bytes)
             .set_check_integrity_on_open(self.check);
+        let room = backend.room();
         let open = || {
-            let database = create(&builder).map_err(|error| store_error(&what, &error.into()))?;
+            let database = builder.create_with_backend(backend);
+            let database = database.map_err(|error| store_error(&what, &error.into()))?;
             let opened = open::read(&what, &database)?;
             Ok(OpenFile {
                 next: open::first_number(opened.state.next_number),
@@ -251,6 +270,8 @@ impl RedbBuilder {
                 names: Names::default(),
                 scratch: Scratch::default(),
                 now: None,
+                room,
+                tries: Tries::default(),
             })
         };
         let file = catch_unwind(AssertUnwindSafe(open))
@@ -537,6 +558,11 @@ impl Store for Redb {
         self.with(|file| {
             if let Some(now) = file.now {
                 file.sweeper.mark(now, file.next);
+            }
+            if let Some(room) = &file.room
+                && !room.is_whole(&mut file.tries, file.now)?
+            {
+                return Ok(false);
             }
             file.sweeper.step(Sweep {
                 database: &file.database,

@@ -177,9 +177,7 @@ impl SharedStore for FaultyNode {
         self.call(Call::Claim, |store| {
             let lost = store.inner.claim(leases, upto)?;
             let mut world = store.world.lock();
-            if lost.is_empty() {
-                world.ledger.leases.claimed(store.node, upto);
-            }
+            world.ledger.leases.claimed(leases, &lost, upto);
             Ok(lost)
         })
     }

@@ -79,7 +79,7 @@ impl SharedPlace {
             clock,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
-            surplus: 0,
+            surplus: Vec::new(),
             turn: 0,
             wake: None,
         }

@@ -1,0 +1,326 @@
+//! Promise: a full disk ends no store that only frees room, and nothing is written after a sync
+//! that has failed.
+//!
+//! - Sweeps are put off while the disk is full. They are done when it has room again.
+//! - Cancels, acks and the cancel of a whole kind work on a full disk. So does an open.
+//! - Without the reserve the same calls end the store.
+
+#[path = "common/durable_model.rs"]
+mod durable_model;
+
+use durable_model::{Folder, HandedOut, contents, row};
+use redb::StorageBackend;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Error, ErrorKind, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use wheelwork::durable::{
+    KindSlice, Outcome, Position, Redb, Row, Settled, SliceLimit, Store, StoreError, Target, Write,
+};
+
+const BLOCK: u64 = 4096;
+
+/// A disk of so many blocks. A file has a block once it was written to.
+#[derive(Debug, Default)]
+struct Disk {
+    data: Vec<u8>,
+    blocks: BTreeSet<u64>,
+    blocks_max: u64,
+    held: u64,
+    /// The next sync fails: the disk found no room behind the scenes.
+    sync_fails: bool,
+    accesses: u64,
+}
+
+impl Disk {
+    fn used(&self) -> u64 {
+        self.blocks.len() as u64 + self.held
+    }
+
+    fn hold(&mut self, bytes: u64) -> Result<(), Error> {
+        let held = bytes.div_ceil(BLOCK);
+        if self.blocks.len() as u64 + held > self.blocks_max {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.held = held;
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Backend(Arc<Mutex<Disk>>);
+
+impl StorageBackend for Backend {
+    fn len(&self) -> Result<u64, Error> {
+        Ok(self.0.lock().unwrap().data.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let disk = self.0.lock().unwrap();
+        let at = usize::try_from(offset).unwrap();
+        let data = disk.data.get(at..at + out.len());
+        out.copy_from_slice(data.ok_or(ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        disk.data.resize(usize::try_from(len).unwrap(), 0);
+        disk.blocks.retain(|block| block * BLOCK < len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        if disk.sync_fails {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        let end = offset + data.len() as u64;
+        let new: Vec<_> = (offset / BLOCK..end.div_ceil(BLOCK))
+            .filter(|block| !disk.blocks.contains(block))
+            .collect();
+        if disk.used() + new.len() as u64 > disk.blocks_max {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        disk.blocks.extend(new);
+        let at = usize::try_from(offset).unwrap();
+        let end = at + data.len();
+        let len = disk.data.len().max(end);
+        disk.data.resize(len, 0);
+        disk.data[at..end].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn disk() -> Backend {
+    let disk = Disk {
+        blocks_max: 1 << 20,
+        ..Disk::default()
+    };
+    Backend(Arc::new(Mutex::new(disk)))
+}
+
+fn open(disk: &Backend, has_reserve: bool) -> Result<Redb, StoreError> {
+    let builder = Redb::builder().cache_bytes(1 << 20);
+    if has_reserve {
+        let held = disk.clone();
+        let hold = move |bytes| held.0.lock().unwrap().hold(bytes);
+        builder.open_backend_with_room(disk.clone(), hold)
+    } else {
+        builder.open_backend(disk.clone())
+    }
+}
+
+/// Has the store's clock show so many seconds.
+fn set(store: &mut Redb, secs: u64) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
+    store.clock(now).unwrap();
+}
+
+fn commit(store: &mut Redb, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+    store.commit(writes, &mut HandedOut::default())
+}
+
+fn sweep(store: &mut Redb) -> Result<(), StoreError> {
+    while store.upkeep()? {}
+    Ok(())
+}
+
+/// Arms rows of two kinds, due in an hour, in the order of their numbers.
+fn arm(store: &mut Redb, rows: u64) -> Vec<Row> {
+    let mut armed = Vec::new();
+    for number in 0..rows {
+        let due = (1_003_600 + number * 7_919 % rows) * 1_000;
+        let mut row = row(store, due, &[number as u8; 200]);
+        row.kind = ["many", "few"][usize::from(number % 10 == 0)].into();
+        armed.push(row);
+    }
+    for rows in armed.chunks(1_000) {
+        commit(store, rows.iter().cloned().map(Write::Arm).collect()).unwrap();
+    }
+    armed
+}
+
+fn cancel(row: &Row) -> Write {
+    Write::Cancel(Target::Id(row.id))
+}
+
+/// What a full disk sees. `fill` takes all of its room, `make_room` gives it back. Returns the rows
+/// that are left.
+fn live_on_a_full_disk(
+    store: &mut Redb,
+    fill: impl Fn(),
+    make_room: impl Fn(),
+) -> Result<Vec<Row>, StoreError> {
+    let epoch = store.acquire()?[0].epoch;
+    set(store, 0);
+    sweep(store)?;
+    let mut rows = arm(store, 20_000);
+    sweep(store)?;
+    set(store, 40);
+    sweep(store)?;
+    // Some rows lie by their deadlines, and some where they came in.
+    rows.extend(arm(store, 5_000));
+    set(store, 41);
+    sweep(store)?;
+    fill();
+    for secs in 42..200 {
+        set(store, secs);
+        sweep(store)?;
+        let row = rows.swap_remove(usize::try_from(secs).unwrap() * 89);
+        commit(store, vec![cancel(&row)])?;
+        let row = rows.swap_remove(usize::try_from(secs).unwrap() * 97);
+        let of = Settled {
+            id: row.id,
+            due: row.due,
+            epoch,
+        };
+        commit(store, vec![Write::Ack { of, next: None }])?;
+    }
+    assert!(store.recent_rows() > 0, "there was room for sweeps");
+    let before = rows.len();
+    let (mut after, mut gone) = (Some(Position::MIN), 0);
+    while let Some(position) = after {
+        let slice = KindSlice {
+            kind: "few".into(),
+            after: position,
+            limit: SliceLimit::rows(1_000),
+        };
+        let outcomes = commit(store, vec![Write::CancelKind(slice)])?;
+        let Outcome::CancelledMany(ids, next) = &outcomes[0] else {
+            panic!("{outcomes:?}");
+        };
+        (after, gone) = (*next, gone + ids.len());
+    }
+    rows.retain(|row| &*row.kind != "few");
+    assert_eq!(gone, before - rows.len());
+    make_room();
+    for secs in 200..400 {
+        set(store, secs);
+        sweep(store)?;
+    }
+    assert_eq!(store.recent_rows(), 0, "sweeps are done once there is room");
+    rows.sort_by_key(Row::position);
+    Ok(rows)
+}
+
+fn fill(disk: &Backend) {
+    let mut disk = disk.0.lock().unwrap();
+    disk.blocks_max = disk.used();
+}
+
+fn make_room(disk: &Backend) {
+    disk.0.lock().unwrap().blocks_max += 1 << 20;
+}
+
+#[test]
+fn a_full_disk_puts_off_what_can_wait_and_ends_nothing() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    let rows = live_on_a_full_disk(&mut store, || fill(&disk), || make_room(&disk)).unwrap();
+    drop(store);
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    assert_eq!(contents(&mut store).unwrap().0, rows);
+}
+
+#[test]
+fn without_a_reserve_a_full_disk_ends_the_store() {
+    let disk = disk();
+    let mut store = open(&disk, false).unwrap();
+    let ended = live_on_a_full_disk(&mut store, || fill(&disk), || make_room(&disk));
+    assert!(matches!(ended, Err(StoreError::Io(_))), "{ended:?}");
+}
+
+#[test]
+fn a_store_is_opened_on_a_full_disk() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let mut rows = arm(&mut store, 1_000);
+    sweep(&mut store).unwrap();
+    fill(&disk);
+    for _ in 0..20 {
+        // Its process is killed: nothing is written when it ends.
+        std::mem::forget(store);
+        store = open(&disk, true).unwrap();
+        store.acquire().unwrap();
+        let row = rows.pop().unwrap();
+        commit(&mut store, vec![cancel(&row)]).unwrap();
+    }
+    assert_eq!(contents(&mut store).unwrap().0.len(), rows.len());
+}
+
+#[test]
+fn nothing_is_written_after_a_sync_that_has_failed() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let rows = arm(&mut store, 1_000);
+    sweep(&mut store).unwrap();
+    disk.0.lock().unwrap().sync_fails = true;
+    let error = commit(&mut store, vec![cancel(&rows[0])]).unwrap_err();
+    let accesses = disk.0.lock().unwrap().accesses;
+    disk.0.lock().unwrap().sync_fails = false;
+    // A clean stop among them.
+    let again = store.release().unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+    set(&mut store, 60);
+    store.upkeep().unwrap_err();
+    drop(store);
+    assert_eq!(disk.0.lock().unwrap().accesses, accesses);
+}
+
+/// On a real file system, in the folder that `WHEELWORK_SMALL_DISK` names, or in memory where that
+/// may be mounted. (`scripts/check writeback` names folders on ext4 and xfs.)
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_puts_off_what_can_wait_and_ends_nothing() {
+    if let Some(small) = std::env::var_os("WHEELWORK_SMALL_DISK") {
+        return live_in(Path::new(&small));
+    }
+    let folder = Folder::new("small-disk");
+    let run = |program: &str, args: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        let output = command.args(args).arg(folder.path()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if run("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) {
+        let result = std::panic::catch_unwind(|| live_in(folder.path()));
+        assert!(run("umount", &[]));
+        result.unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn live_in(folder: &Path) {
+    let [path, filler] = ["timers.redb", "filler"].map(|name| folder.join(name));
+    let open = || Redb::builder().cache_bytes(1 << 20).open(&path);
+    let fill = || {
+        let mut filler = fs::File::create(&filler).unwrap();
+        let some = vec![1; 1 << 16];
+        for size in [1 << 16, 4_096, 1] {
+            while filler.write_all(&some[..size]).is_ok() {}
+        }
+        filler.sync_all().unwrap();
+    };
+    let mut store = open().unwrap();
+    let make_room = || fs::remove_file(&filler).unwrap();
+    let rows = live_on_a_full_disk(&mut store, fill, make_room).unwrap();
+    drop(store);
+    let mut store = open().unwrap();
+    store.acquire().unwrap();
+    assert_eq!(contents(&mut store).unwrap().0, rows);
+}
