@@ -2,13 +2,13 @@
 //! missed are made as its policy says.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, MissedRuns};
 use wheelwork::durable::{
-    Cause, Delivery, Durable, DurableBuilder, DurableError, DurableId, Gate, Memory, RetryPolicy,
-    Row, Store, StoreTime, Write,
+    Cause, Delivery, Durable, DurableBuilder, DurableError, DurableHandle, DurableId, Gate, Memory,
+    RetryPolicy, Row, Store, StoreTime, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -251,4 +251,53 @@ fn a_calendar_that_cannot_be_read_is_a_dead_letter() {
     assert_eq!(dead[0].row.id, id);
     assert!(dead[0].row.calendar.is_some());
     assert_eq!(timers.get(id).unwrap(), None);
+}
+
+/// How a run ends its own timer.
+type Ends = fn(&DurableHandle, &Delivery) -> bool;
+
+#[test]
+fn a_run_under_way_is_the_last_one_after_a_cancel() {
+    let ends: [Ends; 4] = [
+        |timers, run| timers.cancel(run.id()).unwrap(),
+        |timers, _| timers.key("nightly").cancel().unwrap(),
+        |timers, run| timers.cancel_many([run.id()]).unwrap() == 1,
+        |timers, _| timers.cancel_where("report").unwrap() == 1,
+    ];
+    for (number, ends) in ends.into_iter().enumerate() {
+        for fails in [false, true] {
+            let (clock, runs) = (clock(), Arc::new(AtomicU32::new(0)));
+            let handle = Arc::new(OnceLock::<DurableHandle>::new());
+            let (count, own) = (runs.clone(), handle.clone());
+            let timers = Durable::open(Memory::new())
+                .clock(clock.clone())
+                .handle("report", move |run: &Delivery| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    let timers = own.get().unwrap();
+                    assert!(ends(timers, run), "way {number}");
+                    assert!(!timers.cancel(run.id()).unwrap(), "only once");
+                    assert!(!timers.reschedule(run.id(), HOUR).unwrap());
+                    assert_eq!(timers.key("nightly").get().unwrap(), None);
+                    if fails {
+                        Err("no server".into())
+                    } else {
+                        Ok(())
+                    }
+                })
+                .start()
+                .unwrap();
+            let _ = handle.set(timers.handle());
+            let key = timers.key("nightly");
+            key.schedule_calendar("report", nine(), "").unwrap();
+            clock.advance(25 * HOUR);
+            assert_eq!(runs.load(Ordering::Relaxed), 1, "way {number}");
+            assert_eq!(timers.list(.., 9).unwrap(), []);
+            let stats = timers.stats();
+            assert_eq!((stats.cancelled, stats.died), (1, 0));
+            assert_eq!(
+                (stats.done, stats.failed),
+                (u64::from(!fails), u64::from(fails))
+            );
+        }
+    }
 }

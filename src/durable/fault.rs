@@ -24,6 +24,8 @@ pub enum DurableFault {
     GateUnheard,
     /// GateLetGo: a row whose key is taken goes, though it was handed out.
     KeyTakenBlindly,
+    /// GateLetGo: a recurring row that is cancelled while it is handled runs on.
+    StruckRunsOn,
     /// TurnLoad: the next slice begins after all rows of the last one's deadline.
     LoadSkipsEqualDeadlines,
     /// TurnLoad: a slice that is full counts as the last one.
@@ -63,7 +65,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 20] = [
+pub const DURABLE_FAULTS: [DurableFault; 21] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -72,6 +74,7 @@ pub const DURABLE_FAULTS: [DurableFault; 20] = [
     DurableFault::GateNotAsked,
     DurableFault::GateUnheard,
     DurableFault::KeyTakenBlindly,
+    DurableFault::StruckRunsOn,
     DurableFault::LoadSkipsEqualDeadlines,
     DurableFault::LoadStopsEarly,
     DurableFault::ShrunkKeepsLoaded,

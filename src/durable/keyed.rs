@@ -77,7 +77,8 @@ impl Keyed<'_> {
         self.handle.shared.ask(|teller| Request::Arm(timer, teller))
     }
 
-    /// Cancels the timer. `false`: there is none, or it was handed to its handler already.
+    /// Cancels the timer. `false`: there is none, or it was handed to its handler already. While a
+    /// timer with a calendar runs, it is as with [`DurableHandle::cancel`], and the key is free.
     ///
     /// # Errors
     /// As [`DurableHandle::cancel`].

@@ -28,10 +28,12 @@ pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A handler of timers of one kind that are due together.
 type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync>;
 
+/// A handler of one timer. It is told when its call begins.
+type OneHandler = Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>;
+
 /// What runs for a kind.
 pub(super) enum KindHandler {
-    /// It is told when the call begins.
-    One(Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>),
+    One(OneHandler),
     Batch(BatchHandler),
     Async(Box<dyn Fn(Delivery) -> HandlerFuture + Send + Sync>),
 }

@@ -175,8 +175,24 @@ impl Kept {
     }
 
     fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Option<DurableId> {
-        let id = self.not_handed_out(target, gate)?.id;
-        self.remove(id);
+        let id = self.find(target)?.id;
+        if gate.let_go(id) {
+            self.remove(id);
+            return Some(id);
+        }
+        self.strike(id)
+    }
+
+    /// A row is handled just now: if it has a calendar, this run is its last one.
+    fn strike(&mut self, id: DurableId) -> Option<DurableId> {
+        let row = self.rows.get_mut(&id)?;
+        if row.superseded || row.calendar.is_none() {
+            return None;
+        }
+        row.superseded = !is_broken(DurableFault::StruckRunsOn);
+        if let Some(key) = row.key.take() {
+            self.keys.remove(&key);
+        }
         Some(id)
     }
 

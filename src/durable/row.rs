@@ -233,7 +233,8 @@ pub struct Row {
     pub attempts: u32,
     /// A calendar, as text. When the row is acknowledged, it stays, due at the calendar's next run.
     pub calendar: Option<Arc<str>>,
-    /// It was handed out when another row took its key. It is not delivered again.
+    /// It was handed out when another row took its key, or when it was cancelled; then it has a
+    /// calendar. It is not delivered again.
     pub superseded: bool,
 }
 

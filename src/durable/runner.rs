@@ -348,8 +348,8 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
     PLACES.with(|places| places.borrow_mut().take());
 }
 
-/// A timer on its way to an async handler, then that handler's future. It settles the timer when the
-/// future ends, or is dropped, and gives its place to the next one.
+/// A timer on its way to an async handler, then that handler's future. It settles the timer when
+/// the future ends, or is dropped, and gives its place to the next one.
 ///
 /// The handler is called when the executor polls this first: the executor may be busy until then.
 struct AsyncRun {

@@ -446,8 +446,7 @@ impl Writer {
                     _ => Vec::new(),
                 };
                 for &id in &gone {
-                    self.window.remove(id);
-                    self.note_made_up(id, 0);
+                    self.forget_cancelled(id);
                 }
                 counts.cancelled.add(gone.len() as u64);
                 teller.tell(Ok(gone.len()));
@@ -574,11 +573,20 @@ impl Writer {
     fn is_cancelled(&mut self, outcome: Option<Outcome>) -> bool {
         match outcome {
             Some(Outcome::Cancelled(Some(id))) => {
-                self.window.remove(id);
-                self.note_made_up(id, 0);
+                self.forget_cancelled(id);
                 true
             }
             _ => false,
+        }
+    }
+
+    /// A row is gone, or struck. If a handler has it, it stays in the window until that has
+    /// answered.
+    fn forget_cancelled(&mut self, id: DurableId) {
+        self.note_made_up(id, 0);
+        if self.window.has(id) && self.window.end(id) {
+            // It was struck, and not handed out: the next scan finds it and deletes it.
+            self.scan_all_soon();
         }
     }
 

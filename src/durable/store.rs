@@ -170,13 +170,15 @@ pub enum Write {
     /// Puts a row in. If another row has its key: that row goes, unless it was handed out. Then it
     /// is marked as superseded, and has no key any more. Outcome: [`Outcome::Armed`].
     Arm(Row),
-    /// Deletes a row that was not handed out. Outcome: [`Outcome::Cancelled`].
+    /// Deletes a row that was not handed out. One that was, and has a calendar, is struck: it is
+    /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`]; of a row that
+    /// was superseded before, `None`.
     Cancel(Target),
     /// Gives a row that was not handed out another deadline; its id stays. If `load` would give it
     /// one more attempt, for an earlier epoch, it gets that now. Outcome: [`Outcome::Moved`].
     Move(Target, StoreTime),
-    /// Deletes the rows of a kind that were not handed out, in a part of the store. Outcome:
-    /// [`Outcome::CancelledMany`].
+    /// As [`Cancel`](Self::Cancel), all rows of a kind in a part of the store. Outcome:
+    /// [`Outcome::CancelledMany`], with those that are struck, too.
     CancelKind(KindSlice),
     /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
     /// no attempts. A superseded row is deleted. Outcome: [`Outcome::Settled`].
@@ -227,12 +229,12 @@ pub enum Write {
 pub enum Outcome {
     /// The row is in. The row that went for it, if one did.
     Armed(Option<DurableId>),
-    /// The row that is gone; `None`: there was none, or it was handed out.
+    /// The row that is gone, or struck; `None`: there was none, or it was handed out.
     Cancelled(Option<DurableId>),
     /// The row as it is now; `None`: there was none, or it was handed out.
     Moved(Option<Row>),
-    /// The rows that are gone, and the last row that was looked at. `None`: there are no more rows
-    /// behind it.
+    /// The rows that are gone or struck, and the last row that was looked at. `None`: there are no
+    /// more rows behind it.
     CancelledMany(Vec<DurableId>, Option<Position>),
     /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
     /// if it is still to fire.

@@ -153,7 +153,7 @@ impl Window {
     }
 
     /// Ends the timer of a row, which leaves the window. `false`: it has fired.
-    fn end(&mut self, id: DurableId) -> bool {
+    pub(super) fn end(&mut self, id: DurableId) -> bool {
         let Some(entry) = self.entries.get(&id) else {
             return true;
         };

@@ -144,25 +144,55 @@ impl<'a> RowChanges<'a> {
             return Ok(Some(old));
         }
         self.copy(place)?;
+        self.supersede(place)?;
+        Ok(None)
+    }
+
+    /// Marks the row whose value is in the scratch. It has no key then.
+    fn supersede(&mut self, place: RowPlace) -> Result<(), Error> {
         let mut view = row_at(place, &self.scratch.value)?;
         view.superseded = true;
         view.key = None;
         // Its epoch stays: a mark is no sign that it was not handed out.
         self.scratch.next.clear();
-        codec::encode_row(&mut self.scratch.next, old.number(), &view);
+        codec::encode_row(&mut self.scratch.next, place.number(), &view);
         self.tables.rewrite(place, &self.scratch.next)?;
-        Ok(None)
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// A row is handled just now: if it has a calendar, this run is its last one. Returns whether
+    /// that is so.
+    fn strike(&mut self, place: RowPlace) -> Result<bool, Error> {
+        self.copy(place)?;
+        let view = row_at(place, &self.scratch.value)?;
+        if view.superseded || view.calendar.is_none() {
+            return Ok(false);
+        }
+        self.delete_key(place)?;
+        self.supersede(place)?;
+        Ok(true)
     }
 
     fn cancel(&mut self, target: &Target, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
         let Some((id, place)) = self.find_target(target)? else {
             return Ok(None);
         };
+        Ok(self.end_row(id, place, gate)?.then_some(id))
+    }
+
+    /// Deletes a row, or strikes it. Returns whether it did.
+    fn end_row(
+        &mut self,
+        id: DurableId,
+        place: RowPlace,
+        gate: &mut dyn Gate,
+    ) -> Result<bool, Error> {
         if !gate.let_go(id) {
-            return Ok(None);
+            return self.strike(place);
         }
         self.delete(place)?;
-        Ok(Some(id))
+        Ok(true)
     }
 
     fn change_due(
@@ -195,8 +225,7 @@ impl<'a> RowChanges<'a> {
         let (places, last) = self.places_of_kind(slice)?;
         let mut gone = Vec::new();
         for (id, place) in places {
-            if gate.let_go(id) {
-                self.delete(place)?;
+            if self.end_row(id, place, gate)? {
                 gone.push(id);
             }
         }

@@ -77,12 +77,21 @@ impl Ledger {
         });
     }
 
-    /// The store has made a write.
-    pub fn wrote(&mut self, node: usize, write: &Write, outcome: &Outcome, now: SystemTime) {
+    /// The store has made a write. Some rows were `struck`: they are cancelled, and still there.
+    pub fn wrote(
+        &mut self,
+        node: usize,
+        write: &Write,
+        outcome: &Outcome,
+        struck: &[DurableId],
+        now: SystemTime,
+    ) {
         match (write, outcome) {
             (Write::Arm(row), Outcome::Armed(gone)) => self.armed(row, *gone, now),
-            (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice()),
-            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone),
+            (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice(), struck),
+            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => {
+                self.cancelled(gone, struck);
+            }
             (Write::Move(..), Outcome::Moved(row)) => {
                 if let Some(row) = row {
                     self.demand_free(row.id, "moved");
@@ -177,8 +186,14 @@ impl Ledger {
         self.insert(row, more);
     }
 
-    fn cancelled(&mut self, gone: &[DurableId]) {
+    fn cancelled(&mut self, gone: &[DurableId], struck: &[DurableId]) {
         for &id in gone {
+            if struck.contains(&id) {
+                let row = self.strike(id).row.clone();
+                let is_claimed = self.is_claimed(&row);
+                self.demand(is_claimed, || format!("{row:?} is struck, and not deleted"));
+                continue;
+            }
             self.demand_free(id, "cancelled");
             self.end(id, State::Cancelled);
         }

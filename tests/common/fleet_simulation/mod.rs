@@ -68,6 +68,7 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
             lease: world.lease,
             claim_ahead: MS * world.rng.u32(5..200),
             has_news: world.rng.bool(),
+            strikes: true,
             broken,
         };
         let attempts_max = world.rng.u32(1..6);

@@ -1,7 +1,7 @@
 //! The store of a node of a simulated fleet: it fails, is slow, and loses answers.
 
 use super::super::shared_memory::SharedMemory;
-use super::super::simulated::{Call, Fate, Faulty};
+use super::super::simulated::{Call, Fate, Faulty, struck};
 use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -89,6 +89,7 @@ impl Store for FaultyNode {
     ) -> Result<Vec<Outcome>, StoreError> {
         self.call(Call::Commit, |store| {
             let outcomes = store.inner.commit(writes.clone(), gate)?;
+            let struck = struck(&mut store.inner, &outcomes)?;
             let mut world = store.world.lock();
             let now = world.nodes[store.node].time.now_exactly();
             for (mut write, outcome) in writes.into_iter().zip(&outcomes) {
@@ -98,7 +99,9 @@ impl Store for FaultyNode {
                 {
                     row.due = row.due.max(stored.due);
                 }
-                world.ledger.wrote(store.node, &write, outcome, now);
+                world
+                    .ledger
+                    .wrote(store.node, &write, outcome, &struck, now);
             }
             Ok(outcomes)
         })

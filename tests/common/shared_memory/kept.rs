@@ -131,9 +131,21 @@ impl Kept {
     }
 
     fn cancel(&mut self, target: &Target) -> Option<DurableId> {
-        let id = self.find(target).filter(|row| self.may_go(row))?.id;
-        self.remove(id);
-        Some(id)
+        let row = self.find(target)?.clone();
+        if self.may_go(&row) {
+            self.remove(row.id);
+            return Some(row.id);
+        }
+        if row.superseded || row.calendar.is_none() || !self.making.strikes {
+            return None;
+        }
+        // A recurring row that may have been handed out is struck.
+        let row = self.rows.get_mut(&row.id)?;
+        row.superseded = true;
+        if let Some(key) = row.key.take() {
+            self.keys.remove(&key);
+        }
+        Some(row.id)
     }
 
     /// Partition by partition.

@@ -54,6 +54,8 @@ pub struct Making {
     pub claim_ahead: Duration,
     /// Nodes are told of what concerns them.
     pub has_news: bool,
+    /// A recurring row that may have been handed out can be cancelled: it is struck.
+    pub strikes: bool,
     pub broken: Option<StoreBreak>,
 }
 

@@ -2,7 +2,7 @@
 //! or after it is made.
 
 use std::time::Duration;
-use wheelwork::durable::StoreError;
+use wheelwork::durable::{DurableId, Outcome, Store, StoreError, Target};
 
 /// What is called of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,4 +119,25 @@ pub trait Faulty: Sized {
             }
         }
     }
+}
+
+/// Rows that a commit has cancelled, and that are still there: a handler has them, and their
+/// calendars are at an end.
+pub fn struck(
+    store: &mut (impl Store + ?Sized),
+    outcomes: &[Outcome],
+) -> Result<Vec<DurableId>, StoreError> {
+    let mut struck = Vec::new();
+    for outcome in outcomes {
+        let gone = match outcome {
+            Outcome::Cancelled(gone) => gone.as_slice(),
+            Outcome::CancelledMany(gone, _) => gone,
+            _ => &[],
+        };
+        for &id in gone {
+            let row = store.get(&Target::Id(id))?;
+            struck.extend(row.map(|row| row.id));
+        }
+    }
+    Ok(struck)
 }

@@ -15,7 +15,7 @@ mod scene;
 pub mod seeds;
 
 pub use answers::{Answers, Pending};
-pub use faults::{Call, Fate, Faulty, Plan};
+pub use faults::{Call, Fate, Faulty, Plan, struck};
 pub use handlers::end_by_chance;
 pub use records::{Records, Report, Said, State, token};
 pub use scene::{Counts, Scene, Shared};

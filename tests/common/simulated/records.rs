@@ -38,6 +38,8 @@ pub struct Timer<M> {
     pub state: State,
     /// The number of the write that ended it.
     ended: usize,
+    /// The number of the write that cancelled it while it was handled: it has a calendar.
+    struck: Option<usize>,
     pub more: M,
 }
 
@@ -138,7 +140,10 @@ impl<M> Records<M> {
     /// Timers that have ended so by the writes from a number on.
     pub fn ended_since(&self, first: usize, state: State) -> BTreeSet<DurableId> {
         let ended = self.in_state(state).filter(|timer| timer.ended >= first);
-        ended.map(|timer| timer.row.id).collect()
+        let timers = self.timers.values();
+        let struck = timers.filter(|timer| timer.struck.is_some_and(|at| at >= first));
+        let struck = struck.filter(|_| state == State::Cancelled);
+        ended.chain(struck).map(|timer| timer.row.id).collect()
     }
 
     /// Some timer that ever was.
@@ -194,6 +199,7 @@ impl<M> Records<M> {
             row: row.clone(),
             state: State::Stored,
             ended: 0,
+            struck: None,
             more,
         };
         let former = self.timers.insert(row.id, timer);
@@ -204,6 +210,22 @@ impl<M> Records<M> {
     pub fn supersede(&mut self, id: DurableId) -> &mut Timer<M> {
         let timer = self.timers.get_mut(&id).unwrap();
         (timer.row.superseded, timer.row.key) = (true, None);
+        timer
+    }
+
+    /// A recurring timer is cancelled while it is handled. Returns it.
+    pub fn strike(&mut self, id: DurableId) -> &mut Timer<M> {
+        let at = self.made.len();
+        let is_right = self.timers.get(&id).is_some_and(|timer| {
+            let is_free = !timer.row.superseded && timer.struck.is_none();
+            timer.state == State::Stored && timer.row.calendar.is_some() && is_free
+        });
+        self.demand(is_right, || format!("{id} is struck"));
+        if let Some(key) = &self.timers[&id].row.key {
+            self.keys.remove(&**key);
+        }
+        let timer = self.supersede(id);
+        timer.struck = Some(at);
         timer
     }
 

@@ -95,12 +95,23 @@ impl Ledger {
         self.let_go.clear();
     }
 
-    /// The store has made a write.
-    pub fn wrote(&mut self, write: &Write, outcome: &Outcome, now: SystemTime, passed: Duration) {
+    /// The store has made a write. Some rows were `struck`: they are cancelled, and still there.
+    pub fn wrote(
+        &mut self,
+        write: &Write,
+        outcome: &Outcome,
+        struck: &[DurableId],
+        now: SystemTime,
+        passed: Duration,
+    ) {
         match (write, outcome) {
             (Write::Arm(row), Outcome::Armed(gone)) => self.armed(row, *gone, now, passed),
-            (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice()),
-            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone),
+            (Write::Cancel(_), Outcome::Cancelled(gone)) => {
+                self.cancelled(gone.as_slice(), struck, now);
+            }
+            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => {
+                self.cancelled(gone, struck, now);
+            }
             (Write::Move(..), Outcome::Moved(row)) => {
                 if let Some(row) = row {
                     self.tally.moved += 1;
@@ -191,9 +202,13 @@ impl Ledger {
         self.insert(row, more);
     }
 
-    fn cancelled(&mut self, gone: &[DurableId]) {
+    fn cancelled(&mut self, gone: &[DurableId], struck: &[DurableId], now: SystemTime) {
         self.tally.cancelled += gone.len() as u64;
         for &id in gone {
+            if struck.contains(&id) {
+                self.strike(id).more.superseded = Some(now);
+                continue;
+            }
             let is_in_flight = self.is_in_flight(id);
             self.demand(!is_in_flight, || {
                 format!("{id} is cancelled while it is handled")

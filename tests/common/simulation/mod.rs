@@ -228,8 +228,8 @@ impl Simulation {
         world.note(format_args!("the clock is set {how} by {by:?}"));
     }
 
-    /// The executor has no time for what comes due. Timers wait for it, and others for their places,
-    /// while the clock is set.
+    /// The executor has no time for what comes due. Timers wait for it, and others for their
+    /// places, while the clock is set.
     fn wait_for_executor(&mut self) {
         let by = self.to_next().unwrap_or(MS);
         let more = {

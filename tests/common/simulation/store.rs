@@ -1,6 +1,6 @@
 //! The store of a simulation: one in memory that fails, is slow, and is where processes die.
 
-use super::super::simulated::{Call, Fate, Faulty};
+use super::super::simulated::{Call, Fate, Faulty, struck};
 use super::world::Shared;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
@@ -86,10 +86,11 @@ impl Store for LifeStore {
                 world: &world,
             };
             let outcomes = store.inner.commit(writes.clone(), &mut gate)?;
+            let struck = struck(&mut *store.inner, &outcomes)?;
             let mut world = world.lock();
             let (now, passed) = (world.now(), world.passed());
             for (write, outcome) in writes.iter().zip(&outcomes) {
-                world.ledger.wrote(write, outcome, now, passed);
+                world.ledger.wrote(write, outcome, &struck, now, passed);
             }
             Ok(outcomes)
         });

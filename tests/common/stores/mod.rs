@@ -5,8 +5,8 @@ mod settlements;
 
 use rows::{
     cancels, cancels_by_key, cancels_kinds, cancels_kinds_in_slices, edges, gate_is_asked,
-    gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, rows_come_back, rows_survive,
-    slices, slices_are_bounded_in_bytes, superseded, superseded_ends,
+    gate_keeps, ids_are_new, ids_have_parts, keys_are_taken, moves, recurring_is_struck,
+    rows_come_back, rows_survive, slices, slices_are_bounded_in_bytes, superseded, superseded_ends,
 };
 use settlements::{
     acks, acks_recurring, buries, buries_recurring, commits_in_order, dead_letters,
@@ -214,7 +214,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 28] = [
+pub const DEMANDS: [Demand; 29] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -227,6 +227,10 @@ pub const DEMANDS: [Demand; 28] = [
     ("cancel deletes what was not handed out", cancels),
     ("cancel by key", cancels_by_key),
     ("a row that was handed out is not cancelled", gate_keeps),
+    (
+        "a recurring row is struck while it is handled",
+        recurring_is_struck,
+    ),
     ("the gate is asked for rows that are there", gate_is_asked),
     ("move gives a row another deadline", moves),
     ("a row takes the key of another", keys_are_taken),

@@ -1,6 +1,6 @@
 //! Demands of rows: they are put in, found, loaded, moved and cancelled.
 
-use super::{HandedOut, Opened, Place, at};
+use super::{HandedOut, Opened, Place, at, with};
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
@@ -159,6 +159,56 @@ pub fn gate_keeps(place: &dyn Place) {
     );
     assert_eq!(open.all(), slice::from_ref(&row));
     assert_eq!(open.ack(&row, None), Outcome::Settled(true, None));
+    assert_eq!(open.size(), (0, 0));
+}
+
+/// A recurring row with a key that was handed out.
+fn recurring(open: &mut Opened) -> Row {
+    let mut row = open.keyed(10, "key");
+    (row.calendar, row.attempts) = (Some("* * * * *".into()), 2);
+    open.arm(&row);
+    open.hand_out(&[&row]);
+    row
+}
+
+pub fn recurring_is_struck(place: &dyn Place) {
+    let by_id = |row: &Row| Write::Cancel(Target::Id(row.id));
+    let by_key = |_: &Row| Write::Cancel(Target::Key("key".into()));
+    let of_kind = |_: &Row| Write::CancelKind(KindSlice::all("kind"));
+    let cancels: [&dyn Fn(&Row) -> Write; 3] = [&by_id, &by_key, &of_kind];
+    for (number, cancel) in cancels.into_iter().enumerate() {
+        let mut open = Opened::new(place);
+        let row = recurring(&mut open);
+        let outcome = open.one(cancel(&row));
+        let expected = match number {
+            2 => Outcome::CancelledMany(vec![row.id], None),
+            _ => Outcome::Cancelled(Some(row.id)),
+        };
+        assert_eq!(outcome, expected);
+        let struck = with(&row, |row| (row.superseded, row.key) = (true, None));
+        assert_eq!(open.get(row.id), Some(struck));
+        assert_eq!(open.get_key("key"), None);
+        // Only once; and nobody moves it.
+        assert_eq!(open.one(by_id(&row)), Outcome::Cancelled(None));
+        let moves = Write::Move(Target::Id(row.id), at(50));
+        assert_eq!(open.one(moves), Outcome::Moved(None));
+        let outcome = match number {
+            0 => open.ack(&row, Some(at(70))),
+            1 => open.retry(&row, at(20), 3),
+            _ => {
+                let copy = open.row(10).id;
+                open.bury(&row, Some((at(70), copy)))
+            }
+        };
+        assert_eq!(outcome, Outcome::Settled(true, None));
+        assert_eq!(open.size(), (0, 0), "it was the last run");
+    }
+    // Nor is there another one after a crash.
+    let mut open = Opened::new(place);
+    let row = recurring(&mut open);
+    assert_eq!(open.cancel(row.id), Some(row.id));
+    let mut open = open.crash(place);
+    assert_eq!(open.all(), []);
     assert_eq!(open.size(), (0, 0));
 }
 
