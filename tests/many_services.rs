@@ -142,7 +142,8 @@ fn a_thousand_services_cost_a_thread_each() {
     figures("all have stopped");
 }
 
-/// The core of each shard of a service.
+/// The core of each shard of a service. Empty if one has let go of its core, because others keep it
+/// busy.
 #[cfg(target_os = "linux")]
 fn cores_of(service: &TimerService) -> Vec<usize> {
     let (send, receive) = mpsc::channel();
@@ -157,10 +158,14 @@ fn cores_of(service: &TimerService) -> Vec<usize> {
     told.sort_unstable();
     let one = |(_, cores): (usize, Option<Vec<core_affinity::CoreId>>)| {
         let cores = cores.expect("Linux tells");
-        assert_eq!(cores.len(), 1, "a shard is pinned to one core");
-        cores[0].id
+        let has_let_go = service.stats().unpinned_shards > 0;
+        assert!(cores.len() == 1 || has_let_go, "pinned to one core");
+        (!has_let_go).then(|| cores[0].id)
     };
-    told.into_iter().map(one).collect()
+    told.into_iter()
+        .map(one)
+        .collect::<Option<_>>()
+        .unwrap_or_default()
 }
 
 /// Whether shards can be pinned here. In some containers they cannot.
@@ -187,19 +192,20 @@ fn shards_of_all_services_are_spread_over_the_cores() {
     let all: Vec<_> = core_affinity::get_core_ids().unwrap();
     let mut services: Vec<_> = (0..3 * all.len()).map(|_| inline(1)).collect();
     let on: Vec<_> = services.iter().flat_map(cores_of).collect();
-    let in_turn: Vec<_> = all
-        .iter()
-        .map(|core| core.id)
-        .cycle()
-        .take(on.len())
-        .collect();
-    assert_eq!(on, in_turn, "the first shard is on the first core");
+    if on.len() < services.len() {
+        return eprintln!("others keep the cores busy here");
+    }
+    let ids: Vec<_> = all.iter().map(|core| core.id).collect();
+    let begins_at = ids.iter().position(|&core| core == on[0]).unwrap();
+    let in_turn = ids.iter().copied().cycle().skip(begins_at);
+    assert_eq!(on, in_turn.take(on.len()).collect::<Vec<_>>());
     // Its place is free when `stop` has returned.
     let last = services.remove(all.len() - 1);
-    let core = cores_of(&last)[0];
+    let core = cores_of(&last);
     last.stop();
     let next = inline(1);
-    assert_eq!(cores_of(&next), [core]);
+    let on = cores_of(&next);
+    assert!(on == core || on.is_empty() || core.is_empty(), "{on:?}");
     // Also with several shards, and beside cores that were chosen.
     let several = inline(2 * all.len());
     let chosen = TimerService::builder()
@@ -211,8 +217,11 @@ fn shards_of_all_services_are_spread_over_the_cores() {
     let mut loads: BTreeMap<_, usize> = BTreeMap::new();
     let others = [&next, &several, &chosen].into_iter().chain(&beside);
     for service in services.iter().chain(others) {
-        cores_of(service)
-            .into_iter()
+        let on = cores_of(service);
+        if on.len() < service.shards() {
+            return eprintln!("others keep the cores busy here");
+        }
+        on.into_iter()
             .for_each(|core| *loads.entry(core).or_default() += 1);
     }
     assert!(loads.values().all(|&load| load == 6), "{loads:?}");

@@ -4,9 +4,15 @@
 //! services that do not know of each other are spread over the cores. Whoever starts a service
 //! takes a [`Seat`] for each shard, under a lock. The shard's thread gives it back when it ends.
 //!
-//! Limit: threads that are not shards are not counted.
+//! Other processes are not in that count. So each process begins at another core of the list, by
+//! its number, and goes round from there. That is blind to what they do: a thread that others hold
+//! up lets go of its core (`tenure.rs`). When it takes one again, it prefers the one on which the
+//! system runs it by then.
 
+use super::affinity::{Affinity, core_of_this_thread, preemptions_of_this_thread};
 use super::settings::Pinning;
+use super::tenure::{Step, Tenure};
+use crate::shard::wakes::Wakes;
 use core_affinity::CoreId;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -32,20 +38,98 @@ static SEATS: Seats = Seats::new();
 struct Seats(Mutex<BTreeMap<usize, usize>>);
 
 /// A shard's place on a core, until it is dropped.
-pub(super) struct Seat {
+struct Seat {
     core: CoreId,
     seats: &'static Seats,
 }
 
-/// The places of a service's shards, in order. `None`: the shard runs unpinned.
-pub(super) fn seats(pinning: Pinning, count: usize) -> Vec<Option<Seat>> {
-    let all = || core_affinity::get_core_ids().unwrap_or_default();
-    SEATS.of_service(pinning, count, all)
+/// What a shard's thread knows of its core. Whoever starts the service makes it, and gives it to
+/// the thread.
+pub(super) struct Tenant {
+    /// The cores that it may have.
+    cores: Vec<CoreId>,
+    seat: Option<Seat>,
+    may_let_go: bool,
+    /// Where the thread may run while it is not pinned. `None`: it does not let go.
+    free: Option<Affinity>,
+    tenure: Tenure,
 }
 
-/// The core with the fewest shards; of several, the first in the list.
-fn least_loaded(cores: &[CoreId], load: impl Fn(usize) -> usize) -> Option<CoreId> {
-    cores.iter().copied().min_by_key(|core| load(core.id))
+/// The cores that a service's shard may have: all, or the one that the user has chosen for it.
+fn choice(pinning: &Pinning, number: usize, all: impl FnOnce() -> Vec<CoreId>) -> Vec<CoreId> {
+    match pinning {
+        Pinning::AllCores => all(),
+        Pinning::Cores(cores) if cores.is_empty() => Vec::new(),
+        Pinning::Cores(cores) => vec![CoreId {
+            id: cores[number % cores.len()],
+        }],
+        Pinning::Off => Vec::new(),
+    }
+}
+
+/// The position in the list at which a process begins, by its number. Numbers are mixed, because
+/// those of processes that start together have much in common (murmur3's last steps).
+fn first_of_process(cores: &[CoreId], process: u32) -> usize {
+    let mut mixed = process;
+    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85EB_CA6B);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35);
+    let part = u64::from(mixed ^ mixed >> 16);
+    ((part * cores.len() as u64) >> 32) as usize
+}
+
+/// The core with the fewest shards; of several the first one, from the position `first` on.
+fn least_loaded(cores: &[CoreId], first: usize, load: impl Fn(usize) -> usize) -> Option<CoreId> {
+    let (before, from) = cores.split_at(first.min(cores.len()));
+    from.iter()
+        .chain(before)
+        .copied()
+        .min_by_key(|core| load(core.id))
+}
+
+impl Tenant {
+    /// Takes a seat for a service's shard, among the cores that the calling thread may use.
+    pub(super) fn new(pinning: &Pinning, number: usize) -> Self {
+        let all = || core_affinity::get_core_ids().unwrap_or_default();
+        let cores = choice(pinning, number, all);
+        let seat = SEATS.take(&cores, first_of_process(&cores, std::process::id()));
+        Self {
+            may_let_go: *pinning == Pinning::AllCores && cores.len() > 1,
+            cores,
+            seat,
+            free: None,
+            tenure: Tenure::default(),
+        }
+    }
+
+    /// Pins the calling thread, the shard's. One that cannot be pinned gives its seat back at once.
+    pub(super) fn take_up(&mut self) {
+        self.free = Affinity::of_this_thread().filter(|_| self.may_let_go);
+        self.seat = self.seat.take().filter(Seat::pin);
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// Lets go of the core, or takes one again, by how the calling thread, this shard's, has woken
+    /// up.
+    pub(super) fn review(&mut self, now_ns: u64, wakes: Wakes) {
+        let Some(free) = &self.free else { return };
+        match self
+            .tenure
+            .step(now_ns, wakes, preemptions_of_this_thread())
+        {
+            Step::Stay => (),
+            Step::LetGo if free.restore() => self.seat = None,
+            Step::LetGo => self.free = None,
+            Step::PinAgain => {
+                let here = core_of_this_thread();
+                let at = self.cores.iter().position(|core| Some(core.id) == here);
+                let seat = SEATS.take(&self.cores, at.unwrap_or(0));
+                self.seat = seat.filter(Seat::pin);
+            }
+        }
+    }
 }
 
 impl Seats {
@@ -53,30 +137,11 @@ impl Seats {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// As [`seats`], with the cores that the process may use.
-    fn of_service(
-        &'static self,
-        pinning: Pinning,
-        count: usize,
-        all: impl FnOnce() -> Vec<CoreId>,
-    ) -> Vec<Option<Seat>> {
-        let (cores, in_turn) = match pinning {
-            Pinning::AllCores => (all(), false),
-            Pinning::Cores(cores) => (cores.into_iter().map(|id| CoreId { id }).collect(), true),
-            Pinning::Off => (Vec::new(), false),
-        };
-        let choice = |number: usize| match cores.len() {
-            0 => &[],
-            len if in_turn => &cores[number % len..][..1],
-            _ => &cores[..],
-        };
-        (0..count).map(|number| self.take(choice(number))).collect()
-    }
-
     /// A seat on one of these cores.
-    fn take(&'static self, cores: &[CoreId]) -> Option<Seat> {
+    fn take(&'static self, cores: &[CoreId], first: usize) -> Option<Seat> {
         let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let core = least_loaded(cores, |id| loads.get(&id).copied().unwrap_or(0))?;
+        let load = |id| loads.get(&id).copied().unwrap_or(0);
+        let core = least_loaded(cores, first, load)?;
         *loads.entry(core.id).or_default() += 1;
         Some(Seat { core, seats: self })
     }
@@ -94,7 +159,7 @@ impl Seats {
 
 impl Seat {
     /// Pins the calling thread to the core. Returns whether that worked.
-    pub(super) fn pin(&self) -> bool {
+    fn pin(&self) -> bool {
         self.core.id < CORES_MAX && core_affinity::set_for_current(self.core)
     }
 }
@@ -118,62 +183,98 @@ mod tests {
         ids.into_iter().map(|id| CoreId { id }).collect()
     }
 
-    fn numbers(seats: &[Option<Seat>]) -> Vec<usize> {
-        seats.iter().flatten().map(|seat| seat.core.id).collect()
+    fn numbers(seats: &[Seat]) -> Vec<usize> {
+        seats.iter().map(|seat| seat.core.id).collect()
+    }
+
+    /// The seats of a service's shards, in a process that begins at this position in the list.
+    fn start(
+        process: &'static Seats,
+        pinning: &Pinning,
+        shards: usize,
+        cores: &[usize],
+        first: usize,
+    ) -> Vec<Seat> {
+        let all = || list(cores.iter().copied());
+        let seat = |number| process.take(&choice(pinning, number, all), first);
+        (0..shards).filter_map(seat).collect()
     }
 
     #[test]
-    fn the_first_of_the_least_loaded_cores_is_taken() {
-        let chosen = |loads: [usize; 4]| least_loaded(&list(0..4), |id| loads[id]).unwrap().id;
-        assert_eq!(chosen([0, 0, 0, 0]), 0);
-        assert_eq!(chosen([1, 0, 0, 0]), 1);
-        assert_eq!(chosen([2, 2, 1, 1]), 2);
-        assert_eq!(chosen([3, 2, 2, 1]), 3);
-        assert_eq!(least_loaded(&[], |_| 0), None);
+    fn the_first_of_the_least_loaded_cores_is_taken_and_the_list_goes_round() {
+        let chosen = |loads: [usize; 4], first| {
+            let core = least_loaded(&list(0..4), first, |id| loads[id]);
+            core.unwrap().id
+        };
+        assert_eq!(chosen([0, 0, 0, 0], 0), 0);
+        assert_eq!(chosen([0, 0, 0, 0], 2), 2);
+        assert_eq!(chosen([0, 0, 1, 1], 2), 0);
+        assert_eq!(chosen([2, 2, 1, 1], 3), 3);
+        assert_eq!(chosen([3, 2, 2, 1], 1), 3);
+        assert_eq!(chosen([1, 1, 1, 1], 9), 0);
+        assert_eq!(least_loaded(&[], 0, |_| 0), None);
+    }
+
+    /// Processes know nothing of each other. Their numbers follow each other, at a distance: each
+    /// may have started threads, which have numbers too.
+    #[test]
+    fn processes_are_spread_over_the_cores() {
+        for cores in [2, 3, 4, 8, 64] {
+            for distance in 1..=40 {
+                let mut loads = vec![0; cores];
+                for process in 0..40 * cores as u32 {
+                    let all: Vec<_> = (0..cores).collect();
+                    let first = first_of_process(&list(0..cores), 30_000 + process * distance);
+                    let seats = start(self::process(), &Pinning::AllCores, 1, &all, first);
+                    loads[seats[0].core.id] += 1;
+                }
+                let (least, most) = (loads.iter().min(), loads.iter().max());
+                let is_even = least > Some(&15) && most < Some(&70);
+                assert!(is_even, "{cores} cores, each {distance}: {loads:?}");
+            }
+        }
     }
 
     #[test]
     fn four_services_are_on_four_cores() {
-        let (process, cores) = (process(), || list([4, 5, 8, 9]));
-        let start = |shards| process.of_service(Pinning::AllCores, shards, cores);
-        let mut services: Vec<_> = (0..4).map(|_| start(1)).collect();
+        let process = process();
+        let start =
+            |shards, first| start(process, &Pinning::AllCores, shards, &[4, 5, 8, 9], first);
+        let mut services: Vec<_> = (0..4).map(|_| start(1, 2)).collect();
         let on: Vec<_> = services.iter().flat_map(|seats| numbers(seats)).collect();
-        assert_eq!(on, [4, 5, 8, 9]);
+        assert_eq!(on, [8, 9, 4, 5]);
         // One ends: the next one has its core.
         services.remove(2);
-        assert_eq!(numbers(&start(1)), [8]);
+        assert_eq!(numbers(&start(1, 2)), [4]);
         drop(services);
         assert!(process.0.lock().unwrap().is_empty(), "all is given back");
-        assert_eq!(numbers(&start(3)), [4, 5, 8]);
+        assert_eq!(numbers(&start(3, 0)), [4, 5, 8]);
     }
 
     #[test]
     fn shards_of_services_are_spread_evenly() {
-        let (process, cores) = (process(), || list(0..3));
-        let first = process.of_service(Pinning::AllCores, 4, cores);
-        assert_eq!(numbers(&first), [0, 1, 2, 0]);
-        let second = process.of_service(Pinning::AllCores, 4, cores);
-        assert_eq!(numbers(&second), [1, 2, 0, 1]);
+        let process = process();
+        let first = start(process, &Pinning::AllCores, 4, &[0, 1, 2], 1);
+        assert_eq!(numbers(&first), [1, 2, 0, 1]);
+        let second = start(process, &Pinning::AllCores, 4, &[0, 1, 2], 1);
+        assert_eq!(numbers(&second), [2, 0, 1, 2]);
     }
 
     #[test]
     fn chosen_cores_are_taken_in_turn_and_count() {
-        let (process, cores) = (process(), || list(0..4));
-        let chosen = process.of_service(Pinning::Cores(vec![1, 0, 1]), 4, cores);
+        let (process, all) = (process(), [0, 1, 2, 3]);
+        let chosen = start(process, &Pinning::Cores(vec![1, 0, 1]), 4, &all, 3);
         assert_eq!(numbers(&chosen), [1, 0, 1, 1]);
-        assert_eq!(
-            numbers(&process.of_service(Pinning::AllCores, 3, cores)),
-            [2, 3, 0]
-        );
+        let beside = start(process, &Pinning::AllCores, 3, &all, 3);
+        assert_eq!(numbers(&beside), [3, 2, 3]);
         for pinning in [Pinning::Off, Pinning::Cores(Vec::new())] {
-            let unpinned = process.of_service(pinning, 2, cores);
-            assert!(unpinned.len() == 2 && numbers(&unpinned).is_empty());
+            assert!(start(process, &pinning, 2, &all, 0).is_empty());
         }
     }
 
     #[test]
     fn a_process_without_a_list_of_cores_runs_unpinned() {
-        let unpinned = process().of_service(Pinning::AllCores, 2, Vec::new);
-        assert!(unpinned.len() == 2 && unpinned.iter().all(Option::is_none));
+        assert!(start(process(), &Pinning::AllCores, 2, &[], 0).is_empty());
+        assert_eq!(first_of_process(&[], 7), 0);
     }
 }

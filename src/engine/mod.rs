@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod affinity;
 pub(crate) mod arm;
 mod backend;
 pub(crate) mod batch;
@@ -29,6 +30,7 @@ pub(crate) mod start;
 pub(crate) mod stats;
 pub(crate) mod tally;
 pub(crate) mod task;
+mod tenure;
 pub(crate) mod thread_local;
 mod thread_name;
 pub(crate) mod threads;
@@ -96,8 +98,14 @@ impl<T: Send + 'static> Engine<T> {
         });
     }
 
-    fn count_unpinned(&self) {
-        // Ordering: Relaxed. A counter.
-        self.unpinned.fetch_add(1, Ordering::Relaxed);
+    /// Counts a shard's thread that was, or was to be, pinned or not before, and is or is not now.
+    fn count_pinning(&self, before: bool, now: bool) {
+        match (before, now) {
+            // Ordering: Relaxed. A counter.
+            (true, false) => _ = self.unpinned.fetch_add(1, Ordering::Relaxed),
+            // Ordering: Relaxed. A counter.
+            (false, true) => _ = self.unpinned.fetch_sub(1, Ordering::Relaxed),
+            _ => (),
+        }
     }
 }

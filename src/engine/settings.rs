@@ -92,13 +92,19 @@ pub(crate) enum Outlet<T> {
 #[non_exhaustive]
 pub enum Pinning {
     /// Each thread is pinned to the core that has the fewest shards, of all services of the
-    /// process; of several such cores, to the first. So the first service's first shard is on the
-    /// first core, and four services of one shard are on four cores. The choice is among the cores
-    /// that the thread may use which starts the service. The default.
+    /// process. So four services of one shard are on four cores. Of several such cores it takes the
+    /// first one after the core at which the process begins; which one that is depends on the
+    /// process's number, so that processes do not all begin at the same core. The choice is among
+    /// the cores that the thread may use which starts the service. The default.
+    ///
+    /// On Linux a thread lets go of a core that other threads keep busy: if it was late by a
+    /// millisecond at an eighth of its wake-ups in the last second, or often had to leave the core.
+    /// It then runs where the system wants it. It is pinned again when it is late no more, after a
+    /// second at the earliest, and twice as long each time.
     #[default]
     AllCores,
     /// Each thread is pinned to a core, in turn over these cores, by their numbers, whatever other
-    /// shards these have.
+    /// shards these have. It stays there.
     Cores(Vec<usize>),
     /// Threads are not pinned: the system chooses their cores.
     Off,

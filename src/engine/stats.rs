@@ -31,8 +31,9 @@ pub struct Stats {
     pub panics: u64,
     /// Hooks that panicked themselves.
     pub hook_panics: u64,
-    /// Shard threads that could not be pinned to a core, in a container for example. They run
-    /// unpinned.
+    /// Shard threads that are to be pinned to a core and are not: it could not be done, in a
+    /// container for example, or others keep the core busy
+    /// ([`Pinning::AllCores`](crate::Pinning::AllCores)).
     pub unpinned_shards: usize,
     /// How often the service told its rayon pool of due timers.
     pub pool: PoolCounts,

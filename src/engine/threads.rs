@@ -4,7 +4,7 @@
 //! taken at start and by `stop`.
 
 use super::Engine;
-use super::cores::{self, Seat};
+use super::cores::Tenant;
 use super::host::ShardHost;
 use super::manual::ManualShards;
 use super::settings::Pinning;
@@ -41,18 +41,20 @@ impl<T: Send + 'static> Started<T> {
             name,
             pinning,
         } = unstarted;
-        let pins = pinning != Pinning::Off;
-        let seats = cores::seats(pinning, shards.len());
-        for (number, (shard, seat)) in shards.into_iter().zip(seats).enumerate() {
-            let host = self.engine.host(number);
+        for (number, shard) in shards.into_iter().enumerate() {
+            let (host, mut tenant) = (self.engine.host(number), Tenant::new(&pinning, number));
+            let pins = pinning != Pinning::Off;
             let name = thread_name(&name, &format!("shard-{number}"));
             self.spawn_one(name, move || {
-                // A thread that cannot be pinned gives its seat back at once, others at their end.
-                let seat = seat.filter(Seat::pin);
-                if pins && seat.is_none() {
+                tenant.take_up();
+                if pins && !tenant.is_pinned() {
                     note_unpinned(&host);
                 }
-                worker::run(shard, &*host);
+                worker::run(shard, &*host, |now_ns, wakes| {
+                    let was_pinned = tenant.is_pinned();
+                    tenant.review(now_ns, wakes);
+                    host.engine.count_pinning(was_pinned, tenant.is_pinned());
+                });
             })?;
         }
         self.spawn_watchdog(&name)
@@ -91,7 +93,7 @@ impl<T: Send + 'static> Started<T> {
 
 /// Counts a shard's thread that could not be pinned, and reports it.
 fn note_unpinned<T: Send + 'static>(host: &ShardHost<T>) {
-    host.engine.count_unpinned();
+    host.engine.count_pinning(true, false);
     #[cfg(feature = "tracing")]
     host.engine.hooks.tell(|events| events.unpinned(host.shard));
 }

@@ -7,6 +7,7 @@ mod elimination;
 mod prefetch_queue;
 pub(crate) mod turn;
 mod upkeep;
+pub(crate) mod wakes;
 pub(crate) mod worker;
 
 pub(crate) use counters::{Count, Counters};

@@ -7,10 +7,11 @@ use super::budget::{Budget, Grid};
 use super::counters::{Count, Counters};
 use super::turn::Shard;
 use super::upkeep::Upkeep;
+use super::wakes::Wakes;
 use crate::cell::Maintenance;
 use crate::doorbell::{Doorbell, FOREVER, SecondLook};
 use crate::sync::{park, spin};
-use crate::time::{Clock, TickLength};
+use crate::time::{Clock, TickLength, nanos};
 use std::time::Duration;
 
 /// A shard looks after a worker that may be held up one tick later. This is the shortest time.
@@ -27,6 +28,9 @@ const HELD_NAP: Duration = Duration::from_micros(250);
 /// blocked, or busy for longer.
 const HELD_NAP_MAX: Duration = Duration::from_millis(1);
 
+/// How often whoever chose the thread's core is told how it wakes up there.
+const REVIEW_NS: u64 = 1_000_000_000;
+
 /// What a shard's thread needs of the service.
 pub(crate) trait Host {
     fn clock(&self) -> &Clock;
@@ -42,8 +46,9 @@ pub(crate) trait Host {
     fn maintain(&self, now_ns: u64) -> Maintenance;
 }
 
-/// Takes turns until the service is stopped.
-pub(crate) fn run(mut shard: Shard, host: &impl Host) {
+/// Takes turns until the service is stopped. `review` hears how the thread has woken up on its
+/// core, with the time, at most once a second and only after turns.
+pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64, Wakes)) {
     set_timer_slack();
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
     unsafe { host.doorbell().attach() };
@@ -53,9 +58,14 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host) {
     let mut drained_asleep = 0;
     let mut budget = Budget::new(host.wakeup_ns(), tick, host.clock().now_ns());
     let mut held_nap = HELD_NAP;
+    let (mut wakes, mut review_at_ns) = (Wakes::default(), 0);
     while !host.is_stopped() {
         let turn = shard.turn(now_of(host));
         let now_ns = turn.now_ns;
+        if now_ns >= review_at_ns {
+            review_at_ns = now_ns.saturating_add(REVIEW_NS);
+            review(now_ns, wakes);
+        }
         let drained = turn.drained + std::mem::take(&mut drained_asleep);
         arrivals.note(now_ns, drained, host.doorbell().rings());
         upkeep.note(drained > 0 || turn.dispatched > 0);
@@ -88,6 +98,7 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host) {
         drained_asleep = sleep(
             &mut shard,
             host,
+            &mut wakes,
             budget.spend(now_ns),
             tick.floor(now_ns),
             nap_until_ns.min(upkeep_ns).min(look_ns),
@@ -131,6 +142,7 @@ fn shorter(time: Option<Duration>, other: Option<Duration>) -> Option<Duration> 
 fn sleep(
     shard: &mut Shard,
     host: &impl Host,
+    wakes: &mut Wakes,
     grid: Grid,
     now: u64,
     until_ns: u64,
@@ -152,6 +164,12 @@ fn sleep(
     // A nap to the end of a long tick is announced too, so that a backlog may ring.
     let announced = wake_at > nap_to || tick.nanos() > NAP_MIN_NS;
     let mut drained = 0;
+    let mut ends_ns = u64::MAX;
+    let end_of = |sleep: Option<Duration>| {
+        sleep.map_or(u64::MAX, |sleep| {
+            host.clock().now_ns().saturating_add(nanos(sleep))
+        })
+    };
     let look = || {
         if host.is_stopped() || until == FOREVER && shard.has_messages() {
             return SecondLook::Work;
@@ -162,7 +180,11 @@ fn sleep(
         let wake_at = next_wakeup(shard, grid).min(wake_at);
         match sleep_time(wake_at, host) {
             Some(Duration::ZERO) => SecondLook::Work,
-            timeout => SecondLook::Park(shorter(timeout, longest)),
+            timeout => {
+                let timeout = shorter(timeout, longest);
+                ends_ns = end_of(timeout);
+                SecondLook::Park(timeout)
+            }
         }
     };
     // SAFETY: this thread attached to the doorbell in `run`.
@@ -175,8 +197,11 @@ fn sleep(
         // Messages that keep coming are drained once a tick, not one by one; at least once a
         // millisecond.
         let left = sleep_time(nap_to, host).map(|left| left.min(Duration::from_nanos(NAP_MIN_NS)));
-        park(shorter(left, longest));
+        let left = shorter(left, longest);
+        ends_ns = end_of(left);
+        park(left);
     }
+    wakes.note(ends_ns, host.clock().now_ns());
     host.counters().add(Count::Wakeups, 1);
     if host.spin_ns() > 0 {
         // A nap ends at the next tick, even if `wake_at` is later.
@@ -302,7 +327,7 @@ mod tests {
                 Box::new(host.clone()),
                 counters,
             );
-            run(shard, &host);
+            run(shard, &host, |_, _| ());
             send.send(()).unwrap();
         };
         let thread = ThreadBuilder::new().spawn(run_until_over).unwrap();

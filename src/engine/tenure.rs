@@ -1,0 +1,182 @@
+//! Tenure: whether a pinned shard stays on its core.
+//!
+//! A decision from numbers, which asks no system: how often the shard's thread has woken up late,
+//! and how often it had to leave its core to another thread. The thread asks about once a second.
+//!
+//!  - Others keep the core busy: the thread lets go. The system then finds it a core.
+//!  - It is pinned again when it has rested, and is late no more: to the core where it runs then.
+//!  - Each rest is twice as long as the one before. A shard on a machine that is always busy is
+//!    hardly ever pinned.
+//!
+//! Limit: late is late, whoever the reason is. A virtual machine that its host does not run makes
+//! threads late, too; then letting go is of no use, and does no harm.
+
+use crate::shard::wakes::Wakes;
+
+/// A core is busy if so many of a thread's wake-ups were late, and one in `LATE_PART` at least.
+const LATE_MIN: u64 = 4;
+const LATE_PART: u64 = 8;
+
+/// Or if the thread had to leave it so often in a second. (A thread that never sleeps, for all that
+/// it has to do, does not wake up.)
+const PREEMPTIONS_PER_S: u64 = 50;
+
+/// So many wake-ups tell that a core is not busy, or so much time without four that were late.
+const WAKES_MIN: u64 = 16;
+const TELLS_AFTER_NS: u64 = 64_000_000_000;
+
+/// The first rest, and how often it doubles at most: 17 minutes.
+const REST_NS: u64 = 1_000_000_000;
+const DOUBLINGS_MAX: u32 = 10;
+
+/// What the thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Stay,
+    LetGo,
+    PinAgain,
+}
+
+/// What is known of a thread and its core.
+#[derive(Debug, Default)]
+pub(super) struct Tenure {
+    /// Since this time, and these counts, nothing was decided.
+    since_ns: u64,
+    wakes: Wakes,
+    preemptions: u64,
+    /// The thread is not pinned before this time. `None`: it is pinned.
+    rests_until_ns: Option<u64>,
+    /// How often it has let go.
+    lets_go: u32,
+}
+
+impl Tenure {
+    /// All counts are since the thread began.
+    pub(super) fn step(&mut self, now_ns: u64, wakes: Wakes, preemptions: u64) -> Step {
+        let passed_ns = now_ns.saturating_sub(self.since_ns);
+        let (timed, late) = (wakes.timed - self.wakes.timed, wakes.late - self.wakes.late);
+        let preempted = preemptions.saturating_sub(self.preemptions);
+        let allowed = (u128::from(passed_ns) * u128::from(PREEMPTIONS_PER_S)) / 1_000_000_000;
+        let is_busy = late >= LATE_MIN && late * LATE_PART >= timed
+            || u128::from(preempted) > allowed.max(PREEMPTIONS_PER_S.into());
+        if !is_busy && timed < WAKES_MIN && passed_ns < TELLS_AFTER_NS {
+            return Step::Stay;
+        }
+        (self.since_ns, self.wakes, self.preemptions) = (now_ns, wakes, preemptions);
+        match (self.rests_until_ns, is_busy) {
+            (None, false) => Step::Stay,
+            (None, true) => {
+                self.lets_go += 1;
+                self.rest(now_ns);
+                Step::LetGo
+            }
+            (Some(_), true) => {
+                self.rest(now_ns);
+                Step::Stay
+            }
+            (Some(until_ns), false) if now_ns < until_ns => Step::Stay,
+            (Some(_), false) => {
+                self.rests_until_ns = None;
+                Step::PinAgain
+            }
+        }
+    }
+
+    fn rest(&mut self, now_ns: u64) {
+        let doublings = (self.lets_go - 1).min(DOUBLINGS_MAX);
+        self.rests_until_ns = Some(now_ns.saturating_add(REST_NS << doublings));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A thread that wakes up `timed` times a second.
+    struct Thread {
+        tenure: Tenure,
+        now_ns: u64,
+        wakes: Wakes,
+        preemptions: u64,
+    }
+
+    impl Thread {
+        fn new() -> Self {
+            Self {
+                tenure: Tenure::default(),
+                now_ns: 0,
+                wakes: Wakes::default(),
+                preemptions: 0,
+            }
+        }
+
+        /// A second, with so many wake-ups, late ones and preemptions.
+        fn second(&mut self, timed: u64, late: u64, preemptions: u64) -> Step {
+            self.now_ns += S;
+            self.wakes.timed += timed;
+            self.wakes.late += late;
+            self.preemptions += preemptions;
+            self.tenure.step(self.now_ns, self.wakes, self.preemptions)
+        }
+    }
+
+    #[test]
+    fn a_thread_stays_on_a_core_that_it_has_in_time() {
+        let mut thread = Thread::new();
+        // Idle; busy with its own; late now and then; now and then held up for long.
+        for (timed, late, preemptions) in [
+            (0, 0, 0),
+            (1, 0, 0),
+            (1_000, 100, 40),
+            (3, 3, 0),
+            (1_000, 0, 0),
+            (0, 0, 50),
+        ] {
+            for _ in 0..100 {
+                thread = Thread::new();
+                assert_eq!(thread.second(timed, late, preemptions), Step::Stay);
+            }
+        }
+        for _ in 0..1_000 {
+            assert_eq!(thread.second(30, 3, 20), Step::Stay);
+        }
+    }
+
+    #[test]
+    fn a_thread_lets_go_of_a_core_that_others_keep_busy() {
+        // Late at most wake-ups; at each eighth; at its few ones; preempted, and never asleep.
+        assert_eq!(Thread::new().second(100, 80, 0), Step::LetGo);
+        assert_eq!(Thread::new().second(800, 100, 0), Step::LetGo);
+        assert_eq!(Thread::new().second(4, 4, 0), Step::LetGo);
+        assert_eq!(Thread::new().second(0, 0, 51), Step::LetGo);
+        // One that wakes up once a second is noticed, too.
+        let mut thread = Thread::new();
+        let steps: Vec<_> = (0..4).map(|_| thread.second(1, 1, 0)).collect();
+        assert_eq!(steps, [Step::Stay, Step::Stay, Step::Stay, Step::LetGo]);
+    }
+
+    #[test]
+    fn it_is_pinned_again_when_it_is_late_no_more() {
+        let mut thread = Thread::new();
+        assert_eq!(thread.second(100, 80, 0), Step::LetGo);
+        for _ in 0..100 {
+            assert_eq!(thread.second(100, 20, 0), Step::Stay, "all cores are busy");
+        }
+        assert_eq!(thread.second(100, 0, 0), Step::PinAgain);
+        assert_eq!(thread.second(100, 0, 0), Step::Stay);
+    }
+
+    #[test]
+    fn each_rest_is_twice_as_long() {
+        let mut thread = Thread::new();
+        for rest in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 1_024] {
+            assert_eq!(thread.second(100, 80, 0), Step::LetGo);
+            for _ in 1..rest {
+                assert_eq!(thread.second(100, 0, 0), Step::Stay);
+            }
+            assert_eq!(thread.second(100, 0, 0), Step::PinAgain);
+        }
+    }
+}
