@@ -152,7 +152,8 @@ impl RowLocks {
                 && snapshot.lease.owner.is_none_or(|owner| {
                     // A row that is not in the snapshot is not locked, and cannot fail.
                     let seen = snapshot.watermarks[owner];
-                    seen.is_none() || seen == tables.watermarks[owner]
+                    let is_there = seen.is_some() && !self.is_broken(LockFault::NextRowAlone);
+                    !is_there || seen == tables.watermarks[owner]
                 });
             if !is_same && !self.is_broken(LockFault::LooksInOldSnapshot) {
                 fail(state, client);

@@ -21,7 +21,8 @@
 //!
 //! a node
 //! - WatermarkCommit: raises its watermark.
-//! - GateProbe: in a later statement, looks which gates can be locked FOR UPDATE, and lets go.
+//! - GateProbe: in a later statement, looks which gates can be locked FOR UPDATE, and lets go. A
+//!   gate that was free is not looked at again before the watermark is raised.
 //! - ReadPlain: in a still later statement, reads the partition if its gate was free.
 //! - ReadLocking: reads it FOR KEY SHARE SKIP LOCKED if it was not. A row that has changed since
 //!   the statement's snapshot is checked again.
@@ -109,6 +110,8 @@ pub enum LockFault {
     LooksAtAllNodes,
     /// CallAnswer: after `false` the row stays locked.
     FalseKeepsLock,
+    /// WatermarkCommit: puts the watermark into a new row, and leaves the old one as it was.
+    NextRowAlone,
     /// WatermarkCommit: the first one makes the row; until then a missing one is none.
     WatermarkRowLate,
     /// GateProbe: comes before WatermarkCommit.

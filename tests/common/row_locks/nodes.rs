@@ -14,6 +14,8 @@ pub enum Move {
     GateProbe,
     /// A read without locks; or the snapshot of one that locks.
     Read,
+    /// A read without locks, since the gate was free once.
+    ReadAgain,
     /// A locking read has come to its next row.
     LockNext,
     HandOut {
@@ -88,7 +90,9 @@ impl RowLocks {
         }
         match own.read {
             Read::Idle if self.has_something_to_read(state, node) => {
-                if self.is_broken(LockFault::ProbedInStatementOfRead) {
+                if read_upto(state, node) <= own.free_upto {
+                    push(Move::ReadAgain);
+                } else if self.is_broken(LockFault::ProbedInStatementOfRead) {
                     push(Move::Snapshot);
                 } else {
                     push(Move::GateProbe);
@@ -149,6 +153,10 @@ impl RowLocks {
             Move::Snapshot => state.nodes[node].read = Read::Sees(state.tables.rows),
             Move::GateProbe => gate_probe(state, node),
             Move::Read => self.read(state, node),
+            Move::ReadAgain => {
+                state.nodes[node].read = Read::Probed { is_free: true };
+                self.read(state, node);
+            }
             Move::LockNext => self.lock_next(state, node),
             Move::HandOut { timer } => hand_out(state, node, timer),
             Move::RightEnds => {
@@ -338,6 +346,9 @@ fn gate_probe(state: &mut State, node: usize) {
     let is_free = !state.clients.iter().any(|client| client.has_gate);
     let upto = read_upto(state, node);
     let own = &mut state.nodes[node];
+    if is_free {
+        own.free_upto = upto;
+    }
     match own.read {
         // The same statement reads what its older snapshot has.
         Read::Sees(rows) if is_free => {

@@ -104,6 +104,8 @@ pub struct Node {
     /// It owns the partition, as far as it knows, and former owners left this watermark.
     pub held: Option<Time>,
     pub read: Read,
+    /// The gate was free when this watermark was committed. So it is for ever, for these rows.
+    pub free_upto: Time,
     /// Rows due by this were read once.
     pub read_upto: Time,
     /// Rows that were read, and are not handed out.
@@ -120,6 +122,7 @@ impl Node {
         change: Change::None,
         held: None,
         read: Read::Idle,
+        free_upto: 0,
         read_upto: 0,
         found: [None; TIMERS],
         handed: [None; TIMERS],
@@ -136,6 +139,7 @@ impl Node {
     pub fn drop_lease(&mut self) {
         self.held = None;
         self.read = Read::Idle;
+        self.free_upto = 0;
         self.read_upto = 0;
         self.found = [None; TIMERS];
         self.handed = [None; TIMERS];
