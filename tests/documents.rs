@@ -286,6 +286,18 @@ fn links_and_paths_go_to_files() {
     }
 }
 
+/// The guide is rustdoc's front page, where files of this folder are not.
+#[test]
+fn the_guide_links_to_no_file() {
+    let guide = read("docs/guide.md").unwrap();
+    let links = guide.split("](").skip(1);
+    let targets = links.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    let files: Vec<_> = targets
+        .filter(|target| !target.starts_with('#') && !target.contains("://"))
+        .collect();
+    assert_eq!(files, [""; 0]);
+}
+
 #[test]
 fn the_table_of_models_has_them_all() {
     let Some(table) = read("loom-tests/README.md") else {

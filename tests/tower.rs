@@ -18,13 +18,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tower_layer::Layer;
 use tower_service::Service;
-use wheelwork::future::{Elapsed, Timers, sleep};
+use wheelwork::future::{Elapsed, Sleep, Timers, sleep};
 use wheelwork::testing;
 use wheelwork::tower::{IdleService, TimeoutLayer};
 use wheelwork::{ManualClock, TimerService};
@@ -250,6 +251,90 @@ async fn a_connection_on_which_nothing_happens_is_closed() {
     assert_eq!(server.await.unwrap().unwrap(), "idle");
     client.connection.await.unwrap().unwrap();
     assert!(client.requests.is_closed());
+    assert!(setup.timers.handle().is_empty());
+}
+
+/// hyper's timers, by the service of a test.
+struct HyperTimer(Timers);
+
+struct HyperSleep(Sleep);
+
+impl Future for HyperSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl hyper::rt::Sleep for HyperSleep {}
+
+impl hyper::rt::Timer for HyperTimer {
+    fn sleep(&self, delay: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(HyperSleep(self.0.sleep(delay)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(HyperSleep(self.0.sleep_until(deadline)))
+    }
+
+    fn now(&self) -> Instant {
+        self.0.handle().now()
+    }
+}
+
+/// The guide's recipe: hyper limits the time for a request's head, which a graceful shutdown waits
+/// for. The time for a head is longer than the one between two requests, so it is only met where a
+/// head has begun.
+#[tokio::test]
+async fn half_a_head_does_not_hold_its_connection() {
+    let setup = Setup::new().await;
+    let address = setup.listener.local_addr().unwrap();
+    let connect = async { TcpStream::connect(address).await.unwrap() };
+    let (mut client, (stream, _)) =
+        tokio::join!(connect, async { setup.listener.accept().await.unwrap() });
+    let half = b"GET / HTTP/1.1\r\nhost: lo";
+    client.write_all(half).await.unwrap();
+    // The server finds it at its first look.
+    let mut there = [0; 64];
+    while stream.peek(&mut there).await.unwrap() < half.len() {}
+
+    let (service, idle) = IdleService::on(&setup.timers, setup.handler.clone(), 60 * SECOND);
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(HyperTimer(setup.timers.clone()))
+        .header_read_timeout(90 * SECOND);
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let server = tokio::spawn(async move {
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut connection = pin!(connection);
+        tokio::select! {
+            biased;
+            end = connection.as_mut() => end,
+            () = idle => {
+                connection.as_mut().graceful_shutdown();
+                tell.send(()).unwrap();
+                connection.await
+            }
+        }
+    });
+    // Both timers are armed.
+    while setup.timers.handle().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    setup.clock.advance(60 * SECOND);
+    told.recv().await.unwrap();
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!server.is_finished(), "the rest of the head may come");
+    setup.clock.advance(30 * SECOND);
+    let error = server.await.unwrap().unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    // (Of what the server says before, this is the end.)
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
     assert!(setup.timers.handle().is_empty());
 }
 

@@ -4,7 +4,8 @@
 //! [`ServiceHandle::schedule_calendar`](crate::ServiceHandle::schedule_calendar) arms a timer that
 //! follows it. Patterns are read here, in three [dialects](#dialects); the crate croner finds the
 //! times that they mean. The crate jiff has the time zones: from the system's database, or from its
-//! own, with its feature `tzdb-bundle-always`.
+//! own, with its feature `tzdb-bundle-always` (`cargo add jiff@0.2 --features tzdb-bundle-always`:
+//! it has to be the version that this crate uses).
 //!
 //! Three things happen to a clock on the wall:
 //!

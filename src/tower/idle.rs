@@ -52,8 +52,9 @@ impl IdleWatch {
 ///
 /// Calls are let through, idle or not. So a request that comes just when the time is over is
 /// answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets what is
-/// in flight end, bodies too. What limits the time in which a client sends the head of a request is
-/// hyper's `header_read_timeout`; this one also covers the time between two requests.
+/// in flight end, bodies too. It also waits for the rest of a head that has begun. What limits that
+/// is hyper's `header_read_timeout`, which needs a timer: without one a client that sends half a
+/// head holds its connection. The guide's recipe has it.
 ///
 /// Cost: a lock of the connection's own, twice a call, and one reading of the clock.
 ///

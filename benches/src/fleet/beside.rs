@@ -24,7 +24,8 @@ const HOLD: Duration = Duration::from_millis(100);
 /// Keys of clients that do not share one.
 const KEYS: u32 = 100_000;
 
-/// A client that waits longer for another's lock gives up. All clients of one key take five seconds.
+/// A client that waits longer for another's lock gives up. All clients of one key take five
+/// seconds.
 const LOCK_TIMEOUT: &str = "SET lock_timeout = '30s'";
 
 const CANCEL: &str = "SELECT wheelwork.wheelwork_cancel_key($1)";
