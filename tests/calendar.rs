@@ -622,3 +622,40 @@ fn the_last_time_of_a_pattern_comes_again() {
     let hours = Calendar::cron("0 30 * 24 10 * 2026").unwrap();
     assert_eq!(runs(hours, "Asia/Beirut"), 25, "its day has 25 hours");
 }
+
+#[test]
+fn a_zone_may_stand_before_the_fields() {
+    for text in ["CRON_TZ=Asia/Tokyo 0 9 * * *", "TZ=Asia/Tokyo  0 9 * * *"] {
+        for calendar in [Calendar::cron(text), Calendar::vixie(text)] {
+            let text = calendar.unwrap().to_string();
+            assert!(text.ends_with(" 0 9 * * *; zone=Asia/Tokyo"), "{text}");
+        }
+    }
+    let error = Calendar::cron("CRON_TZ=Nowhere/City 0 9 * * *").unwrap_err();
+    assert!(matches!(error, CalendarError::Zone { name, .. } if name == "Nowhere/City"));
+    assert!(Calendar::quartz("CRON_TZ=Asia/Tokyo 0 0 9 ? * 2").is_err());
+}
+
+#[test]
+fn a_variable_that_names_no_zone_is_an_error() {
+    const TEST: &str = "a_variable_that_names_no_zone_is_an_error";
+    const TRIED: &str = "WHEELWORK_TEST_ZONE";
+    if std::env::var_os(TRIED).is_some() {
+        let error = Calendar::daily(9, 0).unwrap_err();
+        assert!(error.to_string().contains("Nowhere/City"), "{error}");
+        assert!(matches!(error, CalendarError::Zone { .. }));
+        assert!("cron 0 9 * * *; zone=UTC".parse::<Calendar>().is_ok());
+        assert!(Calendar::cron("TZ=UTC 0 9 * * *").is_ok());
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([TEST, "--exact"])
+        .envs([(TRIED, "1"), ("TZ", "Nowhere/City")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+}

@@ -79,8 +79,52 @@ fn a_program_that_arms_at_each_start_loses_no_run() {
     let (third, timers) = start("b");
     clock.advance(SECOND);
     assert_ne!(third, first, "another payload takes its place");
-    assert_eq!(timers.stats().rows, 1);
-    assert_eq!(runs.take(), []);
+    assert_eq!(timers.list(.., 9).unwrap().len(), 1);
+    assert_eq!(runs.take(), [(106, 12)], "the run that was missed");
+    drop(timers);
+    // The same calendar in other words.
+    for (day, pattern) in [(108, "00 9 * * *"), (110, "0 09 * * SUN-SAT")] {
+        clock.set_system_time(at(day, 12));
+        let timers = open(&clock, &store, &runs).start().unwrap();
+        let calendar = Calendar::cron(pattern).unwrap().zone("UTC").unwrap();
+        let key = timers.key("nightly");
+        key.schedule_calendar("report", calendar, "b").unwrap();
+        clock.advance(SECOND);
+        assert_eq!(runs.take().len(), usize::from(day == 108), "{pattern}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_parks_no_calendar() {
+    let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
+    let start = || {
+        let timers = open(&clock, &store, &runs).start().unwrap();
+        let id = timers
+            .key("nightly")
+            .schedule_calendar("report", nine(), "");
+        (id.unwrap(), timers)
+    };
+    clock.set_system_time(at(9_000, 8));
+    let (id, timers) = start();
+    drop(timers);
+    clock.set_system_time(at(100, 8));
+    let (again, timers) = start();
+    assert_eq!(again, id);
+    assert_eq!(
+        timers.get(id).unwrap().unwrap().due.system_time(),
+        at(100, 9)
+    );
+    clock.advance(HOUR);
+    assert_eq!(runs.take(), [(100, 9)]);
+    // What somebody has moved stays there.
+    assert!(timers.reschedule(id, 40 * HOUR).unwrap());
+    drop(timers);
+    let (again, timers) = start();
+    assert_eq!(again, id);
+    assert_eq!(
+        timers.get(id).unwrap().unwrap().due.system_time(),
+        at(102, 1)
+    );
 }
 
 #[test]

@@ -62,6 +62,9 @@ impl Calendar {
     /// Other dialects: [`quartz`](Self::quartz), [`vixie`](Self::vixie);
     /// [how they differ](super#dialects).
     ///
+    /// `CRON_TZ=Europe/Berlin` or `TZ=Europe/Berlin` before the fields is a call of
+    /// [`zone`](Self::zone), as some other crons have it.
+    ///
     /// | field | values |
     /// |---|---|
     /// | second; may be left out, and is 0 then | 0-59 |
@@ -101,7 +104,8 @@ impl Calendar {
     /// | `@hourly` | `0 * * * *` |
     ///
     /// # Errors
-    /// [`Field`](CalendarError::Field), [`Pattern`](CalendarError::Pattern).
+    /// [`Field`](CalendarError::Field), [`Pattern`](CalendarError::Pattern);
+    /// [`Zone`](CalendarError::Zone), if the variable `TZ` of the environment names no time zone.
     ///
     /// # Example
     /// ```
@@ -194,14 +198,31 @@ impl Calendar {
         Self::read(pattern, Dialect::Vixie)
     }
 
-    pub(super) fn read(pattern: &str, dialect: Dialect) -> Result<Self, CalendarError> {
+    fn read(text: &str, dialect: Dialect) -> Result<Self, CalendarError> {
+        let (zone, pattern) = match dialect {
+            Dialect::Quartz => (None, text),
+            Dialect::Cron | Dialect::Vixie => split_zone(text),
+        };
+        Self::read_in(pattern, dialect, zone)
+    }
+
+    /// A calendar in this zone. `None`: in the system's.
+    pub(super) fn read_in(
+        pattern: &str,
+        dialect: Dialect,
+        zone_name: Option<&str>,
+    ) -> Result<Self, CalendarError> {
         let fields = dialect.read(pattern).map_err(|error| error.of(pattern))?;
         let (gap, overlap) = unless_set(fields.counts_real_time);
         let search = Search::new(&fields)
             .ok_or_else(|| CalendarError::pattern("no such day ever comes").of(pattern))?;
+        let zone = match zone_name {
+            Some(name) => named_zone(name)?,
+            None => system_zone()?,
+        };
         let occurrences = Occurrences {
             search,
-            zone: TimeZone::system(),
+            zone,
             gap,
             overlap,
         };
@@ -211,7 +232,7 @@ impl Calendar {
             dialect,
             pattern: spaced.into(),
             counts_real_time: fields.counts_real_time,
-            zone_name: None,
+            zone_name: zone_name.map(Into::into),
             occurrences,
             missed: MissedRuns::default(),
         })
@@ -286,10 +307,7 @@ impl Calendar {
     /// # Ok::<(), wheelwork::calendar::CalendarError>(())
     /// ```
     pub fn zone(mut self, name: &str) -> Result<Self, CalendarError> {
-        self.occurrences.zone = TimeZone::get(name).map_err(|why| CalendarError::Zone {
-            name: name.to_string(),
-            why: why.to_string(),
-        })?;
+        self.occurrences.zone = named_zone(name)?;
         self.zone_name = Some(name.into());
         Ok(self)
     }
@@ -334,6 +352,21 @@ impl Calendar {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }
 
+    /// Whether it runs at the same times as another one, however they are written.
+    #[cfg(feature = "durable")]
+    pub(crate) fn runs_as(&self, other: &Self) -> bool {
+        let (own, others) = (&self.occurrences, &other.occurrences);
+        own.search.text == others.search.text
+            && self.zone_name == other.zone_name
+            && (own.gap, own.overlap) == (others.gap, others.overlap)
+    }
+
+    /// Whether it names its time zone.
+    #[cfg(feature = "durable")]
+    pub(crate) fn names_zone(&self) -> bool {
+        self.zone_name.is_some()
+    }
+
     /// The first run after a point in time.
     pub(super) fn next(&self, time: SystemTime) -> Option<SystemTime> {
         let next = self.occurrences.next(Timestamp::try_from(time).ok()?)?;
@@ -348,6 +381,43 @@ pub(super) fn unless_set(counts_real_time: bool) -> (Gap, Overlap) {
     } else {
         (Gap::End, Overlap::First)
     }
+}
+
+/// The zone that stands before the fields of a pattern, and the fields.
+fn split_zone(text: &str) -> (Option<&str>, &str) {
+    let trimmed = text.trim_start();
+    let (word, fields) = trimmed
+        .split_once(|letter: char| letter.is_ascii_whitespace())
+        .unwrap_or((trimmed, ""));
+    match word
+        .strip_prefix("CRON_TZ=")
+        .or_else(|| word.strip_prefix("TZ="))
+    {
+        Some(zone) => (Some(zone), fields.trim()),
+        None => (None, text),
+    }
+}
+
+fn named_zone(name: &str) -> Result<TimeZone, CalendarError> {
+    TimeZone::get(name).map_err(|why| CalendarError::Zone {
+        name: name.to_string(),
+        why: why.to_string(),
+    })
+}
+
+/// The system's time zone; UTC, if it has none. A variable `TZ` that names none is an error.
+fn system_zone() -> Result<TimeZone, CalendarError> {
+    let why = match TimeZone::try_system() {
+        Ok(zone) => return Ok(zone),
+        Err(why) => why,
+    };
+    let Some(name) = std::env::var_os("TZ").filter(|name| !name.is_empty()) else {
+        return Ok(TimeZone::UTC);
+    };
+    Err(CalendarError::Zone {
+        name: name.to_string_lossy().into_owned(),
+        why: format!("the variable TZ of the environment has it: {why}"),
+    })
 }
 
 /// Whether there is such a time of day.

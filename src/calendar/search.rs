@@ -16,6 +16,8 @@ use std::str::FromStr;
 /// The civil times of a pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
+    /// What its fields mean, however they are written.
+    pub(super) text: Box<str>,
     /// A time counts that one of them gives.
     crons: Vec<Cron>,
 }
@@ -40,14 +42,22 @@ impl Search {
             YEAR.last - 400
         };
         let from = DateTime::constant(from as i16, 1, 1, 0, 0, 0, 0);
-        let crons = patterns(fields).into_iter().filter_map(|pattern| {
+        let patterns = patterns(fields);
+        let text: String = patterns
+            .iter()
+            .flat_map(|one| [one.as_str(), ";"])
+            .collect();
+        let crons = patterns.into_iter().filter_map(|pattern| {
             let cron = Cron::from_str(&pattern);
             debug_assert!(cron.is_ok(), "{pattern}: {cron:?}");
             let comes = |cron: &Cron| cron.find_next_occurrence(&from, true).is_ok();
             cron.ok().filter(comes)
         });
         let crons: Vec<_> = crons.collect();
-        (!crons.is_empty()).then_some(Self { crons })
+        (!crons.is_empty()).then(|| Self {
+            text: text.into(),
+            crons,
+        })
     }
 
     /// The first time after this one, or at it.

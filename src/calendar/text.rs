@@ -113,17 +113,21 @@ fn read(text: &str) -> Result<Calendar, CalendarError> {
         .split_once(|letter: char| letter.is_ascii_whitespace())
         .unwrap_or((pattern, ""));
     let dialect = value("dialect", &Dialect::NAMES, dialect)?;
-    let mut calendar = Calendar::read(pattern.trim(), dialect)?;
-    let mut names = Vec::new();
+    let mut settings: Vec<(&str, &str)> = Vec::new();
     for setting in parts {
         let (name, value) = setting
             .split_once('=')
             .map(|(name, value)| (name.trim(), value.trim()))
             .ok_or_else(|| CalendarError::text(format!("{setting:?} is no setting")))?;
-        if names.contains(&name) {
+        if settings.iter().any(|(other, _)| *other == name) {
             return Err(CalendarError::text(format!("{name:?} stands there twice")));
         }
-        names.push(name);
+        settings.push((name, value));
+    }
+    // (With a zone of its own it does not need the system's.)
+    let zone = settings.iter().find(|(name, _)| *name == "zone");
+    let mut calendar = Calendar::read_in(pattern.trim(), dialect, zone.map(|(_, zone)| *zone))?;
+    for (name, value) in settings {
         calendar = set(calendar, name, value)?;
     }
     Ok(calendar)

@@ -4,10 +4,14 @@ use super::error::DurableError;
 use super::handle::DurableHandle;
 use super::keyed::Keyed;
 use super::request::Request;
-use super::row::DurableId;
+use super::row::{DurableId, Row, StoreTime};
 use super::store::Target;
-use super::when::PayloadBytes;
+use super::when::{PayloadBytes, When};
 use crate::calendar::Calendar;
+use std::time::{Duration, SystemTime};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
 
 impl DurableHandle {
     /// Arms a timer that runs again and again, at the times of a [`Calendar`]. It is durable when
@@ -59,29 +63,82 @@ impl DurableHandle {
         payload: PayloadBytes,
     ) -> Result<DurableId, DurableError> {
         let text = calendar.to_string();
-        let first = calendar.after(self.shared.now()).next();
-        let first = first.ok_or_else(|| {
+        let now = self.shared.now();
+        let next = calendar.after(now).next().map(StoreTime::due_at);
+        let next = next.ok_or_else(|| {
             DurableError::Invalid(format!("the calendar {text:?} has no run any more"))
         })?;
-        let timer = self.new_timer(kind, key, first.into(), payload, Some(text.into()))?;
+        let mut timer = self.new_timer(kind, key, When::from(next.system_time()), payload, None)?;
+        timer.calendar = Some(text.into());
         if let Some(key) = &timer.key
             && let Some(row) = self.get_target(Target::Key(key.clone()))?
-            && (&row.kind, &row.calendar) == (&timer.kind, &timer.calendar)
-            && row.payload == timer.payload
+            && row.kind == timer.kind
+            && runs_as(&row, calendar)
         {
-            // (Arming it anew would drop a run that was missed, or is tried again.)
-            return Ok(row.id);
+            let due = self.due_again(&row, calendar, next, now);
+            let target = Target::Id(row.id);
+            if (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload) {
+                // (Arming it anew would drop a run that is tried again. If it runs just now, it
+                // gets its next run by itself.)
+                if due != row.due {
+                    self.move_target(target, due.system_time().into())?;
+                }
+                return Ok(row.id);
+            }
+            // A run that was missed is not lost. If it is under way, it is not made twice: a
+            // minute's delay tells, and keeps it from beginning just now.
+            let is_missed = due.system_time() <= now;
+            let later = now + MINUTE;
+            if !is_missed || self.move_target(target, later.into())? {
+                timer.due = due;
+            }
         }
         self.shared
             .ask_and_wait(|teller| Request::Arm(timer, teller))
     }
+
+    /// When a row is to be due that has this calendar already. Its next run comes after now at
+    /// `next`.
+    fn due_again(
+        &self,
+        row: &Row,
+        calendar: &Calendar,
+        next: StoreTime,
+        now: SystemTime,
+    ) -> StoreTime {
+        let due = row.due.system_time();
+        let wait = due.duration_since(now).unwrap_or_default();
+        let cap = self.shared.kinds.retry_of(&row.kind).longest();
+        let is_missed = wait.is_zero();
+        let is_tried_again = row.attempts > 0 && wait <= cap;
+        // Somebody has moved it, unless it waits for a run of a clock that was ahead, or of the
+        // system's former time zone.
+        let is_run = calendar.after(due - MILLISECOND).next() == Some(due);
+        let is_moved = calendar.names_zone() && !is_run && row.attempts == 0;
+        match is_missed || is_tried_again || is_moved {
+            true => row.due,
+            false => next,
+        }
+    }
+}
+
+/// Whether a row's calendar has the same runs, however it is written.
+fn runs_as(row: &Row, calendar: &Calendar) -> bool {
+    let stored = row.calendar.as_deref().map(str::parse::<Calendar>);
+    stored.is_some_and(|stored| stored.is_ok_and(|stored| stored.runs_as(calendar)))
 }
 
 impl Keyed<'_> {
     /// Arms the timer with this key, in place of the one that there is, as
     /// [`DurableHandle::schedule_calendar`] does. If that one has this kind, calendar and payload
     /// already, it is left as it is: a program that calls this at each start has one timer, and
-    /// loses no run.
+    /// loses no run. A run that was missed, or is tried again, is kept too if the payload is
+    /// another one, or the same calendar is written otherwise (`MON` for `1`, another
+    /// [`MissedRuns`](crate::calendar::MissedRuns)).
+    ///
+    /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
+    /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
+    /// moved stays where it is, if its calendar names a zone.
     ///
     /// # Errors
     /// As [`DurableHandle::schedule_calendar`].

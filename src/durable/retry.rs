@@ -107,6 +107,12 @@ impl RetryPolicy {
         )
     }
 
+    /// The longest wait before any attempt.
+    #[cfg(feature = "calendar")]
+    pub(super) const fn longest(&self) -> Duration {
+        self.cap
+    }
+
     /// Whether no attempt is left after this number of attempts.
     pub(super) const fn is_over(&self, attempts: u32) -> bool {
         attempts >= self.attempts

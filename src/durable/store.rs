@@ -171,8 +171,8 @@ pub enum Write {
     /// is marked as superseded, and has no key any more. Outcome: [`Outcome::Armed`].
     Arm(Row),
     /// Deletes a row that was not handed out. One that was, and has a calendar, is struck: it is
-    /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`]; of a row that
-    /// was superseded before, `None`.
+    /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`], with `None`
+    /// if it was superseded before.
     Cancel(Target),
     /// Gives a row that was not handed out another deadline; its id stays. If `load` would give it
     /// one more attempt, for an earlier epoch, it gets that now. Outcome: [`Outcome::Moved`].
