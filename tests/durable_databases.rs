@@ -1,15 +1,22 @@
 //! Promise: a database that durable timers cannot use is refused when it is connected, at once and
-//! with one line; a connection that is dead without an end is noticed.
+//! with one line; a connection that has died silently is noticed; the database's clock is read
+//! while timers are due.
 //!
 //! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
 //! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
 
 #[path = "common/own_schema.rs"]
 mod own_schema;
+#[path = "common/proxy.rs"]
+mod proxy;
 
-use own_schema::Schema;
-use postgres::{Client, NoTls};
-use wheelwork::durable::Postgres;
+use own_schema::{Schema, next, until};
+use postgres::{Client, Config, NoTls};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use wheelwork::durable::{Durable, Postgres};
 
 /// Asserts that an error is one line, and has this.
 fn says(error: &str, says: &str) {
@@ -128,6 +135,50 @@ fn a_start_on_a_database_that_only_reads_says_so() {
         database.name
     );
     schema.client().batch_execute(&only).unwrap();
-    let error = wheelwork::durable::Durable::open(store).start();
+    let error = Durable::open(store).start();
     says(&error.unwrap_err().to_string(), "only be read");
+}
+
+/// A proxy to the database, and the connection string for it.
+fn through_proxy(schema: &Schema) -> (String, Arc<proxy::Seen>) {
+    let config: Config = schema.database.parse().unwrap();
+    let port = config.get_ports()[0];
+    let (own_port, seen) = proxy::start(port);
+    let (port, own_port) = (format!("port={port}"), format!("port={own_port}"));
+    (schema.database.replace(&port, &own_port), seen)
+}
+
+#[test]
+fn a_listener_whose_connection_has_died_silently_gets_another_one() {
+    let Some(schema) = Schema::new("silent") else {
+        return;
+    };
+    let (database, seen) = through_proxy(&schema);
+    let (send, handled) = channel();
+    let store = schema.builder(&database).connect().unwrap();
+    let node = Schema::node_of(store, &send);
+    until("it listens", || seen.listening() == 1);
+    seen.let_listening_die();
+    until("it listens again", || seen.listening() == 2);
+    node.schedule("mail", Duration::ZERO, "fires").unwrap();
+    assert_eq!(next(&handled), ("fires".to_owned(), 1));
+    node.stop().unwrap();
+}
+
+#[test]
+fn the_clock_is_read_while_timers_are_due() {
+    let Some(schema) = Schema::new("readings") else {
+        return;
+    };
+    let (database, seen) = through_proxy(&schema);
+    let (send, handled) = channel();
+    let store = schema.builder(&database).connect().unwrap();
+    let node = Schema::node_of(store, &send);
+    until("it is read", || {
+        let soon = Duration::from_millis(100);
+        node.schedule("mail", soon, "").unwrap();
+        next(&handled);
+        seen.readings.load(Ordering::SeqCst) > 40
+    });
+    node.stop().unwrap();
 }

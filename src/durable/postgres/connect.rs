@@ -169,10 +169,11 @@ impl PostgresBuilder {
                 self.lasts
             )));
         }
-        let config: Config = self
+        let mut config: Config = self
             .config
             .parse()
             .map_err(|error| setting(format!("the connection string makes no sense: {error}")))?;
+        notice_dead(&mut config);
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(setting("the connection string has no host".to_owned()));
         }
@@ -214,6 +215,30 @@ impl PostgresBuilder {
 
 /// How connections are made: for the store, and for handlers.
 type Connects = (Connect, ConnectClient);
+
+/// The driver's setting for connections that are never asked whether they are alive.
+const IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Has the system notice connections that have died silently, within half a minute: unless the
+/// connection string says something else.
+pub(super) fn notice_dead(config: &mut Config) {
+    let half_a_minute = Duration::from_secs(30);
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(half_a_minute);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(half_a_minute);
+    }
+    if config.get_keepalives_idle() == IDLE_UNSET {
+        config.keepalives_idle(Duration::from_secs(15));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+}
 
 /// A number that nobody can guess.
 fn random() -> u64 {

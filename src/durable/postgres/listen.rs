@@ -1,15 +1,31 @@
-//! Listen: a thread that hears when another node has put something in. A hint: where the database
-//! has no `LISTEN`, or the connection is lost, news comes with the next scan.
+//! Listen: a thread that hears when another node has put something in, and reads the database's
+//! clock while something is due soon. News is a hint: where the database has no `LISTEN`, or the
+//! connection is lost, it comes with the next scan. A clock that is read more rarely makes timers
+//! later.
 
+use super::clock::DatabaseClock;
 use super::session::{Connect, News};
 use crate::sync::ThreadBuilder;
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Error;
 
 /// Between two tries to connect.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// The clock is read so often at least: so a connection is noticed that has died silently.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+/// However old the last reading is, the next one comes so much later.
+const READ_MIN: Duration = Duration::from_millis(2);
+
+/// A connection that has not answered for so long is taken for lost.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// The channel of a schema.
 pub(super) fn channel(schema: &str) -> String {
@@ -24,7 +40,12 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Starts the thread. `None`: there is none.
-    pub(super) fn start(schema: &str, connect: Connect, news: News) -> Option<Self> {
+    pub(super) fn start(
+        schema: &str,
+        connect: Connect,
+        clock: Arc<DatabaseClock>,
+        news: News,
+    ) -> Option<Self> {
         let (end, mut ended) = oneshot::channel();
         let (first, listens) = crossbeam_channel::bounded(1);
         let channel = channel(schema);
@@ -37,8 +58,9 @@ impl Listener {
             };
             runtime.block_on(async {
                 let hear_on = async {
-                    while hear(&connect, &channel, &news, &first).await {
-                        tokio::time::sleep(AGAIN).await;
+                    loop {
+                        let _ = hear(&connect, &channel, &news, &clock, &first).await;
+                        sleep(AGAIN).await;
                     }
                 };
                 // A sender that is gone ends it, too.
@@ -68,30 +90,50 @@ impl Drop for Listener {
     }
 }
 
-/// Hears until the connection is lost. `false`: the database has no channels.
+/// What has to be polled for a connection. One that is dead would wait for ever: it ends with this.
+struct Driver(JoinHandle<Result<(), Error>>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Hears, and reads the clock, until the connection is lost. `None`, too: it is.
 async fn hear(
     connect: &Connect,
     channel: &str,
     news: &News,
+    clock: &DatabaseClock,
     first: &crossbeam_channel::Sender<bool>,
-) -> bool {
-    let Ok((client, driver)) = connect(news.clone()).await else {
-        return true;
+) -> Option<()> {
+    let connected = timeout(ANSWER_MAX, connect(news.clone())).await.ok()?;
+    let (client, driver) = connected.ok()?;
+    let mut driver = Driver(tokio::spawn(driver));
+    let listen = format!("LISTEN {channel}");
+    let listens = timeout(ANSWER_MAX, client.batch_execute(&listen)).await;
+    // (Where the database says that it has no channels, the clock is read all the same.)
+    let has_channels = match listens.ok()? {
+        Ok(()) => true,
+        Err(error) if error.code().is_some() => false,
+        Err(_) => return None,
     };
-    let driver = tokio::spawn(driver);
-    let listens = client.batch_execute(&format!("LISTEN {channel}")).await;
-    let has_channels = listens
-        .as_ref()
-        .err()
-        .and_then(|error| error.code())
-        .is_none();
     let _ = first.try_send(has_channels);
-    if !has_channels {
-        driver.abort();
-        return false;
-    }
     // What was told before is not heard.
     news();
-    let _ = driver.await;
-    true
+    loop {
+        let next_reading = async {
+            match clock.read_in() {
+                Some(wait) => sleep(wait.max(READ_MIN)).await,
+                None => {
+                    select(pin!(clock.wanted()), pin!(sleep(CHECK_EVERY))).await;
+                }
+            }
+        };
+        if let Either::Left(_) = select(&mut driver.0, pin!(next_reading)).await {
+            return None;
+        }
+        let read = timeout(ANSWER_MAX, clock.read_by(&client)).await;
+        read.ok()?.ok()?;
+    }
 }

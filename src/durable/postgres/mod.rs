@@ -14,6 +14,8 @@ mod session;
 mod shared;
 pub(crate) mod sql;
 mod store;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 pub use connect::PostgresBuilder;

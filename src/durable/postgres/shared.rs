@@ -40,6 +40,7 @@ impl SharedStore for Postgres {
 
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
         self.with(|store| {
+            store.read_before_claim(upto)?;
             let node = store.leases.node;
             let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
             let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
@@ -127,7 +128,8 @@ impl SharedStore for Postgres {
     }
 
     fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.listener = listen::Listener::start(&self.schema, self.connect.clone(), wake);
+        self.listener =
+            listen::Listener::start(&self.schema, self.connect.clone(), self.clock.clone(), wake);
     }
 
     fn fleet(&mut self) -> Result<Fleet, StoreError> {
@@ -165,6 +167,16 @@ impl SharedStore for Postgres {
 }
 
 impl Postgres {
+    /// Before a claim: what is due by then is handed out by a clock that was read just now.
+    pub(super) fn read_before_claim(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let clock = self.clock.clone();
+        if !clock.due_soon(upto) {
+            return Ok(());
+        }
+        self.session
+            .run(async |live| clock.read_by(&live.client).await)
+    }
+
     /// Reads up to `slice` rows of each partition. Notes up to where those are read that have more.
     fn read_slice(
         &mut self,

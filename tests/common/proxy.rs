@@ -1,0 +1,93 @@
+//! A proxy between nodes and their database that can let a connection die silently: it stays open,
+//! and nothing goes through it any more.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// What has gone through it.
+#[derive(Default)]
+pub struct Seen {
+    /// Of each connection that has said `LISTEN`: whether it is dead.
+    listening: Mutex<Vec<Arc<AtomicBool>>>,
+    /// How often the clock was asked for on those.
+    pub readings: AtomicUsize,
+}
+
+impl Seen {
+    /// Connections that have said `LISTEN` so far.
+    pub fn listening(&self) -> usize {
+        let listening = self.listening.lock();
+        listening.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// From now on nothing goes through those any more.
+    pub fn let_listening_die(&self) {
+        let listening = self.listening.lock();
+        for is_dead in listening.unwrap_or_else(PoisonError::into_inner).iter() {
+            is_dead.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Starts one for a server on this port of this machine. Returns its own port. Its threads go with
+/// their connections, and the last one with the process.
+pub fn start(to_port: u16) -> (u16, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let here = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = here.local_addr().unwrap().port();
+    let all = seen.clone();
+    thread::spawn(move || {
+        for client in here.incoming().map_while(Result::ok) {
+            if let Ok(server) = TcpStream::connect(("127.0.0.1", to_port)) {
+                pass(client, server, &all);
+            }
+        }
+    });
+    (port, seen)
+}
+
+/// Whether a message has these words.
+fn has(message: &[u8], words: &str) -> bool {
+    message
+        .windows(words.len())
+        .any(|part| part == words.as_bytes())
+}
+
+fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
+    let is_dead = Arc::new(AtomicBool::new(false));
+    let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let (seen, flag) = (seen.clone(), is_dead.clone());
+    let mut is_listening = false;
+    thread::spawn(move || {
+        copy(client, to_server, &flag.clone(), |message| {
+            if has(message, "LISTEN ") && !is_listening {
+                is_listening = true;
+                let listening = seen.listening.lock();
+                listening
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(flag.clone());
+            }
+            if is_listening && has(message, "extract(epoch FROM now())") {
+                seen.readings.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    });
+    thread::spawn(move || copy(server, to_client, &is_dead, |_| {}));
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, is_dead: &AtomicBool, mut look: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(count) = from.read(&mut buffer) {
+        let is_dead = is_dead.load(Ordering::SeqCst);
+        if !is_dead {
+            look(&buffer[..count]);
+        }
+        if count == 0 || !is_dead && to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
