@@ -2,13 +2,19 @@
 
 use super::leases::{epoch, part};
 use super::rows::{millis, uuid};
-use super::session::{ConnectClient, idle_setting};
+use super::session::{ConnectClient, apart, idle_setting};
 use super::sql;
 use super::store::Postgres;
 use crate::durable::builder::DurableBuilder;
 use crate::durable::kinds::{KindHandler, Said};
 use crate::durable::recurrence::next_run;
 use crate::durable::{Delivery, HandlerResult, StoreTime};
+use crate::sync::ThreadBuilder;
+use crossbeam_channel::never;
+use postgres::IsolationLevel;
+use postgres::error::SqlState;
+use std::error::Error;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +26,23 @@ struct Clients {
 
 /// Why an acknowledgement was not made.
 const STALE: &str = "the timer was handed to another node meanwhile";
+
+/// The waits, in milliseconds, before a handler is called again whose transaction met others.
+const CONFLICT_WAITS_MS: [u64; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
+
+/// A connection waits for its end when it goes, which must not be done in async code: a thread of
+/// its own does it. Without a thread the connections stay open.
+impl Drop for Clients {
+    fn drop(&mut self) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let clients = ManuallyDrop::new(std::mem::take(&mut *free));
+        if clients.is_empty() {
+            return;
+        }
+        let thread = ThreadBuilder::new().name("wheelwork-close".to_owned());
+        let _ = thread.spawn(move || drop(ManuallyDrop::into_inner(clients)));
+    }
+}
 
 impl Clients {
     /// A connection that a handler had before.
@@ -40,7 +63,11 @@ impl DurableBuilder<Postgres> {
     /// If it says `Err`, or panics, the transaction is rolled back, and the timer is tried again.
     ///
     /// Each call that runs at one time has a connection of its own, which is kept for later ones.
-    /// Handlers block, and must not run in a task of tokio: the crate `postgres` panics there.
+    /// Handlers block. In a task of tokio each call has a thread of its own.
+    ///
+    /// The transaction begins at `READ COMMITTED`, whatever the role's default is. The handler may
+    /// set another level first. If the transaction fails with 40001 or 40P01 (it met another one),
+    /// the handler is called again in a new one, up to 8 times within 0.4 s: that is no attempt.
     ///
     /// # Example
     /// ```
@@ -95,12 +122,15 @@ fn in_transaction(
             Ok(next) => next,
             Err(why) => return Said::Result(Err(why.into())),
         };
-        let done = run_in(&clients, &schema, idle, delivery, next.at, |transaction| {
-            handler(delivery, transaction)
+        // (In a task of tokio the crate `postgres` would panic.)
+        let done = apart(|| {
+            run_in(&clients, &schema, idle, delivery, next.at, |transaction| {
+                handler(delivery, transaction)
+            })
         });
         match done {
             Ok(()) => Said::Acked(next),
-            Err(error) => Said::Result(Err(error)),
+            Err(error) => Said::Result(Err(with_causes(error))),
         }
     };
     KindHandler::One(Box::new(run))
@@ -121,14 +151,64 @@ fn run_in(
     let work = |transaction: postgres::Transaction<'_>| {
         work_in(transaction, schema, idle, delivery, next, &handler)
     };
-    let mut done = client.transaction().map(work);
+    let mut done = begin(&mut client).map(work);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
         client = (clients.connect)()?;
-        done = client.transaction().map(work);
+        done = begin(&mut client).map(work);
+    }
+    // What others were in the way of was rolled back: it is no attempt yet.
+    for wait_ms in CONFLICT_WAITS_MS {
+        let met_others = matches!(&done, Ok(Err(error)) if is_conflict(error.as_ref()));
+        if !met_others {
+            break;
+        }
+        let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
+        done = begin(&mut client).map(work);
     }
     clients.give_back(client);
     done?
+}
+
+/// An error whose text has its causes in one line: "db error" alone says nothing.
+fn with_causes(error: Box<dyn Error + Send + Sync>) -> Box<dyn Error + Send + Sync> {
+    let Some(mut cause) = error.source() else {
+        return error;
+    };
+    let mut text = format!("{error}: {cause}");
+    while let Some(next) = cause.source() {
+        text = format!("{text}: {next}");
+        cause = next;
+    }
+    text.replace(char::is_control, " ").into()
+}
+
+/// Begins a transaction. The acknowledgement is made for this level, whatever the role's default
+/// is. The handler may set another one.
+fn begin(client: &mut postgres::Client) -> Result<postgres::Transaction<'_>, postgres::Error> {
+    let builder = client.build_transaction();
+    builder
+        .isolation_level(IsolationLevel::ReadCommitted)
+        .start()
+}
+
+/// Whether an error, or what has caused it, is a conflict with another transaction: 40001 or 40P01.
+fn is_conflict(error: &(dyn Error + 'static)) -> bool {
+    let conflicts = [
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+        &SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let code = error
+            .downcast_ref::<postgres::Error>()
+            .and_then(postgres::Error::code);
+        if code.is_some_and(|code| conflicts.contains(&code)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Calls the handler, acknowledges its timer, and commits both.
