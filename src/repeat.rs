@@ -3,10 +3,12 @@
 //! A `Repeat` lies in the timer's cell between two runs. During a run the thread that runs it owns
 //! it. All times are nanoseconds since the clock's origin.
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::{NANOS_MAX, TickLength, nanos};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// What a fixed-rate timer does about missed runs.
@@ -47,13 +49,46 @@ impl Missed {
     pub const BURST_ALL: Self = Self::Burst(u32::MAX);
 }
 
-/// A timer that goes by the wall clock looks at it this often. So it notices within this time that
-/// somebody has set the clock.
+/// A timer that goes by the system's clock looks at it this often. So it notices within this time
+/// that somebody has set the clock.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Returns the time until the next run, given the wall clock's time and the service's time. Zero
 /// means now: that run counts as made. `None`: there is no further run.
 pub(crate) type WallLook = Box<dyn FnMut(SystemTime, u64) -> Option<Duration> + Send>;
+
+/// The next look of a timer by the wall clock, for whoever sets that clock and brings the look
+/// forward. Any thread may read it.
+#[derive(Debug, Default)]
+pub(crate) struct NextLook {
+    /// The deadline at which the timer was filed for it.
+    filed: AtomicU64,
+    /// The deadline to which it was brought forward.
+    brought: AtomicU64,
+}
+
+impl NextLook {
+    fn file(&self, deadline: u64) {
+        // Ordering: Relaxed. The exchange of the cell's word that follows publishes it.
+        self.filed.store(deadline, Ordering::Relaxed);
+    }
+
+    /// The caller moves the timer to this deadline, for a look.
+    pub(crate) fn bring_to(&self, deadline: u64) {
+        // Ordering: Relaxed. As above.
+        self.brought.store(deadline, Ordering::Relaxed);
+    }
+
+    /// Whether a timer that is due then comes for a look. Otherwise a user has moved it.
+    pub(crate) fn is_at(&self, deadline: u64) -> bool {
+        // Ordering: Relaxed. Read after the word of the cell, which publishes them.
+        let (filed, brought) = (
+            self.filed.load(Ordering::Relaxed),
+            self.brought.load(Ordering::Relaxed),
+        );
+        [filed, brought].contains(&deadline)
+    }
+}
 
 /// What a claimed periodic timer has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +109,14 @@ enum Rhythm {
     Delay { period_ns: u64 },
     /// As a function says. It gets the time for which the last run was meant.
     By(Box<dyn FnMut(u64) -> Option<u64> + Send>),
-    /// By the wall clock. `is_moved`: somebody has moved the timer, and the next run comes without
-    /// a look at the wall clock.
-    Wall { look: WallLook, is_moved: bool },
+    /// By the wall clock.
+    Wall {
+        look: WallLook,
+        /// Somebody has moved the timer, and the next run comes without a look at the wall clock.
+        is_moved: bool,
+        /// Whoever sets the clock brings the next look forward. `None`: the timer looks by itself.
+        next_look: Option<Arc<NextLook>>,
+    },
 }
 
 /// What a run does.
@@ -199,12 +239,19 @@ impl Repeat {
     }
 
     /// By the wall clock, as `look` says. The first look is at `at_ns`.
-    pub(crate) fn by_wall(look: WallLook, at_ns: u64, runs: u64, run: RunClosure) -> Self {
+    pub(crate) fn by_wall(
+        look: WallLook,
+        next_look: Option<Arc<NextLook>>,
+        at_ns: u64,
+        runs: u64,
+        run: RunClosure,
+    ) -> Self {
         Self {
             run,
             rhythm: Rhythm::Wall {
                 look,
                 is_moved: false,
+                next_look,
             },
             at_ns,
             deadline: 0,
@@ -213,14 +260,32 @@ impl Repeat {
     }
 
     /// How long to wait before the next look at the wall clock, if the run is `delay` away by it.
-    pub(crate) fn wall_delay(delay: Duration) -> Duration {
-        delay.min(LOOK_EVERY)
+    /// `is_told`: whoever sets the clock brings the look forward.
+    pub(crate) fn wall_delay(delay: Duration, is_told: bool) -> Duration {
+        if is_told {
+            delay
+        } else {
+            delay.min(LOOK_EVERY)
+        }
+    }
+
+    /// Whether it goes by the wall clock, and whoever sets that brings the next look forward.
+    pub(crate) fn is_told_of_sets(&self) -> bool {
+        let Rhythm::Wall { next_look, .. } = &self.rhythm else {
+            return false;
+        };
+        next_look.is_some()
     }
 
     /// What to do at `now_ns`. A timer that goes by the wall clock may have to wait: then `at_ns`
     /// is its next look. The user's look may panic.
     pub(crate) fn due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> RunStep {
-        let Rhythm::Wall { look, is_moved } = &mut self.rhythm else {
+        let Rhythm::Wall {
+            look,
+            is_moved,
+            next_look,
+        } = &mut self.rhythm
+        else {
             return RunStep::Run;
         };
         if std::mem::take(is_moved) {
@@ -230,7 +295,7 @@ impl Repeat {
             return RunStep::End;
         };
         self.at_ns = now_ns
-            .saturating_add(nanos(Self::wall_delay(delay)))
+            .saturating_add(nanos(Self::wall_delay(delay, next_look.is_some())))
             .min(NANOS_MAX);
         if delay.is_zero() {
             RunStep::Run
@@ -247,16 +312,24 @@ impl Repeat {
     /// Notes the deadline at which the timer is armed.
     pub(crate) fn file(&mut self, deadline: u64) {
         self.deadline = deadline;
+        if let Rhythm::Wall { next_look, .. } = &self.rhythm {
+            next_look.iter().for_each(|look| look.file(deadline));
+        }
     }
 
     /// Notes the deadline at which the timer was claimed. If it is not the deadline of `file`,
     /// somebody has moved the timer: a fixed rate goes on from the new deadline, and a timer by the
-    /// wall clock runs without a look.
+    /// wall clock runs without a look, unless it was moved for a look.
     pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
         if deadline != self.deadline {
             self.at_ns = start_ns(deadline);
-            if let Rhythm::Wall { is_moved, .. } = &mut self.rhythm {
-                *is_moved = true;
+            if let Rhythm::Wall {
+                is_moved,
+                next_look,
+                ..
+            } = &mut self.rhythm
+            {
+                *is_moved = !next_look.as_ref().is_some_and(|look| look.is_at(deadline));
             }
         }
     }

@@ -64,6 +64,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// if it has one, the timer ends.
     ///
     /// The timer looks at the system's clock at least once a minute, and wakes its shard for that.
+    /// (A [`ManualClock`](crate::ManualClock) tells it when it is set.)
     ///
     /// Like a periodic timer, it takes a closure whatever the service's payload is. It can be
     /// cancelled but not taken, and `stop` does not hand it back. If
@@ -82,13 +83,14 @@ impl<T: Send + 'static> ServiceHandle<T> {
         calendar: Calendar,
         run: impl FnMut() + Send + 'static,
     ) -> Result<TimerId, ScheduleError<()>> {
-        let (now, now_ns) = self.wall_clock();
-        let mut agenda = Agenda::new(calendar, now, now_ns);
+        let wall = self.wall_clock();
+        let mut agenda = Agenda::new(calendar, wall.time, wall.now_ns);
         let first = agenda
             .next
-            .and_then(|next| next.duration_since(now).ok())
+            .and_then(|next| next.duration_since(wall.time).ok())
             .unwrap_or_default();
         self.by_wall_clock(
+            wall,
             first,
             Box::new(move |now, now_ns| agenda.look(now, now_ns)),
             u64::MAX,

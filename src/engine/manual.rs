@@ -1,13 +1,16 @@
-//! Manual: the shards of a service on a manual clock, which takes their turns.
+//! Manual: the shards of a service on a manual clock, which takes their turns, and tells of a time
+//! of day that is set.
 //!
 //! Owned by the service; the clock has a weak reference. Whoever moves the clock takes the turns,
 //! under a lock, and is inside a task meanwhile.
 
 use super::Engine;
+use super::id::TimerId;
 use crate::dispatch::inside::inside;
+use crate::repeat::NextLook;
 use crate::shard::Count;
 use crate::shard::turn::{Shard, Turn};
-use crate::sync::Mutex;
+use crate::sync::{Fault, Mutex, broken};
 use crate::time::{Busy, Driven, Pass};
 use std::sync::{Arc, PoisonError, TryLockError};
 
@@ -27,6 +30,52 @@ impl<T> ManualShards<T> {
 /// Takes one turn of a shard.
 pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> Turn {
     shard.turn(|| engine.clock.now_ns())
+}
+
+impl<T: Send + 'static> Engine<T> {
+    /// The next look of a timer by the wall clock, if somebody brings it forward when the clock is
+    /// set. `None`: the timer has to look by itself.
+    pub(crate) fn next_look(&self) -> Option<Arc<NextLook>> {
+        self.wall_timers.as_ref().map(|_| Arc::default())
+    }
+
+    /// Takes in a timer that was armed by a wall clock that had been set so often.
+    pub(crate) fn follow_wall(&self, id: TimerId, next_look: Arc<NextLook>, sets: u64) {
+        if let Some(timers) = &self.wall_timers {
+            timers.add(id, next_look, |id| self.is_pending(id));
+            self.recheck_wall(sets);
+        }
+    }
+
+    /// SetRecheck. A timer was filed by a wall clock that had been set so often.
+    pub(crate) fn recheck_wall(&self, sets: u64) {
+        if self.clock.wall_sets() != sets && !broken(Fault::SetNotSeenAfterFile) {
+            self.wall_was_set();
+        }
+    }
+
+    /// SetTell. Moves the next looks of the timers that wait to the next tick. Those that somebody
+    /// has moved to another tick stay there.
+    pub(crate) fn wall_was_set(&self) {
+        let Some(timers) = &self.wall_timers else {
+            return;
+        };
+        let now = self.tick.deadline(self.clock.now_ns() + 1);
+        let bring = |id, next_look: &NextLook| {
+            let deadline = self.deadline_of(id);
+            if deadline.is_some_and(|deadline| deadline > now && next_look.is_at(deadline)) {
+                next_look.bring_to(now);
+                self.cells
+                    .with_local(|local| self.cells.rearm(local, id, now));
+            }
+        };
+        timers.for_each(|id| self.is_pending(id), bring);
+    }
+
+    fn is_pending(&self, id: TimerId) -> bool {
+        self.cells
+            .with_local(|local| self.cells.is_pending(local, id))
+    }
 }
 
 impl<T: Send + 'static> Driven for ManualShards<T> {
@@ -77,6 +126,10 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             .map(|tick| self.engine.tick.start(tick))
             .filter(|&start_ns| start_ns > now_ns)
             .min())
+    }
+
+    fn wall_was_set(&self) {
+        self.engine.wall_was_set();
     }
 
     fn dispatched(&self) -> u64 {

@@ -34,6 +34,7 @@ mod tenure;
 pub(crate) mod thread_local;
 mod thread_name;
 pub(crate) mod threads;
+mod wall;
 pub(crate) mod watchdog;
 
 use crate::counters::Counter;
@@ -48,6 +49,7 @@ use hooks::{Hooks, Users};
 use in_flight::InFlight;
 use std::any::Any;
 use std::sync::Arc;
+use wall::WallTimers;
 
 pub(crate) type Handler<T> = dyn Fn(&mut Batch<'_, T>) + Send + Sync;
 
@@ -79,6 +81,8 @@ pub(crate) struct Engine<T> {
     pub(crate) unpinned: AtomicUsize,
     /// How often it has woken threads of a pool.
     pub(crate) woken: Arc<Woken>,
+    /// On a manual clock: the timers that go by the time of day.
+    wall_timers: Option<WallTimers>,
 }
 
 impl<T: Send + 'static> Engine<T> {

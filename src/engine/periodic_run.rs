@@ -77,6 +77,7 @@ impl<T: Send + 'static> Engine<T> {
             return;
         };
         repeat.claimed(run.due_at.deadline(), |deadline| self.tick.start(deadline));
+        let sets = repeat.is_told_of_sets().then(|| self.clock.wall_sets());
         let due = self.or_panicked(RunStep::End, || {
             repeat.due(self.clock.now_ns(), || self.clock.system_time())
         });
@@ -113,6 +114,9 @@ impl<T: Send + 'static> Engine<T> {
             .cells
             .with_local(|local| self.cells.file_again(local, Run { due_at, ..run }, repeat));
         self.drop_repeat(ended);
+        if let Some(sets) = sets {
+            self.recheck_wall(sets); // SetRecheck
+        }
         // RunRecheck, after RunFile. A stop that fires all has left the timer to this run, or sees
         // it armed.
         if self.cells.shared.fires_all()

@@ -13,6 +13,7 @@ use super::settings::{Outlet, Settings};
 use super::shared::{SHARDS_MAX, Shared};
 use super::thread_local::forget_last;
 use super::threads::{Started, Unstarted};
+use super::wall::WallTimers;
 use super::{Engine, Handler, shared_clock};
 use crate::counters::Counter;
 use crate::dispatch::channel::Outbox;
@@ -165,6 +166,7 @@ fn engine<T: Send + 'static>(
         panics: AtomicU64::new(0),
         unpinned: AtomicUsize::new(0),
         woken: sink.backend.woken(),
+        wall_timers: settings.clock.is_some().then(WallTimers::new),
     };
     (Arc::new(engine), sink.backend)
 }

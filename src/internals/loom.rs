@@ -573,6 +573,11 @@ pub fn run_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
     Inline::new(handle.engine.host(0)).submit(&mut vec![entry.0]);
 }
 
+/// Tells a service that the time of day was set (SetTell).
+pub fn tell_wall<T: Send + 'static>(handle: &ServiceHandle<T>) {
+    handle.engine.wall_was_set();
+}
+
 /// Submits an entry to a pool that drops the job.
 pub fn drop_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
     let pool = Executor::new(drop);

@@ -12,6 +12,17 @@ use crate::shard::Count;
 use crate::time::{Clock, TickLength};
 use std::time::{Duration, Instant, SystemTime};
 
+/// A reading of the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallReading {
+    pub(crate) time: SystemTime,
+    /// The service's time then.
+    #[cfg(feature = "calendar")]
+    pub(crate) now_ns: u64,
+    /// How often a manual clock's time of day had been set.
+    pub(super) sets: u64,
+}
+
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Whether a timer is pending: it has not fired, and was neither cancelled nor handed back. A
     /// periodic timer is pending during its runs too. The answer may be out of date when you look
@@ -286,8 +297,15 @@ impl<T: Send + 'static> ServiceHandle<T> {
         self.engine.tick
     }
 
-    /// What the wall clock shows (a manual clock's, if the service has one), and the present time.
-    pub(crate) fn wall_clock(&self) -> (SystemTime, u64) {
-        (self.engine.clock.system_time(), self.engine.clock.now_ns())
+    /// What the wall clock shows (a manual clock's, if the service has one).
+    pub(crate) fn wall_clock(&self) -> WallReading {
+        // First of all: whoever sets the clock later is noticed.
+        let sets = self.engine.clock.wall_sets();
+        WallReading {
+            time: self.engine.clock.system_time(),
+            #[cfg(feature = "calendar")]
+            now_ns: self.engine.clock.now_ns(),
+            sets,
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Schedule: the calls that arm a timer. `engine/arm.rs` has the steps.
 
 use super::handle::ServiceHandle;
+use super::inspect::WallReading;
 use crate::engine::id::TimerId;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
@@ -187,8 +188,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
             }
         };
         let until = move |now| at.duration_since(now).unwrap_or_default();
+        let wall = self.wall_clock();
         self.by_wall_clock(
-            until(self.wall_clock().0),
+            wall,
+            until(wall.time),
             Box::new(move |now, _| Some(until(now))),
             1,
             run,
@@ -207,19 +210,25 @@ impl<T: Send + 'static> ServiceHandle<T> {
     }
 
     /// Arms a timer that runs a closure whenever `look` says that it is time by the wall clock, and
-    /// `runs` times in all. The first look comes after `first`.
+    /// `runs` times in all. The first look comes after `first`, which was found by this reading.
     pub(crate) fn by_wall_clock(
         &self,
+        wall: WallReading,
         first: Duration,
         look: WallLook,
         runs: u64,
         run: impl FnMut() + Send + 'static,
     ) -> Result<TimerId, ScheduleError<()>> {
-        let first_ns = time::nanos(Repeat::wall_delay(first)).max(1);
-        self.engine
-            .arm_repeat(first_ns, |at_ns| {
-                Repeat::by_wall(look, at_ns, runs, RunClosure::Plain(Box::new(run)))
-            })
-            .map_err(|error| error.map(drop))
+        let next_look = self.engine.next_look();
+        let first_ns = time::nanos(Repeat::wall_delay(first, next_look.is_some())).max(1);
+        let armed = self.engine.arm_repeat(first_ns, |at_ns| {
+            let run = RunClosure::Plain(Box::new(run));
+            Repeat::by_wall(look, next_look.clone(), at_ns, runs, run)
+        });
+        let id = armed.map_err(|error| error.map(drop))?;
+        if let Some(next_look) = next_look {
+            self.engine.follow_wall(id, next_look, wall.sets);
+        }
+        Ok(id)
     }
 }

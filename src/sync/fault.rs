@@ -133,6 +133,9 @@ pub enum Fault {
     /// RunRecheck: a run that has filed its timer again does not look again whether a stop fires
     /// all.
     RunNotSeenAfterFile,
+    /// SetRecheck: a run that has filed its timer by the wall clock does not look whether that was
+    /// set meanwhile.
+    SetNotSeenAfterFile,
     /// StopTell: the thread of a `stop_async` looks for a waker, and leaves the outcome at a later
     /// instant.
     StopToldTooEarly,

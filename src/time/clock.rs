@@ -138,6 +138,14 @@ impl Clock {
         }
     }
 
+    /// How often the time of day of a manual clock was set. Of the system's clock nobody knows: 0.
+    pub(crate) fn wall_sets(&self) -> u64 {
+        match self {
+            Self::Monotonic { .. } | Self::Boot { .. } => 0,
+            Self::Manual(manual) => manual.wall_sets(),
+        }
+    }
+
     /// An `Instant` as nanoseconds since the origin; 0 if it is before the origin.
     #[inline]
     pub(crate) fn instant_ns(&self, instant: Instant) -> u64 {

@@ -10,7 +10,7 @@
 
 use super::nanos::{NANOS_MAX, nanos};
 use super::origin::Origin;
-use crate::sync::{AtomicU64, Ordering, pause};
+use crate::sync::{AtomicU64, Mutex as SyncMutex, Ordering, pause};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -54,6 +54,9 @@ pub(crate) trait Driven: Send + Sync {
     /// The next time at which a turn has something to do, in nanoseconds since the clock's origin:
     /// now, if messages have come since the last turn. `Err`: another thread takes a turn.
     fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
+
+    /// The time of day was set since the last call: what goes by it has to look again.
+    fn wall_was_set(&self);
 
     /// Due entries that the turns have dispatched so far.
     fn dispatched(&self) -> u64;
@@ -103,7 +106,11 @@ struct ManualState {
     /// Services that were ever registered.
     registered: AtomicU64,
     /// The wall clock's reading, and the time since the origin at which it was set.
-    wall: Mutex<(SystemTime, u64)>,
+    wall: SyncMutex<(SystemTime, u64)>,
+    /// How often it was set. Changed under the lock of `wall`.
+    wall_sets: AtomicU64,
+    /// How many of these the services were told of. The driver only.
+    wall_told: AtomicU64,
 }
 
 /// A time plus nanoseconds; the last time that a `SystemTime` can show, if that is sooner.
@@ -149,7 +156,9 @@ impl ManualClock {
             requests: AtomicU64::new(0),
             services: Mutex::new(Vec::new()),
             registered: AtomicU64::new(0),
-            wall: Mutex::new((SystemTime::UNIX_EPOCH, 0)),
+            wall: SyncMutex::new((SystemTime::UNIX_EPOCH, 0)),
+            wall_sets: AtomicU64::new(0),
+            wall_told: AtomicU64::new(0),
         }))
     }
 
@@ -205,6 +214,7 @@ impl ManualClock {
     }
 
     /// Sets the time of day on this clock, as an administrator sets the system's. No time passes.
+    /// Timers for a time of day, and those of calendars, look at it on the next tick.
     ///
     /// # Example
     /// ```
@@ -217,7 +227,35 @@ impl ManualClock {
     /// assert_eq!(clock.elapsed(), Duration::from_secs(1));
     /// ```
     pub fn set_system_time(&self, time: SystemTime) {
-        *self.0.wall.lock().unwrap_or_else(PoisonError::into_inner) = (time, self.now_ns());
+        let mut wall = self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        *wall = (time, self.now_ns());
+        // Ordering: Release (SetStore). Pairs with the Acquire in `tell_wall_news`: the driver sees
+        // what was filed before, by whoever had the lock before (SetRecheck).
+        self.0.wall_sets.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the time of day was set. Whoever files a timer by it asks before it reads the
+    /// time, and again when the timer is filed.
+    pub(crate) fn wall_sets(&self) -> u64 {
+        let _wall = self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ordering: Relaxed. Changed under the lock.
+        self.0.wall_sets.load(Ordering::Relaxed)
+    }
+
+    /// Whether the time of day was set and the services were not told. The driver only.
+    fn has_wall_news(&self) -> bool {
+        // Ordering: Acquire. Pairs with SetStore.
+        let sets = self.0.wall_sets.load(Ordering::Acquire);
+        // Ordering: Relaxed. One driver comes after the other.
+        self.0.wall_told.load(Ordering::Relaxed) != sets
+    }
+
+    /// SetTell. Tells the services that the time of day was set. The driver only.
+    fn tell_wall_news(&self, services: &[Arc<dyn Driven>]) {
+        // Ordering: Acquire, Relaxed. As above.
+        let sets = self.0.wall_sets.load(Ordering::Acquire);
+        self.0.wall_told.store(sets, Ordering::Relaxed);
+        services.iter().for_each(|service| service.wall_was_set());
     }
 
     /// Moves time forward by `by`. Fires the timers that become due, each at its own tick, in order
@@ -455,6 +493,10 @@ impl ManualClock {
                 (registered, services) = (self.registered(), self.services());
                 continue;
             }
+            if self.has_wall_news() {
+                self.tell_wall_news(&services);
+                continue;
+            }
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
             let target = self.0.target_ns.load(Ordering::Relaxed);
@@ -470,7 +512,10 @@ impl ManualClock {
             }
             // Without an event until the target, a turn there finds what other threads have done
             // meanwhile: armed timers, or made room.
-            let finds = || pass.is_held || services.iter().any(|service| service.has_messages());
+            let finds = || {
+                let has_messages = || services.iter().any(|service| service.has_messages());
+                pass.is_held || self.has_wall_news() || has_messages()
+            };
             if next.is_none() && (time == now || !finds()) {
                 break;
             }
@@ -512,6 +557,8 @@ mod tests {
                 .store(self.is_armed_late && is_first, Ordering::Relaxed);
             Ok(None)
         }
+
+        fn wall_was_set(&self) {}
 
         fn dispatched(&self) -> u64 {
             0
