@@ -1,7 +1,7 @@
 //! Promise: a change that somebody's transaction holds up waits, and nothing else does.
 //!
-//! The store is one in memory that leaves changes of some keys out, as `Postgres` does where another
-//! transaction has locked a row. The clock is moved by hand.
+//! The store is one in memory that leaves changes of some keys out, as `Postgres` does where
+//! another transaction has locked a row. The clock is moved by hand.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

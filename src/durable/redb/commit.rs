@@ -18,6 +18,9 @@ use crate::durable::{
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
 
+/// A row, and where it is.
+type PlacedRow = (DurableId, RowPlace);
+
 /// Numbers that are kept for the next rows in one write of the state.
 const NUMBERS_AHEAD: u64 = 1 << 20;
 
@@ -238,7 +241,7 @@ impl<'a> RowChanges<'a> {
     fn places_of_kind(
         &mut self,
         slice: &KindSlice,
-    ) -> Result<(Vec<(DurableId, RowPlace)>, Option<Position>), Error> {
+    ) -> Result<(Vec<PlacedRow>, Option<Position>), Error> {
         let KindSlice { kind, after, limit } = slice;
         let (mut at, end) = (DueKey::at(*after), DueKey::end_of(StoreTime::MAX));
         let mut recent_keys = Vec::new();
