@@ -18,6 +18,11 @@ pub(super) struct FleetWatch {
     pub(super) renewed: Duration,
     /// When to renew the leases.
     pub(super) renew_at: Duration,
+    /// How long the loads since the last scan have taken.
+    pub(super) loaded_for: Duration,
+    /// How many partitions are over the share; and when one of them rests, or another one.
+    pub(super) surplus: usize,
+    pub(super) rest_at: Duration,
     /// The loads since the last claim have found rows.
     pub(super) found: bool,
 }
@@ -33,6 +38,9 @@ impl FleetWatch {
             scanned: Duration::ZERO,
             renewed: Duration::ZERO,
             renew_at: Duration::ZERO,
+            loaded_for: Duration::ZERO,
+            surplus: 0,
+            rest_at: Duration::ZERO,
             found: false,
         }
     }

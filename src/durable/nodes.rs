@@ -28,6 +28,9 @@ const LOW: Duration = Duration::from_secs(10);
 /// A scan takes at most this share of the time.
 const SCAN_SHARE: u32 = 10;
 
+/// How long a partition rests that is to become idle, before another one does.
+const REST: Duration = Duration::from_secs(1);
+
 /// The last millisecond before a time.
 fn before(time: StoreTime) -> StoreTime {
     StoreTime::from_millis(time.as_millis().saturating_sub(1))
@@ -73,14 +76,6 @@ impl Writer {
             self.owned.insert(at, Owned::new(lease));
             self.set_right(lease.partition, lease.epoch);
         }
-        for owned in &mut self.owned {
-            owned.is_leaving = news.surplus.contains(&owned.lease.partition);
-            if owned.is_leaving {
-                // Nothing more of it is loaded; what nobody handles leaves the window.
-                owned.loaded = Position::MIN;
-            }
-        }
-        self.window.empty_partitions(&news.surplus);
         if let Some(rights) = &self.shared.rights {
             let until = counted.saturating_add(news.lasts);
             rights.extend(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
@@ -88,6 +83,7 @@ impl Writer {
         if let Some(fleet) = &mut self.fleet {
             fleet.renewed = counted;
             fleet.renew_at = counted.saturating_add(news.again);
+            fleet.surplus = news.surplus;
             if !news.taken.is_empty() {
                 // Nobody knows yet what is due there.
                 fleet.next_due = Some(StoreTime::MIN);
@@ -111,28 +107,66 @@ impl Writer {
         }
     }
 
-    /// LeaseRelease: gives those partitions back that are leaving, and of which nothing is being
-    /// handled.
+    /// LeaseRelease: gives as many partitions back as are over this node's share, of those of which
+    /// nothing is being handled. Until then they are handed out as the others. If none is idle, one
+    /// rests for a while.
     fn give_back(&mut self) -> Result<(), StoreError> {
-        let leaving = |owned: &&Owned| owned.is_leaving;
-        let free: Vec<Lease> = self
-            .owned
-            .iter()
-            .filter(leaving)
+        let elapsed = self.shared.elapsed();
+        let Some(fleet) = &mut self.fleet else {
+            return Ok(());
+        };
+        let surplus = fleet.surplus;
+        let is_idle = |owned: &&Owned| {
+            !self.window.has_of(owned.lease.partition) || is_broken(DurableFault::LeaseGivenEarly)
+        };
+        let free: Vec<Lease> = (self.owned.iter().rev())
+            .filter(is_idle)
             .map(|owned| owned.lease)
-            .filter(|lease| {
-                !self.window.has_of(lease.partition) || is_broken(DurableFault::LeaseGivenEarly)
-            })
+            .take(surplus)
             .collect();
         if free.is_empty() {
+            self.rest(elapsed);
             return Ok(());
         }
+        fleet.surplus -= free.len();
+        fleet.rest_at = elapsed + REST;
         let partitions: Vec<_> = free.iter().map(|lease| lease.partition).collect();
         self.lose(&partitions);
         match self.store.shared() {
             Some(store) => store.give_back(&free),
             None => Ok(()),
         }
+    }
+
+    /// LeaseRest: of a partition over the share nothing more is loaded for a second, then of
+    /// another one: so it becomes idle, if its handlers are fast.
+    fn rest(&mut self, elapsed: Duration) {
+        let Some(fleet) = &mut self.fleet else {
+            return;
+        };
+        let rests = self.owned.iter().any(|owned| owned.is_leaving);
+        if fleet.surplus == 0 {
+            fleet.rest_at = elapsed + REST;
+        }
+        if (fleet.surplus > 0 || !rests) && elapsed < fleet.rest_at {
+            return;
+        }
+        let former = self.owned.iter().position(|owned| owned.is_leaving);
+        if let Some(at) = former {
+            self.owned[at].is_leaving = false;
+            fleet.next_due = Some(StoreTime::MIN);
+        }
+        if fleet.surplus == 0 || self.owned.is_empty() {
+            return;
+        }
+        fleet.rest_at = elapsed + REST;
+        let at = former.map_or(0, |at| at + 1) % self.owned.len();
+        let owned = &mut self.owned[at];
+        owned.is_leaving = true;
+        // Nothing more of it is loaded; what nobody handles leaves the window.
+        owned.loaded = Position::MIN;
+        let partition = owned.lease.partition;
+        self.window.empty_partitions(&[partition]);
     }
 
     /// The leases under which rows are handed out.
@@ -263,7 +297,9 @@ impl Writer {
             let Some(store) = self.store.shared() else {
                 return Ok(true);
             };
+            let begun = self.shared.elapsed();
             let rows = store.load_many(&partitions, from, until, limit)?;
+            let took = self.shared.elapsed().saturating_sub(begun);
             let count = rows.len();
             let is_full = limit.is_reached(count, rows.iter().map(Row::bytes).sum());
             let loaded = self.take_in(rows, until, limit, clocks)?;
@@ -274,6 +310,7 @@ impl Writer {
             }
             if let Some(fleet) = &mut self.fleet {
                 fleet.found |= count > 0;
+                fleet.loaded_for += took;
             }
             if is_full {
                 // Others want a turn, too. (A window that is full is not loaded further before some
@@ -368,8 +405,10 @@ impl Writer {
     }
 
     fn scanned(&mut self, begun: Duration, is_all: bool) {
-        let took = self.shared.elapsed().saturating_sub(begun);
+        let elapsed = self.shared.elapsed();
         if let Some(fleet) = &mut self.fleet {
+            // (With the loads since the last scan: a window that is full is read again by each.)
+            let took = elapsed.saturating_sub(begun) + std::mem::take(&mut fleet.loaded_for);
             fleet.scanned = begun;
             fleet.scan_at = begun + SCAN_EVERY.max(took * SCAN_SHARE);
             if is_all {

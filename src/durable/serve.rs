@@ -677,7 +677,7 @@ impl Writer {
         };
         if let Some(store) = self.store.shared() {
             let all: Vec<_> = (0..store.partitions()).collect();
-            return store.load_many(&all, after, *range.end(), SliceLimit::rows(limit));
+            return store.look_many(&all, after, *range.end(), SliceLimit::rows(limit));
         }
         let mut rows = Vec::new();
         for owned in &self.owned {

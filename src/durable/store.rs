@@ -441,8 +441,8 @@ pub trait SharedStore {
     /// left as it is.
     fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError>;
 
-    /// Commits the watermark of these partitions: it only rises. Returns the leases that are lost:
-    /// nothing may be handed out under them.
+    /// Commits the watermark of these partitions: it only rises. Returns leases that are known to
+    /// be lost: nothing may be handed out under them. Others are told of by [`renew`](Self::renew).
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError>;
 
     /// As [`Store::load`], of many partitions, in one order.
@@ -453,6 +453,17 @@ pub trait SharedStore {
         until: StoreTime,
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError>;
+
+    /// The same for a look at the rows: nothing of it is handed out.
+    fn look_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(partitions, after, until, limit)
+    }
 
     /// The first deadline of these partitions at or after `from`.
     fn next_due(
@@ -501,8 +512,9 @@ pub struct LeaseNews {
     pub taken: Vec<Lease>,
     /// Partitions that were this node's.
     pub lost: Vec<Partition>,
-    /// Partitions that are over its share: to be given back when nothing of them is being handled.
-    pub surplus: Vec<Partition>,
+    /// How many partitions are over its share: to be given back when nothing of them is being
+    /// handled.
+    pub surplus: usize,
     /// How long the leases last, less a margin: from before the call on.
     pub lasts: Duration,
     /// When to renew them: so long after the call began.

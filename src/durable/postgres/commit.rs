@@ -4,14 +4,27 @@
 //! kind of change.
 
 use super::leases::{PARTITIONS, epoch, part};
-use super::phases::Phases;
-use super::rows::{cause_parts, durable_id, millis, partition_of_key, row_of, uuid};
-use super::session::{Live, Params};
+use super::phases::{Phases, Token, tokens_of};
+use super::rows::{cause_parts, durable_id, millis, partition_of_key, row_of, time, uuid};
+use super::session::{Live, OneTrouble, Params, trouble_of_one};
 use super::sql;
-use crate::durable::{DurableId, Outcome, Partition, Row, Settled, StoreTime, Target, Write};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::durable::{
+    DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime, Target, Write,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use tokio_postgres::Error;
+use tokio_postgres::error::DbError;
 use uuid::Uuid;
+
+/// Parts of a commit that are halved. What is in trouble then is tried in another commit.
+const TRIES_MAX: usize = 32;
+
+/// Rows that are looked at by one statement, whether they are of a kind.
+const KIND_SLICE: usize = 2_000;
+
+/// Why a change is refused.
+const NO_TEXT: &str = "PostgreSQL stores no text with a zero byte";
 
 /// Columns of rows that were handed out.
 #[derive(Default)]
@@ -33,89 +46,96 @@ impl Deliveries {
     }
 }
 
-/// Makes the changes in the transaction that is open.
+/// Makes the changes in the transaction that is open. An error ends the transaction.
 pub(super) async fn make(
     live: &Live,
     writes: &[Write],
     own: &BTreeMap<Partition, u64>,
 ) -> Result<Vec<Outcome>, Error> {
-    let mut phases = Phases::default();
-    let mut by_phase: Vec<Vec<usize>> = Vec::new();
-    for (number, write) in writes.iter().enumerate() {
-        let phase = phases.of(write);
-        if by_phase.len() <= phase {
-            by_phase.resize_with(phase + 1, Vec::new);
+    let mut making = Making::new(live, writes, own);
+    making.range(0..writes.len()).await?;
+    Ok(making.outcomes())
+}
+
+/// The same, where a change has been in trouble that is no other's: parts of the changes are made
+/// behind a savepoint each, and halved until the one is found.
+pub(super) async fn make_split(
+    live: &Live,
+    writes: &[Write],
+    own: &BTreeMap<Partition, u64>,
+) -> Result<Vec<Outcome>, Error> {
+    live.client
+        .batch_execute("SET LOCAL lock_timeout = 3")
+        .await?;
+    let mut making = Making::new(live, writes, own);
+    let mut tries = TRIES_MAX;
+    let all = 0..writes.len();
+    let mut parts = vec![all];
+    while let Some(part) = parts.pop() {
+        live.client.batch_execute("SAVEPOINT part").await?;
+        let Err(error) = making.range(part.clone()).await else {
+            live.client.batch_execute("RELEASE part").await?;
+            continue;
+        };
+        let Some(trouble) = trouble_of_one(&error) else {
+            return Err(error);
+        };
+        live.client.batch_execute("ROLLBACK TO part").await?;
+        making.outcomes[part.clone()].fill(None);
+        if part.len() == 1 && trouble == OneTrouble::Refused {
+            let why = error.as_db_error().map_or("", DbError::message);
+            let why = why.replace(char::is_control, " ");
+            making.outcomes[part.start] = Some(Outcome::Refused(why.into()));
+        } else if part.len() == 1 || tries == 0 {
+            part.for_each(|number| making.block(number));
+        } else {
+            tries -= 1;
+            let middle = part.start + part.len() / 2;
+            parts.push(middle..part.end);
+            parts.push(part.start..middle);
         }
-        by_phase[phase].push(number);
     }
-    let parts = locked_parts(writes);
-    if !parts.is_empty() {
-        live.rows(sql::LOCK, &[&parts]).await?;
-    }
-    let mut making = Making {
-        live,
-        writes,
-        own,
-        outcomes: vec![None; writes.len()],
-    };
-    for numbers in by_phase {
-        making.phase(&numbers).await?;
-    }
-    let none = |number: usize| match writes[number] {
-        Write::Arm(_) => Outcome::Armed(None),
-        Write::Cancel(_) => Outcome::Cancelled(None),
-        Write::Move(..) => Outcome::Moved(None),
-        Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
-        Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
-            Outcome::Settled(false, None)
-        }
-        Write::Revive(..) => Outcome::Revived(None),
-        Write::Discard(_) => Outcome::Discarded(false),
-    };
-    let outcomes = making.outcomes.into_iter().enumerate();
-    Ok(outcomes
-        .map(|(number, outcome)| outcome.unwrap_or_else(|| none(number)))
-        .collect())
+    Ok(making.outcomes())
 }
 
 /// The partitions whose lease rows several statements of the transaction lock. None, if one does.
-fn locked_parts(writes: &[Write]) -> Vec<i16> {
+fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     let mut kinds = BTreeSet::new();
     let mut partitions = BTreeSet::new();
     for write in writes {
-        let partition = match write {
-            Write::Arm(row) if row.key.is_some() => row.id.partition(),
-            Write::Arm(_) | Write::Revive(..) | Write::Discard(_) => continue,
-            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => id.partition(),
-            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
-                partition_of_key(key)
-            }
-            Write::CancelKind(_) => {
-                partitions.extend(0..PARTITIONS);
-                0
-            }
-            Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Bury { of, .. } => {
-                of.id.partition()
-            }
+        let (Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Bury { of, .. }) = write
+        else {
+            continue;
         };
-        partitions.insert(partition);
+        partitions.insert(of.id.partition());
         kinds.insert(kind_of(write));
     }
-    if kinds.len() < 2 && !writes.iter().any(has_two_statements) {
+    let is_one = kinds.len() < 2 && kinds.first().is_none_or(|&kind| kind == 0);
+    if is_one {
         return Vec::new();
     }
     partitions.into_iter().map(part).collect()
 }
 
-/// Whether changes of this kind take two statements. (Rows that were moved, or superseded, have one
-/// of their own.)
-fn has_two_statements(write: &Write) -> bool {
-    match write {
-        Write::Ack { next, .. } => next.is_some(),
-        Write::Retry { .. } | Write::Bury { .. } => true,
-        Write::Cancel(target) | Write::Move(target, _) => matches!(target, Target::Id(_)),
-        Write::Arm(_) | Write::CancelKind(_) | Write::Revive(..) | Write::Discard(_) => false,
+/// The partitions in which rows are ended, moved or replaced that were not handed out.
+fn gated_parts(writes: &[&Write]) -> Vec<i16> {
+    let mut partitions = BTreeSet::new();
+    for write in writes {
+        match write {
+            Write::Arm(row) if row.key.is_some() => {
+                partitions.insert(row.id.partition());
+            }
+            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => {
+                partitions.insert(id.partition());
+            }
+            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
+                partitions.insert(partition_of_key(key));
+            }
+            _ => {}
+        }
     }
+    let partitions = partitions.into_iter().filter(|&number| number < PARTITIONS);
+    partitions.map(part).collect()
 }
 
 /// The place of a change among those of its phase: see `Making::phase`.
@@ -134,6 +154,38 @@ fn kind_of(write: &Write) -> usize {
     }
 }
 
+/// A row that this transaction has locked.
+struct LockedRow {
+    part: i16,
+    due: i64,
+    id: Uuid,
+}
+
+/// Rows that are locked, as columns.
+#[derive(Default)]
+struct LockedRows {
+    parts: Vec<i16>,
+    dues: Vec<i64>,
+    ids: Vec<Uuid>,
+}
+
+impl LockedRows {
+    fn push(&mut self, found: &LockedRow) {
+        self.parts.push(found.part);
+        self.dues.push(found.due);
+        self.ids.push(found.id);
+    }
+
+    /// Deletes them.
+    async fn end(&self, live: &Live) -> Result<(), Error> {
+        if !self.ids.is_empty() {
+            live.rows(sql::END, &[&self.parts, &self.dues, &self.ids])
+                .await?;
+        }
+        Ok(())
+    }
+}
+
 /// A commit that is being made.
 struct Making<'a> {
     live: &'a Live,
@@ -141,13 +193,91 @@ struct Making<'a> {
     /// The epochs of this node's partitions.
     own: &'a BTreeMap<Partition, u64>,
     outcomes: Vec<Option<Outcome>>,
+    /// What changes depend on that are blocked: later ones of these wait, too.
+    blocked: HashSet<Token>,
 }
 
-impl Making<'_> {
+impl<'a> Making<'a> {
+    fn new(live: &'a Live, writes: &'a [Write], own: &'a BTreeMap<Partition, u64>) -> Self {
+        Self {
+            live,
+            writes,
+            own,
+            outcomes: vec![None; writes.len()],
+            blocked: HashSet::new(),
+        }
+    }
+
+    /// What has become of all changes.
+    fn outcomes(self) -> Vec<Outcome> {
+        let none = |number: usize| match self.writes[number] {
+            Write::Arm(_) => Outcome::Armed(None),
+            Write::Cancel(_) => Outcome::Cancelled(None),
+            Write::Move(..) => Outcome::Moved(None),
+            Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
+            Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
+                Outcome::Settled(false, None)
+            }
+            Write::Revive(..) => Outcome::Revived(None),
+            Write::Discard(_) => Outcome::Discarded(false),
+        };
+        let outcomes = self.outcomes.into_iter().enumerate();
+        outcomes
+            .map(|(number, outcome)| outcome.unwrap_or_else(|| none(number)))
+            .collect()
+    }
+
+    /// Somebody's transaction is in the way of this change.
+    fn block(&mut self, number: usize) {
+        let write = &self.writes[number];
+        self.blocked.extend(tokens_of(write));
+        self.outcomes[number] = Some(Outcome::Blocked(Box::new(write.clone())));
+    }
+
+    /// Makes these changes, in their order.
+    async fn range(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let mut phases = Phases::default();
+        let mut by_phase: Vec<Vec<usize>> = Vec::new();
+        for number in range.clone() {
+            let phase = phases.of(&self.writes[number]);
+            if by_phase.len() <= phase {
+                by_phase.resize_with(phase + 1, Vec::new);
+            }
+            by_phase[phase].push(number);
+        }
+        let writes: Vec<&Write> = self.writes[range].iter().collect();
+        for (sql, parts) in [
+            (sql::LOCK, locked_parts(&writes)),
+            (sql::GATE, gated_parts(&writes)),
+        ] {
+            if !parts.is_empty() {
+                self.live.rows(sql, &[&parts]).await?;
+            }
+        }
+        for numbers in by_phase {
+            self.phase(numbers).await?;
+        }
+        Ok(())
+    }
+
     /// The changes of a phase: no two of them have a row or a key in common.
-    async fn phase(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn phase(&mut self, mut numbers: Vec<usize>) -> Result<(), Error> {
+        numbers.retain(|&number| {
+            let write = &self.writes[number];
+            if !is_text(write) {
+                self.outcomes[number] = Some(Outcome::Refused(NO_TEXT.into()));
+                return false;
+            }
+            let waits = tokens_of(write)
+                .iter()
+                .any(|token| self.blocked.contains(token));
+            if waits {
+                self.block(number);
+            }
+            !waits
+        });
         let mut of_kind: [Vec<usize>; 10] = Default::default();
-        for &number in numbers {
+        for number in numbers {
             of_kind[kind_of(&self.writes[number])].push(number);
         }
         let [
@@ -165,20 +295,102 @@ impl Making<'_> {
         self.ack(&acks).await?;
         self.retry(&retries).await?;
         self.bury(&burials).await?;
-        self.cancel(&cancels).await?;
-        self.cancel_keys(&key_cancels).await?;
-        self.change_due(&moves).await?;
-        self.change_due_of_keys(&key_moves).await?;
+        self.cancel(&cancels, &key_cancels).await?;
+        self.change_due(&moves, &key_moves).await?;
         self.arm(&arms).await?;
         for number in kinds {
             if let Write::CancelKind(slice) = &self.writes[number] {
-                let gone = self.live.rows(sql::CANCEL_KIND, &[&&*slice.kind]).await?;
-                let mut gone: Vec<_> = gone.iter().map(|row| durable_id(row.get(0))).collect();
-                gone.sort_unstable();
-                self.outcomes[number] = Some(Outcome::CancelledMany(gone, None));
+                let (gone, after) = self.cancel_kind(slice).await?;
+                self.outcomes[number] = Some(Outcome::CancelledMany(gone, after));
             }
         }
         self.dead_letters(&dead).await
+    }
+
+    /// RowLock: locks the rows of these changes, which name them by id. Those are blocked whose
+    /// rows others have locked.
+    async fn find(&mut self, numbers: &[usize]) -> Result<Vec<(usize, LockedRow)>, Error> {
+        let mut left = HashMap::new();
+        for &number in numbers {
+            let id = match &self.writes[number] {
+                Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => *id,
+                _ => continue,
+            };
+            left.insert(uuid(id), number);
+        }
+        let mut all = Vec::with_capacity(left.len());
+        for sql in [sql::FIND, sql::FIND_MOVED] {
+            if left.is_empty() {
+                return Ok(all);
+            }
+            let (parts, firsts, ids) = columns_of(left.keys());
+            let params: Params = match sql {
+                sql::FIND => &[&parts, &firsts, &ids],
+                _ => &[&parts, &ids],
+            };
+            for row in self.live.rows(sql, params).await? {
+                let found = found_of(&row);
+                if let Some(number) = left.remove(&found.id) {
+                    all.push((number, found));
+                }
+            }
+        }
+        if !left.is_empty() {
+            let (parts, firsts, ids) = columns_of(left.keys());
+            for row in self.live.rows(sql::SEE, &[&parts, &firsts, &ids]).await? {
+                if let Some(number) = left.remove(&row.get(0)) {
+                    self.block(number);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// RowLock: the same for changes that name them by key, or take it.
+    async fn find_keys(&mut self, numbers: &[usize]) -> Result<Vec<(usize, LockedRow)>, Error> {
+        let mut left: HashMap<&str, usize> = HashMap::new();
+        for &number in numbers {
+            match &self.writes[number] {
+                Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
+                    left.insert(key, number);
+                }
+                Write::Arm(row) => {
+                    left.extend(row.key.as_deref().map(|key| (key, number)));
+                }
+                _ => {}
+            }
+        }
+        let mut all = Vec::with_capacity(left.len());
+        for sql in [sql::FIND_KEYS, sql::SEE_KEYS] {
+            if left.is_empty() {
+                break;
+            }
+            let keys: Vec<&str> = left.keys().copied().collect();
+            let of_key = |&key: &&str| part(partition_of_key(key));
+            let parts: Vec<i16> = keys.iter().map(of_key).collect();
+            for row in self.live.rows(sql, &[&parts, &keys]).await? {
+                if sql == sql::FIND_KEYS {
+                    if let Some(number) = left.remove(row.get::<_, &str>(3)) {
+                        all.push((number, found_of(&row)));
+                    }
+                } else if let Some(number) = left.remove(row.get::<_, &str>(0)) {
+                    self.block(number);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// WatermarkLook: whether rows that are locked were handed out. In a statement after that which
+    /// has locked them, so its snapshot has the watermark that their owner may have read them by.
+    async fn look(&self, found: &[(usize, LockedRow)]) -> Result<HashMap<i16, i64>, Error> {
+        let parts: BTreeSet<i16> = found.iter().map(|(_, found)| found.part).collect();
+        let parts: Vec<i16> = parts.into_iter().collect();
+        if parts.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let uptos = self.live.rows(sql::UPTO, &[&parts]).await?;
+        Ok(uptos.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     /// The epoch of a row that this node writes, and that nobody has handed out: it is not owed an
@@ -296,122 +508,140 @@ impl Making<'_> {
         Ok(())
     }
 
-    async fn cancel(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        let mut at = HashMap::new();
-        for &number in numbers {
-            if let Write::Cancel(Target::Id(id)) = &self.writes[number] {
-                at.insert(uuid(*id), number);
-                parts.push(part(id.partition()));
-                dues.push(millis(id.first_due()));
-                ids.push(uuid(*id));
+    async fn cancel(&mut self, by_id: &[usize], by_key: &[usize]) -> Result<(), Error> {
+        let mut found = self.find(by_id).await?;
+        found.extend(self.find_keys(by_key).await?);
+        let upto = self.look(&found).await?;
+        let mut gone = LockedRows::default();
+        for (number, found) in &found {
+            if is_free(found, &upto) {
+                gone.push(found);
+                self.outcomes[*number] = Some(Outcome::Cancelled(Some(durable_id(found.id))));
             }
         }
+        gone.end(self.live).await
+    }
+
+    /// Cancels rows of a kind, by partition. Those that others have locked are left alone. Returns
+    /// them, and where to go on.
+    async fn cancel_kind(
+        &mut self,
+        slice: &KindSlice,
+    ) -> Result<(Vec<DurableId>, Option<Position>), Error> {
+        let mut all = Vec::new();
+        let mut left = slice.limit.rows;
+        let mut after = slice.after;
+        while after.id.partition() < PARTITIONS {
+            if left == 0 {
+                return Ok((all, Some(after)));
+            }
+            let number = after.id.partition();
+            let limit = left.min(KIND_SLICE);
+            let (due, id, rows) = (millis(after.due), uuid(after.id), limit as i64);
+            let params: Params = &[&part(number), &due, &id, &&*slice.kind, &rows];
+            let seen = self.live.rows(sql::SEE_KIND, params).await?;
+            left -= seen.len();
+            let of_kind = seen.iter().filter(|row| row.get(2));
+            let ids: Vec<DurableId> = of_kind.map(|row| durable_id(row.get(1))).collect();
+            all.extend(self.cancel_free(number, &ids).await?);
+            after = match seen.last() {
+                Some(last) if seen.len() == limit => Position {
+                    due: time(last.get(0)),
+                    id: durable_id(last.get(1)),
+                },
+                // The next partition.
+                _ => Position {
+                    due: StoreTime::MIN,
+                    id: DurableId::new(number + 1, StoreTime::MIN, 0),
+                },
+            };
+        }
+        all.sort_unstable();
+        Ok((all, None))
+    }
+
+    /// Cancels those of these rows of a partition that were not handed out, and that nobody has
+    /// locked.
+    async fn cancel_free(
+        &mut self,
+        number: Partition,
+        ids: &[DurableId],
+    ) -> Result<Vec<DurableId>, Error> {
         if ids.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let gone = self.live.rows(sql::CANCEL, &[&parts, &dues, &ids]).await?;
-        let mut note = |id: Uuid| {
-            if let Some(number) = at.remove(&id) {
-                self.outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
+        self.live.rows(sql::GATE, &[&vec![part(number)]]).await?;
+        let ids: Vec<Uuid> = ids.iter().copied().map(uuid).collect();
+        let (parts, firsts, ids) = columns_of(ids.iter());
+        let first = self.live.rows(sql::FIND, &[&parts, &firsts, &ids]).await?;
+        let moved = self.live.rows(sql::FIND_MOVED, &[&parts, &ids]).await?;
+        let found = first.iter().chain(&moved).map(|row| (0, found_of(row)));
+        let found: Vec<(usize, LockedRow)> = found.collect();
+        let upto = self.look(&found).await?;
+        let mut gone = LockedRows::default();
+        for (_, found) in found.iter().filter(|(_, found)| is_free(found, &upto)) {
+            gone.push(found);
+        }
+        gone.end(self.live).await?;
+        Ok(gone.ids.iter().copied().map(durable_id).collect())
+    }
+
+    async fn change_due(&mut self, by_id: &[usize], by_key: &[usize]) -> Result<(), Error> {
+        let mut found = self.find(by_id).await?;
+        found.extend(self.find_keys(by_key).await?);
+        let upto = self.look(&found).await?;
+        let (mut rows, mut all) = (LockedRows::default(), Moves::default());
+        let mut at = HashMap::new();
+        for (number, found) in found.iter().filter(|(_, found)| is_free(found, &upto)) {
+            if let Write::Move(_, next) = &self.writes[*number] {
+                let id = durable_id(found.id);
+                rows.push(found);
+                all.push(id, *next, self.own_epoch(id.partition()));
+                at.insert(id, *number);
             }
-        };
-        gone.iter().for_each(|row| note(row.get(0)));
+        }
         if at.is_empty() {
             return Ok(());
         }
-        let ids: Vec<Uuid> = at.keys().copied().collect();
-        let parts: Vec<i16> = ids
-            .iter()
-            .map(|&id| part(durable_id(id).partition()))
-            .collect();
-        let gone = self.live.rows(sql::CANCEL_MOVED, &[&parts, &ids]).await?;
-        for row in gone {
-            let id: Uuid = row.get(0);
-            if let Some(&number) = at.get(&id) {
-                self.outcomes[number] = Some(Outcome::Cancelled(Some(durable_id(id))));
-            }
-        }
-        Ok(())
-    }
-
-    async fn cancel_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let mut keys = KeyedWrites::default();
-        for &number in numbers {
-            if let Write::Cancel(Target::Key(key)) = &self.writes[number] {
-                keys.push(key, number);
-            }
-        }
-        if keys.keys.is_empty() {
-            return Ok(());
-        }
-        for (number, id) in keys.delete(self.live).await? {
-            self.outcomes[number] = Some(Outcome::Cancelled(Some(id)));
-        }
-        Ok(())
-    }
-
-    async fn change_due(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let mut all = Moves::default();
-        let mut left = HashMap::new();
-        for &number in numbers {
-            if let Write::Move(Target::Id(id), next) = &self.writes[number] {
-                all.push(*id, *next, self.own_epoch(id.partition()));
-                left.insert(*id, number);
-            }
-        }
-        if left.is_empty() {
-            return Ok(());
-        }
-        for row in all.make_at_first(self.live).await? {
-            if let Some(number) = left.remove(&row.id) {
-                self.outcomes[number] = Some(Outcome::Moved(Some(row)));
-            }
-        }
-        if left.is_empty() {
-            return Ok(());
-        }
-        let mut rest = Moves::default();
-        for (&id, &number) in &left {
-            if let Write::Move(_, next) = &self.writes[number] {
-                rest.push(id, *next, self.own_epoch(id.partition()));
-            }
-        }
-        for row in rest.make_moved(self.live).await? {
-            if let Some(&number) = left.get(&row.id) {
+        let params: Params = &[
+            &rows.parts,
+            &rows.dues,
+            &rows.ids,
+            &all.nexts,
+            &all.moved,
+            &all.epochs,
+        ];
+        for row in self.live.rows(sql::MOVE, params).await?.iter().map(row_of) {
+            if let Some(&number) = at.get(&row.id) {
                 self.outcomes[number] = Some(Outcome::Moved(Some(row)));
             }
         }
         Ok(())
     }
 
-    async fn change_due_of_keys(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let (mut keys, mut nexts, mut epochs) = (KeyedWrites::default(), Vec::new(), Vec::new());
-        for &number in numbers {
-            if let Write::Move(Target::Key(key), next) = &self.writes[number] {
-                keys.push(key, number);
-                nexts.push(millis(*next));
-                epochs.push(self.own_epoch(partition_of_key(key)));
+    /// Rows that have the keys of these changes go, or lose them if they were handed out.
+    async fn replace(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let found = self.find_keys(numbers).await?;
+        let upto = self.look(&found).await?;
+        let (mut gone, mut superseded) = (LockedRows::default(), LockedRows::default());
+        for (number, found) in &found {
+            if is_free(found, &upto) {
+                gone.push(found);
+                self.outcomes[*number] = Some(Outcome::Armed(Some(durable_id(found.id))));
+            } else {
+                superseded.push(found);
             }
         }
-        if nexts.is_empty() {
-            return Ok(());
-        }
-        let moved = self
-            .live
-            .rows(sql::MOVE_KEY, &[&keys.parts, &keys.keys, &nexts, &epochs])
-            .await?;
-        for row in moved.iter().map(row_of) {
-            let number = row.key.as_ref().and_then(|key| keys.at.get(&**key));
-            if let Some(&number) = number {
-                self.outcomes[number] = Some(Outcome::Moved(Some(row)));
-            }
+        gone.end(self.live).await?;
+        if !superseded.ids.is_empty() {
+            let params: Params = &[&superseded.parts, &superseded.dues, &superseded.ids];
+            self.live.rows(sql::SUPERSEDE, params).await?;
         }
         Ok(())
     }
 
     async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let mut keys = KeyedWrites::default();
+        self.replace(numbers).await?;
         let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
         let (mut attempts, mut calendars, mut moved) = (Vec::new(), Vec::new(), Vec::new());
@@ -420,8 +650,8 @@ impl Making<'_> {
             let Write::Arm(row) = &self.writes[number] else {
                 continue;
             };
-            if let Some(key) = &row.key {
-                keys.push(key, number);
+            if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
+                continue;
             }
             parts.push(part(row.id.partition()));
             dues.push(millis(row.due));
@@ -436,14 +666,6 @@ impl Making<'_> {
         }
         if ids.is_empty() {
             return Ok(());
-        }
-        if !keys.keys.is_empty() {
-            for (number, id) in keys.delete(self.live).await? {
-                self.outcomes[number] = Some(Outcome::Armed(Some(id)));
-            }
-            self.live
-                .rows(sql::SUPERSEDE, &[&keys.parts, &keys.keys])
-                .await?;
         }
         self.live
             .rows(
@@ -515,38 +737,6 @@ impl Moves {
         self.epochs.push(epoch);
     }
 
-    /// Moves those that are at their first deadlines. Returns them.
-    async fn make_at_first(&self, live: &Live) -> Result<Vec<Row>, Error> {
-        let (ids, nexts) = (&self.ids, &self.nexts);
-        let params: Params = &[
-            &self.parts,
-            &self.firsts,
-            ids,
-            nexts,
-            &self.moved,
-            &self.epochs,
-        ];
-        Ok(live
-            .rows(sql::MOVE, params)
-            .await?
-            .iter()
-            .map(row_of)
-            .collect())
-    }
-
-    /// Moves those that were moved before. Returns them.
-    async fn make_moved(&self, live: &Live) -> Result<Vec<Row>, Error> {
-        let params: Params = &[
-            &self.parts,
-            &self.ids,
-            &self.nexts,
-            &self.moved,
-            &self.epochs,
-        ];
-        let moved = live.rows(sql::MOVE_MOVED, params).await?;
-        Ok(moved.iter().map(row_of).collect())
-    }
-
     /// Makes timers of dead letters again. Returns them.
     async fn revive(&self, live: &Live) -> Result<Vec<Row>, Error> {
         let params: Params = &[
@@ -600,28 +790,47 @@ impl Again {
     }
 }
 
-/// Keys with their partitions, and the numbers of their changes.
-#[derive(Default)]
-struct KeyedWrites {
-    parts: Vec<i16>,
-    keys: Vec<String>,
-    at: HashMap<String, usize>,
+/// A row from the columns of one that was locked.
+fn found_of(row: &tokio_postgres::Row) -> LockedRow {
+    LockedRow {
+        part: row.get(0),
+        due: row.get(1),
+        id: row.get(2),
+    }
 }
 
-impl KeyedWrites {
-    fn push(&mut self, key: &str, number: usize) {
-        self.parts.push(part(partition_of_key(key)));
-        self.keys.push(key.to_owned());
-        self.at.insert(key.to_owned(), number);
-    }
+/// Whether a row that is locked was not handed out.
+fn is_free(found: &LockedRow, upto: &HashMap<i16, i64>) -> bool {
+    upto.get(&found.part).is_some_and(|&upto| found.due > upto)
+}
 
-    /// Deletes the rows that have them and were not handed out.
-    async fn delete(&self, live: &Live) -> Result<Vec<(usize, DurableId)>, Error> {
-        let gone = live.rows(sql::REPLACE, &[&self.parts, &self.keys]).await?;
-        let gone = gone.iter().filter_map(|row| {
-            let number = self.at.get(row.get::<_, &str>(0))?;
-            Some((*number, durable_id(row.get(1))))
-        });
-        Ok(gone.collect())
+/// Partitions, first deadlines and ids.
+fn columns_of<'a>(ids: impl Iterator<Item = &'a Uuid>) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
+    let (mut parts, mut firsts, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for &id in ids {
+        let row = durable_id(id);
+        parts.push(part(row.partition()));
+        firsts.push(millis(row.first_due()));
+        all.push(id);
+    }
+    (parts, firsts, all)
+}
+
+/// Whether the database can store the texts of a change: they have no zero byte.
+fn is_text(write: &Write) -> bool {
+    let has_zero = |text: &str| text.contains('\0');
+    let of_target = |target: &Target| match target {
+        Target::Key(key) => has_zero(key),
+        Target::Id(_) => false,
+    };
+    !match write {
+        Write::Arm(row) => {
+            has_zero(&row.kind)
+                || row.key.as_deref().is_some_and(has_zero)
+                || row.calendar.as_deref().is_some_and(has_zero)
+        }
+        Write::Cancel(target) | Write::Move(target, _) => of_target(target),
+        Write::CancelKind(slice) => has_zero(&slice.kind),
+        _ => false,
     }
 }

@@ -1,21 +1,18 @@
 //! Connect: the settings of a store, and how its connections are made.
 
 use super::clock::DatabaseClock;
-use super::leases::Leases;
+use super::leases::{Leases, random, random_node};
 use super::schema;
 use super::session::{Connect, ConnectClient, Patience, Session, apart};
 use super::store::Postgres;
 use crate::durable::{StoreError, StoreSize};
-use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Config, NoTls, Socket};
-use uuid::Uuid;
 
 /// How a [`Postgres`] is connected: made by [`Postgres::builder`].
 ///
@@ -194,13 +191,12 @@ impl PostgresBuilder {
             let host = host.unwrap_or_else(|_| "node".to_owned());
             format!("{}-{}", host.trim(), std::process::id())
         });
-        let node = Uuid::from_u128(u128::from(random()) << 64 | u128::from(random()));
         Ok(Postgres {
             session,
             connect,
             connect_client,
             schema: schema.into(),
-            leases: Leases::new(node, name, self.lasts),
+            leases: Leases::new(random_node(), name, self.lasts),
             clock: Arc::new(DatabaseClock::new()),
             seq: 0,
             next: random() >> 1,
@@ -238,11 +234,6 @@ pub(super) fn notice_dead(config: &mut Config) {
     if config.get_keepalives_retries().is_none() {
         config.keepalives_retries(3);
     }
-}
-
-/// A number that nobody can guess.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// What errors call the database.

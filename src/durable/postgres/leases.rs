@@ -1,15 +1,18 @@
 //! Leases: which partitions are this node's, and for how long.
 //!
-//! One statement says that the node is alive and asks for the others, one renews all its leases. A
-//! partition that is free, or whose lease has run out, is taken by another one. The rows that an
-//! owner before may have handed out get one more attempt when they are loaded: a slice at a time,
-//! since there may be many.
+//! One row says until when all leases of a node last, so one statement renews them, and no
+//! transaction of a user stands in its way. A node that did not renew in time is marked as dead, in
+//! a transaction of its own; then others take its partitions. It comes back under a new name. The
+//! rows that an owner before may have handed out get one more attempt when they are loaded: a slice
+//! at a time, since there may be many.
 
 use super::clock::DatabaseClock;
 use super::session::{Live, Session};
 use super::sql;
 use crate::durable::{Lease, LeaseNews, Partition, StoreError};
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -26,6 +29,14 @@ const AFTER_END: Duration = Duration::from_millis(20);
 /// Between two looks at least.
 const LOOK_MIN: Duration = Duration::from_millis(200);
 
+/// A renewal that takes longer says that this node is far from the database, in seconds; and one
+/// that takes less that it is not.
+const SLOW: f64 = 0.15;
+const FAST: f64 = 0.075;
+
+/// How many renewals in a row say so.
+const SLOW_COUNT: u32 = 2;
+
 /// The leases of this node, as the database has said.
 pub(super) struct Leases {
     pub(super) node: Uuid,
@@ -35,18 +46,39 @@ pub(super) struct Leases {
     pub(super) own: BTreeMap<Partition, u64>,
     /// Rows due by then are owed an attempt, if they were not written in the partition's epoch.
     pub(super) owed: BTreeMap<Partition, i64>,
-    /// Those that are over this node's share.
-    pub(super) surplus: Vec<Partition>,
+    /// How many are over this node's share.
+    pub(super) surplus: usize,
     /// Renewals so far.
     pub(super) renewals: u64,
+    /// The node is far from the database: others do its work, if there are any that are not.
+    is_slow: bool,
+    /// Renewals in a row that said otherwise.
+    contrary: u32,
+    pub(super) watermark: Watermark,
+}
+
+/// The watermark of this node, as it is stored.
+#[derive(Default)]
+pub(super) struct Watermark {
+    /// The number of its row.
+    pub(super) gen_: i64,
+    /// How often that was written.
+    pub(super) written: u32,
+    pub(super) upto: i64,
+    /// Up to where the rows of partitions may be read without looking at locks (GateProbe).
+    pub(super) free: BTreeMap<Partition, i64>,
 }
 
 /// What a renewal has found.
 struct Renewed {
     time: f64,
+    /// Other nodes that are alive, and those that are not slow.
     others: usize,
+    others_fast: usize,
     /// When the first lease of others ends, or ended, in seconds from now.
     first_end: Option<f64>,
+    /// Whether partitions have no owner that is alive.
+    has_free: bool,
     own: BTreeMap<Partition, u64>,
     owed: BTreeMap<Partition, i64>,
 }
@@ -72,8 +104,11 @@ impl Leases {
             lasts,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
-            surplus: Vec::new(),
+            surplus: 0,
             renewals: 0,
+            is_slow: false,
+            contrary: 0,
+            watermark: Watermark::default(),
         }
     }
 
@@ -83,11 +118,18 @@ impl Leases {
         session: &mut Session,
         clock: &DatabaseClock,
     ) -> Result<LeaseNews, StoreError> {
-        let (node, lasts) = (self.node, self.lasts.as_secs_f64());
-        let name = self.name.clone();
-        let sent = clock.elapsed();
-        let renewed = session.run(async |live| renew(live, node, &name, lasts).await)?;
-        clock.read(sent, clock.elapsed(), renewed.time);
+        let (mut sent, mut time) = (clock.elapsed(), self.renew_row(session)?);
+        if time.is_none() {
+            // It has just come, or others have found it dead.
+            self.enlist(session)?;
+            (sent, time) = (clock.elapsed(), self.renew_row(session)?);
+        }
+        let answered = clock.elapsed();
+        let node = self.node;
+        let mut renewed = session.run(async |live| look(live, node).await)?;
+        renewed.time = time.unwrap_or(renewed.time);
+        clock.read(sent, answered, renewed.time);
+        self.note_speed(answered - sent);
         let mut news = LeaseNews::new(self.lasts - self.lasts / MARGIN, self.lasts / 3);
         let former = std::mem::replace(&mut self.own, renewed.own);
         news.lost = former
@@ -104,68 +146,120 @@ impl Leases {
             .filter(|&entry| new(entry))
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect();
-        let nodes = renewed.others + 1;
-        let share = usize::from(PARTITIONS).div_ceil(nodes);
-        let is_first_free = renewed.first_end.is_some_and(|end| end <= 0.0);
-        if self.own.len() < share && is_first_free {
+        let share = match (self.is_slow, renewed.others_fast) {
+            (true, 0) => usize::from(PARTITIONS).div_ceil(renewed.others + 1),
+            (true, _) => 0,
+            (false, others) => usize::from(PARTITIONS).div_ceil(others + 1),
+        };
+        let is_first_over = renewed.first_end.is_some_and(|end| end <= 0.0);
+        let is_free = is_first_over || renewed.has_free;
+        if self.own.len() < share && is_free {
             let wanted = share - self.own.len();
-            let taken = session.run(async |live| take(live, node, lasts, wanted).await)?;
+            let taken = session.run(async |live| take(live, node, wanted).await)?;
             for (lease, raise_upto) in taken {
                 self.own.insert(lease.partition, lease.epoch);
                 self.owed.insert(lease.partition, raise_upto);
                 news.taken.push(lease);
             }
         }
-        let surplus = self.own.len().saturating_sub(share);
-        self.surplus = self.own.keys().rev().take(surplus).copied().collect();
-        news.surplus = self.surplus.clone();
+        for lease in &news.taken {
+            self.watermark.free.remove(&lease.partition);
+        }
+        self.surplus = self.own.len().saturating_sub(share);
+        news.surplus = self.surplus;
         if let Some(end) = renewed.first_end.filter(|&end| end > 0.0) {
             // A lease that is not renewed in time is taken soon after its end.
             let look = Duration::try_from_secs_f64(end).unwrap_or(news.again) + AFTER_END;
             news.again = news.again.min(look.max(LOOK_MIN));
-        } else if self.own.len() < share && is_first_free {
+        } else if self.own.len() < share && is_free {
             news.again = news.again.min(LOOK_MIN);
         }
         self.renewals += 1;
         if self.renewals % 1_000 == 1 {
-            session.run(async |live| live.rows(sql::FORGET_NODES, &[]).await)?;
+            session.run(async |live| {
+                for forget in [sql::FORGET_NODES, sql::FORGET_WATERMARKS, sql::FORGET_SEQS] {
+                    live.rows(forget, &[]).await?;
+                }
+                Ok(())
+            })?;
         }
         Ok(news)
     }
+
+    /// LeaseRenew. Returns the database's time; `None`: there is no such node alive.
+    fn renew_row(&self, session: &mut Session) -> Result<Option<f64>, StoreError> {
+        let (node, lasts, is_slow) = (self.node, self.lasts.as_secs_f64(), self.is_slow);
+        let renewed =
+            session.run(async |live| live.rows(sql::RENEW, &[&node, &lasts, &is_slow]).await)?;
+        Ok(renewed.first().map(|row| row.get(0)))
+    }
+
+    /// LeaseJoin: the node's rows, under a name that no lease has.
+    fn enlist(&mut self, session: &mut Session) -> Result<(), StoreError> {
+        if self.renewals > 0 {
+            self.node = random_node();
+        }
+        self.watermark = Watermark::default();
+        let (node, name, lasts) = (self.node, self.name.clone(), self.lasts.as_secs_f64());
+        session.run(async |live| {
+            live.rows(sql::JOIN, &[&node, &name, &lasts]).await?;
+            live.rows(sql::JOIN_WATERMARK, &[&node]).await
+        })?;
+        Ok(())
+    }
+
+    /// A renewal has taken so many seconds.
+    fn note_speed(&mut self, took: f64) {
+        let is_contrary = if self.is_slow {
+            took < FAST
+        } else {
+            took > SLOW
+        };
+        self.contrary = if is_contrary { self.contrary + 1 } else { 0 };
+        if self.contrary >= SLOW_COUNT {
+            self.is_slow = !self.is_slow;
+            self.contrary = 0;
+        }
+    }
 }
 
-async fn renew(live: &Live, node: Uuid, name: &str, lasts: f64) -> Result<Renewed, Error> {
-    let alive = live.rows(sql::NODE, &[&node, &name, &lasts]).await?;
-    // (A lease that a transaction has locked is not renewed, and not this node's for now.)
-    let own = live
-        .rows_unlocked(sql::RENEW, sql::RENEW_UNLOCKED, &[&node, &lasts])
-        .await?;
+/// A number that nobody can guess.
+pub(super) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// A name for a node.
+pub(super) fn random_node() -> Uuid {
+    Uuid::from_u128(u128::from(random()) << 64 | u128::from(random()))
+}
+
+async fn look(live: &Live, node: Uuid) -> Result<Renewed, Error> {
+    let others = live.rows(sql::OTHERS, &[&node]).await?;
+    let own = live.rows(sql::OWN, &[&node]).await?;
     let leases = own.iter().map(|row| {
         let (part, epoch): (i16, i64) = (row.get(0), row.get(1));
         let epoch = u64::try_from(epoch).unwrap_or_default();
         ((partition(part), epoch), (partition(part), row.get(2)))
     });
     let (own, owed) = leases.unzip();
-    let (time, others, first_end) = match alive.first() {
-        Some(row) => (row.get(0), row.get::<_, i64>(1), row.get(2)),
-        None => (0.0, 0, None),
+    let count = |at| {
+        let count = others.first().map_or(0, |row| row.get::<_, i64>(at));
+        usize::try_from(count).unwrap_or_default()
     };
     Ok(Renewed {
-        time,
-        others: usize::try_from(others).unwrap_or_default(),
-        first_end,
+        time: 0.0,
+        others: count(0),
+        others_fast: count(1),
+        first_end: others.first().and_then(|row| row.get(2)),
+        has_free: count(3) > 0,
         own,
         owed,
     })
 }
 
 /// Takes free partitions, up to this number. Returns also up to when rows are owed an attempt.
-async fn take(
-    live: &Live,
-    node: Uuid,
-    lasts: f64,
-    wanted: usize,
-) -> Result<Vec<(Lease, i64)>, Error> {
+async fn take(live: &Live, node: Uuid, wanted: usize) -> Result<Vec<(Lease, i64)>, Error> {
+    live.rows(sql::EXPIRE, &[]).await?;
     let free = live.rows(sql::FREE, &[]).await?;
     // Nodes that take at one time begin at different places.
     let begin = node.as_u128() as usize % free.len().max(1);
@@ -176,7 +270,7 @@ async fn take(
     if parts.is_empty() {
         return Ok(Vec::new());
     }
-    let taken = live.rows(sql::TAKE, &[&node, &lasts, &parts]).await?;
+    let taken = live.rows(sql::TAKE, &[&node, &parts]).await?;
     let leases = taken.iter().map(|row| {
         let (part, epoch): (i16, i64) = (row.get(0), row.get(1));
         let lease = Lease {

@@ -3,6 +3,7 @@
 mod clock;
 mod commit;
 mod connect;
+mod functions;
 mod handler;
 mod leases;
 mod listen;

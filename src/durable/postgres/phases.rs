@@ -9,9 +9,30 @@ use std::sync::Arc;
 
 /// What a change depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Token {
+pub(super) enum Token {
     Row(DurableId),
     Key(Arc<str>),
+}
+
+/// What a change depends on, but for one of a whole kind, which depends on all.
+pub(super) fn tokens_of(write: &Write) -> Vec<Token> {
+    match write {
+        Write::Arm(row) => {
+            let key = row.key.clone().map(Token::Key);
+            [Token::Row(row.id)].into_iter().chain(key).collect()
+        }
+        Write::Cancel(target) | Write::Move(target, _) => match target {
+            Target::Id(id) => vec![Token::Row(*id)],
+            Target::Key(key) => vec![Token::Key(key.clone())],
+        },
+        Write::CancelKind(_) => Vec::new(),
+        Write::Ack { of, .. } | Write::Retry { of, .. } => vec![Token::Row(of.id)],
+        Write::Bury { of, next, .. } => {
+            let copy = next.map(|(_, copy)| Token::Row(copy));
+            [Token::Row(of.id)].into_iter().chain(copy).collect()
+        }
+        Write::Revive(id, _) | Write::Discard(id) => vec![Token::Row(*id)],
+    }
 }
 
 /// Puts changes into phases.
@@ -28,44 +49,22 @@ pub(super) struct Phases {
 impl Phases {
     /// The phase of a change.
     pub(super) fn of(&mut self, write: &Write) -> usize {
-        let mut tokens = Vec::new();
-        let (mut by_key, mut by_id) = (false, false);
-        match write {
-            Write::Arm(row) => {
-                tokens.push(Token::Row(row.id));
-                if let Some(key) = &row.key {
-                    tokens.push(Token::Key(key.clone()));
-                    by_key = true;
-                }
-            }
-            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => {
-                tokens.push(Token::Row(*id));
-                by_id = true;
-            }
-            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
-                tokens.push(Token::Key(key.clone()));
-                by_key = true;
-            }
-            Write::CancelKind(_) => {
-                // Any row may be of this kind.
-                let all = [self.by_key, self.by_id];
-                let last = self.last.values().copied().chain(all.into_iter().flatten());
-                let phase = last.map(|phase| phase + 1).max().unwrap_or(self.begin);
-                let phase = phase.max(self.begin);
-                self.begin = phase + 1;
-                return phase;
-            }
-            Write::Ack { of, .. } | Write::Retry { of, .. } => {
-                tokens.push(Token::Row(of.id));
-                by_id = true;
-            }
-            Write::Bury { of, next, .. } => {
-                tokens.push(Token::Row(of.id));
-                tokens.extend(next.map(|(_, copy)| Token::Row(copy)));
-                by_id = true;
-            }
-            Write::Revive(id, _) | Write::Discard(id) => tokens.push(Token::Row(*id)),
+        if let Write::CancelKind(_) = write {
+            // Any row may be of this kind.
+            let all = [self.by_key, self.by_id];
+            let last = self.last.values().copied().chain(all.into_iter().flatten());
+            let phase = last.map(|phase| phase + 1).max().unwrap_or(self.begin);
+            let phase = phase.max(self.begin);
+            self.begin = phase + 1;
+            return phase;
         }
+        let tokens = tokens_of(write);
+        let by_key = tokens.iter().any(|token| matches!(token, Token::Key(_)));
+        let by_id = match write {
+            Write::Arm(_) | Write::Revive(..) | Write::Discard(_) => false,
+            Write::Cancel(target) | Write::Move(target, _) => matches!(target, Target::Id(_)),
+            _ => true,
+        };
         let after = |phase: Option<usize>| phase.map_or(0, |phase| phase + 1);
         let mut phase = self.begin;
         for token in &tokens {

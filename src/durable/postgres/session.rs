@@ -28,12 +28,15 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A statement that has had no answer for so long is taken for lost.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Of a session. Nobody waits for a lock for long, and statements take the time that they take.
-/// Rows are found by their keys, whatever the statistics say: those of a table that has just been
+/// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
+/// database, before it is taken for lost here. So is one whose session is gone. Rows are found by
+/// their keys, whatever the statistics say: those of a table that has just been
 /// filled say that it is empty, and a look at all of it is fast.
-const SETTINGS: [&str; 6] = [
-    "SET statement_timeout = 0",
-    "SET lock_timeout = 300",
+const SETTINGS: [&str; 8] = [
+    "SET default_transaction_isolation = 'read committed'",
+    "SET statement_timeout = 25000",
+    "SET client_connection_check_interval = 2000",
+    "SET lock_timeout = 20",
     "SET enable_seqscan = off",
     "SET enable_hashjoin = off",
     "SET enable_mergejoin = off",
@@ -75,25 +78,7 @@ impl Drop for Live {
 /// What a statement is called with.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Whether this error says that a lock was not to be had in time.
-fn is_locked(error: &Error) -> bool {
-    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
-}
-
 impl Live {
-    /// Runs a statement, and where it meets a lock that lasts the one that passes locked rows over.
-    pub(super) async fn rows_unlocked(
-        &self,
-        sql: &'static str,
-        unlocked: &'static str,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        match self.rows(sql, params).await {
-            Err(error) if is_locked(&error) => self.rows(unlocked, params).await,
-            other => other,
-        }
-    }
-
     /// Runs one of the prepared statements.
     pub(super) async fn rows(
         &self,
@@ -115,6 +100,29 @@ pub(super) enum Trouble {
     /// The connection is gone, or nothing is to be done on it.
     Lost,
     /// Neither.
+    Refused,
+}
+
+/// Whether this error is that of one change alone, and what it means for it.
+pub(super) fn trouble_of_one(error: &Error) -> Option<OneTrouble> {
+    let code = error.code()?;
+    let blocked = [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::UNIQUE_VIOLATION];
+    if blocked.contains(&code) {
+        return Some(OneTrouble::Blocked);
+    }
+    // Class 22: bad data. 23: a constraint.
+    let is_own = ["22", "23"]
+        .iter()
+        .any(|class| code.code().starts_with(class));
+    is_own.then_some(OneTrouble::Refused)
+}
+
+/// What an error of one change alone means for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OneTrouble {
+    /// Somebody's transaction is in its way.
+    Blocked,
+    /// It is no good.
     Refused,
 }
 

@@ -2,20 +2,66 @@
 
 use super::leases::{PARTITIONS, epoch, part, partition};
 use super::rows::{self, millis, row_of, uuid};
+use super::session::Live;
 use super::store::Postgres;
 use super::{listen, sql};
 use crate::durable::{
     Fleet, FleetNode, FleetPartition, Lease, LeaseNews, Partition, Position, Row, SharedStore,
     SliceLimit, StoreClock, StoreError, StoreTime,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Rows of a partition that a load asks for at least.
 const SLICE_MIN: usize = 16;
+
+/// How often a row of a watermark is written.
+const WRITTEN_MAX: u32 = 1_000;
+
+/// The watermark goes into another row, in one transaction.
+async fn next_watermark(
+    live: &Live,
+    node: Uuid,
+    gen_: i64,
+    upto: i64,
+) -> Result<Vec<tokio_postgres::Row>, Error> {
+    live.client.batch_execute("BEGIN").await?;
+    let written = async {
+        let stored = live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await?;
+        if let Some(row) = stored.first() {
+            let upto: i64 = row.get(0);
+            live.rows(sql::NEXT_WATERMARK, &[&node, &(gen_ + 1), &upto])
+                .await?;
+        }
+        Ok(stored)
+    };
+    let written = written.await;
+    let end = if written.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
+    live.client.batch_execute(end).await?;
+    written
+}
+
+/// A reading of rows that is under way.
+struct Reading {
+    until: StoreTime,
+    /// Of payloads, for one statement.
+    bytes: usize,
+    hands_out: bool,
+    /// Partitions of which only those rows are read that nobody has locked.
+    gated: BTreeSet<Partition>,
+    /// Rows that were read, in order.
+    read: BTreeMap<Position, Row>,
+    /// Up to where those partitions are read that have more.
+    more: BTreeMap<Partition, Position>,
+}
 
 impl SharedStore for Postgres {
     fn partitions(&self) -> Partition {
@@ -41,24 +87,14 @@ impl SharedStore for Postgres {
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
         self.with(|store| {
             store.read_before_claim(upto)?;
-            let node = store.leases.node;
             let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
-            let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
-            let claimed = store.session.run(async |live| {
-                let params: [&(dyn ToSql + Sync); 4] = [&node, &parts, &epochs, &millis(upto)];
-                live.rows_unlocked(sql::CLAIM, sql::CLAIM_UNLOCKED, &params)
-                    .await
-            })?;
-            let claimed: Vec<_> = claimed.iter().map(|row| partition(row.get(0))).collect();
-            let is_lost = |lease: &&Lease| !claimed.contains(&lease.partition);
-            let lost: Vec<_> = leases.iter().filter(is_lost).copied().collect();
-            for lease in &lost {
-                // One that was only locked is found, and told of, by the next renewal.
-                if store.leases.own.get(&lease.partition) == Some(&lease.epoch) {
-                    store.leases.own.remove(&lease.partition);
-                }
+            if !store.raise_watermark(millis(upto))? {
+                store.leases.own.clear();
+                return Ok(leases.to_vec());
             }
-            Ok(lost)
+            store.probe(&parts)?;
+            // (A lease that is lost is found by the next renewal. Until then it has run out.)
+            Ok(Vec::new())
         })
     }
 
@@ -69,39 +105,17 @@ impl SharedStore for Postgres {
         until: StoreTime,
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
-        self.with(|store| {
-            let each = limit.rows.div_ceil(partitions.len().max(1));
-            let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit.rows);
-            let (mut rows, mut bytes) = (Vec::<Row>::new(), 0);
-            // Rows that were read, in order; and up to where of the partitions that have more.
-            let mut read = BTreeMap::new();
-            let mut more = BTreeMap::new();
-            store.read_slice(partitions, after, until, slice, &mut read, &mut more)?;
-            while !limit.is_reached(rows.len(), bytes) {
-                let first_more = more
-                    .iter()
-                    .map(|(&number, &position)| (position, number))
-                    .min();
-                let next = read.first_entry();
-                let is_known = |position: Position| first_more.is_none_or(|(to, _)| position <= to);
-                match (next, first_more) {
-                    (Some(next), _) if is_known(*next.key()) => {
-                        let row = next.remove();
-                        bytes += row.bytes();
-                        rows.push(row);
-                    }
-                    (_, Some((position, number))) => {
-                        // Rows of one deadline go by partition: the rest of this one.
-                        more.remove(&number);
-                        let slice = (limit.rows - rows.len()).max(SLICE_MIN);
-                        let number = [number];
-                        store.read_slice(&number, position, until, slice, &mut read, &mut more)?;
-                    }
-                    _ => break,
-                }
-            }
-            Ok(rows)
-        })
+        self.with(|store| store.read(partitions, after, until, limit, true))
+    }
+
+    fn look_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.with(|store| store.read(partitions, after, until, limit, false))
     }
 
     fn next_due(
@@ -177,37 +191,162 @@ impl Postgres {
             .run(async |live| clock.read_by(&live.client).await)
     }
 
+    /// ClaimRaise: commits the node's watermark. `false`: the node is not known any more.
+    fn raise_watermark(&mut self, upto: i64) -> Result<bool, StoreError> {
+        let node = self.leases.node;
+        let (gen_, written) = (self.leases.watermark.gen_, self.leases.watermark.written);
+        let stored = if written < WRITTEN_MAX {
+            self.session
+                .run(async |live| live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await)?
+        } else {
+            self.session
+                .run(async |live| next_watermark(live, node, gen_, upto).await)?
+        };
+        let Some(row) = stored.first() else {
+            return Ok(false);
+        };
+        let watermark = &mut self.leases.watermark;
+        watermark.upto = row.get(0);
+        watermark.written += 1;
+        if written >= WRITTEN_MAX {
+            watermark.gen_ = gen_ + 1;
+            watermark.written = 0;
+            self.session
+                .run(async |live| live.rows(sql::OLD_WATERMARK, &[&node, &gen_]).await)?;
+        }
+        Ok(true)
+    }
+
+    /// GateProbe: in which of these partitions nobody ends or moves a row just now. Whoever comes
+    /// later sees the watermark that was committed before.
+    fn probe(&mut self, parts: &[i16]) -> Result<(), StoreError> {
+        let free = self
+            .session
+            .run(async |live| live.rows(sql::PROBE, &[&parts]).await)?;
+        let watermark = &mut self.leases.watermark;
+        for row in free {
+            watermark.free.insert(partition(row.get(0)), watermark.upto);
+        }
+        Ok(())
+    }
+
+    /// Rows of these partitions, in order. `hands_out`: they are handed out, so those are left out
+    /// that a transaction is ending or moving.
+    fn read(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+        hands_out: bool,
+    ) -> Result<Vec<Row>, StoreError> {
+        let each = limit.rows.div_ceil(partitions.len().max(1));
+        let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit.rows);
+        let mut reading = Reading {
+            until,
+            bytes: limit.bytes,
+            hands_out,
+            gated: BTreeSet::new(),
+            read: BTreeMap::new(),
+            more: BTreeMap::new(),
+        };
+        if hands_out {
+            reading.gated = self.gated(partitions, until)?;
+        }
+        let (mut rows, mut bytes) = (Vec::<Row>::new(), 0);
+        self.read_slice(partitions, after, slice, &mut reading)?;
+        while !limit.is_reached(rows.len(), bytes) {
+            let more = reading.more.iter();
+            let first_more = more.map(|(&number, &position)| (position, number)).min();
+            let next = reading.read.first_entry();
+            let is_known = |position: Position| first_more.is_none_or(|(to, _)| position <= to);
+            match (next, first_more) {
+                (Some(next), _) if is_known(*next.key()) => {
+                    let row = next.remove();
+                    bytes += row.bytes();
+                    rows.push(row);
+                }
+                (_, Some((position, number))) => {
+                    // Rows of one deadline go by partition: the rest of this one.
+                    reading.more.remove(&number);
+                    let slice = (limit.rows - rows.len()).max(SLICE_MIN);
+                    self.read_slice(&[number], position, slice, &mut reading)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Those of these partitions in which somebody may be ending or moving a row.
+    fn gated(
+        &mut self,
+        partitions: &[Partition],
+        until: StoreTime,
+    ) -> Result<BTreeSet<Partition>, StoreError> {
+        let is_gated = |store: &Self, number: &Partition| {
+            let free = store.leases.watermark.free.get(number);
+            free.is_none_or(|&upto| upto < millis(until))
+        };
+        let gated = |store: &Self| -> BTreeSet<Partition> {
+            let gated = partitions.iter().filter(|number| is_gated(store, number));
+            gated.copied().collect()
+        };
+        let closed = gated(self);
+        if closed.is_empty() {
+            return Ok(closed);
+        }
+        let parts: Vec<i16> = closed.iter().map(|&number| part(number)).collect();
+        self.probe(&parts)?;
+        Ok(gated(self))
+    }
+
     /// Reads up to `slice` rows of each partition. Notes up to where those are read that have more.
     fn read_slice(
         &mut self,
         partitions: &[Partition],
         after: Position,
-        until: StoreTime,
         slice: usize,
-        read: &mut BTreeMap<Position, Row>,
-        more: &mut BTreeMap<Partition, Position>,
+        reading: &mut Reading,
     ) -> Result<(), StoreError> {
         if slice == 0 {
             return Ok(());
         }
-        let parts: Vec<_> = partitions.iter().map(|&number| part(number)).collect();
-        let (due, id) = (millis(after.due), uuid(after.id));
+        let (gated, open): (Vec<Partition>, Vec<Partition>) = partitions
+            .iter()
+            .partition(|number| reading.gated.contains(number));
+        let (due, id, until) = (millis(after.due), uuid(after.id), millis(reading.until));
         let limit = i64::try_from(slice).unwrap_or(i64::MAX);
-        let loaded = self.session.run(async |live| {
-            live.rows(sql::LOAD, &[&parts, &due, &id, &millis(until), &limit])
-                .await
-        })?;
+        // (If they cut rows off, so do they in `read`, which counts more for each row.)
+        let bytes = i64::try_from(reading.bytes).unwrap_or(i64::MAX);
+        let mut loaded = Vec::new();
+        for (sql, numbers) in [(sql::LOAD, open), (sql::LOAD_UNLOCKED, gated)] {
+            if numbers.is_empty() {
+                continue;
+            }
+            let parts: Vec<_> = numbers.into_iter().map(part).collect();
+            let rows = self.session.run(async |live| {
+                live.rows(sql, &[&parts, &due, &id, &until, &limit, &bytes])
+                    .await
+            })?;
+            loaded.extend(rows);
+        }
         // (Rows count that end when they are raised, too.)
         let mut counts = BTreeMap::new();
         for row in loaded.iter().map(row_of) {
             let count: &mut usize = counts.entry(row.id.partition()).or_default();
             *count += 1;
             if *count == slice {
-                more.insert(row.id.partition(), row.position());
+                reading.more.insert(row.id.partition(), row.position());
             }
         }
-        let loaded = self.raise(loaded.iter())?;
-        read.extend(loaded.into_iter().map(|row| (row.position(), row)));
+        let rows = if reading.hands_out {
+            self.raise(loaded.iter())?
+        } else {
+            loaded.iter().map(row_of).collect()
+        };
+        let rows = rows.into_iter().map(|row| (row.position(), row));
+        reading.read.extend(rows);
         Ok(())
     }
 
@@ -263,7 +402,7 @@ impl Postgres {
             self.leases.own.remove(&lease.partition);
             self.leases.owed.remove(&lease.partition);
         }
-        self.leases.surplus.clear();
+        self.leases.surplus = self.leases.surplus.saturating_sub(leases.len());
         Ok(())
     }
 }

@@ -4,12 +4,13 @@
 //! reads them all, and refuses what is not on its list. Times are the database's `now()`; deadlines
 //! are milliseconds since the Unix epoch.
 //!
-//! Lease rows are locked in the order of partitions, whatever for: so no two transactions wait for
-//! each other there.
+//! Whoever settles rows locks the rows of their partitions' leases (`FOR SHARE`) in the same
+//! statement, in the order of partitions: so no lease changes hands before the transaction ends.
 //!
-//! Whoever settles, ends, moves or replaces rows locks the rows of their partitions' leases first
-//! (`FOR SHARE`), in the same statement: so no watermark rises, and no lease changes hands, between
-//! the look at it and the end of the transaction.
+//! Whoever ends, moves or replaces rows that were not handed out locks the gate of their partition,
+//! then the rows, and reads the watermark in a later statement: the README says why.
+
+use super::functions;
 
 /// Whether the schema is there: a role that may use it need not be one that may make it.
 pub(crate) const SCHEMA: &str =
@@ -21,12 +22,18 @@ pub(crate) const CREATE_SCHEMA: &str = "CREATE SCHEMA {s}";
 pub(crate) const CREATE: &[&str] = &[
     "CREATE TABLE {s}.meta (one smallint PRIMARY KEY, version bigint NOT NULL)",
     "CREATE TABLE {s}.lease (
-        part smallint PRIMARY KEY, owner uuid, epoch bigint NOT NULL, until timestamptz NOT NULL,
+        part smallint PRIMARY KEY, owner uuid, epoch bigint NOT NULL,
         claimed_upto bigint NOT NULL, raise_upto bigint NOT NULL, clean boolean NOT NULL)",
-    "INSERT INTO {s}.lease (part, owner, epoch, until, claimed_upto, raise_upto, clean)
-        SELECT part, NULL, 0, now(), -1, -1, true FROM generate_series(0, 255) g (part)",
+    "INSERT INTO {s}.lease (part, owner, epoch, claimed_upto, raise_upto, clean)
+        SELECT part, NULL, 0, -1, -1, true FROM generate_series(0, 255) g (part)",
+    "CREATE TABLE {s}.gate (part smallint PRIMARY KEY)",
+    "INSERT INTO {s}.gate (part) SELECT part FROM generate_series(0, 255) g (part)",
     "CREATE TABLE {s}.node (
-        node uuid PRIMARY KEY, name text NOT NULL, seq bigint NOT NULL, until timestamptz NOT NULL)",
+        node uuid PRIMARY KEY, name text NOT NULL, until timestamptz NOT NULL,
+        slow boolean NOT NULL, dead boolean NOT NULL)",
+    "CREATE TABLE {s}.watermark (
+        node uuid NOT NULL, gen bigint NOT NULL, upto bigint NOT NULL, PRIMARY KEY (node, gen))",
+    "CREATE TABLE {s}.seq (node uuid NOT NULL, seq bigint NOT NULL, PRIMARY KEY (node, seq))",
     "CREATE TABLE {s}.timer (
         part smallint NOT NULL, due bigint NOT NULL, id uuid NOT NULL, kind text NOT NULL, key text,
         payload bytea NOT NULL, attempts bigint NOT NULL, calendar text,
@@ -38,134 +45,94 @@ pub(crate) const CREATE: &[&str] = &[
         id uuid PRIMARY KEY, due bigint NOT NULL, kind text NOT NULL, key text,
         payload bytea NOT NULL, attempts bigint NOT NULL, calendar text, cause smallint NOT NULL,
         why text NOT NULL, since bigint NOT NULL)",
-    "CREATE FUNCTION {s}.wheelwork_part(key text) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
-        SELECT ('x' || substr(md5(key), 1, 2))::bit(8)::int::smallint
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_clock() RETURNS bigint LANGUAGE sql AS $$
-        SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_id(part smallint, due bigint) RETURNS uuid LANGUAGE sql AS $$
-        SELECT (lpad(to_hex(part::int), 4, '0') || lpad(to_hex(due), 12, '0')
-            || substr(md5(gen_random_uuid()::text), 1, 16))::uuid
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_arm(
-        kind text, key text, due bigint, payload bytea, part smallint, id uuid)
-    RETURNS uuid LANGUAGE sql AS $$
-        WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = $5 AND $2 IS NOT NULL
-            FOR SHARE)
-        DELETE FROM {s}.timer t USING l WHERE t.part = l.part AND t.key = $2
-            AND t.due > l.claimed_upto;
-        UPDATE {s}.timer SET key = NULL, superseded = true WHERE part = $5 AND key = $2;
-        INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, calendar, superseded,
-                moved, epoch)
-            VALUES ($5, $3, $6, $1, $2, $4, 0, NULL, false, false, 0);
-        SELECT $6
-    $$",
-    // Not before now: other nodes look for what is due, not for what was.
-    "CREATE FUNCTION {s}.wheelwork_schedule_at(
-        kind text, due bigint, payload bytea, key text DEFAULT NULL)
-    RETURNS uuid LANGUAGE sql AS $$
-        SELECT {s}.wheelwork_arm($1, $4, w.due, $3, w.part, {s}.wheelwork_id(w.part, w.due))
-        FROM (SELECT LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655) AS due,
-            COALESCE({s}.wheelwork_part($4), floor(random() * 256)::smallint) AS part) w
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_schedule(
-        kind text, due timestamptz, payload bytea, key text DEFAULT NULL)
-    RETURNS uuid LANGUAGE sql AS $$
-        SELECT {s}.wheelwork_schedule_at($1, ceil(extract(epoch FROM $2) * 1000)::bigint, $3, $4)
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_cancel(timer uuid) RETURNS boolean LANGUAGE sql AS $$
-        WITH l AS (SELECT part, claimed_upto FROM {s}.lease
-            WHERE part = ('x' || substr($1::text, 1, 4))::bit(16)::int::smallint FOR SHARE),
-        gone AS (DELETE FROM {s}.timer t USING l WHERE t.part = l.part AND t.id = $1
-            AND t.due > l.claimed_upto AND (t.moved
-                OR t.due = ('x' || substr(replace($1::text, '-', ''), 5, 12))::bit(48)::bigint)
-            RETURNING t.id)
-        SELECT count(*) > 0 FROM gone
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_cancel_key(key text) RETURNS boolean LANGUAGE sql AS $$
-        WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = {s}.wheelwork_part($1)
-            FOR SHARE),
-        gone AS (DELETE FROM {s}.timer t USING l WHERE t.part = l.part AND t.key = $1
-            AND t.due > l.claimed_upto RETURNING t.id)
-        SELECT count(*) > 0 FROM gone
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_reschedule_at(timer uuid, due bigint)
-    RETURNS boolean LANGUAGE sql AS $$
-        WITH l AS (SELECT part, claimed_upto FROM {s}.lease
-            WHERE part = ('x' || substr($1::text, 1, 4))::bit(16)::int::smallint FOR SHARE),
-        w AS (SELECT LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655) AS due,
-            ('x' || substr(replace($1::text, '-', ''), 5, 12))::bit(48)::bigint AS first_due),
-        gone AS (UPDATE {s}.timer t SET due = w.due, moved = w.due <> w.first_due FROM l, w
-            WHERE t.part = l.part AND t.id = $1 AND t.due > l.claimed_upto AND NOT t.superseded
-            AND (t.moved OR t.due = w.first_due) RETURNING t.id)
-        SELECT count(*) > 0 FROM gone
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_reschedule(timer uuid, due timestamptz)
-    RETURNS boolean LANGUAGE sql AS $$
-        SELECT {s}.wheelwork_reschedule_at($1, ceil(extract(epoch FROM $2) * 1000)::bigint)
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_reschedule_key_at(key text, due bigint)
-    RETURNS boolean LANGUAGE sql AS $$
-        WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = {s}.wheelwork_part($1)
-            FOR SHARE),
-        w AS (SELECT LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655) AS due),
-        gone AS (UPDATE {s}.timer t SET due = w.due, moved = true FROM l, w
-            WHERE t.part = l.part AND t.key = $1 AND t.due > l.claimed_upto RETURNING t.id)
-        SELECT count(*) > 0 FROM gone
-    $$",
-    "CREATE FUNCTION {s}.wheelwork_reschedule_key(key text, due timestamptz)
-    RETURNS boolean LANGUAGE sql AS $$
-        SELECT {s}.wheelwork_reschedule_key_at($1, ceil(extract(epoch FROM $2) * 1000)::bigint)
-    $$",
-    "INSERT INTO {s}.meta (one, version) VALUES (1, 1)",
+    functions::PART,
+    functions::CLOCK,
+    functions::MILLIS,
+    functions::ID,
+    functions::UPTO,
+    functions::FIND,
+    functions::FIND_KEY,
+    functions::ARM,
+    functions::SCHEDULE_AT,
+    functions::SCHEDULE,
+    functions::CANCEL,
+    functions::CANCEL_KEY,
+    functions::RESCHEDULE_AT,
+    functions::RESCHEDULE,
+    functions::RESCHEDULE_KEY_AT,
+    functions::RESCHEDULE_KEY,
+    "INSERT INTO {s}.meta (one, version) VALUES (1, 2)",
 ];
 
 /// For PostgreSQL alone: dead rows go soon. Others refuse it, which does no harm.
 pub(crate) const TUNE: &[&str] = &[
     "ALTER TABLE {s}.timer SET (autovacuum_vacuum_scale_factor = 0.02,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0)",
-    "ALTER TABLE {s}.lease SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
-        autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0)",
-    "ALTER TABLE {s}.node SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
-        autovacuum_vacuum_threshold = 1000)",
+    "ALTER TABLE {s}.watermark SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)",
+    "ALTER TABLE {s}.seq SET (autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)",
+    "ALTER TABLE {s}.node SET (fillfactor = 20)",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_upto(smallint) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_find(smallint, bigint, uuid) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_find_key(smallint, text) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION
+        {s}.wheelwork_arm(text, text, bigint, bytea, smallint, uuid) FROM PUBLIC",
 ];
 
 pub(crate) const VERSION: &str = "SELECT version FROM {s}.meta WHERE one = 1";
 
-/// The node is alive, and the time; how many others are, and when the first lease of others ends.
-pub(crate) const NODE: &str = "
-INSERT INTO {s}.node (node, name, seq, until)
-    VALUES ($1, $2, 0, now() + $3::float8 * interval '1 second')
-ON CONFLICT (node) DO UPDATE SET until = excluded.until
-RETURNING extract(epoch FROM now())::float8,
-    (SELECT count(*) FROM {s}.node n WHERE n.node <> $1 AND n.until > now()),
-    (SELECT extract(epoch FROM min(l.until) - now())::float8 FROM {s}.lease l
-        WHERE l.owner IS NULL OR l.owner <> $1)";
+/// A node comes: its rows, before it owns anything.
+pub(crate) const JOIN: &str = "
+INSERT INTO {s}.node (node, name, until, slow, dead)
+    VALUES ($1, $2, now() + $3::float8 * interval '1 second', false, false)
+ON CONFLICT (node) DO NOTHING";
 
+pub(crate) const JOIN_WATERMARK: &str = "
+INSERT INTO {s}.watermark (node, gen, upto) VALUES ($1, 0, -1) ON CONFLICT (node, gen) DO NOTHING";
+
+/// LeaseRenew: one row has the end of all leases of a node. A node that others have found dead is
+/// so for ever, and comes back under another name.
 pub(crate) const RENEW: &str = "
-WITH o AS (SELECT part FROM {s}.lease WHERE owner = $1 ORDER BY part FOR UPDATE)
-UPDATE {s}.lease l SET until = now() + $2::float8 * interval '1 second'
-    FROM o WHERE l.part = o.part AND l.owner = $1 RETURNING l.part, l.epoch, l.raise_upto";
+UPDATE {s}.node SET until = now() + $2::float8 * interval '1 second', slow = $3
+    WHERE node = $1 AND NOT dead RETURNING extract(epoch FROM now())::float8";
 
-/// The same for those that no transaction has locked: not even a user's that lasts.
-pub(crate) const RENEW_UNLOCKED: &str = "
-WITH o AS (SELECT part FROM {s}.lease WHERE owner = $1 ORDER BY part FOR UPDATE SKIP LOCKED)
-UPDATE {s}.lease l SET until = now() + $2::float8 * interval '1 second'
-    FROM o WHERE l.part = o.part AND l.owner = $1 RETURNING l.part, l.epoch, l.raise_upto";
+/// How many other nodes are alive, and how many of them are not slow; when the first of them ends
+/// that has leases.
+pub(crate) const OTHERS: &str = "
+SELECT count(*), count(*) FILTER (WHERE NOT n.slow),
+    (SELECT extract(epoch FROM min(o.until) - now())::float8 FROM {s}.node o
+        WHERE o.node <> $1 AND EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = o.node)),
+    (SELECT count(*) FROM {s}.lease l WHERE l.owner IS NULL
+        OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead))
+FROM {s}.node n WHERE n.node <> $1 AND n.until > now() AND NOT n.dead";
+
+pub(crate) const OWN: &str = "
+SELECT part, epoch, raise_upto FROM {s}.lease WHERE owner = $1 ORDER BY part";
+
+/// LeaseExpire: nodes whose leases have run out are dead. A renewal that is under way comes first,
+/// or finds that it is too late.
+pub(crate) const EXPIRE: &str = "
+UPDATE {s}.node SET dead = true WHERE until <= now() AND NOT dead";
 
 pub(crate) const FREE: &str = "
-SELECT part FROM {s}.lease WHERE owner IS NULL OR until <= now()";
+SELECT l.part FROM {s}.lease l WHERE l.owner IS NULL
+    OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead)";
 
 /// LeaseTake. Rows due by `raise_upto` may have been handed out by an owner before, and were not
-/// settled.
+/// settled. The watermark of that owner is written down.
 pub(crate) const TAKE: &str = "
-WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($3::smallint[])
-    AND (owner IS NULL OR until <= now()) ORDER BY part FOR UPDATE SKIP LOCKED)
+WITH o AS (SELECT l.part, l.owner FROM {s}.lease l WHERE l.part = ANY($2::smallint[])
+    AND (l.owner IS NULL
+        OR NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = l.owner AND NOT n.dead))
+    ORDER BY l.part FOR UPDATE SKIP LOCKED),
+w AS (SELECT o.part, COALESCE(max(w.upto), -1) AS upto
+    FROM o LEFT JOIN {s}.watermark w ON w.node = o.owner GROUP BY o.part)
 UPDATE {s}.lease l SET owner = $1, epoch = l.epoch + 1, clean = false,
-        until = now() + $2::float8 * interval '1 second', raise_upto =
-            CASE WHEN l.clean THEN -1 ELSE GREATEST(l.raise_upto, l.claimed_upto) END
-    FROM o WHERE l.part = o.part AND (l.owner IS NULL OR l.until <= now())
+        claimed_upto = GREATEST(l.claimed_upto, w.upto), raise_upto = CASE WHEN l.clean THEN -1
+            ELSE GREATEST(l.raise_upto, l.claimed_upto, w.upto) END
+    FROM o JOIN w ON w.part = o.part
+    WHERE l.part = o.part AND l.owner IS NOT DISTINCT FROM o.owner
     RETURNING l.part, l.epoch, l.raise_upto";
 
 /// TakeOverRaise: adds an attempt to such rows, once in an epoch.
@@ -180,48 +147,82 @@ UPDATE {s}.timer t SET attempts = t.attempts + 1, epoch = u.epoch
 /// LeaseRelease. It is clean if no row is owed an attempt.
 pub(crate) const GIVE_BACK: &str = "
 WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($2::smallint[])
-    ORDER BY part FOR UPDATE SKIP LOCKED)
-UPDATE {s}.lease l SET owner = NULL, until = now(), clean = NOT EXISTS (
-        SELECT 1 FROM {s}.timer t WHERE t.part = l.part AND t.due <= l.raise_upto
+    ORDER BY part FOR UPDATE SKIP LOCKED),
+w AS (SELECT max(upto) AS upto FROM {s}.watermark WHERE node = $1)
+UPDATE {s}.lease l SET owner = NULL, claimed_upto = GREATEST(l.claimed_upto, w.upto),
+    clean = NOT EXISTS (SELECT 1 FROM {s}.timer t WHERE t.part = l.part AND t.due <= l.raise_upto
         AND t.epoch < l.epoch)
-    FROM o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
+    FROM w, o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
     WHERE l.part = o.part AND l.epoch = u.epoch AND l.owner = $1";
 
-pub(crate) const LEAVE: &str = "DELETE FROM {s}.node WHERE node = $1";
+/// Its leases are others' from now on, if some are left.
+pub(crate) const LEAVE: &str = "
+UPDATE {s}.node SET dead = true, until = LEAST(until, now()) WHERE node = $1";
 
+/// Nodes that nobody needs to know any more: no lease names them.
 pub(crate) const FORGET_NODES: &str = "
-DELETE FROM {s}.node WHERE until < now() - interval '1 day'";
+DELETE FROM {s}.node n WHERE n.dead AND n.until < now() - interval '1 hour'
+    AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = n.node)";
 
+pub(crate) const FORGET_WATERMARKS: &str = "
+DELETE FROM {s}.watermark w WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = w.node)
+    AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = w.node)";
+
+pub(crate) const FORGET_SEQS: &str = "
+DELETE FROM {s}.seq q WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = q.node)";
+
+/// ClaimRaise: one row for all partitions of a node.
 pub(crate) const CLAIM: &str = "
-WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($2::smallint[])
-    ORDER BY part FOR UPDATE)
-UPDATE {s}.lease l SET claimed_upto = GREATEST(l.claimed_upto, $4)
-    FROM o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
-    WHERE l.part = o.part AND l.epoch = u.epoch AND l.owner = $1 RETURNING l.part";
+UPDATE {s}.watermark SET upto = GREATEST(upto, $3) WHERE node = $1 AND gen = $2 RETURNING upto";
 
-/// The same for those that no transaction has locked.
-pub(crate) const CLAIM_UNLOCKED: &str = "
-WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($2::smallint[])
-    ORDER BY part FOR UPDATE SKIP LOCKED)
-UPDATE {s}.lease l SET claimed_upto = GREATEST(l.claimed_upto, $4)
-    FROM o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
-    WHERE l.part = o.part AND l.epoch = u.epoch AND l.owner = $1 RETURNING l.part";
+/// The next row for it. Behind a snapshot that somebody holds a row has as many versions as it was
+/// written, and each reading goes through them. So it is written a thousand times, and no more. The
+/// old row is written in the same transaction: whoever reads by an old snapshot has to notice.
+pub(crate) const NEXT_WATERMARK: &str = "
+INSERT INTO {s}.watermark (node, gen, upto) VALUES ($1, $2, $3)
+ON CONFLICT (node, gen) DO UPDATE SET upto = GREATEST(watermark.upto, excluded.upto)";
 
-/// The first rows of each partition after a position.
+pub(crate) const OLD_WATERMARK: &str = "DELETE FROM {s}.watermark WHERE node = $1 AND gen = $2";
+
+/// GateProbe: the partitions in which nobody ends or moves a row just now.
+pub(crate) const PROBE: &str = "
+SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR UPDATE SKIP LOCKED";
+
+/// GateEnter: before rows are ended, moved or replaced that were not handed out.
+pub(crate) const GATE: &str = "
+SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
+
+/// RowRead: the first rows of each partition after a position, up to a number of bytes in all.
 pub(crate) const LOAD: &str = "
-SELECT t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded, t.epoch
-FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
-    SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > ($2, $3) AND r.due <= $4
-    ORDER BY r.due, r.id LIMIT $5) t
-ORDER BY t.due, t.id";
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > ($2, $3)
+        AND r.due <= $4 ORDER BY r.due, r.id LIMIT $5) t) c
+WHERE c.before < $6 ORDER BY c.due, c.id";
+
+/// The same without those that a transaction is ending or moving.
+pub(crate) const LOAD_UNLOCKED: &str = "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > ($2, $3)
+        AND r.due <= $4 ORDER BY r.due, r.id LIMIT $5 FOR KEY SHARE SKIP LOCKED) t) c
+WHERE c.before < $6 ORDER BY c.due, c.id";
 
 pub(crate) const NEXT_DUE: &str = "
 SELECT min(t.due), extract(epoch FROM now())::float8 FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
     SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= $2
     ORDER BY r.due LIMIT 1) t";
 
-/// The number of this node's last commit, when no commit of it is under way.
-pub(crate) const SETTLED_SEQ: &str = "SELECT seq FROM {s}.node WHERE node = $1 FOR UPDATE";
+/// The number of a commit: no other transaction has it. If one that has it is under way, this waits
+/// for it.
+pub(crate) const SEQ: &str = "
+INSERT INTO {s}.seq (node, seq) VALUES ($1, $2) ON CONFLICT (node, seq) DO NOTHING RETURNING seq";
+
+pub(crate) const OLD_SEQ: &str = "DELETE FROM {s}.seq WHERE node = $1 AND seq = $2";
 
 /// For a transaction with several statements that lock lease rows: all of them, first.
 pub(crate) const LOCK: &str = "
@@ -235,66 +236,72 @@ FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6
         $7::bigint[], $8::text[], $9::boolean[], $10::bigint[])
     u (part, due, id, kind, key, payload, attempts, calendar, moved, epoch)";
 
-pub(crate) const REPLACE: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::text[]) u (part, key), l
-    WHERE t.part = u.part AND t.key = u.key AND l.part = u.part AND t.due > l.claimed_upto
-    RETURNING t.key, t.id";
+/// RowLock: rows by key that no other transaction has locked.
+pub(crate) const FIND_KEYS: &str = "
+SELECT t.part, t.due, t.id, t.key FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key
+    FOR UPDATE OF t SKIP LOCKED";
 
-pub(crate) const SUPERSEDE: &str = "
-UPDATE {s}.timer t SET key = NULL, superseded = true
-    FROM unnest($1::smallint[], $2::text[]) u (part, key)
-    WHERE t.part = u.part AND t.key = u.key";
+/// The keys that are there, whoever has locked their rows.
+pub(crate) const SEE_KEYS: &str = "
+SELECT t.key FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key";
 
-pub(crate) const CANCEL: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND t.due > l.claimed_upto RETURNING t.id";
+/// RowLock: rows at their first deadlines.
+pub(crate) const FIND: &str = "
+SELECT t.part, t.due, t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+        ON t.part = u.part AND t.due = u.due AND t.id = u.id
+    FOR UPDATE OF t SKIP LOCKED";
 
-/// The same for rows that are not due at their first deadline.
-pub(crate) const CANCEL_MOVED: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::uuid[]) u (part, id), l
-    WHERE t.part = u.part AND t.id = u.id AND t.moved AND l.part = u.part
-    AND t.due > l.claimed_upto RETURNING t.id";
+/// RowLock: rows that were moved.
+pub(crate) const FIND_MOVED: &str = "
+SELECT t.part, t.due, t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::uuid[]) u (part, id)
+        ON t.part = u.part AND t.id = u.id AND t.moved
+    FOR UPDATE OF t SKIP LOCKED";
 
-pub(crate) const CANCEL_KIND: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t USING l
-    WHERE t.part = l.part AND t.kind = $1 AND t.due > l.claimed_upto RETURNING t.id";
+/// The ids that are there, whoever has locked their rows.
+pub(crate) const SEE: &str = "
+SELECT t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+        ON t.part = u.part AND t.due = u.due AND t.id = u.id
+UNION ALL SELECT t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $3::uuid[]) u (part, id)
+        ON t.part = u.part AND t.id = u.id AND t.moved";
 
-/// A row that its owner moves is not owed an attempt: it was not handed out.
+/// WatermarkLook: up to where rows of these partitions may have been handed out. An owner without
+/// a watermark may have handed out anything.
+pub(crate) const UPTO: &str = "
+SELECT l.part, CASE WHEN l.owner IS NULL THEN l.claimed_upto ELSE GREATEST(l.claimed_upto,
+    COALESCE((SELECT w.upto FROM {s}.watermark w WHERE w.node = l.owner
+        ORDER BY w.gen DESC LIMIT 1), 9223372036854775807)) END
+FROM {s}.lease l WHERE l.part = ANY($1::smallint[])";
+
+/// Deletes rows that are locked, and were not handed out.
+pub(crate) const END: &str = "
+DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
+
+/// Moves rows that are locked, and were not handed out. A row that its owner moves is not owed an
+/// attempt.
 pub(crate) const MOVE: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
 UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
     FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::boolean[],
-        $6::bigint[]) u (part, due, id, next, moved, epoch), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND t.due > l.claimed_upto AND NOT t.superseded
+        $6::bigint[]) u (part, due, id, next, moved, epoch)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
     RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
 
-pub(crate) const MOVE_MOVED: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
-    FROM unnest($1::smallint[], $2::uuid[], $3::bigint[], $4::boolean[], $5::bigint[])
-        u (part, id, next, moved, epoch), l
-    WHERE t.part = u.part AND t.id = u.id AND t.moved AND l.part = u.part
-    AND t.due > l.claimed_upto AND NOT t.superseded
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
+/// Rows that were handed out lose their keys to others.
+pub(crate) const SUPERSEDE: &str = "
+UPDATE {s}.timer t SET key = NULL, superseded = true
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
 
-pub(crate) const MOVE_KEY: &str = "
-WITH l AS (SELECT part, claimed_upto FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET due = u.next, moved = true, epoch = GREATEST(t.epoch, u.epoch)
-    FROM unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[]) u (part, key, next, epoch), l
-    WHERE t.part = u.part AND t.key = u.key AND l.part = u.part AND t.due > l.claimed_upto
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
+/// A slice of the rows of a partition, in order, and whether they are of a kind.
+pub(crate) const SEE_KIND: &str = "
+SELECT t.due, t.id, t.kind = $4 FROM {s}.timer t
+    WHERE t.part = $1 AND (t.due, t.id) > ($2, $3) ORDER BY t.due, t.id LIMIT $5";
 
 pub(crate) const ACK: &str = "
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
@@ -363,40 +370,57 @@ pub(crate) const FLEET: &str = "
 SELECT l.part, l.epoch, n.name, n.node, (SELECT r.due FROM {s}.timer r WHERE r.part = l.part
         AND r.due <= (extract(epoch FROM now()) * 1000)::bigint ORDER BY r.due LIMIT 1),
     extract(epoch FROM now())::float8
-FROM {s}.lease l LEFT JOIN {s}.node n ON n.node = l.owner AND l.until > now() ORDER BY l.part";
+FROM {s}.lease l LEFT JOIN {s}.node n ON n.node = l.owner AND n.until > now() AND NOT n.dead
+ORDER BY l.part";
 
 pub(crate) const NODES: &str = "
-SELECT node, name FROM {s}.node WHERE until > now() ORDER BY name, node";
+SELECT node, name FROM {s}.node WHERE until > now() AND NOT dead ORDER BY name, node";
 
+/// Exact up to a number of rows; above it what the last `ANALYZE` or `VACUUM` has found.
 pub(crate) const SIZE: &str = "
-SELECT count(*), (SELECT count(*) FROM {s}.dead) FROM {s}.timer";
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.timer LIMIT $1) t),
+    (SELECT count(*) FROM (SELECT 1 FROM {s}.dead LIMIT $1) d),
+    COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.timer')), -1),
+    COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.dead')), -1)";
 
 /// What a session prepares.
 pub(crate) const PREPARED: &[&str] = &[
-    NODE,
+    JOIN,
+    JOIN_WATERMARK,
     RENEW,
-    RENEW_UNLOCKED,
+    OTHERS,
+    OWN,
+    EXPIRE,
     FREE,
     TAKE,
     RAISE,
     GIVE_BACK,
     LEAVE,
     FORGET_NODES,
+    FORGET_WATERMARKS,
+    FORGET_SEQS,
     CLAIM,
-    CLAIM_UNLOCKED,
+    NEXT_WATERMARK,
+    OLD_WATERMARK,
+    PROBE,
+    GATE,
     LOAD,
+    LOAD_UNLOCKED,
     NEXT_DUE,
-    SETTLED_SEQ,
+    SEQ,
+    OLD_SEQ,
     LOCK,
     ARM,
-    REPLACE,
-    SUPERSEDE,
-    CANCEL,
-    CANCEL_MOVED,
-    CANCEL_KIND,
+    FIND_KEYS,
+    SEE_KEYS,
+    FIND,
+    FIND_MOVED,
+    SEE,
+    UPTO,
+    END,
     MOVE,
-    MOVE_MOVED,
-    MOVE_KEY,
+    SUPERSEDE,
+    SEE_KIND,
     ACK,
     ACK_SUPERSEDED,
     RETRY,

@@ -18,6 +18,9 @@ use uuid::Uuid;
 const SIZE_EVERY: f64 = 60.0;
 const SIZE_SHARE: f64 = 1_000.0;
 
+/// Rows are counted up to here. If there are more, the database's estimate is taken.
+const COUNT_MAX: i64 = 10_000;
+
 /// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
 ///
 /// Each node has a share of its 256 partitions, by leases that it renews. When a node ends, others
@@ -159,8 +162,7 @@ impl Store for Postgres {
         let partition = match key {
             Some(key) => partition_of_key(key),
             None => {
-                let own =
-                    self.leases.own.len() - self.leases.surplus.len().min(self.leases.own.len());
+                let own = self.leases.own.len() - self.leases.surplus.min(self.leases.own.len());
                 self.turn = (self.turn + 1) % own.max(1);
                 let own = self.leases.own.keys().nth(self.turn).filter(|_| own > 0);
                 own.copied().unwrap_or((self.next % 256) as Partition)
@@ -215,6 +217,12 @@ impl Store for Postgres {
     }
 
     fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        if let Target::Key(key) = target
+            && key.contains('\0')
+        {
+            // (The database has no such text.)
+            return Ok(None);
+        }
         self.with(|store| {
             let rows = store.session.run(async |live| match target {
                 Target::Id(id) => {
@@ -261,11 +269,20 @@ impl Store for Postgres {
             // (A count that fails, or takes too long, is made another time.)
             let counted = store
                 .session
-                .once(async |live| live.rows(sql::SIZE, &[]).await);
+                .once(async |live| live.rows(sql::SIZE, &[&COUNT_MAX]).await);
             if let Some(Ok(rows)) = counted
                 && let Some(row) = rows.first()
             {
-                let count = |at| u64::try_from(row.get::<_, i64>(at)).unwrap_or(0);
+                let count = |at: usize| {
+                    let (counted, estimate): (i64, i64) = (row.get(at), row.get(at + 2));
+                    let is_all = counted < COUNT_MAX;
+                    let count = if is_all {
+                        counted
+                    } else {
+                        counted.max(estimate)
+                    };
+                    u64::try_from(count).unwrap_or(0)
+                };
                 store.size = StoreSize::new(count(0), count(1), None);
             }
             let took = store.clock.elapsed() - begun;

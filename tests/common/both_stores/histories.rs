@@ -4,7 +4,7 @@
 use super::super::shared_memory::{SharedMemory, SharedPlace};
 use super::{Both, Standing, Tables, Unasked, at, memory, partition_of_key, standing};
 use fastrand::Rng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
 use wheelwork::durable::{
@@ -42,7 +42,7 @@ struct History<'a> {
     /// The last epoch of each partition that was seen.
     epochs: BTreeMap<Partition, u64>,
     leases: Vec<Vec<Lease>>,
-    surplus: Vec<Vec<Partition>>,
+    surplus: Vec<usize>,
     story: String,
 }
 
@@ -56,7 +56,7 @@ fn sorted(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
     outcomes
 }
 
-type Leases = (Vec<(Partition, u64)>, Vec<Partition>, BTreeSet<Partition>);
+type Leases = (Vec<(Partition, u64)>, Vec<Partition>, usize);
 
 fn comparable(news: &LeaseNews) -> Leases {
     let taken = news.taken.iter();
@@ -64,7 +64,7 @@ fn comparable(news: &LeaseNews) -> Leases {
     taken.sort_unstable();
     let mut lost = news.lost.clone();
     lost.sort_unstable();
-    (taken, lost, news.surplus.iter().copied().collect())
+    (taken, lost, news.surplus)
 }
 
 /// Lives through a history. `Err`: its story, and where the stores differ.
@@ -151,7 +151,7 @@ impl History<'_> {
             name,
         });
         self.leases.push(Vec::new());
-        self.surplus.push(Vec::new());
+        self.surplus.push(0);
         let node = self.nodes.len() - 1;
         let (memory, postgres) = {
             let pair = &mut self.nodes[node];
@@ -207,26 +207,23 @@ impl History<'_> {
         self.leases[node].retain(|own| !lost.contains(&own.partition));
         let taken: Vec<_> = taken.iter().map(lease).collect();
         self.has_taken(node, &taken);
-        self.surplus[node] = surplus.into_iter().collect();
+        self.surplus[node] = surplus;
         Ok(())
     }
 
     fn give_back(&mut self, node: usize) -> Result<(), String> {
         let others = self.leases.iter().enumerate();
         let mut others = others.filter(|(number, _)| *number != node);
-        if self.surplus[node].is_empty() && others.any(|(_, leases)| leases.len() < 128) {
+        if self.surplus[node] == 0 && others.any(|(_, leases)| leases.len() < 128) {
             return Ok(());
         }
-        let mut leases: Vec<_> = self.leases[node]
-            .iter()
-            .filter(|lease| self.surplus[node].contains(&lease.partition))
-            .copied()
-            .collect();
-        if leases.is_empty() {
-            leases = self.leases[node].clone();
-            self.rng.shuffle(&mut leases);
-            leases.truncate(self.rng.usize(..60));
-        }
+        let mut leases: Vec<_> = self.leases[node].iter().copied().collect();
+        self.rng.shuffle(&mut leases);
+        let count = match self.surplus[node] {
+            0 => self.rng.usize(..60),
+            surplus => surplus,
+        };
+        leases.truncate(count);
         // (One that another has meanwhile.)
         if self.rng.bool()
             && let Some(lease) = leases.first_mut()
@@ -236,7 +233,7 @@ impl History<'_> {
         self.both(node, ("give back", leases.len()), |store| {
             store.give_back(&leases).unwrap();
         })?;
-        self.surplus[node].clear();
+        self.surplus[node] = 0;
         self.leases[node].retain(|own| !leases.iter().any(|gone| gone.partition == own.partition));
         Ok(())
     }

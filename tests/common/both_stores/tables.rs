@@ -54,18 +54,16 @@ impl Tables {
     /// As they were when they were made.
     pub fn clear(&mut self) {
         self.run(
-            "TRUNCATE {s}.timer, {s}.dead, {s}.node;
-            UPDATE {s}.lease SET owner = NULL, epoch = 0, until = now(), claimed_upto = -1,
-                raise_upto = -1, clean = true",
+            "TRUNCATE {s}.timer, {s}.dead, {s}.node, {s}.watermark, {s}.seq;
+            UPDATE {s}.lease SET owner = NULL, epoch = 0, claimed_upto = -1, raise_upto = -1,
+                clean = true",
         );
     }
 
     /// The leases of a node run out, and it counts as dead.
     pub fn expire(&mut self, name: &str) {
         self.run(&format!(
-            "UPDATE {{s}}.lease SET until = now() WHERE owner IN
-                (SELECT node FROM {{s}}.node WHERE name = '{name}');
-            UPDATE {{s}}.node SET until = now() WHERE name = '{name}'"
+            "UPDATE {{s}}.node SET until = now() WHERE name = '{name}'"
         ));
     }
 }

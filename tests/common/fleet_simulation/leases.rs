@@ -29,6 +29,8 @@ pub struct LeaseRecord {
 #[derive(Default)]
 pub struct Leases {
     records: BTreeMap<Partition, LeaseRecord>,
+    /// The watermarks of nodes.
+    uptos: BTreeMap<usize, StoreTime>,
     /// How often a partition was taken.
     pub taken: u64,
 }
@@ -59,9 +61,16 @@ impl Leases {
             .collect()
     }
 
-    pub fn claimed(&mut self, leases: &[Lease], lost: &[Lease], upto: StoreTime) {
-        for lease in leases.iter().filter(|lease| !lost.contains(lease)) {
-            let of = self.entry(lease.partition);
+    /// A node's watermark: that of all partitions which it has, or takes later.
+    pub fn claimed(&mut self, node: usize, upto: StoreTime) {
+        let of = self.uptos.entry(node).or_default();
+        *of = upto.max(*of);
+        let upto = *of;
+        for of in self
+            .records
+            .values_mut()
+            .filter(|of| of.owner == Some(node))
+        {
             of.claimed = of.claimed.max(Some(upto));
         }
     }
@@ -103,12 +112,14 @@ impl Ledger {
 
     fn take(&mut self, node: usize, lease: Lease, now: SystemTime) {
         let number = lease.partition;
+        let upto = self.leases.uptos.get(&node).copied();
         let of = self.leases.entry(number);
         let former = of.clone();
         if former.epoch > 0 {
             of.over.entry(former.epoch).or_insert(Over::RunOut);
         }
         (of.owner, of.epoch) = (Some(node), lease.epoch);
+        of.claimed = of.claimed.max(upto);
         self.leases.taken += 1;
         let is_over = former.over.contains_key(&former.epoch)
             || former.until.is_none_or(|until| until <= now);

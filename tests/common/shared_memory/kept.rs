@@ -14,6 +14,8 @@ use wheelwork::durable::{
 pub struct Node {
     pub name: String,
     pub until: SystemTime,
+    /// Rows of its partitions due by then may have been handed out. `None`: no row may.
+    pub upto: Option<StoreTime>,
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -109,9 +111,23 @@ impl Kept {
         Some(row.clone())
     }
 
+    /// A node has gone. (A lease that it did not give back needs its watermark.)
+    pub fn leave(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            (node.until, node.wake) = (SystemTime::UNIX_EPOCH, None);
+        }
+    }
+
+    /// The watermark of a partition: what was written down of owners before, and its owner's.
+    pub fn claimed(&self, partition: Partition) -> Option<StoreTime> {
+        let lease = self.lease(partition);
+        let node = lease.owner.and_then(|owner| self.nodes.get(&owner));
+        lease.claimed.max(node.and_then(|node| node.upto))
+    }
+
     /// Whether the row may be ended, moved or replaced: no owner may have handed it out.
     fn may_go(&self, row: &Row) -> bool {
-        let claimed = self.lease(row.id.partition()).claimed;
+        let claimed = self.claimed(row.id.partition());
         Some(row.due) > claimed || self.is(StoreBreak::WatermarkIgnored)
     }
 

@@ -36,14 +36,15 @@ impl Kept {
         until: SystemTime,
     ) -> (Lease, Option<StoreTime>) {
         let lease = self.leases[usize::from(partition)];
+        let claimed = self.claimed(partition);
         let is_lost = self.is(StoreBreak::WatermarkLost);
-        let raise_upto = lease.raise_upto.max(lease.claimed);
+        let raise_upto = lease.raise_upto.max(claimed);
         let raise_upto = raise_upto.filter(|_| !lease.is_clean);
         self.leases[usize::from(partition)] = LeaseRow {
             owner: Some(node),
             epoch: lease.epoch + 1,
             until,
-            claimed: lease.claimed.filter(|_| !is_lost),
+            claimed: claimed.filter(|_| !is_lost),
             raise_upto,
             is_clean: false,
         };
@@ -72,6 +73,7 @@ impl SharedMemory {
         let own_node = Node {
             name: self.name.clone(),
             until,
+            upto: kept.nodes.get(&self.node).and_then(|node| node.upto),
             wake: self.wake.clone(),
         };
         kept.nodes.insert(self.node, own_node);
@@ -124,16 +126,15 @@ impl SharedMemory {
                 .extend(raise_upto.map(|upto| (lease.partition, upto)));
             news.taken.push(lease);
         }
-        let surplus = self.own.len().saturating_sub(share);
-        self.surplus = self.own.keys().rev().take(surplus).copied().collect();
-        news.surplus = self.surplus.clone();
+        self.surplus = self.own.len().saturating_sub(share);
+        news.surplus = self.surplus;
         if let Some(wait) = first_end.and_then(|end| end.duration_since(now).ok()) {
             news.again = news.again.min((wait + AFTER_END).max(LOOK_MIN));
         } else if self.own.len() < share && first_end.is_some() {
             news.again = news.again.min(LOOK_MIN);
         }
         drop(kept);
-        if !news.taken.is_empty() && news.surplus.is_empty() {
+        if !news.taken.is_empty() && news.surplus == 0 {
             self.tell();
         }
         news
@@ -144,9 +145,11 @@ impl SharedMemory {
         let mut kept = lock(&self.kept);
         for lease in leases {
             let is_clean = kept.is_settled(lease.partition);
+            let claimed = kept.claimed(lease.partition);
             let row = &mut kept.leases[usize::from(lease.partition)];
             if row.epoch == lease.epoch && row.owner == Some(self.node) {
                 (row.owner, row.until, row.is_clean) = (None, now, is_clean);
+                row.claimed = claimed;
             }
         }
         drop(kept);
@@ -154,6 +157,6 @@ impl SharedMemory {
             self.own.remove(&lease.partition);
             self.owed.remove(&lease.partition);
         }
-        self.surplus.clear();
+        self.surplus = self.surplus.saturating_sub(leases.len());
     }
 }

@@ -81,7 +81,7 @@ impl SharedPlace {
             clock,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
-            surplus: Vec::new(),
+            surplus: 0,
             turn: 0,
             wake: None,
         }

@@ -28,7 +28,7 @@ pub struct SharedMemory {
     pub(super) own: BTreeMap<Partition, u64>,
     /// Up to when rows of those partitions are owed an attempt.
     pub(super) owed: BTreeMap<Partition, StoreTime>,
-    pub(super) surplus: Vec<Partition>,
+    pub(super) surplus: usize,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -82,7 +82,7 @@ impl Store for SharedMemory {
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect();
         self.give_back_now(&leases);
-        self.kept().nodes.remove(&self.node);
+        self.kept().leave(self.node);
         self.tell();
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Store for SharedMemory {
         let partition = match key {
             Some(key) => (kept.making.partition_of_key)(key),
             None => {
-                let own = self.own.len() - self.surplus.len().min(self.own.len());
+                let own = self.own.len() - self.surplus.min(self.own.len());
                 self.turn = (self.turn + 1) % own.max(1);
                 let own = self.own.keys().nth(self.turn).filter(|_| own > 0);
                 let any = (kept.ids % u64::from(kept.making.partitions)) as Partition;
@@ -211,17 +211,13 @@ impl SharedStore for SharedMemory {
     }
 
     fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
+        // One watermark for all its partitions. (A lease that is lost has run out, too.)
         let mut kept = self.kept();
-        let mut lost = Vec::new();
-        for lease in leases {
-            let row = &mut kept.leases[usize::from(lease.partition)];
-            if row.owner == Some(self.node) && row.epoch == lease.epoch {
-                row.claimed = row.claimed.max(Some(upto));
-            } else {
-                lost.push(*lease);
-            }
-        }
-        Ok(lost)
+        let Some(node) = kept.nodes.get_mut(&self.node) else {
+            return Ok(leases.to_vec());
+        };
+        node.upto = node.upto.max(Some(upto));
+        Ok(Vec::new())
     }
 
     fn load_many(
