@@ -8,7 +8,7 @@ use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
 use super::shared::{DurableHooks, DurableShared};
-use super::store::{Store, StoreError};
+use super::store::{SliceLimit, Store, StoreError};
 use super::window::{Bounds, Fired};
 use super::writer::Writer;
 use crate::dispatch::Dispatch;
@@ -77,6 +77,10 @@ impl<S: Store> DurableBuilder<S> {
                 ahead: Duration::from_secs(300),
                 rows: 500_000,
                 bytes: 128 << 20,
+                slice: SliceLimit {
+                    rows: 4_096,
+                    bytes: 8 << 20,
+                },
             },
             payload_max: 1 << 20,
             dispatch: None,
@@ -232,7 +236,20 @@ impl<S: Store> DurableBuilder<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn window(mut self, ahead: Duration, rows: usize, bytes: usize) -> Self {
-        self.bounds = Bounds { ahead, rows, bytes };
+        let slice = self.bounds.slice;
+        self.bounds = Bounds {
+            ahead,
+            rows,
+            bytes,
+            slice,
+        };
+        self
+    }
+
+    /// Sets how much a turn of the writer takes at once. For tests.
+    #[doc(hidden)]
+    pub fn slices(mut self, slice: SliceLimit) -> Self {
+        self.bounds.slice = slice;
         self
     }
 

@@ -182,6 +182,17 @@ impl Delivery {
     }
 }
 
+impl Verdict {
+    /// Bytes of what it says.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Failed(why) => why.len(),
+            Self::Undecodable(why) => why.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl Settlement {
     /// What a delivery comes to.
     pub(super) fn new(delivery: &Delivery, verdict: Verdict, lateness_ns: Option<u64>) -> Self {

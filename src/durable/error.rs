@@ -28,7 +28,7 @@ pub(super) const KEY_BYTES_MAX: usize = 1_024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DurableError {
-    /// The service has stopped. Nothing was stored.
+    /// The service has stopped. Nothing was stored, or of a call for many timers not all.
     Stopped,
     /// The store has failed, and the service with it. Whether this change was stored is not known:
     /// it shows when the store is opened again.

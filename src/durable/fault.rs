@@ -48,6 +48,10 @@ pub enum DurableFault {
     AckLost,
     /// RunSettle: nor of one that has failed.
     RetryLost,
+    /// TurnTake: requests are taken however large they are.
+    BytesUnbounded,
+    /// TurnSlice: the first slice of a kind is taken for the last one.
+    SliceLast,
     /// A row that may have been handed out in an earlier epoch gets no attempt for that.
     AttemptsNotRaised,
     /// RunAdmit: it is not looked at whether the lease still lasts, and is the same.
@@ -65,7 +69,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 21] = [
+pub const DURABLE_FAULTS: [DurableFault; 23] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -86,6 +90,8 @@ pub const DURABLE_FAULTS: [DurableFault; 21] = [
     DurableFault::ClockNotFollowed,
     DurableFault::AckLost,
     DurableFault::RetryLost,
+    DurableFault::BytesUnbounded,
+    DurableFault::SliceLast,
     DurableFault::AttemptsNotRaised,
 ];
 

@@ -171,8 +171,8 @@ impl DurableHandle {
             .ask_and_wait(|teller| Request::Arm(timer, teller))
     }
 
-    /// Arms a timer, and returns at once, unless 65,536 calls wait. It is durable when the ticket
-    /// is ready.
+    /// Arms a timer, and returns at once, unless 65,536 calls or 64 MiB of payloads wait. It is
+    /// durable when the ticket is ready.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -189,7 +189,10 @@ impl DurableHandle {
         self.shared.ask(|teller| Request::Arm(timer, teller))
     }
 
-    /// Arms many timers, in one commit: all of them, or after an error none.
+    /// Arms many timers. Up to 4,096 of them, with 8 MiB, are stored in one commit: all of them, or
+    /// after an error none. More are stored in several commits, in their order, and others have
+    /// their turn in between. After an error, or an end of the process, the first ones may be
+    /// stored, and fire.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -272,7 +275,7 @@ impl DurableHandle {
             .ask(|teller| Request::Cancel(Target::Id(id), teller))
     }
 
-    /// Cancels many timers, in one commit. Returns how many are cancelled.
+    /// Cancels many timers, up to 4,096 of them in one commit. Returns how many are cancelled.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -290,8 +293,13 @@ impl DurableHandle {
 
     /// Cancels all timers of a kind that were not handed to the handler. Returns how many.
     ///
+    /// It looks at all timers of the store, 4,096 at a time, and others have their turn in between.
+    /// So it is no single moment. A timer that is armed meanwhile may be cancelled, or not. One
+    /// that another node moves meanwhile may stay. If the service stops meanwhile, some are
+    /// cancelled.
+    ///
     /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: a look at all rows of the store, while others wait.
+    /// As [`cancel`](Self::cancel). Cost: a look at all rows of the store.
     ///
     /// # Example
     /// ```
@@ -373,8 +381,11 @@ impl DurableHandle {
     /// Up to `limit` timers that are due in a range of time, in the order of their deadlines. Those
     /// that are being handled are among them.
     ///
+    /// More than 4,096 of them, or 8 MiB, are read in several slices, and others have their turn in
+    /// between. A timer that is moved meanwhile may be in the list twice, or not at all.
+    ///
     /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: that of reading them, while others wait.
+    /// As [`cancel`](Self::cancel). Cost: that of reading them, and memory for all of them.
     ///
     /// # Example
     /// ```
@@ -395,11 +406,14 @@ impl DurableHandle {
         let Some(range) = millis(&due) else {
             return Ok(Vec::new());
         };
-        self.shared
-            .ask_and_wait(|teller| Request::List(range, limit, teller))
+        let slices = self
+            .shared
+            .ask_and_wait(|teller| Request::List(range, limit, teller))?;
+        Ok(slices.into_iter().flatten().collect())
     }
 
-    /// Up to `limit` dead letters by their ids, those after `after`.
+    /// Up to `limit` dead letters by their ids, those after `after`. They are read as those of
+    /// [`list`](Self::list) are.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -420,8 +434,10 @@ impl DurableHandle {
         after: Option<DurableId>,
         limit: usize,
     ) -> Result<Vec<DeadLetter>, DurableError> {
-        self.shared
-            .ask_and_wait(|teller| Request::Dead(after, limit, teller))
+        let slices = self
+            .shared
+            .ask_and_wait(|teller| Request::Dead(after, limit, teller))?;
+        Ok(slices.into_iter().flatten().collect())
     }
 
     /// Makes a timer of a dead letter again: due at once, with no attempts and without its key.

@@ -2,10 +2,11 @@
 
 use super::error::DurableError;
 use super::fleet::Fleet;
-use super::row::{DeadLetter, DurableId, Row, StoreTime};
-use super::store::Target;
+use super::request::NewTimer;
+use super::row::{DeadLetter, DurableId, Row};
+use super::store::{KindSlice, Target};
 use super::ticket::Teller;
-use std::ops::RangeInclusive;
+use std::vec;
 
 /// What becomes of the outcome of a request's writes.
 pub(super) enum Plan {
@@ -14,7 +15,7 @@ pub(super) enum Plan {
     ArmMany(ManyArmed, Teller<Vec<DurableId>>),
     Cancel(Teller<bool>),
     CancelMany(ManyCancelled, Teller<usize>),
-    CancelKind(Teller<usize>),
+    CancelKind(KindCancelled, Teller<usize>),
     Move(Teller<bool>),
     Revive(Teller<bool>),
     Discard(Teller<bool>),
@@ -23,7 +24,9 @@ pub(super) enum Plan {
 
 /// What a call for many timers has armed.
 pub(super) struct ManyArmed {
-    /// Of all its timers.
+    /// Those whose slice is still to come.
+    pub(super) rest: vec::IntoIter<NewTimer>,
+    /// Of all timers of the slices so far.
     pub(super) ids: Vec<DurableId>,
     /// Those whose outcome is not known yet, and their rows, if they are due in the window.
     pub(super) rows: Vec<(DurableId, Option<Row>)>,
@@ -33,12 +36,24 @@ pub(super) struct ManyArmed {
 
 /// What a call for many timers has cancelled.
 pub(super) struct ManyCancelled {
+    /// Those whose slice is still to come.
+    pub(super) rest: vec::IntoIter<DurableId>,
     /// Those whose outcome is not known yet.
     pub(super) left: usize,
     /// Those that are gone.
     pub(super) gone: usize,
     /// Why one of them was refused.
     pub(super) refused: Option<DurableError>,
+}
+
+/// What a call for all timers of a kind has cancelled.
+pub(super) struct KindCancelled {
+    /// The next slice.
+    pub(super) slice: KindSlice,
+    /// Those of the kind that got another deadline meanwhile. They may lie behind it by now.
+    pub(super) moved: Vec<DurableId>,
+    /// How many are gone.
+    pub(super) gone: usize,
 }
 
 /// What a delivery has come to.
@@ -59,7 +74,7 @@ impl Plan {
         match self {
             Self::Arm(_, _, teller) => teller.tell(Err(error)),
             Self::ArmMany(_, teller) => teller.tell(Err(error)),
-            Self::CancelMany(_, teller) | Self::CancelKind(teller) => teller.tell(Err(error)),
+            Self::CancelMany(_, teller) | Self::CancelKind(_, teller) => teller.tell(Err(error)),
             Self::Cancel(teller)
             | Self::Move(teller)
             | Self::Revive(teller)
@@ -72,8 +87,6 @@ impl Plan {
 /// A request that changes nothing in the store. It is done after the commit.
 pub(super) enum Look {
     Get(Target, Teller<Option<Row>>),
-    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Row>>),
-    Dead(Option<DurableId>, usize, Teller<Vec<DeadLetter>>),
     Fleet(Teller<Fleet>),
 }
 
@@ -83,8 +96,6 @@ impl Look {
         let error = error.clone();
         match self {
             Self::Get(_, teller) => teller.tell(Err(error)),
-            Self::List(_, _, teller) => teller.tell(Err(error)),
-            Self::Dead(_, _, teller) => teller.tell(Err(error)),
             Self::Fleet(teller) => teller.tell(Err(error)),
         }
     }

@@ -18,6 +18,15 @@ pub(super) struct NewTimer {
     pub(super) calendar: Option<Arc<str>>,
 }
 
+impl NewTimer {
+    /// Bytes of its payload, kind, key and calendar.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
+        let texts = texts.into_iter().flatten().map(|text| text.len());
+        self.payload.len() + texts.sum::<usize>()
+    }
+}
+
 /// What the writer is asked for. Each request but `Look` and the last ones has a teller for its
 /// answer.
 pub(super) enum Request {
@@ -30,8 +39,8 @@ pub(super) enum Request {
     Revive(DurableId, StoreTime, Teller<bool>),
     Discard(DurableId, Teller<bool>),
     Get(Target, Teller<Option<Row>>),
-    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Row>>),
-    Dead(Option<DurableId>, usize, Teller<Vec<DeadLetter>>),
+    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Vec<Row>>>),
+    Dead(Option<DurableId>, usize, Teller<Vec<Vec<DeadLetter>>>),
     /// Nothing is handed out any more: the window lets go of its rows.
     Empty(Teller<()>),
     /// Gives the leases back, and ends.
@@ -53,6 +62,15 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// Bytes that wait in the queue, while nobody waits for the answer. (A call for many timers
+    /// does.)
+    pub(super) fn queued_bytes(&self) -> usize {
+        match self {
+            Self::Arm(timer, _) => timer.bytes(),
+            _ => 0,
+        }
+    }
+
     /// Answers that the writer could not do it.
     pub(super) fn refuse(self, error: &DurableError) {
         let error = error.clone();

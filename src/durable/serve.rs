@@ -5,15 +5,15 @@ use super::delivery::{Delivery, Done, Settlement, Verdict};
 use super::error::{DurableError, panic_text, stored_why};
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
-use super::plan::{Ended, Look, ManyArmed, ManyCancelled, Plan};
+use super::large::{LargeLook, LargeWrite, Listing};
+use super::plan::{Ended, KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
 use super::recurrence::{NextRun, begun, next_run};
 use super::request::{NewTimer, Request};
-use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
-use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, Target, Write};
+use super::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, Write};
 use super::ticket::Teller;
 use super::window::{ClockReading, Fired};
 use super::writer::Writer;
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use std::vec;
@@ -99,6 +99,7 @@ impl Writer {
     pub(super) fn serve(
         &mut self,
         requests: Vec<Request>,
+        room: SliceLimit,
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
@@ -167,16 +168,13 @@ impl Writer {
                     plans.push((elapsed, Plan::Arm(id, near, teller)));
                 }
                 Request::ArmMany(timers, teller) => {
-                    let rows: Vec<_> = timers
-                        .into_iter()
-                        .map(|timer| self.plan_arm(timer, &mut writes))
-                        .collect();
                     let many = ManyArmed {
-                        ids: rows.iter().map(|&(id, _)| id).collect(),
-                        rows,
+                        ids: Vec::with_capacity(timers.len()),
+                        rest: timers.into_iter(),
+                        rows: Vec::new(),
                         refused: None,
                     };
-                    plans.push((elapsed, Plan::ArmMany(many, teller)));
+                    self.large.push(LargeWrite::Arm(many, teller));
                 }
                 Request::Cancel(target, teller) => {
                     writes.push(Write::Cancel(target));
@@ -184,17 +182,20 @@ impl Writer {
                 }
                 Request::CancelMany(ids, teller) => {
                     let many = ManyCancelled {
-                        left: ids.len(),
+                        rest: ids.into_iter(),
+                        left: 0,
                         gone: 0,
                         refused: None,
                     };
-                    plans.push((elapsed, Plan::CancelMany(many, teller)));
-                    let targets = ids.into_iter().map(Target::Id);
-                    writes.extend(targets.map(Write::Cancel));
+                    self.large.push(LargeWrite::Cancel(many, teller));
                 }
                 Request::CancelKind(kind, teller) => {
-                    writes.push(Write::CancelKind(KindSlice::all(&kind)));
-                    plans.push((elapsed, Plan::CancelKind(teller)));
+                    let kind = KindCancelled {
+                        slice: KindSlice::all(&kind),
+                        moved: Vec::new(),
+                        gone: 0,
+                    };
+                    self.large.push(LargeWrite::Kind(kind, teller));
                 }
                 Request::Move(target, due, teller) => {
                     writes.push(Write::Move(target, due));
@@ -218,10 +219,16 @@ impl Writer {
                 Request::Stop(teller) => self.stop = Some(teller),
                 Request::Get(target, teller) => looks.push(Look::Get(target, teller)),
                 Request::List(range, limit, teller) => {
-                    looks.push(Look::List(range, limit, teller));
+                    self.large.list(&range, limit, teller);
                 }
-                Request::Dead(after, limit, teller) => {
-                    looks.push(Look::Dead(after, limit, teller));
+                Request::Dead(after, left, teller) => {
+                    let found = Vec::new();
+                    let listing = Listing {
+                        found,
+                        left,
+                        teller,
+                    };
+                    self.large.push_look(LargeLook::Dead(after, listing));
                 }
                 Request::Fleet(teller) => looks.push(Look::Fleet(teller)),
                 Request::Look => self.look_soon(),
@@ -231,6 +238,8 @@ impl Writer {
                 self.set_aside(plans.pop(), writes, elapsed);
             }
         }
+        // Behind all others: a call for all timers of a kind finds those that were armed before it.
+        self.plan_large(room, &mut writes, &mut plans, elapsed);
         if is_broken(DurableFault::SettledLast) {
             writes.rotate_left(settled);
             plans.rotate_left(settled);
@@ -253,6 +262,8 @@ impl Writer {
                 return Err(error);
             }
         };
+        self.large.note_moved(&plans, &outcomes);
+        self.note_moved_bytes(&outcomes);
         let mut outcomes = Outcomes::new(outcomes);
         // (A request for many may be for none, and has its answer too.)
         for (since, plan) in plans {
@@ -292,7 +303,7 @@ impl Writer {
         for look in looks {
             self.look(look)?;
         }
-        Ok(())
+        self.look_large()
     }
 
     /// TurnCommit: stores these changes, if there are any.
@@ -321,7 +332,11 @@ impl Writer {
     }
 
     /// A write that arms a timer. Returns its id, and its row if that is due in the window.
-    fn plan_arm(&mut self, timer: NewTimer, writes: &mut Vec<Write>) -> (DurableId, Option<Row>) {
+    pub(super) fn plan_arm(
+        &mut self,
+        timer: NewTimer,
+        writes: &mut Vec<Write>,
+    ) -> (DurableId, Option<Row>) {
         let id = self.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
@@ -428,8 +443,10 @@ impl Writer {
                 counts.armed.add(1);
                 teller.tell(Ok(id));
             }
+            Plan::ArmMany(many, teller) if many.refused.is_none() && many.rest.len() > 0 => {
+                self.large.push(LargeWrite::Arm(many, teller));
+            }
             Plan::ArmMany(many, teller) => {
-                counts.armed.add(many.ids.len() as u64);
                 teller.tell(many.refused.map_or(Ok(many.ids), Err));
             }
             Plan::Cancel(teller) => {
@@ -437,19 +454,14 @@ impl Writer {
                 counts.cancelled.add(u64::from(is_gone));
                 teller.tell(Ok(is_gone));
             }
+            Plan::CancelMany(many, teller) if many.refused.is_none() && many.rest.len() > 0 => {
+                self.large.push(LargeWrite::Cancel(many, teller));
+            }
             Plan::CancelMany(many, teller) => {
                 teller.tell(many.refused.map_or(Ok(many.gone), Err));
             }
-            Plan::CancelKind(teller) => {
-                let gone = match outcomes.next() {
-                    Some(Outcome::CancelledMany(ids, _)) => ids,
-                    _ => Vec::new(),
-                };
-                for &id in &gone {
-                    self.forget_cancelled(id);
-                }
-                counts.cancelled.add(gone.len() as u64);
-                teller.tell(Ok(gone.len()));
+            Plan::CancelKind(kind, teller) => {
+                self.go_on_with_kind(kind, outcomes.next(), teller);
             }
             Plan::Move(teller) => {
                 let row = match outcomes.next() {
@@ -517,6 +529,7 @@ impl Writer {
                 Some(Unmade::Refused(why)) => many.refused = Some(why),
                 None => {
                     outcomes.next();
+                    self.shared.counts.armed.add(1);
                     self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
                 }
             }
@@ -547,7 +560,12 @@ impl Writer {
     }
 
     /// TurnAside: somebody's transaction is in the way. Only the caller waits.
-    fn set_aside(&mut self, plan: Option<(Duration, Plan)>, writes: Vec<Write>, elapsed: Duration) {
+    pub(super) fn set_aside(
+        &mut self,
+        plan: Option<(Duration, Plan)>,
+        writes: Vec<Write>,
+        elapsed: Duration,
+    ) {
         let Some((since, plan)) = plan else {
             return;
         };
@@ -582,7 +600,7 @@ impl Writer {
 
     /// A row is gone, or struck. If a handler has it, it stays in the window until that has
     /// answered.
-    fn forget_cancelled(&mut self, id: DurableId) {
+    pub(super) fn forget_cancelled(&mut self, id: DurableId) {
         self.note_made_up(id, 0);
         if self.window.has(id) && self.window.end(id) {
             // It was struck, and not handed out: the next scan finds it and deletes it.
@@ -630,19 +648,22 @@ impl Writer {
         let _ = self.window.service().schedule(Duration::ZERO, told);
     }
 
+    /// How large the rows were that this commit has moved or revived, on average.
+    fn note_moved_bytes(&mut self, outcomes: &[Outcome]) {
+        let (mut rows, mut bytes) = (0, 0);
+        for outcome in outcomes {
+            if let Outcome::Moved(Some(row)) | Outcome::Revived(Some(row)) = outcome {
+                (rows, bytes) = (rows + 1, bytes + row.bytes());
+            }
+        }
+        self.moved_bytes = bytes.checked_div(rows).unwrap_or(self.moved_bytes);
+    }
+
     fn look(&mut self, look: Look) -> Result<(), StoreError> {
         match look {
             Look::Get(target, teller) => {
                 let row = self.store.get(&target);
                 self.answer(teller, row)
-            }
-            Look::List(range, limit, teller) => {
-                let rows = self.list(range, limit);
-                self.answer(teller, rows)
-            }
-            Look::Dead(after, limit, teller) => {
-                let letters = self.store.dead(after, SliceLimit::rows(limit));
-                self.answer(teller, letters)
             }
             Look::Fleet(teller) => {
                 let fleet = self.fleet();
@@ -652,7 +673,11 @@ impl Writer {
     }
 
     /// Tells what the store has found, or why it has failed.
-    fn answer<T>(&self, teller: Teller<T>, found: Result<T, StoreError>) -> Result<(), StoreError> {
+    pub(super) fn answer<T>(
+        &self,
+        teller: Teller<T>,
+        found: Result<T, StoreError>,
+    ) -> Result<(), StoreError> {
         match found {
             Ok(found) => {
                 teller.tell(Ok(found));
@@ -663,30 +688,5 @@ impl Writer {
                 Err(error)
             }
         }
-    }
-
-    /// Rows that are due in this range, in order.
-    fn list(
-        &mut self,
-        range: RangeInclusive<StoreTime>,
-        limit: usize,
-    ) -> Result<Vec<Row>, StoreError> {
-        let after = match range.start().as_millis().checked_sub(1) {
-            Some(before) => Position::end_of(StoreTime::from_millis(before)),
-            None => Position::MIN,
-        };
-        if let Some(store) = self.store.shared() {
-            let all: Vec<_> = (0..store.partitions()).collect();
-            return store.look_many(&all, after, *range.end(), SliceLimit::rows(limit));
-        }
-        let mut rows = Vec::new();
-        for owned in &self.owned {
-            let partition = owned.lease.partition;
-            let limit = SliceLimit::rows(limit);
-            rows.extend(self.store.load(partition, after, *range.end(), limit)?);
-        }
-        rows.sort_by_key(Row::position);
-        rows.truncate(limit);
-        Ok(rows)
     }
 }

@@ -50,6 +50,9 @@ pub(super) struct DurableHooks {
 /// Requests that may wait for the writer. A caller that leaves more waits for its answer.
 const QUEUE_MAX: usize = 65_536;
 
+/// The bytes of timers that may wait to be armed. The same holds.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
 /// Where the service stands. It only rises.
 const OPEN: usize = 0;
 
@@ -74,6 +77,8 @@ pub(super) struct DurableShared {
     /// The millisecond after the watermark: rows that are due before it may be handed out.
     claimed: AtomicU64,
     state: AtomicUsize,
+    /// Bytes in the queue.
+    queued: AtomicUsize,
     failed: OnceLock<StoreError>,
     /// The writer, on a manual clock.
     manual: Mutex<Option<Box<dyn Turns>>>,
@@ -107,6 +112,7 @@ impl DurableShared {
             made_in: Process::current(),
             claimed: AtomicU64::new(0),
             state: AtomicUsize::new(OPEN),
+            queued: AtomicUsize::new(0),
             failed: OnceLock::new(),
             manual: Mutex::new(None),
             futures: Mutex::new(0),
@@ -211,12 +217,29 @@ impl DurableShared {
             return Err(DurableError::Stopped);
         }
         let (teller, ticket) = ticket();
-        self.sender.send(request(teller)).map_err(|_| self.end())?;
+        let request = request(teller);
+        let bytes = request.queued_bytes();
+        // Ordering: Relaxed. A count that decides who waits; the queue itself publishes requests.
+        let queued = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.sender.send(request).map_err(|_| self.end())?;
         self.take_turns();
-        if self.sender.len() > QUEUE_MAX {
+        let is_full = self.sender.len() > QUEUE_MAX || bytes > 0 && queued > QUEUE_BYTES_MAX;
+        // (A thread that takes the writer's turns would wait for itself.)
+        if is_full && !self.takes_turns() {
             ticket.wait_for_answer();
         }
         Ok(ticket)
+    }
+
+    /// The writer has taken a request of so many bytes.
+    pub(super) fn take_out(&self, bytes: usize) {
+        // Ordering: Relaxed. As in `ask`.
+        self.queued.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether this thread is in a turn of the writer.
+    fn takes_turns(&self) -> bool {
+        TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize
     }
 
     /// Asks, and waits for the answer.
@@ -256,7 +279,7 @@ impl DurableShared {
     /// while it is at a call. The turn serves what they want when that call has returned.
     pub(super) fn take_turns(&self) {
         let own = ptr::from_ref(self) as usize;
-        if !self.is_manual() || TAKES_TURNS_OF.get() == own {
+        if !self.is_manual() || self.takes_turns() {
             return;
         }
         let mut writer = self.manual();

@@ -13,7 +13,7 @@ use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::row::{DurableId, Partition, Position, StoreTime};
-use super::store::{Gate, Settled};
+use super::store::{Gate, Settled, SliceLimit};
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,9 @@ pub(super) struct Bounds {
     pub(super) rows: usize,
     /// The most bytes of payloads, keys and kinds.
     pub(super) bytes: usize,
+    /// What a turn takes at once of what is there: rows that are loaded, and changes of calls for
+    /// many timers; the bytes of a commit.
+    pub(super) slice: SliceLimit,
 }
 
 /// A row that is loaded, or being handled.
@@ -209,6 +212,11 @@ impl Window {
     pub(super) fn oldest(&self) -> Option<StoreTime> {
         let (&second, _) = self.seconds.first_key_value()?;
         Some(begin(second))
+    }
+
+    /// The bytes of a row that is loaded, or being handled. Otherwise none.
+    pub(super) fn bytes_of(&self, id: DurableId) -> usize {
+        self.entries.get(&id).map_or(0, |entry| entry.bytes)
     }
 
     /// Whether this row is loaded, or being handled.

@@ -10,6 +10,7 @@ use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
 use super::id_map::IdMap;
+use super::large::LargeCalls;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
@@ -27,14 +28,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// The most requests of one commit.
 const REQUESTS_MAX: usize = 16_384;
 
-/// The most rows that one turn loads.
-const SLICE_ROWS: usize = 4_096;
-
 /// Rows of the first load: nobody knows yet how large they are.
 const SLICE_ROWS_FIRST: usize = 64;
 
-/// The most bytes that one load takes, and one row more.
-const SLICE_BYTES: usize = 8 << 20;
+/// Bytes of a row that gets another deadline, before one was seen.
+const MOVED_BYTES_FIRST: usize = 65_536;
 
 /// Rows may be handed out that are due within this time, or twice it.
 const CLAIM_AHEAD: Duration = Duration::from_millis(500);
@@ -90,6 +88,8 @@ pub(super) struct Writer {
     pub(super) window: Window,
     /// What waits for somebody's transaction.
     pub(super) aside: Aside,
+    /// Calls that take more than one turn.
+    pub(super) large: LargeCalls,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// What there is to know of other nodes.
@@ -110,6 +110,8 @@ pub(super) struct Writer {
     pub(super) is_stopping: bool,
     /// Rows that the next load asks for at most. It follows from their sizes.
     slice_rows: usize,
+    /// Bytes that a change writes again if it moves or revives a row: those of the last ones.
+    pub(super) moved_bytes: usize,
     /// The store has put work off.
     has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
@@ -148,6 +150,8 @@ impl Writer {
             requests,
             window: Window::new(service, bounds),
             aside: Aside::default(),
+            large: LargeCalls::default(),
+            moved_bytes: MOVED_BYTES_FIRST,
             owned,
             claimed: StoreTime::MIN,
             started,
@@ -156,7 +160,7 @@ impl Writer {
             measured: None,
             has_rows: true,
             is_stopping: false,
-            slice_rows: SLICE_ROWS_FIRST,
+            slice_rows: SLICE_ROWS_FIRST.min(bounds.slice.rows),
             has_upkeep: true,
             next_turn: None,
             stop: None,
@@ -208,6 +212,7 @@ impl Writer {
         for waiting in self.aside.take_all() {
             waiting.plan.refuse(&error);
         }
+        self.large.refuse(&error);
         if let Some(stop) = self.stop.take() {
             stop.tell(Err(error));
         }
@@ -232,14 +237,9 @@ impl Writer {
         // (In a fleet the window has what is claimed. Elsewhere that is in it already.)
         let mut is_loaded = self.fleet.is_none() || self.load(clocks, now)?;
         // TurnTake. (If something fails before, those who wait are told why.)
-        let requests: Vec<Request> = first
-            .take()
-            .into_iter()
-            .chain(self.requests.try_iter())
-            .take(REQUESTS_MAX)
-            .collect();
-        let is_full = requests.len() == REQUESTS_MAX;
-        self.serve(requests, clocks, now)?;
+        let (requests, room) = self.take_requests(first);
+        let is_full = room.is_reached(0, 0);
+        self.serve(requests, room, clocks, now)?;
         let is_too_full = self.window.is_too_full();
         if is_too_full {
             self.shrink();
@@ -262,10 +262,49 @@ impl Writer {
             self.has_upkeep = self.store.upkeep()?;
         }
         self.measure(now)?;
-        if is_full || !is_loaded || !has_room || self.has_upkeep {
+        if is_full || !is_loaded || !has_room || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }
         Ok(After::Wait(self.next(now)))
+    }
+
+    /// TurnTake: the requests that wait, and how much more the turn's commit has room for.
+    fn take_requests(&mut self, first: &mut Option<Request>) -> (Vec<Request>, SliceLimit) {
+        let slice = self.window.bounds().slice;
+        let limit = SliceLimit {
+            rows: REQUESTS_MAX,
+            bytes: slice.bytes,
+        };
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        while !limit.is_reached(requests.len(), bytes)
+            && let Some(request) = first.take().or_else(|| self.requests.try_recv().ok())
+        {
+            if !is_broken(DurableFault::BytesUnbounded) {
+                bytes += self.bytes_of(&request);
+            }
+            self.shared.take_out(request.queued_bytes());
+            requests.push(request);
+        }
+        let room = SliceLimit {
+            rows: match limit.is_reached(requests.len(), bytes) {
+                true => 0,
+                false => slice.rows,
+            },
+            bytes: slice.bytes.saturating_sub(bytes),
+        };
+        (requests, room)
+    }
+
+    /// Bytes that a request adds to the commit.
+    fn bytes_of(&self, request: &Request) -> usize {
+        match request {
+            Request::Done(done) => self.window.bytes_of(done.of.id),
+            Request::Settle(settlement) => {
+                self.window.bytes_of(settlement.of.id) + settlement.verdict.bytes()
+            }
+            Request::Move(..) | Request::Revive(..) => self.moved_bytes,
+            request => request.queued_bytes(),
+        }
     }
 
     /// Who has stopped the service, if nothing of handlers is left to be stored. What somebody's
@@ -277,6 +316,7 @@ impl Writer {
         for plan in self.aside.take_calls() {
             plan.refuse(&DurableError::Stopped);
         }
+        self.large.refuse(&DurableError::Stopped);
         if self.aside.next(elapsed).is_some() && elapsed < until {
             return None;
         }
@@ -388,7 +428,7 @@ impl Writer {
     pub(super) fn slice(&self, room: usize) -> SliceLimit {
         SliceLimit {
             rows: room.min(self.slice_rows),
-            bytes: SLICE_BYTES,
+            bytes: self.window.bounds().slice.bytes,
         }
     }
 
@@ -436,10 +476,11 @@ impl Writer {
     /// Asks for fewer rows, if these were large, or for more: a store may have to read rows before
     /// it knows how large they are.
     fn fit_slice(&mut self, bytes: usize) {
-        if bytes >= SLICE_BYTES {
+        let slice = self.window.bounds().slice;
+        if bytes >= slice.bytes {
             self.slice_rows = (self.slice_rows / 4).max(1);
-        } else if bytes <= SLICE_BYTES / 4 {
-            self.slice_rows = (self.slice_rows * 4).min(SLICE_ROWS);
+        } else if bytes <= slice.bytes / 4 {
+            self.slice_rows = (self.slice_rows * 4).min(slice.rows);
         }
     }
 

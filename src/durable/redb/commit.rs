@@ -24,6 +24,9 @@ type PlacedRow = (DurableId, RowPlace);
 /// Numbers that are kept for the next rows in one write of the state.
 const NUMBERS_AHEAD: u64 = 1 << 20;
 
+/// Bytes of this memory that are kept. A commit of larger rows gives the rest back.
+const SCRATCH_BYTES: usize = 16 << 20;
+
 /// Memory that transactions share.
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -35,6 +38,23 @@ pub(super) struct Scratch {
     value: Vec<u8>,
     /// Its next value.
     next: Vec<u8>,
+}
+
+impl Scratch {
+    fn trim(&mut self) {
+        let Self {
+            encoded,
+            value,
+            next,
+            ..
+        } = self;
+        for bytes in [encoded, value, next] {
+            if bytes.capacity() > SCRATCH_BYTES {
+                bytes.clear();
+                bytes.shrink_to(0);
+            }
+        }
+    }
 }
 
 /// A transaction that is being written.
@@ -77,6 +97,7 @@ impl<'a> RowChanges<'a> {
     /// Ends the changes. Whether there is anything to commit.
     pub(super) fn end(mut self) -> Result<bool, Error> {
         self.write_run()?;
+        self.scratch.trim();
         self.tombstones.write(&mut self.tables.tombstones)?;
         if self.is_state_changed {
             self.tables.put_state(self.state)?;

@@ -47,6 +47,9 @@ const SLICES_BEHIND: usize = 8;
 /// Rows of a slice, at least and at most.
 const SLICE_ROWS: Range<usize> = 256..32_768;
 
+/// A slice has no more bytes of rows than this, and one row more.
+const SLICE_BYTES: usize = 8 << 20;
+
 /// When to sweep, by the number of rows in `recent`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SweepLimits {
@@ -275,7 +278,14 @@ impl Sweep<'_> {
         let transaction = self.begin()?;
         let mut tables = WriteTables::open(&transaction)?;
         self.tombstones.begin();
-        copy(&mut tables, &keys)?;
+        let copied = copy(&mut tables, &keys)?;
+        let is_done = is_done && copied == keys.len();
+        if let Some(&last) = keys.get(..copied).and_then(<[_]>::last)
+            && copied < keys.len()
+        {
+            keys.truncate(copied);
+            *after = last;
+        }
         for key in &keys {
             if key.is_moved() {
                 tables.moved.insert(key.number(), key.bytes())?;
@@ -296,13 +306,16 @@ impl Sweep<'_> {
         let transaction = self.begin()?;
         let mut tables = WriteTables::open(&transaction)?;
         let (mut end, mut looked_at, mut has_ended) = (numbers.end, 0, false);
+        let mut bytes = 0;
         for entry in tables.recent.range(numbers.clone())? {
-            let number = entry?.0.value();
-            if looked_at == rows {
+            let (number, value) = entry?;
+            let number = number.value();
+            if looked_at == rows || bytes >= SLICE_BYTES {
                 end = number;
                 break;
             }
             looked_at += 1;
+            bytes += value.value().len();
             has_ended |= self.index.get(number).is_none();
         }
         let slice = numbers.start..end;
@@ -335,8 +348,9 @@ impl Sweep<'_> {
     }
 }
 
-/// Copies these rows, which are sorted, from `recent` to `by_due`.
-fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
+/// Copies these rows, which are sorted, from `recent` to `by_due`: the first ones, as many as a
+/// slice may have bytes. Returns how many.
+fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<usize, Error> {
     let WriteTables { recent, by_due, .. } = tables;
     let is_last = match (by_due.last()?, keys.first()) {
         (Some((last, _)), Some(first)) => last.value() < first.bytes(),
@@ -344,6 +358,7 @@ fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
     };
     // Rows that came in the order of their deadlines are read one after the other.
     if let Some(numbers) = dense_range(keys) {
+        let count = keys.len();
         let mut keys = keys.iter().peekable();
         let rows = recent.range(numbers)?.filter_map(|entry| {
             entry
@@ -353,10 +368,10 @@ fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
                 })
                 .transpose()
         });
-        put(by_due, is_last, rows.map(|row| Ok(row?)))?;
+        let (copied, is_full) = put(by_due, is_last, rows.map(|row| Ok(row?)))?;
         return match keys.next() {
-            Some(key) => Err(damaged("recent", key.number(), "it is missing")),
-            None => Ok(()),
+            Some(key) if !is_full => Err(damaged("recent", key.number(), "it is missing")),
+            _ => Ok(copied.min(count)),
         };
     }
     let rows = keys.iter().map(|key| {
@@ -365,16 +380,17 @@ fn copy(tables: &mut WriteTables<'_>, keys: &[DueKey]) -> Result<(), Error> {
         let value = value.ok_or_else(|| damaged("recent", number, "it is missing"))?;
         Ok((key, value))
     });
-    put(by_due, is_last, rows)
+    Ok(put(by_due, is_last, rows)?.0)
 }
 
 /// Puts rows into `by_due`, in the order of their keys; behind all that are there, if they belong
-/// there.
+/// there. Returns how many, and whether it has stopped because of their bytes.
 fn put<'a>(
     by_due: &mut Table<'_, &'static [u8; 20], &'static [u8]>,
     is_last: bool,
     rows: impl Iterator<Item = Result<(&'a DueKey, AccessGuard<'a, &'static [u8]>), Error>>,
-) -> Result<(), Error> {
+) -> Result<(usize, bool), Error> {
+    let (mut count, mut bytes) = (0, 0);
     let rows = rows.map(|row| {
         let (key, value) = row?;
         let number = key.number();
@@ -389,15 +405,23 @@ fn put<'a>(
         for row in rows {
             let (key, value) = row?;
             end.insert_before(key.bytes(), value.value())?;
+            (count, bytes) = (count + 1, bytes + value.value().len());
+            if bytes >= SLICE_BYTES {
+                break;
+            }
         }
         end.close()?;
     } else {
         for row in rows {
             let (key, value) = row?;
             by_due.insert(key.bytes(), value.value())?;
+            (count, bytes) = (count + 1, bytes + value.value().len());
+            if bytes >= SLICE_BYTES {
+                break;
+            }
         }
     }
-    Ok(())
+    Ok((count, bytes >= SLICE_BYTES))
 }
 
 /// The numbers of these rows, if they rise, and at least half of the numbers between are theirs.

@@ -29,7 +29,9 @@ use std::time::{Duration, SystemTime};
 use store::FaultyNode;
 use time::NodeTime;
 use wheelwork::ManualClock;
-use wheelwork::durable::{Durable, OpenError, Partition, RetryPolicy, StoreTime, Target};
+use wheelwork::durable::{
+    Durable, OpenError, Partition, RetryPolicy, SliceLimit, StoreTime, Target,
+};
 use world::{KINDS, MS, Shared};
 
 /// What is overdue for longer, while nothing is wrong, was forgotten.
@@ -139,6 +141,10 @@ impl Simulation {
         let ahead = MS * [500, 2_000, 60_000][rng.usize(..3)];
         let rows = [1, 2, 5, 16, 10_000, 10_000][rng.usize(..6)];
         let bytes = [100, 1_000, 1 << 20, 1 << 20][rng.usize(..4)];
+        let slice = SliceLimit {
+            rows: [1, 7, 4_096][rng.usize(..3)],
+            bytes: [200, 1_000, 8 << 20][rng.usize(..3)],
+        };
         let places = NonZeroUsize::new(rng.usize(1..4)).unwrap();
         {
             let mut world = self.shared.lock();
@@ -150,6 +156,7 @@ impl Simulation {
         let mut builder = Durable::open(store)
             .clock(clock)
             .window(ahead, rows, bytes)
+            .slices(slice)
             .retry(self.retry);
         for kind in KINDS {
             let shared = self.shared.clone();

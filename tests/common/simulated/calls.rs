@@ -219,7 +219,8 @@ impl<W: Scene> Shared<W> {
         }
     }
 
-    pub fn cancel_where(&self, node: W::Node, handle: &DurableHandle) {
+    /// Cancels a kind, by chance which. If the call fails, the kind is none.
+    pub fn cancel_where(&self, node: W::Node, handle: &DurableHandle) -> &'static str {
         let (kind, (first, nested)) = {
             let mut world = self.lock();
             let kind = world.kind();
@@ -234,8 +235,12 @@ impl<W: Scene> Shared<W> {
                 if found != count && world.counts().nested == nested {
                     world.wrong(format_args!("cancel_where: {count} is {found}"));
                 }
+                kind
             }
-            Err(error) => world.check_error(node, "cancel_where", &error),
+            Err(error) => {
+                world.check_error(node, "cancel_where", &error);
+                ""
+            }
         }
     }
 

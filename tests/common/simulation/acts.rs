@@ -45,10 +45,20 @@ impl Shared {
                 }
             }
             (_, 78..82) => self.cancel_many((), &handle),
-            (_, 82..83) => self.cancel_where((), &handle),
+            (_, 82..83) => self.cancel_kind(&handle, place == Place::Outside),
             (_, 83..90) => self.look(&handle),
             (Place::Handler, 90..92) => self.lock().plan_trouble(),
             (_, _) => self.dead(&handle),
+        }
+    }
+
+    /// Cancels a kind. Outside, nothing of it is left.
+    fn cancel_kind(&self, handle: &DurableHandle, is_outside: bool) {
+        let nested = self.lock().counts().nested;
+        let kind = self.cancel_where((), handle);
+        let mut world = self.lock();
+        if is_outside && world.counts().nested == nested && !world.is_over(world.life) {
+            world.check_kind_is_gone(kind);
         }
     }
 

@@ -21,7 +21,9 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use store::LifeStore;
 use wheelwork::ManualClock;
-use wheelwork::durable::{Durable, Memory, OpenError, RetryPolicy, Store, StoreTime, Target};
+use wheelwork::durable::{
+    Durable, Memory, OpenError, RetryPolicy, SliceLimit, Store, StoreTime, Target,
+};
 use world::{KEYS, KINDS, MS, Shared};
 
 /// What is overdue for longer was forgotten. The system's clock is looked at once a second.
@@ -115,12 +117,18 @@ impl Simulation {
         let ahead = MS * [500, 2_000, 10_000, 60_000, 300_000][rng.usize(..5)];
         let rows = [1, 2, 5, 16, 64, 10_000][rng.usize(..6)];
         let bytes = [100, 1_000, 10_000, 1 << 20][rng.usize(..4)];
+        let slice = SliceLimit {
+            rows: [1, 2, 7, 4_096][rng.usize(..4)],
+            bytes: [1, 200, 1_000, 8 << 20][rng.usize(..4)],
+        };
         let places = NonZeroUsize::new(rng.usize(1..4)).unwrap();
         {
             let mut world = self.shared.lock();
             world.note(format_args!(
                 "life {life}: window {ahead:?}, {rows} rows, {bytes} bytes; {retry:?}; {kinds:?}"
             ));
+            world.note(format_args!("slices: {slice:?}"));
+            world.slice = slice;
             world.setup = Setup {
                 attempts_max,
                 kinds: kinds.clone(),
@@ -131,6 +139,7 @@ impl Simulation {
             .clock(clock)
             .spawner(move |future| executor.spawn(future))
             .window(ahead, rows, bytes)
+            .slices(slice)
             .retry(retry);
         for kind in kinds {
             let shared = self.shared.clone();

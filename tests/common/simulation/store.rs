@@ -88,6 +88,7 @@ impl Store for LifeStore {
             let outcomes = store.inner.commit(writes.clone(), &mut gate)?;
             let struck = struck(&mut *store.inner, &outcomes)?;
             let mut world = world.lock();
+            world.check_bytes(&writes);
             let (now, passed) = (world.now(), world.passed());
             for (write, outcome) in writes.iter().zip(&outcomes) {
                 world.ledger.wrote(write, outcome, &struck, now, passed);

@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    Delivery, DurableError, DurableHandle, Row, SpawnedFuture, StoreTime, When,
+    Delivery, DurableError, DurableHandle, Row, SliceLimit, SpawnedFuture, StoreTime, When, Write,
 };
 
 pub const KINDS: [&str; 5] = ["steady", "shaky", "batch", "limited", "poison"];
@@ -28,6 +28,8 @@ pub struct World {
     pub clock: ManualClock,
     pub ledger: Ledger,
     pub setup: Setup,
+    /// What a turn takes at once.
+    pub slice: SliceLimit,
     pub handle: Option<DurableHandle>,
     pub life: u32,
     /// The process has died.
@@ -88,6 +90,34 @@ impl World {
         self.plan = None;
         self.note(format_args!("{call:?} is fated: {fate:?}"));
         fate
+    }
+
+    /// The rows that a commit arms have no more bytes than a slice may have, and the last row.
+    pub fn check_bytes(&mut self, writes: &[Write]) {
+        let arms = writes.iter().filter_map(|write| match write {
+            Write::Arm(row) => Some(row.bytes()),
+            _ => None,
+        });
+        let (sum, largest) = arms.fold((0, 0), |(sum, largest), bytes| {
+            (sum + bytes, bytes.max(largest))
+        });
+        let max = self.slice.bytes;
+        if sum >= max.saturating_add(largest) && sum > 0 {
+            self.ledger
+                .wrong(format_args!("a commit of {sum} bytes, and {max} is much"));
+        }
+    }
+
+    /// All rows of a kind were cancelled that nobody had.
+    pub fn check_kind_is_gone(&mut self, kind: &str) {
+        let left = self.ledger.stored().find(|timer| {
+            let row = &timer.row;
+            *row.kind == *kind && !row.superseded
+        });
+        if let Some(row) = left.map(|timer| timer.row.clone()) {
+            self.ledger
+                .wrong(format_args!("{kind} is cancelled, and there is {row:?}"));
+        }
     }
 
     /// Plans trouble for one of the next calls of the store.
@@ -243,6 +273,7 @@ impl Shared {
             clock: ManualClock::new(),
             ledger: Ledger::default(),
             setup: Setup::default(),
+            slice: SliceLimit::rows(usize::MAX),
             handle: None,
             life: 0,
             is_dead: false,
