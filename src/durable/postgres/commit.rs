@@ -159,6 +159,8 @@ struct LockedRow {
     part: i16,
     due: i64,
     id: Uuid,
+    /// It has a calendar, and does not end with its handler anyway.
+    recurs: bool,
 }
 
 /// Rows that are locked, as columns.
@@ -180,6 +182,15 @@ impl LockedRows {
     async fn end(&self, live: &Live) -> Result<(), Error> {
         if !self.ids.is_empty() {
             live.rows(sql::END, &[&self.parts, &self.dues, &self.ids])
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// They end with their handlers.
+    async fn supersede(&self, live: &Live) -> Result<(), Error> {
+        if !self.ids.is_empty() {
+            live.rows(sql::SUPERSEDE, &[&self.parts, &self.dues, &self.ids])
                 .await?;
         }
         Ok(())
@@ -370,7 +381,7 @@ impl<'a> Making<'a> {
             let parts: Vec<i16> = keys.iter().map(of_key).collect();
             for row in self.live.rows(sql, &[&parts, &keys]).await? {
                 if sql == sql::FIND_KEYS {
-                    if let Some(number) = left.remove(row.get::<_, &str>(3)) {
+                    if let Some(number) = left.remove(row.get::<_, &str>(4)) {
                         all.push((number, found_of(&row)));
                     }
                 } else if let Some(number) = left.remove(row.get::<_, &str>(0)) {
@@ -512,14 +523,19 @@ impl<'a> Making<'a> {
         let mut found = self.find(by_id).await?;
         found.extend(self.find_keys(by_key).await?);
         let upto = self.look(&found).await?;
-        let mut gone = LockedRows::default();
+        let (mut gone, mut struck) = (LockedRows::default(), LockedRows::default());
         for (number, found) in &found {
             if is_free(found, &upto) {
                 gone.push(found);
-                self.outcomes[*number] = Some(Outcome::Cancelled(Some(durable_id(found.id))));
+            } else if found.recurs {
+                struck.push(found);
+            } else {
+                continue;
             }
+            self.outcomes[*number] = Some(Outcome::Cancelled(Some(durable_id(found.id))));
         }
-        gone.end(self.live).await
+        gone.end(self.live).await?;
+        struck.supersede(self.live).await
     }
 
     /// Cancels rows of a kind, by partition. Those that others have locked are left alone. Returns
@@ -578,12 +594,18 @@ impl<'a> Making<'a> {
         let found = first.iter().chain(&moved).map(|row| (0, found_of(row)));
         let found: Vec<(usize, LockedRow)> = found.collect();
         let upto = self.look(&found).await?;
-        let mut gone = LockedRows::default();
-        for (_, found) in found.iter().filter(|(_, found)| is_free(found, &upto)) {
-            gone.push(found);
+        let (mut gone, mut struck) = (LockedRows::default(), LockedRows::default());
+        for (_, found) in &found {
+            if is_free(found, &upto) {
+                gone.push(found);
+            } else if found.recurs {
+                struck.push(found);
+            }
         }
         gone.end(self.live).await?;
-        Ok(gone.ids.iter().copied().map(durable_id).collect())
+        struck.supersede(self.live).await?;
+        let all = gone.ids.iter().chain(&struck.ids);
+        Ok(all.copied().map(durable_id).collect())
     }
 
     async fn change_due(&mut self, by_id: &[usize], by_key: &[usize]) -> Result<(), Error> {
@@ -633,11 +655,7 @@ impl<'a> Making<'a> {
             }
         }
         gone.end(self.live).await?;
-        if !superseded.ids.is_empty() {
-            let params: Params = &[&superseded.parts, &superseded.dues, &superseded.ids];
-            self.live.rows(sql::SUPERSEDE, params).await?;
-        }
-        Ok(())
+        superseded.supersede(self.live).await
     }
 
     async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
@@ -796,6 +814,7 @@ fn found_of(row: &tokio_postgres::Row) -> LockedRow {
         part: row.get(0),
         due: row.get(1),
         id: row.get(2),
+        recurs: row.get(3),
     }
 }
 

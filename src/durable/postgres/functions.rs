@@ -171,6 +171,12 @@ BEGIN
         RETURN false;
     END IF;
     IF d <= {s}.wheelwork_upto(p) THEN
+        -- A recurring timer is struck: no further run begins.
+        UPDATE {s}.timer t SET key = NULL, superseded = true WHERE t.part = p AND t.due = d
+            AND t.id = $1 AND t.calendar IS NOT NULL AND NOT t.superseded;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
         RAISE EXCEPTION USING ERRCODE = 'WW001';
     END IF;
     DELETE FROM {s}.timer t WHERE t.part = p AND t.due = d AND t.id = $1;
@@ -193,6 +199,11 @@ BEGIN
         RETURN false;
     END IF;
     IF old.d <= {s}.wheelwork_upto(p) THEN
+        UPDATE {s}.timer t SET key = NULL, superseded = true WHERE t.part = p AND t.due = old.d
+            AND t.id = old.timer AND t.calendar IS NOT NULL AND NOT t.superseded;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
         RAISE EXCEPTION USING ERRCODE = 'WW001';
     END IF;
     DELETE FROM {s}.timer t WHERE t.part = p AND t.due = old.d AND t.id = old.timer;

@@ -245,7 +245,13 @@ fn work_in(
                 &&moved[..],
                 &&[0_i64][..],
             ];
-            transaction.query(&text(sql::RETRY), &params)?
+            // (One that was cancelled meanwhile has no further run.)
+            let struck = transaction.query(&text(sql::ACK_SUPERSEDED), &params[..4])?;
+            if struck.is_empty() {
+                transaction.query(&text(sql::RETRY), &params)?
+            } else {
+                struck
+            }
         }
     };
     if gone.is_empty() {

@@ -238,7 +238,7 @@ FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6
 
 /// RowLock: rows by key that no other transaction has locked.
 pub(crate) const FIND_KEYS: &str = "
-SELECT t.part, t.due, t.id, t.key FROM {s}.timer t
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded, t.key FROM {s}.timer t
     JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key
     FOR UPDATE OF t SKIP LOCKED";
 
@@ -249,14 +249,14 @@ SELECT t.key FROM {s}.timer t
 
 /// RowLock: rows at their first deadlines.
 pub(crate) const FIND: &str = "
-SELECT t.part, t.due, t.id FROM {s}.timer t
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
     JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
         ON t.part = u.part AND t.due = u.due AND t.id = u.id
     FOR UPDATE OF t SKIP LOCKED";
 
 /// RowLock: rows that were moved.
 pub(crate) const FIND_MOVED: &str = "
-SELECT t.part, t.due, t.id FROM {s}.timer t
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
     JOIN unnest($1::smallint[], $2::uuid[]) u (part, id)
         ON t.part = u.part AND t.id = u.id AND t.moved
     FOR UPDATE OF t SKIP LOCKED";
@@ -292,7 +292,8 @@ UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, 
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
     RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
 
-/// Rows that were handed out lose their keys to others.
+/// Rows that were handed out lose their keys to others, or are struck: they end with their
+/// handlers.
 pub(crate) const SUPERSEDE: &str = "
 UPDATE {s}.timer t SET key = NULL, superseded = true
     FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)

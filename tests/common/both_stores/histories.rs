@@ -217,7 +217,7 @@ impl History<'_> {
         if self.surplus[node] == 0 && others.any(|(_, leases)| leases.len() < 128) {
             return Ok(());
         }
-        let mut leases: Vec<_> = self.leases[node].iter().copied().collect();
+        let mut leases: Vec<_> = self.leases[node].clone();
         self.rng.shuffle(&mut leases);
         let count = match self.surplus[node] {
             0 => self.rng.usize(..60),

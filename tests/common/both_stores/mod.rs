@@ -60,7 +60,7 @@ pub fn memory() -> SharedPlace {
         lease: HOUR,
         claim_ahead: Duration::from_millis(25),
         has_news: false,
-        strikes: false,
+        strikes: true,
         broken: None,
     };
     SharedPlace::new(making, standing())
