@@ -12,8 +12,8 @@ use durable_model::{Call, Folder, HandedOut, History, contents, make, row, time}
 use std::fs;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, DurableId, KindSlice, Outcome, Position, Redb, Row, Settled, SliceLimit, Store,
-    StoreError, StoreTime, Target, Write,
+    Cause, DurableId, Outcome, Position, Redb, Row, Settled, SliceLimit, Store, StoreError,
+    StoreTime, Target, Write,
 };
 
 fn open(folder: &Folder) -> Redb {
@@ -215,15 +215,10 @@ fn what_was_handed_out_stays_and_is_settled_under_its_epoch() {
     let writes = vec![
         Write::Cancel(Target::Id(once.id)),
         Write::Move(Target::Id(once.id), time(50)),
-        Write::CancelKind(KindSlice::all("kind")),
     ];
     assert_eq!(
         store.commit(writes, &mut gate).unwrap(),
-        [
-            Outcome::Cancelled(None),
-            Outcome::Moved(None),
-            Outcome::CancelledMany(Vec::new(), None)
-        ]
+        [Outcome::Cancelled(None), Outcome::Moved(None)]
     );
     let settled = |row: &Row, due, epoch| Settled {
         id: row.id,

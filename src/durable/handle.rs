@@ -231,8 +231,7 @@ impl DurableHandle {
     /// handler already, or has ended.
     ///
     /// A timer with a calendar can be cancelled while it runs, by its own handler too: `true`, and
-    /// this run is the last one. If it fails, it is not tried again. (A store that nodes share may
-    /// say `false` then.)
+    /// this run is the last one. If it fails, it is not tried again.
     ///
     /// A timer whose handler has failed waits for its next attempt, and can be cancelled.
     ///

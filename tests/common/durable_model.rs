@@ -107,6 +107,20 @@ impl Model {
         rows
     }
 
+    /// Ends a row, or strikes it: one that was handed out, and recurs, ends with its handler.
+    fn cancel(&mut self, id: DurableId, gate: &mut dyn Gate) -> bool {
+        if gate.let_go(id) {
+            self.rows.remove(&id);
+            return true;
+        }
+        let row = &mut self.rows.get_mut(&id).unwrap().row;
+        if row.superseded || row.calendar.is_none() {
+            return false;
+        }
+        (row.key, row.superseded) = (None, true);
+        true
+    }
+
     pub fn dead(&self) -> Vec<DeadLetter> {
         self.dead.values().cloned().collect()
     }
@@ -163,8 +177,8 @@ impl Model {
                 Outcome::Armed(gone)
             }
             Write::Cancel(target) => {
-                let id = self.target(&target).filter(|id| gate.let_go(*id));
-                Outcome::Cancelled(id.inspect(|id| drop(self.rows.remove(id))))
+                let id = self.target(&target);
+                Outcome::Cancelled(id.filter(|&id| self.cancel(id, gate)))
             }
             Write::Move(target, due) => {
                 let id = self.target(&target);
@@ -182,11 +196,8 @@ impl Model {
                     .rows
                     .values()
                     .filter(|kept| kept.row.kind == slice.kind);
-                let ids: Vec<_> = ids
-                    .map(|kept| kept.row.id)
-                    .filter(|id| gate.let_go(*id))
-                    .collect();
-                self.rows.retain(|id, _| !ids.contains(id));
+                let mut ids: Vec<_> = ids.map(|kept| kept.row.id).collect();
+                ids.retain(|&id| self.cancel(id, gate));
                 Outcome::CancelledMany(ids, None)
             }
             Write::Ack { of, next } => {
