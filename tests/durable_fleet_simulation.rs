@@ -30,7 +30,7 @@ const SEEDS: u64 = 500;
 const LINES_MAX: usize = 400;
 
 /// How many seeds each broken variant may take.
-const BROKEN_SEEDS: u64 = 300;
+const BROKEN_SEEDS: u64 = 1_500;
 
 #[test]
 fn all_promises_are_kept() {
@@ -55,6 +55,8 @@ fn each_broken_step_breaks_a_promise() {
         DurableFault::LeaseGivenEarly,
         DurableFault::LoadBeyondClaim,
         DurableFault::BelowNotScanned,
+        DurableFault::TrialUnstored,
+        DurableFault::TrialsTogether,
     ] {
         let (name, seeds) = (format!("{fault:?}"), 0..BROKEN_SEEDS);
         seeds::demand_noticed(&name, seeds, Some(fault), |seed| simulate(seed, None));

@@ -135,10 +135,12 @@ enum Break {
     BytesIgnored,
     /// A slice in which a kind is cancelled begins too late.
     KindSliceLate,
-    /// Deliveries of an earlier epoch are not counted.
-    AttemptsNotRaised,
-    /// They are counted each time that a row is loaded.
-    AttemptsRaisedAgain,
+    /// What an earlier epoch may have handed out is not suspect.
+    NoneSuspect,
+    /// It is not, once it was loaded.
+    SuspectOnce,
+    /// A suspect that begins is not noted.
+    NothingNoted,
     /// The watermark is where `hand_out` was called last.
     WatermarkFalls,
     /// The watermark survives a release.
@@ -161,13 +163,14 @@ enum Break {
     RevivedWithAttempts,
 }
 
-const BREAKS: [Break; 16] = [
+const BREAKS: [Break; 17] = [
     Break::LoadSkipsEqualDeadlines,
     Break::LoadIgnoresLimit,
     Break::BytesIgnored,
     Break::KindSliceLate,
-    Break::AttemptsNotRaised,
-    Break::AttemptsRaisedAgain,
+    Break::NoneSuspect,
+    Break::SuspectOnce,
+    Break::NothingNoted,
     Break::WatermarkFalls,
     Break::WatermarkNotReleased,
     Break::GateNotAsked,
@@ -221,7 +224,10 @@ impl Broken {
 
     /// A delivery as the broken store takes it.
     fn spoil(&mut self, write: &mut Write) {
-        let (Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Bury { of, .. }) = write
+        let (Write::Begin { of, .. }
+        | Write::Ack { of, .. }
+        | Write::Retry { of, .. }
+        | Write::Bury { of, .. }) = write
         else {
             return;
         };
@@ -291,6 +297,10 @@ impl Store for Broken {
                 _ => false,
             };
             let gate: &mut dyn Gate = if is_unasked { &mut AllMayGo } else { gate };
+            let mut write = write;
+            if let Write::Begin { crashes, .. } = &mut write {
+                *crashes *= u32::from(self.how != Break::NothingNoted);
+            }
             let mut outcome = self.inner.commit(vec![write], gate)?.remove(0);
             if let Outcome::Revived(Some(row)) = &mut outcome {
                 row.attempts += u32::from(self.how == Break::RevivedWithAttempts);
@@ -330,16 +340,14 @@ impl Store for Broken {
         let mut rows = self.inner.load(partition, after, until, limit)?;
         for row in &mut rows {
             let is_first = self.loaded.insert(row.id);
-            if self.is(Break::AttemptsRaisedAgain) && !is_first && row.attempts > 0 {
-                row.attempts += 1;
-            }
+            row.suspect &= is_first || !self.is(Break::SuspectOnce);
         }
         Ok(rows)
     }
 
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         match self.how {
-            Break::AttemptsNotRaised => return Ok(()),
+            Break::NoneSuspect => return Ok(()),
             Break::WatermarkFalls => {
                 self.watermark = Some(upto);
                 return Ok(());

@@ -306,8 +306,8 @@ fn limit_pause_before_a_start() {
     breaks(ONE, LeaseFault::PausedBeforeStart, Promise::CancelIsTrue);
 }
 
-/// TakeOverRaise charges each row due by the watermark, handed out or not. So a timer is buried
-/// that only waited while leases ran out, as when others kill their nodes.
+/// TakeOverSuspect charges each row due by the watermark at once, handed out or not. So a timer is
+/// buried that only waited while leases ran out: what trials, which begin later, save it from.
 #[test]
 fn limit_buried_unseen() {
     find(KILLER, None, Event::BuriedUnseen.name());

@@ -36,9 +36,10 @@ fn token_of(write: &Write) -> Option<Held> {
             Target::Id(id) => Held::Row(*id),
             Target::Key(key) => Held::Key(key.clone()),
         }),
-        Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Bury { of, .. } => {
-            Some(Held::Row(of.id))
-        }
+        Write::Begin { of, .. }
+        | Write::Ack { of, .. }
+        | Write::Retry { of, .. }
+        | Write::Bury { of, .. } => Some(Held::Row(of.id)),
         Write::Revive(id, _) | Write::Discard(id) => Some(Held::Row(*id)),
         Write::CancelKind(_) => None,
     }

@@ -97,14 +97,24 @@ impl Delivery {
         self.row.due.system_time()
     }
 
-    /// Which attempt this is: 1, and one more after each that failed, and after each that may have
-    /// been under way when a process ended.
+    /// Which attempt this is: 1, and one more after each that failed. [`crashes`](Self::crashes)
+    /// counts those that were under way when a process ended.
     ///
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.row.attempts.saturating_add(1)
+    }
+
+    /// How often a process has ended while this timer was on trial: it may have been the cause.
+    /// Its policy's `crash_attempts` bound it.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn crashes(&self) -> u32 {
+        self.row.crashes
     }
 
     /// A number that rises each time the store is opened, or where nodes share it, each time
@@ -143,7 +153,7 @@ pub(super) enum Verdict {
     Undecodable(Arc<str>),
     /// No handler has the kind.
     UnknownKind,
-    /// The attempts were used up by ends of the process.
+    /// The process has ended too often while it was handled.
     Crashed,
     /// It is too late for this run of its calendar: the next one.
     LeftOut(Option<StoreTime>),
@@ -164,6 +174,7 @@ pub(super) struct Settlement {
     pub(super) of: Settled,
     pub(super) kind: Arc<str>,
     pub(super) attempts: u32,
+    pub(super) crashes: u32,
     pub(super) calendar: Option<Arc<str>>,
     pub(super) made_up: u32,
     pub(super) verdict: Verdict,
@@ -201,6 +212,7 @@ impl Settlement {
             of: delivery.settled(),
             kind: row.kind.clone(),
             attempts: row.attempts,
+            crashes: row.crashes,
             calendar: row.calendar.clone(),
             made_up: delivery.made_up,
             verdict,

@@ -52,8 +52,15 @@ pub enum DurableFault {
     BytesUnbounded,
     /// TurnSlice: the first slice of a kind is taken for the last one.
     SliceLast,
-    /// A row that may have been handed out in an earlier epoch gets no attempt for that.
-    AttemptsNotRaised,
+    /// A row that was due by the watermark of an epoch that did not end well is charged with a
+    /// crash, whether it was handed out or not.
+    WatermarkCharged,
+    /// TrialBegin: a suspect is handled before its crash is stored.
+    TrialUnstored,
+    /// TrialBegin: suspects that go alone go together.
+    TrialsTogether,
+    /// TrialNote: what was noted is not taken back, though the row was not handed out.
+    NoteKept,
     /// RunAdmit: it is not looked at whether the lease still lasts, and is the same.
     LeaseIgnored,
     /// LeaseCount: the lease is counted from when the store has answered.
@@ -69,7 +76,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 23] = [
+pub const DURABLE_FAULTS: [DurableFault; 25] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -92,7 +99,9 @@ pub const DURABLE_FAULTS: [DurableFault; 23] = [
     DurableFault::RetryLost,
     DurableFault::BytesUnbounded,
     DurableFault::SliceLast,
-    DurableFault::AttemptsNotRaised,
+    DurableFault::WatermarkCharged,
+    DurableFault::TrialUnstored,
+    DurableFault::NoteKept,
 ];
 
 /// Whether a step is broken on purpose: never, without the feature `__faults`.

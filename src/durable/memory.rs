@@ -7,7 +7,7 @@ use super::fault::{DurableFault, is_broken};
 use super::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
 use super::store::{
     Gate, KindSlice, Lease, Outcome, Settled, SliceLimit, Store, StoreError, StoreSize, Target,
-    Write,
+    TrialBegun, Write,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -60,8 +60,6 @@ struct Kept {
     /// The rows of `rows` that have a key.
     keys: BTreeMap<Arc<str>, DurableId>,
     dead: BTreeMap<DurableId, DeadLetter>,
-    /// Rows that may have been handed out under an earlier epoch, and were not loaded since.
-    suspects: BTreeSet<DurableId>,
     /// Ids given so far. They begin with 1: nothing is before the first position.
     ids: u64,
     /// The last epoch.
@@ -134,17 +132,28 @@ impl Kept {
         if let Some(key) = &row.key {
             self.keys.remove(key);
         }
-        self.suspects.remove(&id);
         Some(row)
     }
 
-    /// Changes a row's deadline and attempts. Returns it as it is then.
-    fn set(&mut self, id: DurableId, due: StoreTime, attempts: u32) -> Option<Row> {
+    /// Changes a row's deadline. Returns it as it is then.
+    fn set_due(&mut self, id: DurableId, due: StoreTime) -> Option<&mut Row> {
         let row = self.rows.get_mut(&id)?;
-        self.suspects.remove(&id);
         self.order.remove(&row.position());
-        (row.due, row.attempts) = (due, attempts);
+        row.due = due;
         self.order.insert(row.position());
+        Some(row)
+    }
+
+    /// A row that was handed out is to fire again.
+    fn put_again(
+        &mut self,
+        id: DurableId,
+        due: StoreTime,
+        attempts: u32,
+        crashes: u32,
+    ) -> Option<Row> {
+        let row = self.set_due(id, due)?;
+        (row.attempts, row.crashes, row.suspect) = (attempts, crashes, false);
         Some(row.clone())
     }
 
@@ -223,8 +232,22 @@ impl Kept {
             return None;
         }
         let id = self.not_handed_out(target, gate)?.id;
-        let attempts = self.load(id)?.attempts;
-        self.set(id, due, attempts)
+        self.set_due(id, due).cloned()
+    }
+
+    /// Notes the crashes of a suspect that is handed out, or was not after all.
+    fn begin(&mut self, of: &Settled, crashes: u32) -> TrialBegun {
+        let Some(&Row { id, superseded, .. }) = self.in_flight(of) else {
+            return TrialBegun::Refused;
+        };
+        if superseded {
+            self.remove(id);
+            return TrialBegun::Superseded;
+        }
+        if let Some(row) = self.rows.get_mut(&id) {
+            (row.crashes, row.suspect) = (crashes, true);
+        }
+        TrialBegun::Noted
     }
 
     /// Ends a delivery: deletes a superseded row, has `settle` decide on another one.
@@ -249,6 +272,7 @@ impl Kept {
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target, gate)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, gate)),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
+            Write::Begin { of, crashes } => Outcome::Begun(self.begin(&of, crashes)),
             Write::Ack { of, next: None } => self.settle(&of, |kept, row| {
                 kept.remove(row.id);
                 None
@@ -256,25 +280,36 @@ impl Kept {
             Write::Ack {
                 of,
                 next: Some(next),
-            } => self.settle(&of, |kept, row| kept.set(row.id, next, 0)),
-            Write::Retry { of, at, attempts } => {
-                self.settle(&of, |kept, row| kept.set(row.id, at, attempts))
-            }
+            } => self.settle(&of, |kept, row| kept.put_again(row.id, next, 0, 0)),
+            Write::Retry {
+                of,
+                at,
+                attempts,
+                crashes,
+            } => self.settle(&of, |kept, row| {
+                kept.put_again(row.id, at, attempts, crashes)
+            }),
             Write::Bury {
                 of,
                 cause,
                 since,
                 attempts,
+                crashes,
                 next,
             } => self.settle(&of, |kept, row| {
-                let mut letter = Row { attempts, ..row };
+                let mut letter = Row {
+                    attempts,
+                    crashes,
+                    suspect: false,
+                    ..row
+                };
                 let still_to_fire = match next {
                     None => {
                         kept.remove(letter.id);
                         None
                     }
                     Some((next, copy)) => {
-                        let row = kept.set(letter.id, next, 0);
+                        let row = kept.put_again(letter.id, next, 0, 0);
                         (letter.id, letter.key, letter.calendar) = (copy, None, None);
                         row
                     }
@@ -288,6 +323,7 @@ impl Kept {
                     due,
                     key: None,
                     attempts: 0,
+                    crashes: 0,
                     ..letter.row
                 };
                 self.insert(row.clone());
@@ -297,18 +333,14 @@ impl Kept {
         }
     }
 
-    /// The row, with the delivery counted that it may have had under an earlier epoch. `None`: it
-    /// was superseded, and is gone.
-    fn load(&mut self, id: DurableId) -> Option<Row> {
-        let is_suspect = self.suspects.remove(&id);
-        let row = self.rows.get_mut(&id)?;
-        if is_suspect && row.superseded {
-            self.remove(id);
-            return None;
+    /// A life has ended without a release: what it may have handed out is suspect.
+    fn suspect(&mut self, watermark: StoreTime) {
+        for position in self.order.range(..=Position::end_of(watermark)) {
+            if let Some(row) = self.rows.get_mut(&position.id) {
+                row.suspect = true;
+                row.crashes += u32::from(is_broken(DurableFault::WatermarkCharged));
+            }
         }
-        let is_counted = is_suspect && !is_broken(DurableFault::AttemptsNotRaised);
-        row.attempts = row.attempts.saturating_add(u32::from(is_counted));
-        Some(row.clone())
     }
 }
 
@@ -316,9 +348,7 @@ impl Store for Memory {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         let mut kept = self.kept();
         if let Some(watermark) = kept.watermark.take() {
-            let handed_out = kept.order.range(..=Position::end_of(watermark));
-            let suspects: Vec<_> = handed_out.map(|position| position.id).collect();
-            kept.suspects.extend(suspects);
+            kept.suspect(watermark);
         }
         kept.epoch += 1;
         let epoch = kept.epoch;
@@ -359,7 +389,7 @@ impl Store for Memory {
         until: StoreTime,
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut kept = self.held()?;
+        let kept = self.held()?;
         let (mut at, end) = (after, Position::end_of(until));
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while !limit.is_reached(rows.len(), bytes) && partition == PARTITION && at < end {
@@ -367,9 +397,9 @@ impl Store for Memory {
                 break;
             };
             at = position;
-            let row = kept.load(position.id);
-            bytes += row.as_ref().map_or(0, Row::bytes);
-            rows.extend(row);
+            let row = kept.rows[&position.id].clone();
+            bytes += row.bytes();
+            rows.push(row);
         }
         Ok(rows)
     }

@@ -71,6 +71,7 @@ mod shared;
 mod slices;
 mod stats;
 mod store;
+mod suspects;
 mod ticket;
 #[cfg(feature = "serde")]
 mod typed;
@@ -103,7 +104,7 @@ pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, R
 pub use stats::DurableStats;
 pub use store::{
     Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
-    StoreClock, StoreError, StoreSize, Target, Write,
+    StoreClock, StoreError, StoreSize, Target, TrialBegun, Write,
 };
 pub use ticket::Ticket;
 #[cfg(loom)]

@@ -131,6 +131,8 @@ impl Writer {
         fleet.surplus -= free.len();
         fleet.rest_at = elapsed + REST;
         let partitions: Vec<_> = free.iter().map(|lease| lease.partition).collect();
+        // (Rows that were let go before they were called.)
+        self.take_back_notes()?;
         self.lose(&partitions);
         match self.store.shared() {
             Some(store) => store.give_back(&free),

@@ -1,10 +1,11 @@
 //! Plan: what the writer does with the outcome of a request.
 
+use super::delivery::Delivery;
 use super::error::DurableError;
 use super::fleet::Fleet;
 use super::request::NewTimer;
 use super::row::{DeadLetter, DurableId, Row};
-use super::store::{KindSlice, Target};
+use super::store::{KindSlice, Target, TrialBegun};
 use super::ticket::Teller;
 use std::vec;
 
@@ -20,6 +21,10 @@ pub(super) enum Plan {
     Revive(Teller<bool>),
     Discard(Teller<bool>),
     Settle(Ended),
+    /// A suspect begins alone.
+    Begin(DurableId, u32, Teller<TrialBegun>),
+    /// What was noted of a suspect is taken back. It comes back, if it is named here.
+    TakeBack(Option<Box<Delivery>>),
 }
 
 /// What a call for many timers has armed.
@@ -79,7 +84,8 @@ impl Plan {
             | Self::Move(teller)
             | Self::Revive(teller)
             | Self::Discard(teller) => teller.tell(Err(error)),
-            Self::Settle(_) => {}
+            Self::Begin(_, _, teller) => teller.tell(Err(error)),
+            Self::Settle(_) | Self::TakeBack(_) => {}
         }
     }
 }

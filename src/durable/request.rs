@@ -4,7 +4,7 @@ use super::delivery::{Delivery, Done, Settlement};
 use super::error::DurableError;
 use super::fleet::Fleet;
 use super::row::{DeadLetter, DurableId, Row, StoreTime};
-use super::store::Target;
+use super::store::{Settled, Target, TrialBegun};
 use super::ticket::Teller;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -47,6 +47,9 @@ pub(super) enum Request {
     Stop(Teller<()>),
     /// Who owns what.
     Fleet(Teller<Fleet>),
+    /// A suspect is about to be handled alone: its crashes then. The answer says whether that is
+    /// stored, and it may begin.
+    Begin(Settled, u32, Teller<TrialBegun>),
     /// Another node may have done something.
     Look,
     /// A delivery is done.
@@ -85,6 +88,7 @@ impl Request {
             Self::Dead(_, _, teller) => teller.tell(Err(error)),
             Self::Empty(teller) | Self::Stop(teller) => teller.tell(Err(error)),
             Self::Fleet(teller) => teller.tell(Err(error)),
+            Self::Begin(_, _, teller) => teller.tell(Err(error)),
             Self::Done(_) | Self::Settle(_) | Self::Back(_) | Self::Look => {}
             #[cfg(feature = "durable-postgres")]
             Self::Acked(..) => {}

@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Unless set otherwise: 25 attempts, 1 s before the second, at most 1 h between two. Together they
 /// take about ten hours, between 6.6 and 13.1.
 ///
+/// Ends of the process are counted apart: see [`crash_attempts`](Self::crash_attempts).
+///
 /// # Example
 /// ```
 /// use std::time::Duration;
@@ -27,6 +29,7 @@ pub struct RetryPolicy {
     first: Duration,
     cap: Duration,
     attempts: u32,
+    crash_attempts: u32,
 }
 
 impl Default for RetryPolicy {
@@ -35,6 +38,7 @@ impl Default for RetryPolicy {
             first: Duration::from_secs(1),
             cap: Duration::from_secs(3_600),
             attempts: 25,
+            crash_attempts: 5,
         }
     }
 }
@@ -49,8 +53,9 @@ impl RetryPolicy {
         Self::default()
     }
 
-    /// No attempt but the first. After a crash timers that were due by then, or within the next
-    /// 1.5 s, may be dead letters that no handler was given: two attempts spare them that.
+    /// No attempt but the first: a timer whose handler fails is a dead letter at once. An end of
+    /// the process is no failure: a timer that may have been under way then is handed out again, up
+    /// to [`crash_attempts`](Self::crash_attempts).
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -80,13 +85,42 @@ impl RetryPolicy {
     }
 
     /// The number of attempts, the first one included. After the last one the timer is a dead
-    /// letter. 0 counts as 1.
+    /// letter. 0 counts as 1. A timer that has had as many, since the number was lowered, gets one
+    /// more.
     ///
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = if attempts == 0 { 1 } else { attempts };
+        self
+    }
+
+    /// How often the process may end while the timer is handled on trial, alone among those that
+    /// may have ended it. Once more, and the timer is a dead letter ([`Cause::Crashed`]) in place
+    /// of the next trial. Unless set: 5. 0 counts as 1.
+    ///
+    /// After a crash a timer is a suspect if its handler may have been running. Suspects run after
+    /// the others: first several together, which is charged to each of them once, and free; then
+    /// those that were in such a group when the process ended again, one at a time, a second after
+    /// the start. The wait doubles with each crash, up to a minute. So a timer that ends its
+    /// process each time does so once, once in a group, and this number of times alone.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::durable::{Durable, Memory, RetryPolicy};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .handle("render", |_| Ok(()))
+    ///     .retry_kind("render", RetryPolicy::new().crash_attempts(2))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`Cause::Crashed`]: super::Cause::Crashed
+    #[must_use]
+    pub const fn crash_attempts(mut self, crashes: u32) -> Self {
+        self.crash_attempts = if crashes == 0 { 1 } else { crashes };
         self
     }
 
@@ -113,9 +147,10 @@ impl RetryPolicy {
         self.cap
     }
 
-    /// Whether no attempt is left after this number of attempts.
-    pub(super) const fn is_over(&self, attempts: u32) -> bool {
-        attempts >= self.attempts
+    /// Whether the process has ended too often, with this number of crashes. The first one was that
+    /// of a group, and says little of each timer in it.
+    pub(super) const fn has_crashed_out(&self, crashes: u32) -> bool {
+        crashes > self.crash_attempts
     }
 }
 

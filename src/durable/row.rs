@@ -229,8 +229,14 @@ pub struct Row {
     pub key: Option<Arc<str>>,
     /// What the handler gets.
     pub payload: Arc<[u8]>,
-    /// Deliveries that have begun and did not end well.
+    /// Deliveries whose handler failed.
     pub attempts: u32,
+    /// How often a process has ended while the timer was on trial, as a suspect.
+    pub crashes: u32,
+    /// A process has ended, and may have been handling the timer then: it was due by the watermark
+    /// of an epoch that did not end well, and has not been settled since. Such a timer runs after
+    /// the others, on trial.
+    pub suspect: bool,
     /// A calendar, as text. When the row is acknowledged, it stays, due at the calendar's next run.
     pub calendar: Option<Arc<str>>,
     /// It was handed out when another row took its key, or when it was cancelled; then it has a
@@ -239,7 +245,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row without key, attempts and calendar.
+    /// A row without key, attempts, crashes and calendar.
     ///
     /// # Example
     /// See the [type](Self)'s.
@@ -251,9 +257,16 @@ impl Row {
             key: None,
             payload,
             attempts: 0,
+            crashes: 0,
+            suspect: false,
             calendar: None,
             superseded: false,
         }
+    }
+
+    /// Whether it may end the process, so that it is handed out on trial only.
+    pub(super) const fn is_on_trial(&self) -> bool {
+        self.suspect || self.crashes > 0
     }
 
     /// Bytes of its payload, kind, key and calendar.
@@ -308,6 +321,14 @@ impl Position {
         id: DurableId::from_bits(u128::MAX),
     };
 
+    /// The last position before this one.
+    pub(super) const fn before(self) -> Self {
+        Self {
+            due: self.due,
+            id: DurableId::from_bits(self.id.to_bits().saturating_sub(1)),
+        }
+    }
+
     /// After all rows that are due at `due`.
     ///
     /// # Example
@@ -333,8 +354,8 @@ pub enum Cause {
     Undecodable(Arc<str>),
     /// Its handler failed, and may not try again: its last error, up to 4 KiB of that.
     Failed(Arc<str>),
-    /// Its attempts were used up, the last one by an end of the process while it was being handled,
-    /// or was about to be.
+    /// The process has ended more often than its policy's `crash_attempts` allow while the timer
+    /// was being handled.
     Crashed,
 }
 
@@ -344,9 +365,7 @@ impl fmt::Display for Cause {
             Self::UnknownKind => f.write_str("no handler has its kind"),
             Self::Undecodable(why) => write!(f, "its payload cannot be read: {why}"),
             Self::Failed(why) => write!(f, "its handler failed: {why}"),
-            Self::Crashed => {
-                f.write_str("its attempts were used up, the last one by an end of the process")
-            }
+            Self::Crashed => f.write_str("the process ended too often while it was being handled"),
         }
     }
 }

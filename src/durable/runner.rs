@@ -4,12 +4,14 @@
 
 use super::caught::caught;
 use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
-use super::error::{panic_text, stored_why};
+use super::error::{DurableError, panic_text, stored_why};
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
 use super::recurrence::{DueRun, begun, due_run};
 use super::request::Request;
 use super::shared::DurableShared;
+use super::store::TrialBegun;
+use super::ticket::Ticket;
 use super::window::Fired;
 use crate::dispatch::inside::inside;
 use crate::engine::batch::Batch;
@@ -143,7 +145,10 @@ fn call(
     kind: &Kind,
     timers: Vec<Delivery>,
 ) -> std::ops::ControlFlow<()> {
-    let timers = still_tried(shared, timers);
+    let mut timers = still_tried(shared, timers);
+    if !matches!(kind.handler, Some(KindHandler::Async(_))) {
+        timers.retain(|delivery| begins(shared, delivery));
+    }
     match &kind.handler {
         None => {}
         Some(KindHandler::One(handler)) => {
@@ -211,6 +216,7 @@ fn call(
                     delivery,
                     lateness: None,
                     future: None,
+                    begun: None,
                     is_over: false,
                 };
                 // A spawner that panics has dropped the run, which settles it.
@@ -222,8 +228,8 @@ fn call(
     std::ops::ControlFlow::Continue(())
 }
 
-/// Settles timers whose attempts were used up by ends of the process, and runs of calendars that
-/// are not made. Returns the others.
+/// Settles timers during which the process has ended too often, and runs of calendars that are not
+/// made. Returns the others.
 fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
     timers
         .into_iter()
@@ -235,14 +241,46 @@ fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
                 settle(shared, delivery, verdict, None);
                 return false;
             }
+            let crashes = delivery.row.crashes;
             let policy = shared.kinds.retry_of(&delivery.row.kind);
-            let is_over = policy.is_over(delivery.row.attempts);
-            if is_over {
+            if policy.has_crashed_out(crashes) {
                 settle(shared, delivery, Verdict::Crashed, None);
+                return false;
             }
-            !is_over
+            true
         })
         .collect()
+}
+
+/// Whether a timer goes alone on trial.
+fn goes_alone(delivery: &Delivery) -> bool {
+    delivery.row.crashes > 0 && !is_broken(DurableFault::TrialUnstored)
+}
+
+/// TrialBegin: whether the timer may begin. For one that goes alone, the store has that then.
+fn begins(shared: &DurableShared, delivery: &Delivery) -> bool {
+    if !goes_alone(delivery) {
+        return true;
+    }
+    let answer = shared.begin_alone(delivery).map(Ticket::wait);
+    has_begun(shared, delivery, answer)
+}
+
+/// Whether a timer that goes alone may be handled, with this answer of the writer. If not, it goes
+/// back. (The commit may have taken long.)
+fn has_begun(
+    shared: &DurableShared,
+    delivery: &Delivery,
+    answer: Option<Result<TrialBegun, DurableError>>,
+) -> bool {
+    match answer {
+        Some(Ok(TrialBegun::Noted)) => may_still_begin(shared, delivery),
+        Some(Ok(TrialBegun::Superseded)) => false,
+        _ => {
+            shared.tell(Request::Back(Box::new(delivery.clone())));
+            false
+        }
+    }
 }
 
 /// What becomes of a run of a calendar that is not made.
@@ -358,14 +396,36 @@ struct AsyncRun {
     /// How late the handler was called. `None`: it was not.
     lateness: Option<u64>,
     future: Option<HandlerFuture>,
+    /// The answer to TrialBegin, which it waits for.
+    begun: Option<Ticket<TrialBegun>>,
     is_over: bool,
 }
 
 impl AsyncRun {
     /// Calls the handler, unless the timer may not be handed out any more.
-    fn begin(&mut self) {
-        if !may_still_begin(&self.shared, &self.delivery) {
-            return self.leave();
+    fn begin(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_asked = self.begun.is_some();
+        if !is_asked && !may_still_begin(&self.shared, &self.delivery) {
+            self.leave();
+            return Poll::Ready(());
+        }
+        if goes_alone(&self.delivery) {
+            if !is_asked {
+                self.begun = self.shared.begin_alone(&self.delivery);
+            }
+            let answer = match self
+                .begun
+                .as_mut()
+                .map(|begun| Pin::new(begun).poll(context))
+            {
+                Some(Poll::Pending) => return Poll::Pending,
+                Some(Poll::Ready(answer)) => Some(answer),
+                None => None,
+            };
+            if !has_begun(&self.shared, &self.delivery, answer) {
+                self.leave();
+                return Poll::Ready(());
+            }
         }
         self.lateness = Some(lateness(&self.shared, &self.delivery));
         let kind = self.shared.kinds.get(&self.delivery.row.kind);
@@ -376,11 +436,14 @@ impl AsyncRun {
                 Err(panic) => self.end(Err(panic)),
             }
         }
+        Poll::Ready(())
     }
 
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.lateness.is_none() && !self.is_over {
-            self.begin();
+            if self.begin(context).is_pending() {
+                return Poll::Pending;
+            }
         }
         let Some(future) = &mut self.future else {
             return Poll::Ready(());

@@ -9,8 +9,8 @@ use super::large::{LargeLook, LargeWrite, Listing};
 use super::plan::{Ended, KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
 use super::recurrence::{NextRun, begun, next_run};
 use super::request::{NewTimer, Request};
-use super::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
-use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, Write};
+use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, TrialBegun, Write};
 use super::ticket::Teller;
 use super::window::{ClockReading, Fired};
 use super::writer::Writer;
@@ -38,7 +38,10 @@ impl Outcomes {
                 Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
                     (row.as_ref().map(|row| row.id), &[])
                 }
-                Outcome::Discarded(_) | Outcome::Blocked(_) | Outcome::Refused(_) => (None, &[]),
+                Outcome::Discarded(_)
+                | Outcome::Begun(_)
+                | Outcome::Blocked(_)
+                | Outcome::Refused(_) => (None, &[]),
             };
             last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
         }
@@ -91,6 +94,7 @@ fn give_back(delivery: &Delivery) -> Write {
         of: delivery.settled(),
         at: delivery.row.due,
         attempts: delivery.row.attempts,
+        crashes: delivery.row.crashes,
     }
 }
 
@@ -114,35 +118,46 @@ impl Writer {
         for request in requests {
             match request {
                 Request::Done(Done { of, lateness_ns }) => {
-                    self.window.remove_delivered(&of);
+                    self.window.remove_delivered(&of, true);
                     self.shared.counts.lateness.add(lateness_ns, 1);
                     writes.push(Write::Ack { of, next: None });
                     plans.push((elapsed, Plan::Settle(Ended::Done)));
                 }
                 #[cfg(feature = "durable-postgres")]
                 Request::Acked(Done { of, lateness_ns }, made_up) => {
-                    self.window.remove_delivered(&of);
+                    self.window.remove_delivered(&of, true);
                     self.note_made_up(of.id, made_up);
                     self.shared.counts.lateness.add(lateness_ns, 1);
                     self.shared.counts.done.add(1);
                 }
                 Request::Settle(settlement) => {
-                    self.window.remove_delivered(&settlement.of);
+                    self.window.remove_delivered(&settlement.of, true);
                     let (write, ended) = self.plan_settle(*settlement, now);
                     writes.push(write);
                     plans.push((elapsed, Plan::Settle(ended)));
                 }
                 Request::Back(delivery) => {
-                    let was_wanted = self.window.remove_delivered(&delivery.settled());
-                    if self.is_stopping {
+                    let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
+                    let row = &delivery.row;
+                    let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
+                    if row.crashes > 0 || was_wanted && row.suspect {
+                        // It stays a suspect, and is not charged with what has not begun.
+                        if !self.is_stopping && !has_right {
+                            self.look_again(row);
+                        }
+                        writes.push(Write::Begin {
+                            of: delivery.settled(),
+                            crashes: row.crashes,
+                        });
+                        let comes_back = has_right && !self.is_stopping;
+                        let delivery = comes_back.then_some(delivery);
+                        plans.push((elapsed, Plan::TakeBack(delivery)));
+                    } else if self.is_stopping {
                         // It stays stored.
                     } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
                         writes.push(give_back(&delivery));
                         plans.push((elapsed, Plan::Settle(Ended::Back)));
-                    } else if self
-                        .shared
-                        .has_right(delivery.row.id.partition(), delivery.fence)
-                    {
+                    } else if has_right {
                         backs.push(delivery);
                     } else {
                         self.look_again(&delivery.row);
@@ -151,6 +166,7 @@ impl Writer {
                 other => others.push(other),
             }
         }
+        self.take_back(false, &mut writes, &mut plans);
         let settled = writes.len();
         for waiting in self.aside.take_due(elapsed) {
             if waiting.is_over(elapsed) {
@@ -209,6 +225,12 @@ impl Writer {
                     writes.push(Write::Discard(id));
                     plans.push((elapsed, Plan::Discard(teller)));
                 }
+                Request::Begin(of, crashes, teller) => {
+                    if let Some((write, plan)) = self.plan_begin(of, crashes, teller) {
+                        writes.push(write);
+                        plans.push((elapsed, plan));
+                    }
+                }
                 Request::Done(_) | Request::Settle(_) | Request::Back(_) => {}
                 #[cfg(feature = "durable-postgres")]
                 Request::Acked(..) => {}
@@ -216,7 +238,10 @@ impl Writer {
                     self.empty();
                     teller.tell(Ok(()));
                 }
-                Request::Stop(teller) => self.stop = Some(teller),
+                Request::Stop(teller) => {
+                    self.take_back(true, &mut writes, &mut plans);
+                    self.stop = Some(teller);
+                }
                 Request::Get(target, teller) => looks.push(Look::Get(target, teller)),
                 Request::List(range, limit, teller) => {
                     self.large.list(&range, limit, teller);
@@ -276,6 +301,8 @@ impl Writer {
                     let (many, unmade) = self.cancel_many(many, &mut outcomes);
                     (Plan::CancelMany(many, teller), unmade)
                 }
+                // (It is not set aside: it is tried again another time.)
+                Plan::Begin(..) | Plan::TakeBack(_) => (plan, Vec::new()),
                 plan => match outcomes.next_unmade() {
                     Some(Unmade::Blocked(write)) => (plan, vec![write]),
                     Some(Unmade::Refused(why)) => {
@@ -297,7 +324,7 @@ impl Writer {
         self.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
-                self.window.insert(*delivery, clocks);
+                self.take(*delivery, clocks);
             }
         }
         for look in looks {
@@ -350,12 +377,41 @@ impl Writer {
         (id, near)
     }
 
+    /// TrialBegin: a suspect is about to be handled, unless another one is on trial.
+    fn plan_begin(
+        &mut self,
+        of: Settled,
+        crashes: u32,
+        teller: Teller<TrialBegun>,
+    ) -> Option<(Write, Plan)> {
+        let now = self.time();
+        let suspects = &mut self.window.suspects;
+        if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
+            teller.tell(Ok(TrialBegun::Refused));
+            return None;
+        }
+        suspects.begin_trial(of.id, crashes, None, now);
+        let plan = Plan::Begin(of.id, crashes, teller);
+        Some((Write::Begin { of, crashes }, plan))
+    }
+
+    /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler
+    /// runs any more.
+    fn take_back(&mut self, all: bool, writes: &mut Vec<Write>, plans: &mut Vec<(Duration, Plan)>) {
+        let elapsed = self.shared.elapsed();
+        for write in self.window.suspects.taken_back(all) {
+            writes.push(write);
+            plans.push((elapsed, Plan::TakeBack(None)));
+        }
+    }
+
     /// A write that settles a delivery.
     fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
         let Settlement {
             of,
             kind,
             attempts,
+            crashes,
             calendar,
             made_up,
             verdict,
@@ -366,7 +422,8 @@ impl Writer {
         }
         let Settled { id, due, .. } = of;
         let begun = lateness_ns.map_or(now, |late| begun(due, late));
-        let attempts = attempts.saturating_add(1);
+        let has_failed = !matches!(verdict, Verdict::Crashed);
+        let attempts = attempts.saturating_add(has_failed.into());
         let cause = match verdict {
             Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
                 Ok(NextRun { at, made_up }) => {
@@ -381,7 +438,13 @@ impl Writer {
                 if let Some(wait) = wait {
                     // (With a slow store the row is due after this turn has read the clock.)
                     let at = now.max(due).after(wait);
-                    return (Write::Retry { of, at, attempts }, Ended::Failed);
+                    let retry = Write::Retry {
+                        of,
+                        at,
+                        attempts,
+                        crashes,
+                    };
+                    return (retry, Ended::Failed);
                 }
                 Cause::Failed(why)
             }
@@ -395,13 +458,14 @@ impl Writer {
         let next = next.at.map(|at| (at, self.store.new_id(None, due)));
         // (The hook is told of the row as it is stored; the payload stays in the store.)
         let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
-        row.attempts = attempts;
+        (row.attempts, row.crashes) = (attempts, crashes);
         let letter = DeadLetter::new(row, cause.clone(), now);
         let write = Write::Bury {
             of,
             cause,
             since: now,
             attempts,
+            crashes,
             next,
         };
         (write, Ended::Died(Box::new(letter)))
@@ -485,6 +549,29 @@ impl Writer {
             Plan::Discard(teller) => {
                 let is_gone = matches!(outcomes.next(), Some(Outcome::Discarded(true)));
                 teller.tell(Ok(is_gone));
+            }
+            Plan::Begin(id, crashes, teller) => {
+                let begun = match outcomes.next() {
+                    Some(Outcome::Begun(begun)) => begun,
+                    _ => TrialBegun::Refused,
+                };
+                match begun {
+                    TrialBegun::Superseded => {
+                        self.window.remove(id);
+                    }
+                    // (From now on: the commit may have taken long.)
+                    _ => {
+                        let now = self.time();
+                        self.window.suspects.renew_trial(id, crashes, now);
+                    }
+                }
+                teller.tell(Ok(begun));
+            }
+            Plan::TakeBack(delivery) => {
+                let is_gone = outcomes.next() == Some(Outcome::Begun(TrialBegun::Superseded));
+                if let Some(delivery) = delivery.filter(|_| !is_gone) {
+                    self.take(*delivery, clocks);
+                }
             }
             Plan::Settle(ended) => {
                 let Some(Outcome::Settled(is_settled, row)) = outcomes.next() else {
@@ -610,7 +697,7 @@ impl Writer {
 
     fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
         if let Some(row) = near {
-            self.window.insert(self.delivery(row), clocks);
+            self.take(self.delivery(row), clocks);
         }
     }
 
@@ -688,5 +775,26 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    /// Rows of the partitions that are owned, in order.
+    pub(super) fn load_all(
+        &mut self,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        let owned = self.owned.iter().filter(|owned| !owned.is_leaving);
+        let owned: Vec<_> = owned.map(|owned| owned.lease.partition).collect();
+        if let Some(store) = self.store.shared() {
+            return store.load_many(&owned, after, until, limit);
+        }
+        let mut rows = Vec::new();
+        for partition in owned {
+            rows.extend(self.store.load(partition, after, until, limit)?);
+        }
+        rows.sort_by_key(Row::position);
+        rows.truncate(limit.rows);
+        Ok(rows)
     }
 }

@@ -7,7 +7,7 @@ use super::request::Request;
 use super::rights::LeaseRights;
 use super::row::{DeadLetter, Partition, StoreTime};
 use super::stats::WriterCounts;
-use super::store::{Store, StoreClock, StoreError};
+use super::store::{Store, StoreClock, StoreError, TrialBegun};
 use super::ticket::{Teller, Ticket, ticket};
 use super::when::{PayloadBytes, When};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 thread_local! {
-    /// On a manual clock: whose turns this thread takes. 0: nobody's.
+    /// Whose writer's turns this thread takes. 0: nobody's.
     static TAKES_TURNS_OF: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -288,6 +288,23 @@ impl DurableShared {
             *writer = None;
         }
         TAKES_TURNS_OF.set(former);
+    }
+
+    /// This thread takes the writer's turns: here nobody waits for them.
+    pub(super) fn take_turns_here(&self) {
+        TAKES_TURNS_OF.set(ptr::from_ref(self) as usize);
+    }
+
+    /// TrialBegin: asks whether a suspect may be handled now, alone. The store has its crash when
+    /// the answer is there. `None`: nobody may ask here.
+    pub(super) fn begin_alone(&self, delivery: &Delivery) -> Option<Ticket<TrialBegun>> {
+        // The writer would wait for itself.
+        if TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize {
+            return None;
+        }
+        let crashes = delivery.row.crashes.saturating_add(1);
+        let begin = |teller| Request::Begin(delivery.settled(), crashes, teller);
+        self.ask(begin).ok()
     }
 
     fn manual(&self) -> MutexGuard<'_, Option<Box<dyn Turns>>> {

@@ -174,22 +174,32 @@ pub enum Write {
     /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`], with `None`
     /// if it was superseded before.
     Cancel(Target),
-    /// Gives a row that was not handed out another deadline; its id stays. If `load` would give it
-    /// one more attempt, for an earlier epoch, it gets that now. Outcome: [`Outcome::Moved`].
+    /// Gives a row that was not handed out another deadline; its id stays. A suspect stays one.
+    /// Outcome: [`Outcome::Moved`].
     Move(Target, StoreTime),
     /// As [`Cancel`](Self::Cancel), all rows of a kind in a part of the store. Outcome:
     /// [`Outcome::CancelledMany`], with those that are struck, too.
     CancelKind(KindSlice),
+    /// Sets the crashes of a suspect, which stays one: one more, before it is handed out; or as
+    /// many as before, if it was not handed out after all. A superseded row is deleted. Outcome:
+    /// [`Outcome::Begun`].
+    Begin {
+        /// The row.
+        of: Settled,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
+    },
     /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
-    /// no attempts. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    /// no attempts and no crashes. A superseded row is deleted. Outcome: [`Outcome::Settled`].
     Ack {
         /// The row.
         of: Settled,
         /// The calendar's next run.
         next: Option<StoreTime>,
     },
-    /// A handler has failed: moves the row to `at` and sets its attempts. A superseded row is
-    /// deleted. Outcome: [`Outcome::Settled`], with the row unless it was deleted.
+    /// A handler has failed: moves the row to `at` and sets its attempts and crashes; it is no
+    /// suspect any more. A superseded row is deleted. Outcome: [`Outcome::Settled`], with the row
+    /// unless it was deleted.
     Retry {
         /// The row.
         of: Settled,
@@ -197,10 +207,12 @@ pub enum Write {
         at: StoreTime,
         /// Attempts so far.
         attempts: u32,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
     },
     /// Makes a row a dead letter. If it has a calendar, it stays as well, due at `next` with no
-    /// attempts, and the dead letter is a copy with the id `copy`, without calendar and key. A
-    /// superseded row is deleted. Outcome: [`Outcome::Settled`].
+    /// attempts and no crashes, and the dead letter is a copy with the id `copy`, without calendar
+    /// and key. A superseded row is deleted. Outcome: [`Outcome::Settled`].
     Bury {
         /// The row.
         of: Settled,
@@ -210,10 +222,13 @@ pub enum Write {
         since: StoreTime,
         /// Attempts so far.
         attempts: u32,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
         /// The calendar's next run, and the id of the copy.
         next: Option<(StoreTime, DurableId)>,
     },
-    /// Makes a dead letter a row again, due at the given time, with no attempts and no key.
+    /// Makes a dead letter a row again, due at the given time, with no attempts, no crashes and no
+    /// key.
     /// Outcome: [`Outcome::Revived`].
     Revive(DurableId, StoreTime),
     /// Deletes a dead letter. Outcome: [`Outcome::Discarded`].
@@ -236,6 +251,8 @@ pub enum Outcome {
     /// The rows that are gone or struck, and the last row that was looked at. `None`: there are no
     /// more rows behind it.
     CancelledMany(Vec<DurableId>, Option<Position>),
+    /// What has become of the note that a suspect begins.
+    Begun(TrialBegun),
     /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
     /// if it is still to fire.
     Settled(bool, Option<Row>),
@@ -248,6 +265,20 @@ pub enum Outcome {
     Blocked(Box<Write>),
     /// The store refuses this change, and no other: why. It was not made, and the others were.
     Refused(Arc<str>),
+}
+
+/// What has become of a [`Write::Begin`].
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialBegun {
+    /// Its crashes are stored.
+    Noted,
+    /// Another row has taken its key: it is deleted.
+    Superseded,
+    /// The epoch is over, or the row is gone.
+    Refused,
 }
 
 /// Knows which rows were handed out.
@@ -334,12 +365,12 @@ pub trait Store: Send + 'static {
     /// other calls but `clock`.
     ///
     /// A row that may have been handed out under an earlier epoch (it was due by that epoch's
-    /// watermark) gets one more attempt when `load` first returns it. That is stored before `load`
-    /// returns. If it is superseded it is deleted in place of that.
+    /// watermark) is a [suspect](Row::suspect) from now on, until it is settled: also when it is
+    /// moved, when this epoch ends too, and when the lease is given back.
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError>;
 
     /// Gives the leases back. Nothing is handed out any more and all that was is settled, so no
-    /// row gets an attempt for it.
+    /// row becomes a suspect by this epoch's watermark.
     fn release(&mut self) -> Result<(), StoreError>;
 
     /// A new id, for a row with this key and deadline. No other row has it or had it.
@@ -415,9 +446,9 @@ pub trait Store: Send + 'static {
 ///    [`claim`](Self::claim) has stored a watermark at or after its deadline.
 ///  - A row due at the watermark of its partition, or before it, is not cancelled, moved or
 ///    replaced by any node.
-///  - A row that was due by the watermark when its partition was taken over gets one more attempt
-///    before [`load_many`](Self::load_many) returns it first, unless the owner before has
-///    [given the partition back](Self::give_back). If it is superseded it is deleted instead.
+///  - A row that was due by the watermark when its partition was taken over is a
+///    [suspect](Row::suspect) until it is settled, unless the owner before has
+///    [given the partition back](Self::give_back), and it was none before.
 ///
 /// # Example
 /// A store shows it by [`Store::shared`].

@@ -6,7 +6,8 @@
 //! # Ground rules
 //!  - Each row of the store at or before the position `loaded` of its partition is here, from the
 //!    commit that put it there to the one that deletes it or moves it beyond `loaded`. Rows after
-//!    `loaded` are not, but for those that are being handled.
+//!    `loaded` are not, but for those that are being handled. Suspects may be missing, while too
+//!    many of them wait: their range is kept, and read again.
 //!  - A timer that `let_go` has ended is armed anew if the row stays.
 
 use super::delivery::Delivery;
@@ -14,6 +15,7 @@ use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::row::{DurableId, Partition, Position, StoreTime};
 use super::store::{Gate, Settled, SliceLimit};
+use super::suspects::Suspects;
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +47,8 @@ pub(super) struct Bounds {
 
 /// A row that is loaded, or being handled.
 struct Loaded {
-    timer: TimerId,
+    /// `None`: a suspect that waits.
+    timer: Option<TimerId>,
     position: Position,
     /// The epoch under which it was loaded.
     fence: u64,
@@ -66,6 +69,9 @@ pub(super) struct Window {
     counts: Vec<usize>,
     /// Rows that are given back, a slice at a time.
     leaving: Vec<Position>,
+    /// Rows that may have ended the process. Those that wait have no timer, and no bound applies to
+    /// them but their own.
+    pub(super) suspects: Suspects,
 }
 
 /// Rows of a slice that is given back: a millisecond or two.
@@ -110,6 +116,7 @@ impl Window {
             seconds: BTreeMap::new(),
             counts: Vec::new(),
             leaving: Vec::new(),
+            suspects: Suspects::new(bounds.bytes / 4),
         }
     }
 
@@ -129,14 +136,18 @@ impl Window {
         &self.service
     }
 
+    /// How many rows have timers, or are being handled.
+    fn timers(&self) -> usize {
+        self.entries.len() - self.suspects.len()
+    }
+
     /// How many more rows may be loaded. The window is filled anew when half of it is free.
     pub(super) fn room(&self) -> usize {
-        let is_full =
-            self.entries.len() > self.bounds.rows / 2 || self.bytes > self.bounds.bytes / 2;
+        let is_full = self.timers() > self.bounds.rows / 2 || self.bytes > self.bounds.bytes / 2;
         if is_full {
             0
         } else {
-            self.bounds.rows - self.entries.len()
+            self.bounds.rows - self.timers()
         }
     }
 
@@ -147,7 +158,7 @@ impl Window {
             return false;
         }
         let over = |is: usize, max: usize| is > max.saturating_add(max / 4);
-        over(self.entries.len(), self.bounds.rows) || over(self.bytes, self.bounds.bytes)
+        over(self.timers(), self.bounds.rows) || over(self.bytes, self.bounds.bytes)
     }
 
     /// Whether no more bytes should be loaded.
@@ -161,7 +172,7 @@ impl Window {
             return true;
         };
         let is_ended = is_broken(DurableFault::GateNotAsked)
-            || self.service.cancel(entry.timer)
+            || entry.timer.is_none_or(|timer| self.service.cancel(timer))
             || is_broken(DurableFault::GateUnheard);
         if is_ended {
             self.remove(id);
@@ -227,8 +238,7 @@ impl Window {
     /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
     pub(super) fn insert(&mut self, delivery: Delivery, clocks: ClockReading) {
         let row = &delivery.row;
-        let (id, position, fence) = (row.id, row.position(), delivery.fence);
-        let bytes = row.bytes();
+        let (id, position, fence, bytes) = (row.id, row.position(), delivery.fence, row.bytes());
         self.remove(id);
         // (Not a delay: the commit has taken some of it.)
         let deadline = clocks.deadline(row.due);
@@ -243,7 +253,7 @@ impl Window {
         self.entries.insert(
             id,
             Loaded {
-                timer,
+                timer: Some(timer),
                 position,
                 fence,
                 bytes,
@@ -252,13 +262,46 @@ impl Window {
         );
     }
 
+    /// Takes a suspect in, which waits. If it is here already, it begins to wait. `false`: too many
+    /// wait, and it is read again later.
+    pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) -> bool {
+        let row = &delivery.row;
+        let (id, position, fence, bytes) = (row.id, row.position(), delivery.fence, row.bytes());
+        self.remove(id);
+        if !self.suspects.hold(delivery, now) {
+            return false;
+        }
+        *self.count_of(id.partition()) += 1;
+        let entry = Loaded {
+            timer: None,
+            position,
+            fence,
+            bytes,
+            was_wanted: false,
+        };
+        self.entries.insert(id, entry);
+        true
+    }
+
+    /// Arms the timer of a suspect that has waited. `noted`: in the store, with its group.
+    pub(super) fn begin_trial(&mut self, delivery: Delivery, noted: bool, clocks: ClockReading) {
+        let (of, crashes) = (delivery.settled(), delivery.row.crashes);
+        self.insert(delivery, clocks);
+        let noted = noted.then(|| of.clone());
+        self.suspects
+            .begin_trial(of.id, crashes, noted, clocks.monotonic);
+    }
+
     /// Forgets a row that was handled, or has come back. One that was loaded under another epoch
     /// since then stays. Returns whether somebody wanted to end it when its timer had fired.
-    pub(super) fn remove_delivered(&mut self, of: &Settled) -> bool {
+    pub(super) fn remove_delivered(&mut self, of: &Settled, was_called: bool) -> bool {
         let is_same = self
             .entries
             .get(&of.id)
             .is_some_and(|entry| entry.fence == of.epoch);
+        if is_same && was_called {
+            self.suspects.end_trial(of.id, true);
+        }
         is_same && self.remove(of.id)
     }
 
@@ -268,8 +311,13 @@ impl Window {
         let Some(entry) = self.entries.remove(&id) else {
             return false;
         };
-        self.bytes -= entry.bytes;
         *self.count_of(id.partition()) -= 1;
+        if entry.timer.is_none() {
+            self.suspects.let_go(entry.position, entry.bytes);
+            return false;
+        }
+        self.suspects.end_trial(id, false);
+        self.bytes -= entry.bytes;
         let second = second(entry.position.due);
         if let Some(count) = self.seconds.get_mut(&second) {
             *count -= 1;
@@ -282,22 +330,27 @@ impl Window {
 
     /// The deadline of the oldest entry, or up to a second after it. `None`: that is not over yet.
     pub(super) fn oldest_overdue(&self, now: StoreTime) -> Option<StoreTime> {
-        let (&second, _) = self.seconds.first_key_value()?;
-        Some(begin(second + 1)).filter(|&end| end < now)
+        let first = self.seconds.first_key_value().map(|(&second, _)| second);
+        let waiting = self.suspects.first_after(None).map(second);
+        let first = first.into_iter().chain(waiting).min()?;
+        Some(begin(first + 1)).filter(|&end| end < now)
     }
 
     /// At or before the deadlines of all entries that are due after `claimed`.
     pub(super) fn oldest_after(&self, claimed: StoreTime) -> Option<StoreTime> {
-        let first = second(claimed);
-        let (&second, _) = self.seconds.range(first..).next()?;
-        Some(begin(second).max(claimed))
+        let of_timers = self.seconds.range(second(claimed)..).next();
+        let of_timers = of_timers.map(|(&second, _)| begin(second).max(claimed));
+        let waiting = self.suspects.first_after(Some(claimed));
+        of_timers.into_iter().chain(waiting).min()
     }
 
     /// Arms all timers anew: the system's clock was set.
     pub(super) fn refile(&self, clocks: ClockReading) {
         for entry in self.entries.values() {
-            let deadline = clocks.deadline(entry.position.due);
-            self.service.reschedule_at(entry.timer, deadline);
+            if let Some(timer) = entry.timer {
+                let deadline = clocks.deadline(entry.position.due);
+                self.service.reschedule_at(timer, deadline);
+            }
         }
     }
 
@@ -307,6 +360,7 @@ impl Window {
         let mut positions: Vec<(Position, usize)> = self
             .entries
             .values()
+            .filter(|entry| entry.timer.is_some())
             .map(|entry| (entry.position, entry.bytes))
             .collect();
         let (rows_max, bytes_max) = (self.bounds.rows / 4 * 3, self.bounds.bytes / 4 * 3);

@@ -6,6 +6,7 @@
 
 use super::aside::Aside;
 use super::caught::caught;
+use super::delivery::Delivery;
 use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
@@ -14,7 +15,8 @@ use super::large::LargeCalls;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
-use super::store::{Lease, Settled, SliceLimit, Store, StoreError, Write};
+use super::store::{Lease, Outcome, Settled, SliceLimit, Store, StoreError, TrialBegun, Write};
+use super::suspects::NextTrial;
 use super::ticket::Teller;
 use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::dispatch::inside::inside;
@@ -170,6 +172,7 @@ impl Writer {
 
     /// The writer's thread: turns until the service has stopped, or the store has failed.
     pub(super) fn run(mut self) {
+        self.shared.take_turns_here();
         let mut first = None;
         loop {
             let wait = match self.turn(first.take()) {
@@ -232,6 +235,7 @@ impl Writer {
         let now = self.store.clock(clocks.system)?;
         self.look_at_clock(clocks);
         self.renew()?;
+        self.take_back_notes()?;
         // The commit may take long: what falls due meanwhile must not wait for it.
         self.claim(now)?;
         // (In a fleet the window has what is claimed. Elsewhere that is in it already.)
@@ -245,6 +249,7 @@ impl Writer {
             self.shrink();
         }
         let has_room = self.give_back_rows();
+        self.take_back_notes()?;
         if self.fleet.is_some() {
             is_loaded &= self.scan()?;
             // (What was handled has made room. What has just left the window would leave it again.)
@@ -252,6 +257,10 @@ impl Writer {
         } else {
             is_loaded = self.load(clocks, now)?;
             self.claim(now)?;
+        }
+        is_loaded &= self.load_suspects(clocks)?;
+        if is_loaded {
+            self.begin_trials(clocks, now)?;
         }
         if let Some(stop) = self.stop_now() {
             self.store.release()?;
@@ -462,7 +471,7 @@ impl Writer {
                 continue;
             }
             let position = row.position();
-            self.window.insert(self.delivery(row), clocks);
+            self.take(self.delivery(row), clocks);
             if self.window.is_too_large() {
                 loaded = position;
                 break;
@@ -471,6 +480,97 @@ impl Writer {
         // (The row that took their key stands for them.)
         self.commit(superseded)?;
         Ok(loaded)
+    }
+
+    /// Takes a row into the window: a suspect waits there.
+    pub(super) fn take(&mut self, delivery: Delivery, clocks: ClockReading) {
+        let row = &delivery.row;
+        let policy = self.shared.kinds.retry_of(&row.kind);
+        if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
+            self.window.hold(delivery, clocks.monotonic);
+        } else {
+            self.window.insert(delivery, clocks);
+        }
+    }
+
+    /// Reads suspects again for which there was no room. Returns whether there are no more to read
+    /// now.
+    fn load_suspects(&mut self, clocks: ClockReading) -> Result<bool, StoreError> {
+        if self.is_stopping {
+            return Ok(true);
+        }
+        let Some((after, until)) = self.window.suspects.to_read_again() else {
+            return Ok(true);
+        };
+        let limit = self.slice(usize::MAX);
+        let rows = self.load_all(after, until, limit)?;
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.fit_slice(bytes);
+        let is_last = !limit.is_reached(rows.len(), bytes);
+        let upto = rows.last().map(Row::position).filter(|_| !is_last);
+        self.window.suspects.read_again(upto);
+        let mut superseded = Vec::new();
+        for row in rows {
+            if self.window.has(row.id) {
+                continue;
+            }
+            if row.superseded {
+                superseded.push(ended(&row, self.epoch(row.id.partition())));
+            } else if row.is_on_trial() {
+                self.take(self.delivery(row), clocks);
+            }
+        }
+        self.commit(superseded)?;
+        Ok(is_last)
+    }
+
+    /// Takes back what was noted of suspects that have left the window, before they are read again.
+    pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
+        let writes = self.window.suspects.taken_back(false);
+        self.commit(writes).map(drop)
+    }
+
+    /// TrialNote: hands suspects out that are next. What goes together is noted before.
+    fn begin_trials(&mut self, clocks: ClockReading, now: StoreTime) -> Result<(), StoreError> {
+        if self.is_stopping {
+            return Ok(());
+        }
+        let next = self
+            .window
+            .suspects
+            .next(clocks.monotonic, self.claimed, now);
+        let group = match next {
+            NextTrial::Nothing => return Ok(()),
+            NextTrial::Alone(delivery) => {
+                self.window.begin_trial(delivery, false, clocks);
+                return Ok(());
+            }
+            NextTrial::Group(group) => group,
+        };
+        let note = |delivery: &Delivery| Write::Begin {
+            of: delivery.settled(),
+            crashes: 1,
+        };
+        let outcomes = self.commit(group.iter().map(note).collect())?;
+        for (delivery, outcome) in group.into_iter().zip(outcomes) {
+            let id = delivery.row.id;
+            match outcome {
+                Outcome::Begun(TrialBegun::Noted) => {
+                    self.window.begin_trial(delivery, true, clocks)
+                }
+                // Somebody's transaction is in the way.
+                Outcome::Blocked(_) => self.take(delivery, clocks),
+                Outcome::Begun(TrialBegun::Superseded) => {
+                    self.window.remove(id);
+                }
+                // The lease is lost.
+                _ => {
+                    self.window.remove(id);
+                    self.look_again(&delivery.row);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks for fewer rows, if these were large, or for more: a store may have to read rows before
@@ -550,11 +650,18 @@ impl Writer {
         Ok(())
     }
 
+    /// How long it takes until a suspect may be handed out.
+    fn next_trial(&self, now: StoreTime) -> Option<Duration> {
+        let wait = self.window.suspects.wait(self.time(), now);
+        wait.filter(|_| !self.is_stopping)
+    }
+
     /// How long the writer may wait for a request.
     fn next(&self, now: StoreTime) -> Option<Duration> {
         let aside = self.aside.next(self.shared.elapsed());
         if let Some(wait) = self.next_of_fleet(now) {
-            return Some(aside.map_or(wait, |aside| aside.min(wait)));
+            let waits = [Some(wait), aside, self.next_trial(now)];
+            return waits.into_iter().flatten().min();
         }
         let claim = self.claim_at().map(|at| at.since(now));
         let ahead = self.window.bounds().ahead / 4;
@@ -565,7 +672,11 @@ impl Writer {
             .min()
             .filter(|_| self.window.room() > 0 && !self.is_stopping);
         let look = self.has_rows.then_some(LOOK_EVERY);
-        [claim, load, look, aside].into_iter().flatten().min()
+        let trial = self.next_trial(now);
+        [claim, load, look, aside, trial]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 

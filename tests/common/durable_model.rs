@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wheelwork::durable::{
     Cause, DeadLetter, DurableId, Gate, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
-    Store, StoreError, StoreTime, Target, Write,
+    Store, StoreError, StoreTime, Target, TrialBegun, Write,
 };
 
 /// A folder that is removed with its files.
@@ -82,29 +82,21 @@ impl Model {
         self.claimed_upto = self.claimed_upto.max(Some(upto));
     }
 
-    pub fn load(&mut self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
+    pub fn load(&self, after: Position, until: StoreTime, limit: usize) -> Vec<Row> {
         let mut positions: Vec<_> = self.rows.values().map(|kept| kept.row.position()).collect();
         positions.retain(|position| *position > after && position.due <= until);
         positions.sort_unstable();
-        let mut rows = Vec::new();
-        for position in positions {
-            if rows.len() == limit {
-                break;
-            }
-            let epoch = self.epoch;
-            let kept = self.rows.get_mut(&position.id).unwrap();
-            let was_handed_out = |&(epoch, upto)| kept.epoch <= epoch && position.due <= upto;
-            if self.earlier.iter().any(was_handed_out) {
-                if kept.row.superseded {
-                    self.rows.remove(&position.id);
-                    continue;
-                }
-                kept.row.attempts += 1;
-                kept.epoch = epoch;
-            }
-            rows.push(kept.row.clone());
-        }
-        rows
+        let positions = positions.into_iter().take(limit);
+        positions.map(|at| self.seen(&self.rows[&at.id])).collect()
+    }
+
+    /// A row as it is read.
+    fn seen(&self, kept: &Kept) -> Row {
+        let mut row = kept.row.clone();
+        let was_handed_out = |&(epoch, upto)| kept.epoch <= epoch && row.due <= upto;
+        let was_handed_out = self.earlier.iter().any(was_handed_out);
+        row.suspect |= was_handed_out;
+        row
     }
 
     /// Ends a row, or strikes it: one that was handed out, and recurs, ends with its handler.
@@ -133,8 +125,8 @@ impl Model {
         self.rows.keys().copied().collect()
     }
 
-    pub fn row(&self, id: DurableId) -> Option<&Row> {
-        self.rows.get(&id).map(|kept| &kept.row)
+    pub fn row(&self, id: DurableId) -> Option<Row> {
+        self.rows.get(&id).map(|kept| self.seen(kept))
     }
 
     pub fn of_key(&self, key: &str) -> Option<DurableId> {
@@ -149,9 +141,12 @@ impl Model {
         }
     }
 
-    fn put_again(&mut self, id: DurableId, due: StoreTime, attempts: u32) -> Row {
+    /// Attempts and crashes are as given.
+    fn put_again(&mut self, id: DurableId, due: StoreTime, counts: (u32, u32)) -> Row {
         let kept = self.rows.get_mut(&id).unwrap();
-        (kept.row.due, kept.row.attempts, kept.epoch) = (due, attempts, self.epoch);
+        (kept.row.due, kept.epoch) = (due, self.epoch);
+        (kept.row.attempts, kept.row.crashes) = counts;
+        kept.row.suspect = false;
         kept.row.clone()
     }
 
@@ -184,11 +179,11 @@ impl Model {
                 let id = self.target(&target);
                 let id = id.filter(|id| !self.rows[id].row.superseded && gate.let_go(*id));
                 Outcome::Moved(id.map(|id| {
-                    let kept = &self.rows[&id];
-                    let was_handed_out =
-                        |&(epoch, upto)| kept.epoch <= epoch && kept.row.due <= upto;
-                    let raised = u32::from(self.earlier.iter().any(was_handed_out));
-                    self.put_again(id, due, kept.row.attempts + raised)
+                    let mut row = self.seen(&self.rows[&id]);
+                    row.due = due;
+                    let (kept, epoch) = (row.clone(), self.epoch);
+                    self.rows.insert(id, Kept { row: kept, epoch });
+                    row
                 }))
             }
             Write::CancelKind(slice) => {
@@ -200,6 +195,19 @@ impl Model {
                 ids.retain(|&id| self.cancel(id, gate));
                 Outcome::CancelledMany(ids, None)
             }
+            Write::Begin { of, crashes } => {
+                let Some(kept) = self.settled(&of) else {
+                    return Outcome::Begun(TrialBegun::Refused);
+                };
+                if kept.row.superseded {
+                    self.rows.remove(&of.id);
+                    return Outcome::Begun(TrialBegun::Superseded);
+                }
+                let epoch = self.epoch;
+                let kept = self.rows.get_mut(&of.id).unwrap();
+                (kept.row.crashes, kept.row.suspect, kept.epoch) = (crashes, true, epoch);
+                Outcome::Begun(TrialBegun::Noted)
+            }
             Write::Ack { of, next } => {
                 let Some(kept) = self.settled(&of) else {
                     return Outcome::Settled(false, None);
@@ -209,9 +217,14 @@ impl Model {
                     self.rows.remove(&of.id);
                     return Outcome::Settled(true, None);
                 };
-                Outcome::Settled(true, Some(self.put_again(of.id, next, 0)))
+                Outcome::Settled(true, Some(self.put_again(of.id, next, (0, 0))))
             }
-            Write::Retry { of, at, attempts } => {
+            Write::Retry {
+                of,
+                at,
+                attempts,
+                crashes,
+            } => {
                 let Some(kept) = self.settled(&of) else {
                     return Outcome::Settled(false, None);
                 };
@@ -219,20 +232,21 @@ impl Model {
                     self.rows.remove(&of.id);
                     return Outcome::Settled(true, None);
                 }
-                Outcome::Settled(true, Some(self.put_again(of.id, at, attempts)))
+                Outcome::Settled(true, Some(self.put_again(of.id, at, (attempts, crashes))))
             }
             Write::Bury {
                 of,
                 cause,
                 since,
                 attempts,
+                crashes,
                 next,
             } => {
                 let Some(kept) = self.settled(&of) else {
                     return Outcome::Settled(false, None);
                 };
                 let mut row = kept.row.clone();
-                row.attempts = attempts;
+                (row.attempts, row.crashes, row.suspect) = (attempts, crashes, false);
                 let mut stays = None;
                 if row.superseded {
                     self.rows.remove(&of.id);
@@ -240,7 +254,7 @@ impl Model {
                 }
                 if let Some((next, copy)) = next {
                     (row.id, row.key, row.calendar) = (copy, None, None);
-                    stays = Some(self.put_again(of.id, next, 0));
+                    stays = Some(self.put_again(of.id, next, (0, 0)));
                 } else {
                     self.rows.remove(&of.id);
                 }
@@ -250,7 +264,7 @@ impl Model {
             }
             Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
                 let mut row = letter.row;
-                (row.due, row.attempts, row.key) = (due, 0, None);
+                (row.due, row.attempts, row.crashes, row.key) = (due, 0, 0, None);
                 let epoch = self.epoch;
                 self.rows.insert(
                     id,
@@ -365,7 +379,7 @@ impl History {
 
     fn settle(&mut self, store: &mut impl Store, id: DurableId) -> Option<Write> {
         self.gate.0.remove(&id);
-        let row = self.model.row(id)?.clone();
+        let row = self.model.row(id)?;
         let of = Settled {
             id,
             due: row.due,
@@ -373,11 +387,14 @@ impl History {
         };
         let next = row.calendar.is_some().then(|| self.due());
         let attempts = row.attempts + 1;
-        Some(match self.rng.u8(0..4) {
+        let crashes = self.rng.u32(0..3);
+        Some(match self.rng.u8(0..5) {
+            4 => Write::Begin { of, crashes },
             0 => Write::Retry {
                 of,
                 at: self.due(),
                 attempts,
+                crashes,
             },
             1 => Write::Bury {
                 of,
@@ -390,6 +407,7 @@ impl History {
                 .clone(),
                 since: time(self.now),
                 attempts,
+                crashes,
                 next: next.map(|next| (next, store.new_id(None, next))),
             },
             _ => Write::Ack { of, next },

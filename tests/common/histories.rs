@@ -125,6 +125,7 @@ enum Change {
     Cancel(Name),
     Move(Name, StoreTime),
     CancelKind(&'static str, After, SliceLimit),
+    Begin(Delivery, u32),
     Ack(Delivery, Option<StoreTime>),
     Retry(Delivery, StoreTime, u32),
     Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
@@ -155,6 +156,10 @@ impl Change {
                 after: side.position(*after),
                 limit: *limit,
             }),
+            Self::Begin(delivery, crashes) => Write::Begin {
+                of: settled(delivery),
+                crashes: *crashes,
+            },
             Self::Ack(delivery, next) => Write::Ack {
                 of: settled(delivery),
                 next: *next,
@@ -163,12 +168,14 @@ impl Change {
                 of: settled(delivery),
                 at: *at,
                 attempts: *attempts,
+                crashes: *attempts / 2,
             },
             Self::Bury(delivery, cause, attempts, next) => Write::Bury {
                 of: settled(delivery),
                 cause: cause.clone(),
                 since: at(5),
                 attempts: *attempts,
+                crashes: *attempts / 2,
                 next: next.map(|(due, copy)| (due, side.id(copy))),
             },
             Self::Revive(number, due) => Write::Revive(side.id(*number), *due),
@@ -305,7 +312,7 @@ impl History {
         let payload = (0..length).map(|_| self.rng.u8(..)).collect();
         let mut row = Row::new(DurableId::from_bits(0), due, kind.into(), payload);
         row.key = key.map(Into::into);
-        row.attempts = self.rng.u32(..4) / 2;
+        (row.attempts, row.crashes) = (self.rng.u32(..4) / 2, self.rng.u32(..4) / 2);
         row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
         Change::Arm(number, row)
     }
@@ -324,7 +331,8 @@ impl History {
                 let next = (self.rng.u8(..4) == 0).then_some(due);
                 Change::Ack(self.delivery()?, next)
             }
-            80..88 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
+            80..83 => Change::Begin(self.delivery()?, self.rng.u32(..4)),
+            83..88 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
             88..94 => {
                 let causes = [
                     Cause::UnknownKind,

@@ -9,7 +9,8 @@ use super::rows::{cause_parts, durable_id, millis, partition_of_key, row_of, tim
 use super::session::{Live, OneTrouble, Params, trouble_of_one};
 use super::sql;
 use crate::durable::{
-    DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime, Target, Write,
+    DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime, Target,
+    TrialBegun, Write,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -103,7 +104,10 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     let mut kinds = BTreeSet::new();
     let mut partitions = BTreeSet::new();
     for write in writes {
-        let (Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Bury { of, .. }) = write
+        let (Write::Begin { of, .. }
+        | Write::Ack { of, .. }
+        | Write::Retry { of, .. }
+        | Write::Bury { of, .. }) = write
         else {
             continue;
         };
@@ -151,6 +155,7 @@ fn kind_of(write: &Write) -> usize {
         Write::Arm(_) => 7,
         Write::CancelKind(_) => 8,
         Write::Revive(..) | Write::Discard(_) => 9,
+        Write::Begin { .. } => 10,
     }
 }
 
@@ -226,6 +231,7 @@ impl<'a> Making<'a> {
             Write::Cancel(_) => Outcome::Cancelled(None),
             Write::Move(..) => Outcome::Moved(None),
             Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
+            Write::Begin { .. } => Outcome::Begun(TrialBegun::Refused),
             Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
                 Outcome::Settled(false, None)
             }
@@ -287,7 +293,7 @@ impl<'a> Making<'a> {
             }
             !waits
         });
-        let mut of_kind: [Vec<usize>; 10] = Default::default();
+        let mut of_kind: [Vec<usize>; 11] = Default::default();
         for number in numbers {
             of_kind[kind_of(&self.writes[number])].push(number);
         }
@@ -302,7 +308,9 @@ impl<'a> Making<'a> {
             arms,
             kinds,
             dead,
+            begins,
         ] = of_kind;
+        self.begin(&begins).await?;
         self.ack(&acks).await?;
         self.retry(&retries).await?;
         self.bury(&burials).await?;
@@ -404,10 +412,36 @@ impl<'a> Making<'a> {
         Ok(uptos.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
-    /// The epoch of a row that this node writes, and that nobody has handed out: it is not owed an
-    /// attempt, if it is this node's.
+    /// The epoch of a row that this node writes, and that nobody has handed out: it is not suspect,
+    /// if it is this node's.
     fn own_epoch(&self, partition: Partition) -> i64 {
         self.own.get(&partition).map_or(0, |&own| epoch(own))
+    }
+
+    /// Notes the crashes of suspects. Those go whose key another row has taken.
+    async fn begin(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let (mut rows, mut all) = (Deliveries::default(), Vec::new());
+        for &number in numbers {
+            if let Write::Begin { of, crashes } = &self.writes[number] {
+                rows.push(of, number);
+                all.push(i64::from(*crashes));
+            }
+        }
+        if all.is_empty() {
+            return Ok(());
+        }
+        let params: Params = &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs];
+        let gone = self.live.rows(sql::ACK_SUPERSEDED, params).await?;
+        let params: Params = &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs, &all];
+        let noted = self.live.rows(sql::BEGIN, params).await?;
+        for (columns, begun) in [(gone, TrialBegun::Superseded), (noted, TrialBegun::Noted)] {
+            for row in columns {
+                if let Some(&number) = rows.at.get(&row.get(0)) {
+                    self.outcomes[number] = Some(Outcome::Begun(begun));
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn ack(&mut self, numbers: &[usize]) -> Result<(), Error> {
@@ -441,11 +475,16 @@ impl<'a> Making<'a> {
         let mut again = Again::default();
         for &number in numbers {
             match &self.writes[number] {
-                Write::Retry { of, at, attempts } => again.push(of, *at, *attempts, number),
+                Write::Retry {
+                    of,
+                    at,
+                    attempts,
+                    crashes,
+                } => again.push(of, *at, (*attempts, *crashes), number),
                 Write::Ack {
                     of,
                     next: Some(next),
-                } => again.push(of, *next, 0, number),
+                } => again.push(of, *next, (0, 0), number),
                 _ => {}
             }
         }
@@ -465,7 +504,8 @@ impl<'a> Making<'a> {
             Deliveries::default(),
             Again::default(),
         );
-        let (mut copies, mut attempts_of, mut causes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut copies, mut causes) = (Vec::new(), Vec::new());
+        let (mut attempts_of, mut crashes_of) = (Vec::new(), Vec::new());
         let (mut whys, mut sinces) = (Vec::new(), Vec::new());
         for &number in numbers {
             let Write::Bury {
@@ -473,6 +513,7 @@ impl<'a> Making<'a> {
                 cause,
                 since,
                 attempts,
+                crashes,
                 next,
             } = &self.writes[number]
             else {
@@ -481,10 +522,11 @@ impl<'a> Making<'a> {
             rows.push(of, number);
             match next {
                 None => gone.push(of, number),
-                Some((next, _)) => again.push(of, *next, 0, number),
+                Some((next, _)) => again.push(of, *next, (0, 0), number),
             }
             copies.push(next.map(|(_, copy)| uuid(copy)));
             attempts_of.push(i64::from(*attempts));
+            crashes_of.push(i64::from(*crashes));
             let (tag, why) = cause_parts(cause);
             causes.push(tag);
             whys.push(why);
@@ -504,6 +546,7 @@ impl<'a> Making<'a> {
                     &rows.epochs,
                     &copies,
                     &attempts_of,
+                    &crashes_of,
                     &causes,
                     &whys,
                     &sinces,
@@ -662,8 +705,8 @@ impl<'a> Making<'a> {
         self.replace(numbers).await?;
         let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut attempts, mut calendars, mut moved) = (Vec::new(), Vec::new(), Vec::new());
-        let mut epochs = Vec::new();
+        let (mut attempts, mut crashes) = (Vec::new(), Vec::new());
+        let (mut calendars, mut moved, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
         for &number in numbers {
             let Write::Arm(row) = &self.writes[number] else {
                 continue;
@@ -678,6 +721,7 @@ impl<'a> Making<'a> {
             row_keys.push(row.key.as_deref());
             payloads.push(&*row.payload);
             attempts.push(i64::from(row.attempts));
+            crashes.push(i64::from(row.crashes));
             calendars.push(row.calendar.as_deref());
             moved.push(row.due != row.id.first_due());
             epochs.push(self.own_epoch(row.id.partition()));
@@ -689,8 +733,8 @@ impl<'a> Making<'a> {
             .rows(
                 sql::ARM,
                 &[
-                    &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &calendars,
-                    &moved, &epochs,
+                    &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &crashes,
+                    &calendars, &moved, &epochs,
                 ],
             )
             .await?;
@@ -776,14 +820,17 @@ struct Again {
     nexts: Vec<i64>,
     moved: Vec<bool>,
     attempts: Vec<i64>,
+    crashes: Vec<i64>,
 }
 
 impl Again {
-    fn push(&mut self, of: &Settled, next: StoreTime, attempts: u32, number: usize) {
+    /// `counts`: attempts and crashes.
+    fn push(&mut self, of: &Settled, next: StoreTime, counts: (u32, u32), number: usize) {
         self.rows.push(of, number);
         self.nexts.push(millis(next));
         self.moved.push(next != of.id.first_due());
-        self.attempts.push(attempts.into());
+        self.attempts.push(counts.0.into());
+        self.crashes.push(counts.1.into());
     }
 
     /// Moves them. Returns the rows as they are then.
@@ -800,6 +847,7 @@ impl Again {
                     &self.nexts,
                     &self.moved,
                     &self.attempts,
+                    &self.crashes,
                 ],
             )
             .await?;

@@ -105,9 +105,9 @@ DECLARE
     old record;
 BEGIN
     IF $2 IS NULL THEN
-        INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, calendar, superseded,
-                moved, epoch)
-            VALUES ($5, $3, $6, $1, NULL, $4, 0, NULL, false, false, 0);
+        INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar,
+                superseded, moved, epoch)
+            VALUES ($5, $3, $6, $1, NULL, $4, 0, 0, NULL, false, false, 0);
         RETURN $6;
     END IF;
     PERFORM 1 FROM {s}.gate g WHERE g.part = $5 FOR SHARE;
@@ -122,9 +122,9 @@ BEGIN
                 WHERE t.part = $5 AND t.due = old.d AND t.id = old.timer;
         END IF;
         BEGIN
-            INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, calendar,
-                    superseded, moved, epoch)
-                VALUES ($5, $3, $6, $1, $2, $4, 0, NULL, false, false, 0);
+            INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes,
+                    calendar, superseded, moved, epoch)
+                VALUES ($5, $3, $6, $1, $2, $4, 0, 0, NULL, false, false, 0);
             RETURN $6;
         EXCEPTION WHEN unique_violation THEN
             -- Another transaction has armed it meanwhile: that timer is replaced.

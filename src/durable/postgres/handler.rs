@@ -236,13 +236,14 @@ fn work_in(
         }
         Some(next) => {
             let (nexts, moved) = ([millis(next)], [next != settled.id.first_due()]);
-            let params: [&(dyn postgres::types::ToSql + Sync); 7] = [
+            let params: [&(dyn postgres::types::ToSql + Sync); 8] = [
                 &&parts[..],
                 &&dues[..],
                 &&ids[..],
                 &&epochs[..],
                 &&nexts[..],
                 &&moved[..],
+                &&[0_i64][..],
                 &&[0_i64][..],
             ];
             // (One that was cancelled meanwhile has no further run.)

@@ -44,7 +44,7 @@ pub(super) struct Leases {
     pub(super) lasts: Duration,
     /// Epochs by partition.
     pub(super) own: BTreeMap<Partition, u64>,
-    /// Rows due by then are owed an attempt, if they were not written in the partition's epoch.
+    /// Rows due by then are suspect, if they were not written in the partition's epoch.
     pub(super) owed: BTreeMap<Partition, i64>,
     /// How many are over this node's share.
     pub(super) surplus: usize,
@@ -257,7 +257,7 @@ async fn look(live: &Live, node: Uuid) -> Result<Renewed, Error> {
     })
 }
 
-/// Takes free partitions, up to this number. Returns also up to when rows are owed an attempt.
+/// Takes free partitions, up to this number. Returns also up to when rows are suspect.
 async fn take(live: &Live, node: Uuid, wanted: usize) -> Result<Vec<(Lease, i64)>, Error> {
     live.rows(sql::EXPIRE, &[]).await?;
     let free = live.rows(sql::FREE, &[]).await?;

@@ -26,7 +26,9 @@ pub(super) fn tokens_of(write: &Write) -> Vec<Token> {
             Target::Key(key) => vec![Token::Key(key.clone())],
         },
         Write::CancelKind(_) => Vec::new(),
-        Write::Ack { of, .. } | Write::Retry { of, .. } => vec![Token::Row(of.id)],
+        Write::Begin { of, .. } | Write::Ack { of, .. } | Write::Retry { of, .. } => {
+            vec![Token::Row(of.id)]
+        }
         Write::Bury { of, next, .. } => {
             let copy = next.map(|(_, copy)| Token::Row(copy));
             [Token::Row(of.id)].into_iter().chain(copy).collect()

@@ -27,7 +27,8 @@ pub(super) fn time(millis: i64) -> StoreTime {
     StoreTime::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// A row from its columns: deadline, id, kind, key, payload, attempts, calendar, superseded.
+/// A row from its columns: deadline, id, kind, key, payload, attempts, calendar, superseded,
+/// crashes.
 pub(super) fn row_of(columns: &tokio_postgres::Row) -> Row {
     let kind: &str = columns.get(2);
     let payload: &[u8] = columns.get(4);
@@ -41,6 +42,7 @@ pub(super) fn row_of(columns: &tokio_postgres::Row) -> Row {
     row.attempts = u32::try_from(columns.get::<_, i64>(5)).unwrap_or(u32::MAX);
     row.calendar = columns.get::<_, Option<&str>>(6).map(Into::into);
     row.superseded = columns.get(7);
+    row.crashes = u32::try_from(columns.get::<_, i64>(8)).unwrap_or(u32::MAX);
     row
 }
 
@@ -58,12 +60,12 @@ pub(super) fn cause_parts(cause: &Cause) -> (i16, String) {
 
 /// A dead letter from its columns: those of a row, cause, why, since.
 pub(super) fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
-    let why: &str = columns.get(9);
-    let cause = match columns.get::<_, i16>(8) {
+    let why: &str = columns.get(10);
+    let cause = match columns.get::<_, i16>(9) {
         0 => Cause::UnknownKind,
         1 => Cause::Undecodable(why.into()),
         2 => Cause::Failed(why.into()),
         _ => Cause::Crashed,
     };
-    DeadLetter::new(row_of(columns), cause, time(columns.get(10)))
+    DeadLetter::new(row_of(columns), cause, time(columns.get(11)))
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 /// The version that is made and used.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// The longest name of a schema.
 const NAME_MAX: usize = 50;

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Error;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Rows of a partition that a load asks for at least.
@@ -54,7 +53,6 @@ struct Reading {
     until: StoreTime,
     /// Of payloads, for one statement.
     bytes: usize,
-    hands_out: bool,
     /// Partitions of which only those rows are read that nobody has locked.
     gated: BTreeSet<Partition>,
     /// Rows that were read, in order.
@@ -245,7 +243,6 @@ impl Postgres {
         let mut reading = Reading {
             until,
             bytes: limit.bytes,
-            hands_out,
             gated: BTreeSet::new(),
             read: BTreeMap::new(),
             more: BTreeMap::new(),
@@ -331,7 +328,6 @@ impl Postgres {
             })?;
             loaded.extend(rows);
         }
-        // (Rows count that end when they are raised, too.)
         let mut counts = BTreeMap::new();
         for row in loaded.iter().map(row_of) {
             let count: &mut usize = counts.entry(row.id.partition()).or_default();
@@ -340,56 +336,21 @@ impl Postgres {
                 reading.more.insert(row.id.partition(), row.position());
             }
         }
-        let rows = if reading.hands_out {
-            self.raise(loaded.iter())?
-        } else {
-            loaded.iter().map(row_of).collect()
-        };
-        let rows = rows.into_iter().map(|row| (row.position(), row));
-        reading.read.extend(rows);
+        for columns in &loaded {
+            let mut row = row_of(columns);
+            row.suspect = self.is_suspect(&row, columns.get(9));
+            reading.read.insert(row.position(), row);
+        }
         Ok(())
     }
 
-    /// TakeOverRaise: adds an attempt to those rows that an owner before may have handed out.
-    /// Leaves those out whose key another row has taken: they end.
-    fn raise<'a>(
-        &mut self,
-        loaded: impl Iterator<Item = &'a tokio_postgres::Row>,
-    ) -> Result<Vec<Row>, StoreError> {
-        let mut rows = Vec::new();
-        let (mut parts, mut dues, mut ids, mut epochs) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut at = Vec::new();
-        for columns in loaded {
-            let row = row_of(columns);
-            let number = row.id.partition();
-            let own = self.leases.own.get(&number).map_or(0, |&own| epoch(own));
-            let owed = self.leases.owed.get(&number).copied().unwrap_or(-1);
-            if millis(row.due) <= owed && columns.get::<_, i64>(8) < own {
-                at.push(rows.len());
-                parts.push(part(number));
-                dues.push(millis(row.due));
-                ids.push(uuid(row.id));
-                epochs.push(own);
-            }
-            rows.push(row);
-        }
-        if ids.is_empty() {
-            return Ok(rows);
-        }
-        let ended = self.session.run(async |live| {
-            let params: [&(dyn ToSql + Sync); 4] = [&parts, &dues, &ids, &epochs];
-            let ended = live.rows(sql::ACK_SUPERSEDED, &params).await?;
-            live.rows(sql::RAISE, &params).await?;
-            Ok(ended)
-        })?;
-        // (One that was not raised just now was raised before, by a call whose answer was lost.)
-        for number in at {
-            rows[number].attempts = rows[number].attempts.saturating_add(1);
-        }
-        let ended: Vec<Uuid> = ended.iter().map(|columns| columns.get(0)).collect();
-        rows.retain(|row| !ended.contains(&uuid(row.id)));
-        Ok(rows)
+    /// TakeOverSuspect: whether an owner before may have handed out a row of this node's, which has
+    /// this epoch.
+    fn is_suspect(&self, row: &Row, row_epoch: i64) -> bool {
+        let number = row.id.partition();
+        let own = self.leases.own.get(&number).map_or(0, |&own| epoch(own));
+        let owed = self.leases.owed.get(&number).copied().unwrap_or(-1);
+        millis(row.due) <= owed && row_epoch < own
     }
 
     pub(super) fn give_back_now(&mut self, leases: &[Lease]) -> Result<(), StoreError> {

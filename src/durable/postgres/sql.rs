@@ -36,15 +36,15 @@ pub(crate) const CREATE: &[&str] = &[
     "CREATE TABLE {s}.seq (node uuid NOT NULL, seq bigint NOT NULL, PRIMARY KEY (node, seq))",
     "CREATE TABLE {s}.timer (
         part smallint NOT NULL, due bigint NOT NULL, id uuid NOT NULL, kind text NOT NULL, key text,
-        payload bytea NOT NULL, attempts bigint NOT NULL, calendar text,
+        payload bytea NOT NULL, attempts bigint NOT NULL, crashes bigint NOT NULL, calendar text,
         superseded boolean NOT NULL, moved boolean NOT NULL, epoch bigint NOT NULL,
         PRIMARY KEY (part, due, id))",
     "CREATE UNIQUE INDEX timer_key ON {s}.timer (part, key) WHERE key IS NOT NULL",
     "CREATE INDEX timer_moved ON {s}.timer (part, id) WHERE moved",
     "CREATE TABLE {s}.dead (
         id uuid PRIMARY KEY, due bigint NOT NULL, kind text NOT NULL, key text,
-        payload bytea NOT NULL, attempts bigint NOT NULL, calendar text, cause smallint NOT NULL,
-        why text NOT NULL, since bigint NOT NULL)",
+        payload bytea NOT NULL, attempts bigint NOT NULL, crashes bigint NOT NULL, calendar text,
+        cause smallint NOT NULL, why text NOT NULL, since bigint NOT NULL)",
     functions::PART,
     functions::CLOCK,
     functions::MILLIS,
@@ -61,7 +61,7 @@ pub(crate) const CREATE: &[&str] = &[
     functions::RESCHEDULE,
     functions::RESCHEDULE_KEY_AT,
     functions::RESCHEDULE_KEY,
-    "INSERT INTO {s}.meta (one, version) VALUES (1, 2)",
+    "INSERT INTO {s}.meta (one, version) VALUES (1, 3)",
 ];
 
 /// For PostgreSQL alone: dead rows go soon. Others refuse it, which does no harm.
@@ -129,29 +129,20 @@ WITH o AS (SELECT l.part, l.owner FROM {s}.lease l WHERE l.part = ANY($2::smalli
 w AS (SELECT o.part, COALESCE(max(w.upto), -1) AS upto
     FROM o LEFT JOIN {s}.watermark w ON w.node = o.owner GROUP BY o.part)
 UPDATE {s}.lease l SET owner = $1, epoch = l.epoch + 1, clean = false,
-        claimed_upto = GREATEST(l.claimed_upto, w.upto), raise_upto = CASE WHEN l.clean THEN -1
-            ELSE GREATEST(l.raise_upto, l.claimed_upto, w.upto) END
+        claimed_upto = GREATEST(l.claimed_upto, w.upto), raise_upto = CASE
+            WHEN l.clean THEN l.raise_upto ELSE GREATEST(l.raise_upto, l.claimed_upto, w.upto) END
     FROM o JOIN w ON w.part = o.part
     WHERE l.part = o.part AND l.owner IS NOT DISTINCT FROM o.owner
     RETURNING l.part, l.epoch, l.raise_upto";
 
-/// TakeOverRaise: adds an attempt to such rows, once in an epoch.
-pub(crate) const RAISE: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET attempts = t.attempts + 1, epoch = u.epoch
-    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[]) u (part, due, id, epoch), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND l.epoch = u.epoch AND t.epoch < u.epoch AND NOT t.superseded RETURNING t.id";
-
-/// LeaseRelease. It is clean if no row is owed an attempt.
+/// LeaseRelease. What was handed out is settled. Rows that were suspect stay so.
 pub(crate) const GIVE_BACK: &str = "
 WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($2::smallint[])
     ORDER BY part FOR UPDATE SKIP LOCKED),
 w AS (SELECT max(upto) AS upto FROM {s}.watermark WHERE node = $1)
 UPDATE {s}.lease l SET owner = NULL, claimed_upto = GREATEST(l.claimed_upto, w.upto),
-    clean = NOT EXISTS (SELECT 1 FROM {s}.timer t WHERE t.part = l.part AND t.due <= l.raise_upto
-        AND t.epoch < l.epoch)
+    clean = true, raise_upto = CASE WHEN EXISTS (SELECT 1 FROM {s}.timer t WHERE t.part = l.part
+        AND t.due <= l.raise_upto AND t.epoch < l.epoch) THEN l.raise_upto ELSE -1 END
     FROM w, o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
     WHERE l.part = o.part AND l.epoch = u.epoch AND l.owner = $1";
 
@@ -194,7 +185,8 @@ SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHA
 
 /// RowRead: the first rows of each partition after a position, up to a number of bytes in all.
 pub(crate) const LOAD: &str = "
-SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.epoch FROM (
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
     SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
         - octet_length(t.payload) AS before
     FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
@@ -204,7 +196,8 @@ WHERE c.before < $6 ORDER BY c.due, c.id";
 
 /// The same without those that a transaction is ending or moving.
 pub(crate) const LOAD_UNLOCKED: &str = "
-SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.epoch FROM (
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
     SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
         - octet_length(t.payload) AS before
     FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
@@ -229,12 +222,12 @@ pub(crate) const LOCK: &str = "
 SELECT part FROM {s}.lease WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
 
 pub(crate) const ARM: &str = "
-INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, calendar, superseded, moved,
-    epoch)
-SELECT part, due, id, kind, key, payload, attempts, calendar, false, moved, epoch
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch)
+SELECT part, due, id, kind, key, payload, attempts, crashes, calendar, false, moved, epoch
 FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::bytea[],
-        $7::bigint[], $8::text[], $9::boolean[], $10::bigint[])
-    u (part, due, id, kind, key, payload, attempts, calendar, moved, epoch)";
+        $7::bigint[], $8::bigint[], $9::text[], $10::boolean[], $11::bigint[])
+    u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch)";
 
 /// RowLock: rows by key that no other transaction has locked.
 pub(crate) const FIND_KEYS: &str = "
@@ -283,14 +276,14 @@ pub(crate) const END: &str = "
 DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
 
-/// Moves rows that are locked, and were not handed out. A row that its owner moves is not owed an
-/// attempt.
+/// Moves rows that are locked, and were not handed out: none of them is suspect.
 pub(crate) const MOVE: &str = "
 UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
     FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::boolean[],
         $6::bigint[]) u (part, due, id, next, moved, epoch)
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes";
 
 /// Rows that were handed out lose their keys to others, or are struck: they end with their
 /// handlers.
@@ -321,50 +314,63 @@ DELETE FROM {s}.timer t
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
     AND l.epoch = u.epoch AND t.superseded RETURNING t.id";
 
+/// TrialNote, TrialBegin: the crashes of suspects. They stay suspects: their epoch stays.
+pub(crate) const BEGIN: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET crashes = u.crashes
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[])
+        u (part, due, id, epoch, crashes), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded RETURNING t.id";
+
 pub(crate) const RETRY: &str = "
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
     ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts, epoch = u.epoch
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
+        crashes = u.crashes, epoch = u.epoch
     FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::boolean[],
-        $7::bigint[]) u (part, due, id, epoch, next, moved, attempts), l
+        $7::bigint[], $8::bigint[]) u (part, due, id, epoch, next, moved, attempts, crashes), l
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
     AND l.epoch = u.epoch AND NOT t.superseded
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded";
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes";
 
 pub(crate) const BURY: &str = "
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
     ORDER BY part FOR SHARE)
-INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, calendar, cause, why, since)
+INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since)
 SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
-    u.attempts, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
+    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
 FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[],
-        $7::smallint[], $8::text[], $9::bigint[])
-    u (part, due, id, epoch, copy, attempts, cause, why, since)
+        $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
+    u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
     JOIN l ON l.part = u.part AND l.epoch = u.epoch
     JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
 RETURNING id";
 
 pub(crate) const REVIVE: &str = "
-INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, calendar, superseded, moved,
-    epoch)
-SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, d.calendar, false, u.moved, u.epoch
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch)
+SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch
 FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::boolean[], $5::bigint[])
         u (part, due, id, moved, epoch)
     JOIN {s}.dead d ON d.id = u.id
-RETURNING due, id, kind, key, payload, attempts, calendar, superseded";
+RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes";
 
 pub(crate) const DISCARD: &str = "DELETE FROM {s}.dead WHERE id = ANY($1::uuid[]) RETURNING id";
 
 pub(crate) const GET: &str = "
-SELECT due, id, kind, key, payload, attempts, calendar, superseded FROM {s}.timer
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
     WHERE part = $1 AND id = $2 AND (due = $3 OR moved)";
 
 pub(crate) const GET_KEY: &str = "
-SELECT due, id, kind, key, payload, attempts, calendar, superseded FROM {s}.timer
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
     WHERE part = $1 AND key = $2";
 
 pub(crate) const DEAD: &str = "
-SELECT due, id, kind, key, payload, attempts, calendar, false, cause, why, since FROM {s}.dead
+SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, cause, why, since
+    FROM {s}.dead
     WHERE id > $1 ORDER BY id LIMIT $2";
 
 pub(crate) const FLEET: &str = "
@@ -394,7 +400,7 @@ pub(crate) const PREPARED: &[&str] = &[
     EXPIRE,
     FREE,
     TAKE,
-    RAISE,
+    BEGIN,
     GIVE_BACK,
     LEAVE,
     FORGET_NODES,

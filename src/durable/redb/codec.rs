@@ -5,11 +5,11 @@
 //!
 //! | row | bytes |
 //! |---|---|
-//! | flags: has a key, has a calendar, superseded, has attempts, moved | 1 |
+//! | flags: has a key, has a calendar, superseded, has attempts, moved, suspect, has crashes | 1 |
 //! | first deadline | 6 |
 //! | deadline, if it is not the first one | 6 |
 //! | epoch in which it was last written | varint |
-//! | attempts, if there are any | varint |
+//! | attempts, crashes, if there are any | varint |
 //! | kind; key and calendar, if it has them: length and text | varint, text |
 //! | payload | the rest |
 //! | checksum | 4 |
@@ -36,6 +36,10 @@ const SUPERSEDED: u8 = 4;
 const ATTEMPTS: u8 = 8;
 /// Its deadline is not its first one.
 const MOVED: u8 = 16;
+/// It was suspect when it was written last.
+const SUSPECT: u8 = 32;
+/// It has crashes.
+const CRASHES: u8 = 64;
 
 /// Kinds that are kept to be shared by rows.
 const NAMES_MAX: usize = 1_024;
@@ -51,6 +55,9 @@ pub(crate) struct RowView<'a> {
     /// The epoch in which the row was last written.
     pub(crate) epoch: u64,
     pub(crate) attempts: u32,
+    pub(crate) crashes: u32,
+    /// It was suspect when it was written last. An earlier epoch may make it so as well.
+    pub(crate) suspect: bool,
     pub(crate) kind: &'a str,
     pub(crate) key: Option<&'a str>,
     pub(crate) calendar: Option<&'a str>,
@@ -71,6 +78,8 @@ impl<'a> RowView<'a> {
             due: row.due,
             epoch,
             attempts: row.attempts,
+            crashes: row.crashes,
+            suspect: row.suspect,
             kind: &row.kind,
             key: row.key.as_deref(),
             calendar: row.calendar.as_deref(),
@@ -84,6 +93,8 @@ impl<'a> RowView<'a> {
         let mut row = Row::new(id, self.due, names.share(self.kind), self.payload.into());
         row.key = self.key.map(Into::into);
         row.attempts = self.attempts;
+        row.crashes = self.crashes;
+        row.suspect = self.suspect;
         row.calendar = self.calendar.map(Into::into);
         row.superseded = self.superseded;
         row
@@ -126,6 +137,13 @@ pub(crate) struct StoreState {
 const EARLIER_MAX: usize = 16;
 
 impl StoreState {
+    /// The row of this number as it is now: it may have become suspect since it was written.
+    pub(crate) fn row(&self, view: &RowView<'_>, number: u64, names: &mut Names) -> Row {
+        let mut row = view.row(number, names);
+        row.suspect |= self.was_handed_out(view);
+        row
+    }
+
     /// Whether a row may have been handed out in an earlier epoch, and was not written since.
     pub(crate) fn was_handed_out(&self, row: &RowView<'_>) -> bool {
         self.earlier
@@ -363,6 +381,8 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
         (SUPERSEDED, row.superseded),
         (ATTEMPTS, row.attempts > 0),
         (MOVED, row.due != row.first_due),
+        (SUSPECT, row.suspect),
+        (CRASHES, row.crashes > 0),
     ];
     for (flag, is_set) in parts {
         flags |= if is_set { flag } else { 0 };
@@ -376,6 +396,9 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
     if row.attempts > 0 {
         put_number(out, row.attempts.into());
     }
+    if row.crashes > 0 {
+        put_number(out, row.crashes.into());
+    }
     put_text(out, row.kind);
     for text in [row.key, row.calendar].into_iter().flatten() {
         put_text(out, text);
@@ -385,7 +408,7 @@ fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
 
 fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
     let flags = *take(&mut rest, 1)?.first().ok_or("it is too short")?;
-    if flags > KEY | CALENDAR | SUPERSEDED | ATTEMPTS | MOVED {
+    if flags > KEY | CALENDAR | SUPERSEDED | ATTEMPTS | MOVED | SUSPECT | CRASHES {
         return Err("it has unknown flags");
     }
     let first_due = time(&mut rest)?;
@@ -397,13 +420,17 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         }
     }
     let epoch = number(&mut rest)?;
-    let mut attempts = 0;
-    if flags & ATTEMPTS != 0 {
-        attempts = u32::try_from(number(&mut rest)?).map_err(|_| "it has too many attempts")?;
-        if attempts == 0 {
-            return Err("it has no attempts");
+    let mut count = |flag| {
+        if flags & flag == 0 {
+            return Ok(0);
         }
-    }
+        match u32::try_from(number(&mut rest)?) {
+            Ok(0) => Err("it has none of what it has"),
+            Ok(count) => Ok(count),
+            Err(_) => Err("it has too many attempts"),
+        }
+    };
+    let (attempts, crashes) = (count(ATTEMPTS)?, count(CRASHES)?);
     let kind = text(&mut rest)?;
     let key = (flags & KEY != 0).then(|| text(&mut rest)).transpose()?;
     let calendar = (flags & CALENDAR != 0)
@@ -414,6 +441,8 @@ fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
         due,
         epoch,
         attempts,
+        crashes,
+        suspect: flags & SUSPECT != 0,
         kind,
         key,
         calendar,

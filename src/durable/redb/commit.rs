@@ -13,7 +13,7 @@ use super::tables::{
 use super::tombstones::EndedLog;
 use crate::durable::{
     Cause, DeadLetter, DurableId, Gate, KindSlice, Outcome, Position, Row, Settled, StoreTime,
-    Target, Write,
+    Target, TrialBegun, Write,
 };
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
@@ -38,6 +38,13 @@ pub(super) struct Scratch {
     value: Vec<u8>,
     /// Its next value.
     next: Vec<u8>,
+}
+
+/// A row was settled, and is due again. `counts`: attempts and crashes.
+fn put_due(view: &mut RowView<'_>, due: StoreTime, counts: (u32, u32)) {
+    view.due = due;
+    (view.attempts, view.crashes) = counts;
+    view.suspect = false;
 }
 
 impl Scratch {
@@ -111,15 +118,22 @@ impl<'a> RowChanges<'a> {
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
             Write::Move(target, due) => self.change_due(&target, due, gate).map(Outcome::Moved),
             Write::CancelKind(slice) => self.cancel_kind(&slice, gate),
+            Write::Begin { of, crashes } => self.begin_trial(&of, crashes).map(Outcome::Begun),
             Write::Ack { of, next } => self.ack(&of, next),
-            Write::Retry { of, at, attempts } => self.retry(&of, at, attempts),
+            Write::Retry {
+                of,
+                at,
+                attempts,
+                crashes,
+            } => self.retry(&of, at, (attempts, crashes)),
             Write::Bury {
                 of,
                 cause,
                 since,
                 attempts,
+                crashes,
                 next,
-            } => self.bury(&of, cause, since, attempts, next),
+            } => self.bury(&of, (cause, since), (attempts, crashes), next),
             Write::Revive(id, due) => self.revive(id, due).map(Outcome::Revived),
             Write::Discard(id) => self.discard(id).map(Outcome::Discarded),
             #[allow(unreachable_patterns, reason = "other crates may see more")]
@@ -233,10 +247,7 @@ impl<'a> RowChanges<'a> {
             return Ok(None);
         }
         self.put_again(place, |view, state| {
-            // The attempt that `load` would add.
-            view.attempts = view
-                .attempts
-                .saturating_add(state.was_handed_out(view).into());
+            view.suspect |= state.was_handed_out(view);
             view.due = due;
         })
         .map(Some)
@@ -314,6 +325,24 @@ impl<'a> RowChanges<'a> {
         Ok((places, Some(last)))
     }
 
+    fn begin_trial(&mut self, of: &Settled, crashes: u32) -> Result<TrialBegun, Error> {
+        let Some((place, is_superseded)) = self.find_settled(of)? else {
+            return Ok(TrialBegun::Refused);
+        };
+        if is_superseded {
+            self.delete(place)?;
+            return Ok(TrialBegun::Superseded);
+        }
+        let mut view = row_at(place, &self.scratch.value)?;
+        (view.crashes, view.suspect) = (crashes, true);
+        view.epoch = self.state.epoch;
+        self.scratch.next.clear();
+        codec::encode_row(&mut self.scratch.next, place.number(), &view);
+        self.tables.rewrite(place, &self.scratch.next)?;
+        self.is_changed = true;
+        Ok(TrialBegun::Noted)
+    }
+
     fn ack(&mut self, of: &Settled, next: Option<StoreTime>) -> Result<Outcome, Error> {
         if next.is_none()
             && let Some(place) = self.unread_place(of)
@@ -330,13 +359,13 @@ impl<'a> RowChanges<'a> {
             return Ok(Outcome::Settled(true, None));
         };
         let row = self.put_again(place, |view, _| {
-            view.due = next;
-            view.attempts = 0;
+            put_due(view, next, (0, 0));
         })?;
         Ok(Outcome::Settled(true, Some(row)))
     }
 
-    fn retry(&mut self, of: &Settled, at: StoreTime, attempts: u32) -> Result<Outcome, Error> {
+    /// `counts`: attempts and crashes.
+    fn retry(&mut self, of: &Settled, at: StoreTime, counts: (u32, u32)) -> Result<Outcome, Error> {
         let Some((place, is_superseded)) = self.find_settled(of)? else {
             return Ok(Outcome::Settled(false, None));
         };
@@ -345,8 +374,7 @@ impl<'a> RowChanges<'a> {
             return Ok(Outcome::Settled(true, None));
         }
         let row = self.put_again(place, |view, _| {
-            view.due = at;
-            view.attempts = attempts;
+            put_due(view, at, counts);
         })?;
         Ok(Outcome::Settled(true, Some(row)))
     }
@@ -354,9 +382,8 @@ impl<'a> RowChanges<'a> {
     fn bury(
         &mut self,
         of: &Settled,
-        cause: Cause,
-        since: StoreTime,
-        attempts: u32,
+        (cause, since): (Cause, StoreTime),
+        counts: (u32, u32),
         next: Option<(StoreTime, DurableId)>,
     ) -> Result<Outcome, Error> {
         let Some((place, is_superseded)) = self.find_settled(of)? else {
@@ -369,15 +396,15 @@ impl<'a> RowChanges<'a> {
         self.copy(place)?;
         let view = row_at(place, &self.scratch.value)?;
         let mut row = view.row(place.number(), self.names);
-        row.attempts = attempts;
+        (row.attempts, row.crashes) = counts;
+        row.suspect = false;
         let mut stays = None;
         if let Some((next, copy)) = next {
             row.id = copy;
             (row.key, row.calendar) = (None, None);
             self.take_number(copy.number());
             stays = Some(self.put_again(place, |view, _| {
-                view.due = next;
-                view.attempts = 0;
+                put_due(view, next, (0, 0));
             })?);
         } else {
             self.delete(place)?;
@@ -395,7 +422,7 @@ impl<'a> RowChanges<'a> {
                 .map_err(|flaw| damaged("dead", id.number(), flaw))?,
         };
         let mut row = letter.row;
-        (row.due, row.attempts, row.key) = (due, 0, None);
+        (row.due, row.attempts, row.crashes, row.key) = (due, 0, 0, None);
         let view = RowView::of(&row, self.state.epoch);
         self.scratch.next.clear();
         codec::encode_row(&mut self.scratch.next, id.number(), &view);

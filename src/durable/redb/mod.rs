@@ -420,7 +420,7 @@ impl OpenFile {
                 (DurableId::from_bits(id.value()), Some(key))
             }
         };
-        let row = tables::read(&transaction, &self.index, &mut self.names, id)?;
+        let row = tables::read(&transaction, &self.index, &self.state, &mut self.names, id)?;
         // A key names a row that has it.
         if key.is_some() && row.as_ref().and_then(|row| row.key.as_ref()) != key {
             return Err(tables::damaged(

@@ -204,6 +204,7 @@ pub(super) fn missing(place: RowPlace) -> Error {
 pub(super) fn read(
     transaction: &ReadTransaction,
     index: &RecentIndex,
+    state: &StoreState,
     names: &mut Names,
     id: DurableId,
 ) -> Result<Option<Row>, Error> {
@@ -220,9 +221,8 @@ pub(super) fn read(
         RowPlace::ByDue(key) => ReadableTable::get(&by_due, key.bytes())?,
     };
     let value = value.ok_or_else(|| missing(place))?;
-    Ok(Some(
-        row_at(place, value.value())?.row(place.number(), names),
-    ))
+    let view = row_at(place, value.value())?;
+    Ok(Some(state.row(&view, place.number(), names)))
 }
 
 /// The range from a key, left out, to the end of a deadline.

@@ -28,6 +28,8 @@ fn some_row(rng: &mut fastrand::Rng) -> Row {
     row.key = rng.bool().then(|| "schlüssel".into());
     row.calendar = rng.bool().then(|| "".into());
     row.attempts = [0, 1, 200, u32::MAX][rng.usize(0..4)];
+    row.crashes = [0, 1, 200, u32::MAX][rng.usize(0..4)];
+    row.suspect = rng.bool();
     row.superseded = rng.bool();
     row
 }
@@ -100,7 +102,7 @@ fn decoding_is_total_and_there_is_one_encoding() {
     for _ in 0..40_000 {
         let mut body: Vec<_> = (0..rng.usize(0..40)).map(|_| rng.u8(..)).collect();
         if let Some(flags) = body.first_mut() {
-            *flags &= 0x1f;
+            *flags &= 0x7f;
         }
         for table in ["row", "tombstones", "dead", "state", "version", "due"] {
             decoded += u32::from(codec::round_trip(table, rng.u128(..), &body));

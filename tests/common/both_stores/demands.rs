@@ -116,6 +116,7 @@ pub fn texts_may_have_anything<S: Both>(open: &mut Opened<S>) {
             cause: cause.clone(),
             since: at(1),
             attempts: 1,
+            crashes: 0,
             next: None,
         });
         assert_eq!(outcome, Outcome::Settled(true, None));
@@ -225,6 +226,7 @@ fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
             of,
             at: at(20),
             attempts: 1,
+            crashes: 0,
         };
         assert_eq!(open.one(again), Outcome::Settled(false, None));
         let dead = Write::Bury {
@@ -232,6 +234,7 @@ fn a_stale_settlement_does_nothing<S: Both>(open: &mut Opened<S>) {
             cause: Cause::Crashed,
             since: at(3),
             attempts: 1,
+            crashes: 0,
             next: Some((at(30), DurableId::from_bits(7))),
         };
         assert_eq!(open.one(dead), Outcome::Settled(false, None));

@@ -291,7 +291,6 @@ impl History<'_> {
                     .unwrap()
             },
         )?;
-        // (A load may raise attempts behind its last row, or not.)
         self.both(node, "load all of these", |store| {
             store
                 .load_many(
@@ -418,6 +417,7 @@ impl History<'_> {
                 of: self.settled()?,
                 at: due,
                 attempts: self.rng.u32(..9),
+                crashes: 0,
             },
             86..93 => {
                 let causes = [
@@ -433,6 +433,7 @@ impl History<'_> {
                     cause: self.rng.choice(causes).unwrap(),
                     since: at(5),
                     attempts: self.rng.u32(..9),
+                    crashes: 0,
                     next,
                 }
             }

@@ -5,8 +5,9 @@
 //! - LeaseTake: if the lease was released or has run out, it is the node's, with the next epoch.
 //!   The answer says what the watermark was, and whether the lease was released.
 //! - LeaseRenew: if the epoch is the node's. The node counts its lease from before it sent this.
-//! - TakeOverRaise: if the lease was not released, the rows due by the former watermark get one
-//!   attempt more; with all they may have they are buried.
+//! - TakeOverSuspect: if the lease was not released, the rows due by the former watermark get one
+//!   attempt more; with all they may have they are buried. (A node charges them later, when their
+//!   trials begin, and only some of them. The model has the worst case: all of them, at once.)
 //! - ClaimCommit: raises the watermark.
 //! - ClaimRead: in a later transaction, reads the rows due by it that were not looked at before.
 //! - ScanBelow: reads all rows due by it: some were armed or moved there after ClaimRead.
@@ -15,7 +16,7 @@
 //! - AckFenced, RetryFenced: delete the row, or move it and add an attempt, if the epoch is the one
 //!   that it was handed out under.
 //! - CancelGuarded: deletes the row, if it is due after the watermark.
-//! - LeaseRelease: when all that was handed out is settled, and TakeOverRaise is not owed.
+//! - LeaseRelease: when all that was handed out is settled, and TakeOverSuspect is not owed.
 //!
 //! # What it stands for
 //! - A move is one transaction, or happens on one node. The order of moves is any.
@@ -100,19 +101,19 @@ pub enum LeaseFault {
     RenewLate,
     /// LeaseRelease: some of what was handed out is not settled.
     ReleasedUnsettled,
-    /// LeaseRelease: TakeOverRaise is owed.
+    /// LeaseRelease: TakeOverSuspect is owed.
     ReleasedUnraised,
     /// LeaseRelease: neither the epoch nor the owner is looked at.
     ReleaseUnfenced,
     /// LeaseRelease: the node goes on to hand out until it hears that the lease is gone.
     HandsOutAfterRelease,
-    /// TakeOverRaise: is left out.
+    /// TakeOverSuspect: is left out.
     AttemptsNotRaised,
-    /// TakeOverRaise: the epoch is not looked at.
+    /// TakeOverSuspect: the epoch is not looked at.
     RaiseUnfenced,
     /// ClaimCommit: neither the epoch nor the owner is looked at.
     ClaimUnfenced,
-    /// ClaimRead: comes before TakeOverRaise.
+    /// ClaimRead: comes before TakeOverSuspect.
     ReadBeforeRaise,
     /// ClaimRead: comes before ClaimCommit.
     ReadBeforeClaim,

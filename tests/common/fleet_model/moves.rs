@@ -49,7 +49,7 @@ pub enum Move {
     LeaseRelease {
         node: usize,
     },
-    TakeOverRaise {
+    TakeOverSuspect {
         node: usize,
     },
     ClaimCommit {
@@ -139,7 +139,7 @@ impl Fleet {
         let own = &state.nodes[node];
         let Some(held) = own.held else { return };
         if held.owes_raise {
-            moves.push(Move::TakeOverRaise { node });
+            moves.push(Move::TakeOverSuspect { node });
             if !self.is_broken(LeaseFault::ReadBeforeRaise) {
                 return;
             }

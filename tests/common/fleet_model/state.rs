@@ -78,7 +78,7 @@ pub struct Grant {
     /// The database's clock, from `sent` on; 0 where nodes need not measure it.
     pub after_sent: Time,
     pub claimed_upto: Time,
-    /// Rows may have been handed out and not settled: TakeOverRaise is owed.
+    /// Rows may have been handed out and not settled: TakeOverSuspect is owed.
     pub owes_raise: bool,
 }
 

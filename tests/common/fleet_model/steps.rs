@@ -35,7 +35,7 @@ impl Fleet {
                 state.losses_left -= 1;
             }
             Move::LeaseRelease { node } => self.lease_release(state, node),
-            Move::TakeOverRaise { node } => self.take_over_raise(state, node),
+            Move::TakeOverSuspect { node } => self.take_over_raise(state, node),
             Move::ClaimCommit { node } => self.claim_commit(state, node),
             Move::ClaimRead { node } => self.claim_read(state, node),
             Move::ScanBelow { node } => {

@@ -1,14 +1,19 @@
 //! Ledger: what the store of a fleet has, what callers were told, and what handlers got on which
 //! node. It stands outside of what it watches, and notes each broken promise.
 
-use super::super::simulated::{Records, Said, State, token};
+use super::super::simulated::{Records, Said, State, Timer, token};
 use super::leases::{Leases, Over};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, SystemTime};
-use wheelwork::durable::{Cause, Delivery, DurableId, Outcome, Row, Settled, StoreTime, Write};
+use wheelwork::durable::{
+    Cause, Delivery, DurableId, Outcome, Row, Settled, StoreTime, TrialBegun, Write,
+};
 
 /// What was overdue for less when it came is found at the next scan.
 const LOW: Duration = Duration::from_secs(8);
+
+/// A row that began alone is on trial for longer.
+const TRIAL: Duration = Duration::from_secs(1);
 
 /// A handler that has begun, and whose answer is not stored.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +21,8 @@ struct Start {
     node: usize,
     epoch: u64,
     said: Said,
+    /// When it has begun, if that was alone.
+    alone: Option<SystemTime>,
 }
 
 /// What the ledger notes of a timer beside its row.
@@ -25,8 +32,12 @@ pub struct More {
     pub placed: SystemTime,
     /// Handlers that have begun since the row has this deadline.
     starts: Vec<Start>,
-    /// Handlers that have begun since it had no attempts.
+    /// Handlers that have begun since it was armed, or began anew; and those that were alone.
     begun: u32,
+    alone: u32,
+    /// It was charged with a crash, and no handler has begun since: so often, and just now.
+    gaps: u32,
+    is_charged: bool,
 }
 
 #[derive(Default)]
@@ -34,6 +45,7 @@ pub struct Ledger {
     records: Records<More>,
     pub leases: Leases,
     pub attempts_max: u32,
+    pub crashes_max: u32,
     /// Settlements that the store has refused.
     pub stale: u64,
 }
@@ -98,6 +110,9 @@ impl Ledger {
                     self.place(row, now);
                 }
             }
+            (Write::Begin { of, crashes }, Outcome::Begun(begun)) => {
+                self.begun(of, *crashes, *begun);
+            }
             (Write::Ack { of, next }, Outcome::Settled(is_done, row)) => {
                 let is_superseded = self.is_superseded(of.id);
                 let said = self.settled(node, of, *is_done);
@@ -119,8 +134,8 @@ impl Ledger {
                     None => self.end(of.id, State::Done),
                 }
             }
-            (Write::Retry { of, at, attempts }, Outcome::Settled(is_done, row)) => {
-                self.retried(node, of, *at, *attempts, *is_done, row.as_ref(), now);
+            (Write::Retry { of, .. }, Outcome::Settled(is_done, row)) => {
+                self.retried(node, of, write, *is_done, row.as_ref(), now);
             }
             (
                 Write::Bury {
@@ -182,6 +197,9 @@ impl Ledger {
             placed: now,
             starts: Vec::new(),
             begun: 0,
+            alone: 0,
+            gaps: 0,
+            is_charged: false,
         };
         self.insert(row, more);
     }
@@ -208,7 +226,38 @@ impl Ledger {
     fn begin_anew(&mut self, row: &Row, now: SystemTime) {
         self.place(row, now);
         let timer = self.put(row);
-        (timer.more.begun, timer.state) = (0, State::Stored);
+        timer.state = State::Stored;
+        let more = &mut timer.more;
+        (more.begun, more.alone, more.gaps, more.is_charged) = (0, 0, 0, false);
+    }
+
+    /// A suspect begins, or did not after all.
+    fn begun(&mut self, of: &Settled, crashes: u32, begun: TrialBegun) {
+        let epoch = self.leases.of(of.id.partition()).epoch;
+        self.demand(begun == TrialBegun::Refused || epoch == of.epoch, || {
+            format!(
+                "{} begins under epoch {}, and it is {epoch}",
+                of.id, of.epoch
+            )
+        });
+        let Some(timer) = self.timers.get_mut(&of.id) else {
+            return self.wrong(format_args!("{} begins, and was never armed", of.id));
+        };
+        match begun {
+            TrialBegun::Refused => {}
+            TrialBegun::Superseded => self.end(of.id, State::Replaced),
+            TrialBegun::Noted => {
+                let former = timer.row.crashes;
+                timer.more.gaps += u32::from(timer.more.is_charged && crashes > former);
+                timer.more.is_charged = crashes > former;
+                timer.row.crashes = crashes;
+                let max = self.crashes_max;
+                let is_right = crashes <= former || crashes == former + 1;
+                self.demand(is_right && crashes <= max + 1, || {
+                    format!("{} has {crashes} crashes after {former}, of {max}", of.id)
+                });
+            }
+        }
     }
 
     /// What a node hands in of a delivery. Returns what the handler had said.
@@ -241,17 +290,24 @@ impl Ledger {
         said
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of a write")]
     fn retried(
         &mut self,
         node: usize,
         of: &Settled,
-        at: StoreTime,
-        attempts: u32,
+        write: &Write,
         is_done: bool,
         row: Option<&Row>,
         now: SystemTime,
     ) {
+        let &Write::Retry {
+            at,
+            attempts,
+            crashes,
+            ..
+        } = write
+        else {
+            return;
+        };
         let said = self.settled(node, of, is_done);
         if !is_done {
             return;
@@ -272,9 +328,11 @@ impl Ledger {
         });
         match row {
             Some(row) => {
-                self.demand(row.due == at && row.attempts == attempts, || {
-                    format!("{row:?} is to be tried again at {at:?}")
-                });
+                let counts = (row.attempts, row.crashes, row.suspect);
+                self.demand(
+                    row.due == at && counts == (attempts, crashes, false),
+                    || format!("{row:?} is to be tried again at {at:?}"),
+                );
                 let placed = self.timers[&of.id].more.placed;
                 self.place(row, if is_back { placed } else { now });
             }
@@ -283,17 +341,24 @@ impl Ledger {
     }
 
     fn buried(&mut self, of: &Settled, cause: &Cause, attempts: u32, said: Option<Said>) {
-        let row = self.timers[&of.id].row.clone();
+        let Timer { row, more, .. } = self.timers[&of.id].clone();
         let max = self.attempts_max;
         let is_right = match cause {
             Cause::Failed(_) => said == Some(Said::Failed) && attempts >= max,
-            Cause::Crashed => row.attempts >= max,
+            // (The first crash was that of a group; just after one is charged a node may die.)
+            Cause::Crashed => {
+                let gaps = more.gaps + u32::from(more.is_charged);
+                row.crashes > self.crashes_max
+                    && more.alone + gaps + 1 >= row.crashes
+                    && (more.begun > 0 || gaps >= row.crashes)
+                    && attempts == row.attempts
+            }
             Cause::UnknownKind => &*row.kind == "unknown",
             _ => false,
         };
         self.demand(is_right, || {
             format!(
-                "{} dies after {attempts} attempts: {cause}, {said:?}",
+                "{} dies after {attempts} attempts: {cause}, {said:?}, {more:?}",
                 of.id
             )
         });
@@ -306,10 +371,11 @@ impl Ledger {
                 self.wrong(format_args!("{} was never armed", row.id));
                 continue;
             };
-            // (Who takes a partition over raises the attempts.)
-            let has_risen = row.attempts >= timer.row.attempts;
-            timer.row.attempts = row.attempts;
-            let is_right = timer.state == State::Stored && timer.row == *row && has_risen;
+            // (After a take-over its owner sees that it is one.)
+            timer.row.suspect |= row.suspect;
+            let mut row = row.clone();
+            row.suspect = timer.row.suspect;
+            let is_right = timer.state == State::Stored && timer.row == row;
             let timer = timer.clone();
             self.demand(is_right, || format!("the store has {row:?} of {timer:?}"));
         }
@@ -326,16 +392,19 @@ impl Ledger {
             delivery.attempt(),
         ));
         let of = self.leases.of(number);
-        let max = self.attempts_max;
         let Some(timer) = self.timers.get_mut(&id) else {
             return self.wrong(format_args!("{id} is handled, and was never armed"));
         };
         let former = timer.clone();
         timer.more.begun += 1;
+        timer.more.is_charged = false;
+        let is_alone = delivery.crashes() > 0;
+        timer.more.alone += u32::from(is_alone);
         timer.more.starts.push(Start {
             node,
             epoch,
             said: Said::Nothing,
+            alone: is_alone.then_some(now),
         });
         let (token, due) = (former.token, former.row.due);
         let former_starts = &former.more.starts;
@@ -357,10 +426,30 @@ impl Ledger {
                 format!("{token} is handled again, after {start:?}: {:?}", of.over)
             });
         }
-        let (attempt, begun) = (delivery.attempt(), former.more.begun + 1);
-        self.demand(attempt >= begun && attempt <= max, || {
-            format!("{token}: attempt {attempt} is {begun}, of {max}")
-        });
+        let row = &former.row;
+        let is_trial = row.suspect || is_alone || !former_starts.is_empty();
+        let crashes = delivery.crashes() + u32::from(is_trial);
+        let is_right = delivery.attempt() == row.attempts + 1 && row.crashes == crashes;
+        self.demand(is_right, || format!("{delivery:?} is not charged: {row:?}"));
+        if is_alone {
+            self.demand_alone(node, id, now);
+        }
+    }
+
+    /// No other suspect is on trial on this node that began alone.
+    fn demand_alone(&mut self, node: usize, id: DurableId, now: SystemTime) {
+        let is_on_trial = |start: &Start| {
+            let begun = start.alone.filter(|_| start.node == node);
+            let passed = begun.and_then(|begun| now.duration_since(begun).ok());
+            start.said == Said::Nothing && passed.is_some_and(|passed| passed < TRIAL)
+        };
+        let others = self.stored().filter(|timer| timer.row.id != id);
+        let mut others = others.filter(|timer| timer.more.starts.iter().any(is_on_trial));
+        let other = others.next().map(|timer| timer.token);
+        drop(others);
+        if let Some(token) = other {
+            self.wrong(format_args!("{id} begins while {token} is on trial"));
+        }
     }
 
     /// A handler has ended.
@@ -383,7 +472,10 @@ impl Ledger {
             let was_due = timer.row.due.system_time() + LOW;
             let is_deep = was_due < timer.more.placed;
             let since = if is_deep { all } else { since };
-            timer.row.due <= due && timer.more.placed <= since && !timer.row.superseded
+            let has_waited = timer.row.due <= due && timer.more.placed <= since;
+            // (Suspects take their time.)
+            let is_trial = timer.row.suspect || timer.row.crashes > 0;
+            has_waited && !timer.row.superseded && !is_trial
         });
         if let Some(late) = late {
             let number = late.row.id.partition();

@@ -74,11 +74,14 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
             broken,
         };
         let attempts_max = world.rng.u32(1..6);
+        let crashes_max = world.rng.u32(1..4);
         let retry = RetryPolicy::new()
             .attempts(attempts_max)
+            .crash_attempts(crashes_max)
             .first(MS * world.rng.u32(..500))
             .cap(2_000 * MS);
         world.ledger.attempts_max = attempts_max;
+        world.ledger.crashes_max = crashes_max;
         let (partitions, has_news) = (making.partitions, making.has_news);
         let (lease, ahead) = (making.lease, making.claim_ahead);
         world.note(format_args!(

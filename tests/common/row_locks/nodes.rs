@@ -55,7 +55,7 @@ impl RowLocks {
             }
             match own.renewal {
                 Renewal::None => {}
-                Renewal::Begun { .. } => push(Move::NodeRenew),
+                Renewal::TrialBegun { .. } => push(Move::NodeRenew),
                 Renewal::Answered => push(Move::Renewed),
             }
             match own.change {
@@ -172,7 +172,7 @@ impl RowLocks {
             }
             Move::RenewBegin => {
                 let was_over = state.members[node].is_over;
-                state.nodes[node].renewal = Renewal::Begun { was_over };
+                state.nodes[node].renewal = Renewal::TrialBegun { was_over };
                 state.renewals_left -= 1;
             }
             Move::NodeRenew => self.node_renew(state, node),
@@ -245,7 +245,7 @@ impl RowLocks {
     }
 
     fn node_renew(&self, state: &mut State, node: usize) {
-        let Renewal::Begun { was_over } = state.nodes[node].renewal else {
+        let Renewal::TrialBegun { was_over } = state.nodes[node].renewal else {
             return;
         };
         let member = &mut state.members[node];

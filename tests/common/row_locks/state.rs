@@ -64,7 +64,7 @@ pub struct Member {
 pub enum Renewal {
     None,
     /// Its transaction has begun, and takes this for the present time: the node's time had run out.
-    Begun {
+    TrialBegun {
         was_over: bool,
     },
     /// It has succeeded. The answer is on its way.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use wheelwork::durable::{
     DeadLetter, DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime,
-    Target, Write,
+    Target, TrialBegun, Write,
 };
 
 pub struct Node {
@@ -35,8 +35,8 @@ pub struct Kept {
     pub ids: u64,
 }
 
-/// The epoch of a row that a node writes, and that nobody has handed out: it is not owed an
-/// attempt, if it is the node's.
+/// The epoch of a row that a node writes, and that nobody has handed out: it is not suspect, if it
+/// is the node's.
 fn own_epoch(own: &BTreeMap<Partition, u64>, id: DurableId) -> u64 {
     own.get(&id.partition()).copied().unwrap_or(0)
 }
@@ -102,13 +102,13 @@ impl Kept {
         Some(row)
     }
 
-    /// Changes a row's deadline and attempts. Returns it as it is then.
-    fn set(&mut self, id: DurableId, due: StoreTime, attempts: u32) -> Option<Row> {
+    /// Changes a row's deadline. Returns it as it is then.
+    fn set_due(&mut self, id: DurableId, due: StoreTime) -> Option<&mut Row> {
         let row = self.rows.get_mut(&id)?;
         self.order.remove(&(id.partition(), row.position()));
-        (row.due, row.attempts) = (due, attempts);
+        row.due = due;
         self.order.insert((id.partition(), row.position()));
-        Some(row.clone())
+        Some(row)
     }
 
     /// A node has gone. (A lease that it did not give back needs its watermark.)
@@ -193,16 +193,36 @@ impl Kept {
         if row.superseded || !self.may_go(row) {
             return None;
         }
-        let (id, attempts) = (row.id, row.attempts);
+        let id = row.id;
         let written = self.epochs.entry(id).or_default();
         *written = (*written).max(own_epoch(own, id));
-        self.set(id, due, attempts)
+        self.set_due(id, due).cloned()
     }
 
-    /// A row that was handed out is to fire again.
-    fn again(&mut self, of: &Settled, due: StoreTime, attempts: u32) -> Option<Row> {
+    /// A row that was handed out is to fire again. `counts`: its attempts and crashes.
+    fn again(&mut self, of: &Settled, due: StoreTime, counts: (u32, u32)) -> Option<Row> {
         self.epochs.insert(of.id, of.epoch);
-        self.set(of.id, due, attempts)
+        let row = self.set_due(of.id, due)?;
+        (row.attempts, row.crashes) = counts;
+        Some(row.clone())
+    }
+
+    /// Notes the crashes of a suspect that is handed out, or was not after all.
+    fn begin(&mut self, of: &Settled, crashes: u32) -> TrialBegun {
+        let is_current = self.lease(of.id.partition()).epoch == of.epoch;
+        let row = self.rows.get(&of.id).filter(|row| row.due == of.due);
+        let Some(row) = row.filter(|_| is_current) else {
+            return TrialBegun::Refused;
+        };
+        if row.superseded {
+            self.remove(of.id);
+            return TrialBegun::Superseded;
+        }
+        if let Some(row) = self.rows.get_mut(&of.id) {
+            row.crashes = crashes;
+        }
+        // (Its epoch stays, so it stays a suspect.)
+        TrialBegun::Noted
     }
 
     /// Ends a delivery: deletes a superseded row, has `settle` decide on another one.
@@ -233,32 +253,37 @@ impl Kept {
             Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
             Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),
             Write::CancelKind(slice) => self.cancel_kind(&slice),
+            Write::Begin { of, crashes } => Outcome::Begun(self.begin(&of, crashes)),
             Write::Ack { of, next } => self.settle(&of, |kept, row| match next {
-                Some(next) => kept.again(&of, next, 0),
+                Some(next) => kept.again(&of, next, (0, 0)),
                 None => {
                     kept.remove(row.id);
                     None
                 }
             }),
-            Write::Retry { of, at, attempts } => {
-                self.settle(&of, |kept, _| kept.again(&of, at, attempts))
-            }
+            Write::Retry {
+                of,
+                at,
+                attempts,
+                crashes,
+            } => self.settle(&of, |kept, _| kept.again(&of, at, (attempts, crashes))),
             Write::Bury {
                 of,
                 cause,
                 since,
                 attempts,
+                crashes,
                 next,
             } => self.settle(&of, |kept, row| {
                 let mut letter = row;
-                letter.attempts = attempts;
+                (letter.attempts, letter.crashes) = (attempts, crashes);
                 let still_to_fire = match next {
                     None => {
                         kept.remove(letter.id);
                         None
                     }
                     Some((next, copy)) => {
-                        let row = kept.again(&of, next, 0);
+                        let row = kept.again(&of, next, (0, 0));
                         (letter.id, letter.key, letter.calendar) = (copy, None, None);
                         row
                     }
@@ -269,7 +294,8 @@ impl Kept {
             }),
             Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
                 let mut row = letter.row;
-                (row.due, row.key, row.attempts) = (due, None, 0);
+                (row.due, row.key) = (due, None);
+                (row.attempts, row.crashes) = (0, 0);
                 self.insert(row.clone(), own_epoch(own, id));
                 row
             })),
@@ -278,21 +304,13 @@ impl Kept {
         }
     }
 
-    /// The row as it is loaded under this epoch. `None`: another has taken its key, and it ends.
-    pub fn load(&mut self, id: DurableId, epoch: u64, owed: Option<StoreTime>) -> Option<Row> {
-        let is_current = self.lease(id.partition()).epoch == epoch;
-        let is_owed = Some(self.rows[&id].due) <= owed && self.epochs[&id] < epoch;
-        if is_owed && is_current {
-            if self.rows[&id].superseded {
-                self.remove(id);
-                return None;
-            }
-            self.epochs.insert(id, epoch);
-            if !self.is(StoreBreak::AttemptsNotRaised) {
-                let row = self.rows.get_mut(&id)?;
-                row.attempts = row.attempts.saturating_add(1);
-            }
-        }
-        self.rows.get(&id).cloned()
+    /// The row as its owner reads it: an owner before may have handed it out.
+    pub fn seen(&self, row: &Row, own: &BTreeMap<Partition, u64>) -> Row {
+        let lease = self.lease(row.id.partition());
+        let is_owed = Some(row.due) <= lease.raise_upto && self.epochs[&row.id] < lease.epoch;
+        let mut row = row.clone();
+        let is_own = own.get(&row.id.partition()) == Some(&lease.epoch);
+        row.suspect |= is_owed && is_own && !self.is(StoreBreak::NoneSuspect);
+        row
     }
 }

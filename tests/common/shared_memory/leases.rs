@@ -20,26 +20,20 @@ pub struct LeaseRow {
     pub until: SystemTime,
     /// Rows due by then may have been handed out. `None`: no row may.
     pub claimed: Option<StoreTime>,
-    /// Rows due by then are owed an attempt, if they were not written in this epoch.
+    /// Rows due by then are suspect, if they were not written in this epoch.
     pub raise_upto: Option<StoreTime>,
-    /// The last owner has given it back, and no row is owed an attempt.
+    /// The last owner has given it back: what it has handed out is settled.
     pub is_clean: bool,
 }
 
 impl Kept {
-    /// The lease was another's, or nobody's: rows that were perhaps handed out are owed an attempt.
-    /// Returns also up to when.
-    fn take(
-        &mut self,
-        partition: Partition,
-        node: u64,
-        until: SystemTime,
-    ) -> (Lease, Option<StoreTime>) {
+    /// The lease was another's, or nobody's: rows that were perhaps handed out are suspect.
+    fn take(&mut self, partition: Partition, node: u64, until: SystemTime) -> Lease {
         let lease = self.leases[usize::from(partition)];
         let claimed = self.claimed(partition);
         let is_lost = self.is(StoreBreak::WatermarkLost);
-        let raise_upto = lease.raise_upto.max(claimed);
-        let raise_upto = raise_upto.filter(|_| !lease.is_clean);
+        let handed_out = claimed.filter(|_| !lease.is_clean);
+        let raise_upto = lease.raise_upto.max(handed_out);
         self.leases[usize::from(partition)] = LeaseRow {
             owner: Some(node),
             epoch: lease.epoch + 1,
@@ -49,10 +43,10 @@ impl Kept {
             is_clean: false,
         };
         let epoch = lease.epoch + 1;
-        (Lease { partition, epoch }, raise_upto)
+        Lease { partition, epoch }
     }
 
-    /// Whether no row of a partition is owed an attempt.
+    /// Whether a partition has no suspects by its watermarks.
     fn is_settled(&self, partition: Partition) -> bool {
         let lease = self.lease(partition);
         let Some(upto) = lease.raise_upto else {
@@ -101,10 +95,7 @@ impl SharedMemory {
             .copied()
             .collect();
         // (One that was taken, and the answer was lost, is new here, too.)
-        self.owed.clear();
         for (&partition, &epoch) in &self.own {
-            let raise_upto = kept.lease(partition).raise_upto;
-            self.owed.extend(raise_upto.map(|upto| (partition, upto)));
             if former.get(&partition) != Some(&epoch) {
                 news.taken.push(Lease { partition, epoch });
             }
@@ -119,11 +110,8 @@ impl SharedMemory {
         let wanted = share.saturating_sub(self.own.len()).min(free.len());
         let begin = self.node as usize % free.len().max(1);
         for &partition in free.iter().cycle().skip(begin).take(wanted) {
-            let (lease, raise_upto) = kept.take(partition, self.node, until);
+            let lease = kept.take(partition, self.node, until);
             self.own.insert(lease.partition, lease.epoch);
-            self.owed.remove(&lease.partition);
-            self.owed
-                .extend(raise_upto.map(|upto| (lease.partition, upto)));
             news.taken.push(lease);
         }
         self.surplus = self.own.len().saturating_sub(share);
@@ -144,18 +132,18 @@ impl SharedMemory {
         let now = self.clock.now();
         let mut kept = lock(&self.kept);
         for lease in leases {
-            let is_clean = kept.is_settled(lease.partition);
+            let is_settled = kept.is_settled(lease.partition);
             let claimed = kept.claimed(lease.partition);
             let row = &mut kept.leases[usize::from(lease.partition)];
             if row.epoch == lease.epoch && row.owner == Some(self.node) {
-                (row.owner, row.until, row.is_clean) = (None, now, is_clean);
+                (row.owner, row.until, row.is_clean) = (None, now, true);
+                row.raise_upto = row.raise_upto.filter(|_| !is_settled);
                 row.claimed = claimed;
             }
         }
         drop(kept);
         for lease in leases {
             self.own.remove(&lease.partition);
-            self.owed.remove(&lease.partition);
         }
         self.surplus = self.surplus.saturating_sub(leases.len());
     }

@@ -32,8 +32,8 @@ pub enum StoreBreak {
     WatermarkIgnored,
     /// Who takes a partition over begins without a watermark.
     WatermarkLost,
-    /// Who takes a partition over adds no attempts.
-    AttemptsNotRaised,
+    /// What was perhaps handed out by an owner before is not suspect.
+    NoneSuspect,
 }
 
 /// All of them.
@@ -41,7 +41,7 @@ pub const STORE_BREAKS: [StoreBreak; 4] = [
     StoreBreak::EpochIgnored,
     StoreBreak::WatermarkIgnored,
     StoreBreak::WatermarkLost,
-    StoreBreak::AttemptsNotRaised,
+    StoreBreak::NoneSuspect,
 ];
 
 /// How a store is made.
@@ -80,7 +80,6 @@ impl SharedPlace {
             name: name.to_owned(),
             clock,
             own: BTreeMap::new(),
-            owed: BTreeMap::new(),
             surplus: 0,
             turn: 0,
             wake: None,

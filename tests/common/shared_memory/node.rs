@@ -26,8 +26,6 @@ pub struct SharedMemory {
     pub(super) lease: Duration,
     /// Epochs by partition, as this node knows them.
     pub(super) own: BTreeMap<Partition, u64>,
-    /// Up to when rows of those partitions are owed an attempt.
-    pub(super) owed: BTreeMap<Partition, StoreTime>,
     pub(super) surplus: usize,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -227,7 +225,7 @@ impl SharedStore for SharedMemory {
         until: StoreTime,
         limit: SliceLimit,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut kept = lock(&self.kept);
+        let kept = lock(&self.kept);
         let mut positions = Vec::new();
         if after < Position::end_of(until) {
             for &partition in partitions {
@@ -243,11 +241,9 @@ impl SharedStore for SharedMemory {
             if limit.is_reached(rows.len(), bytes) {
                 break;
             }
-            let partition = position.id.partition();
-            let epoch = self.own.get(&partition).copied().unwrap_or(0);
-            let row = kept.load(position.id, epoch, self.owed.get(&partition).copied());
-            bytes += row.as_ref().map_or(0, Row::bytes);
-            rows.extend(row);
+            let row = kept.seen(&kept.rows[&position.id], &self.own);
+            bytes += row.bytes();
+            rows.push(row);
         }
         Ok(rows)
     }

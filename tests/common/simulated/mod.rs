@@ -17,5 +17,5 @@ pub mod seeds;
 pub use answers::{Answers, Pending};
 pub use faults::{Call, Fate, Faulty, Plan, struck};
 pub use handlers::end_by_chance;
-pub use records::{Records, Report, Said, State, token};
+pub use records::{Records, Report, Said, State, Timer, token};
 pub use scene::{Counts, Scene, Shared};

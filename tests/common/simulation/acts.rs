@@ -89,19 +89,7 @@ impl Shared {
             match answer {
                 Ok(found) if is_same => {
                     let expected = world.ledger.find(&Target::Id(id)).map(|timer| &timer.row);
-                    // (What an earlier life has begun is counted when the row is loaded, which may
-                    // come after this look.)
-                    let differs = match (&found, expected) {
-                        (None, None) => false,
-                        (Some(found), Some(row)) => {
-                            let mut found = found.clone();
-                            found.attempts = row.attempts;
-                            found != *row
-                        }
-                        (Some(found), None) => !found.superseded,
-                        (None, Some(_)) => true,
-                    };
-                    if differs {
+                    if found.as_ref() != expected {
                         let what = format!("get: {found:?} is {expected:?}");
                         world.ledger.wrong(what);
                     }

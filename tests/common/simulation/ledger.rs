@@ -1,19 +1,25 @@
 //! Ledger: what the store has, what callers were told, and what handlers got. It stands outside of
 //! what it watches, and notes each broken promise.
 
-use super::super::simulated::{Records, Said, State, token};
+use super::super::simulated::{Records, Said, State, Timer, token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, Delivery, DurableId, DurableStats, Outcome, Row, Settled, StoreTime, Write,
+    Cause, Delivery, DurableId, DurableStats, Outcome, Row, Settled, StoreTime, TrialBegun, Write,
 };
 
 /// What the ledger notes of a timer beside its row.
 #[derive(Clone, Debug)]
 pub struct More {
-    /// Handlers that have begun since it had no attempts.
+    /// Handlers that have begun since it was armed, or began anew.
     starts: u32,
+    /// Lives that have ended since then while it was handled alone, or was just about to be.
+    deaths: u32,
+    /// Lives that have ended just before, after it was charged.
+    gaps: u32,
+    /// It is charged with a crash, and no handler has begun since.
+    is_charged: bool,
     /// When it was armed or moved, by the time that has passed.
     placed: Duration,
     /// When another took its key, by the system's clock.
@@ -40,6 +46,7 @@ struct Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     pub attempts_max: u32,
+    pub crashes_max: u32,
     pub kinds: BTreeSet<&'static str>,
 }
 
@@ -53,8 +60,6 @@ pub struct Ledger {
     let_go: BTreeSet<DurableId>,
     /// The watermark of this life.
     watermark: Option<StoreTime>,
-    /// Rows that were due by the watermark of an earlier life, and were not loaded since.
-    suspects: BTreeSet<DurableId>,
 }
 
 /// A ledger is records, and more.
@@ -119,20 +124,22 @@ impl Ledger {
                     self.demand(!is_in_flight, || {
                         format!("{} is moved while it is handled", row.id)
                     });
-                    let is_suspect = self.suspects.remove(&row.id);
-                    let attempts = self.timers[&row.id].row.attempts + u32::from(is_suspect);
-                    self.demand(row.attempts == attempts, || {
-                        format!("{row:?} is moved, suspect: {is_suspect}")
-                    });
-                    self.place(row, passed);
+                    let mut former = self.timers[&row.id].row.clone();
+                    former.due = row.due;
+                    self.demand(*row == former, || format!("{row:?} is moved"));
+                    self.place(row, passed).more.is_charged = false;
                 }
+            }
+            (Write::Begin { of, crashes }, Outcome::Begun(begun)) => {
+                self.begun(of, *crashes, *begun);
             }
             (Write::Ack { of, next }, Outcome::Settled(is_done, row)) => {
                 let is_later = next.is_none_or(|next| next > of.due);
                 self.demand(is_later, || format!("{} runs again at {next:?}", of.id));
-                // A run that was missed may be left out.
-                let is_recurring = self.timers[&of.id].row.calendar.is_some();
-                if !is_recurring || self.is_in_flight(of.id) {
+                // A run that was missed may be left out, and a row that is superseded goes.
+                let timer = &self.timers[&of.id].row;
+                let may_end = timer.calendar.is_some() || timer.superseded;
+                if !may_end || self.is_in_flight(of.id) {
                     self.settled(of, *is_done, Said::Done);
                     self.tally.done += u64::from(*is_done);
                 }
@@ -142,8 +149,11 @@ impl Ledger {
                     None => self.end(of.id, State::Done),
                 }
             }
-            (Write::Retry { of, at, attempts }, Outcome::Settled(is_done, row)) => {
-                self.retried(of, *at, *attempts, *is_done, row.as_ref(), passed);
+            (Write::Retry { of, at, .. }, Outcome::Settled(is_done, row)) => {
+                self.retried(of, write, *is_done, row.as_ref(), passed);
+                self.demand(*at >= of.due, || {
+                    format!("{} is tried again before it was due", of.id)
+                });
             }
             (
                 Write::Bury {
@@ -196,6 +206,9 @@ impl Ledger {
         }
         let more = More {
             starts: 0,
+            deaths: 0,
+            gaps: 0,
+            is_charged: false,
             placed: passed,
             superseded: None,
         };
@@ -213,25 +226,42 @@ impl Ledger {
             self.demand(!is_in_flight, || {
                 format!("{id} is cancelled while it is handled")
             });
-            // (A row that was superseded when its life ended is there until it is loaded.)
-            if let Some(timer) = self.timers.get_mut(&id)
-                && timer.state == State::Replaced
-                && timer.row.superseded
-            {
-                timer.state = State::Stored;
-            }
             self.end(id, State::Cancelled);
         }
     }
 
-    fn place(&mut self, row: &Row, passed: Duration) {
-        self.put(row).more.placed = passed;
+    fn place(&mut self, row: &Row, passed: Duration) -> &mut Timer<More> {
+        let timer = self.put(row);
+        timer.more.placed = passed;
+        timer
     }
 
     fn begin_anew(&mut self, row: &Row, passed: Duration) {
-        self.place(row, passed);
-        let timer = self.put(row);
-        (timer.more.starts, timer.state) = (0, State::Stored);
+        let timer = self.place(row, passed);
+        timer.state = State::Stored;
+        (timer.more.starts, timer.more.deaths, timer.more.gaps) = (0, 0, 0);
+        timer.more.is_charged = false;
+    }
+
+    /// A suspect begins, or did not after all.
+    fn begun(&mut self, of: &Settled, crashes: u32, begun: TrialBegun) {
+        let Some(timer) = self.timers.get_mut(&of.id) else {
+            return self.wrong(format_args!("{} begins, and was never armed", of.id));
+        };
+        match begun {
+            TrialBegun::Refused => {}
+            TrialBegun::Superseded => self.end(of.id, State::Replaced),
+            TrialBegun::Noted => {
+                let former = timer.row.crashes;
+                timer.more.is_charged = crashes > former;
+                (timer.row.crashes, timer.row.suspect) = (crashes, true);
+                let is_right = crashes <= former || crashes == former + 1;
+                let max = self.setup.crashes_max;
+                self.demand(is_right && crashes <= max + 1, || {
+                    format!("{} has {crashes} crashes after {former}, of {max}", of.id)
+                });
+            }
+        }
     }
 
     /// A delivery has ended: the handler said so, in this life, and only once.
@@ -251,18 +281,30 @@ impl Ledger {
     fn retried(
         &mut self,
         of: &Settled,
-        at: StoreTime,
-        attempts: u32,
+        write: &Write,
         is_done: bool,
         row: Option<&Row>,
         passed: Duration,
     ) {
-        let former = self.timers[&of.id].row.attempts;
+        let &Write::Retry {
+            at,
+            attempts,
+            crashes,
+            ..
+        } = write
+        else {
+            return;
+        };
+        let stored = self.timers[&of.id].row.clone();
+        let former = stored.attempts;
         // It was not handed out after all.
         let is_back = at == of.due && attempts == former && !self.is_in_flight(of.id);
         if is_back {
+            self.demand(!stored.suspect && crashes == stored.crashes, || {
+                format!("{stored:?} goes back as if it were none")
+            });
             match row {
-                Some(row) => self.place(row, passed),
+                Some(row) => drop(self.place(row, passed)),
                 None => self.end(of.id, State::Replaced),
             }
             return self.demand(is_done, || format!("{} cannot go back", of.id));
@@ -273,11 +315,15 @@ impl Ledger {
         self.demand(attempts == former + 1 && attempts < max, || {
             format!("{attempts} attempts of {} after {former}", of.id)
         });
+        // This trial has not ended the process.
+        let before = stored.crashes.saturating_sub(stored.suspect.into());
+        self.demand(crashes == before, || {
+            format!("{stored:?} has failed, with {crashes} crashes")
+        });
         match row {
             Some(row) => {
-                self.demand(row.due == at && at >= of.due, || {
-                    format!("{} is tried again before it was due", of.id)
-                });
+                let is_right = (row.due, row.suspect, row.crashes) == (at, false, crashes);
+                self.demand(is_right, || format!("{row:?} is to be tried again"));
                 self.place(row, passed);
             }
             None if is_done => self.end(of.id, State::Replaced),
@@ -287,7 +333,7 @@ impl Ledger {
 
     fn buried(&mut self, of: &Settled, cause: &Cause, attempts: u32, is_done: bool) {
         self.tally.died += u64::from(is_done);
-        let row = self.timers[&of.id].row.clone();
+        let Timer { row, more, .. } = self.timers[&of.id].clone();
         let max = self.setup.attempts_max;
         let is_right = match cause {
             Cause::Failed(_) => {
@@ -295,30 +341,34 @@ impl Ledger {
                 self.tally.failed += u64::from(is_done);
                 attempts >= max
             }
-            Cause::Crashed => row.attempts >= max,
+            // (In the first trial it was in a group.)
+            Cause::Crashed => {
+                let has_called = more.starts > 0 || more.gaps > 0;
+                row.crashes > self.setup.crashes_max
+                    && more.deaths + 1 >= row.crashes
+                    && has_called
+                    && attempts == row.attempts
+            }
             Cause::UnknownKind => !self.setup.kinds.contains(&*row.kind),
             _ => false,
         };
         self.demand(is_right, || {
-            format!("{} dies after {attempts} attempts: {cause}", of.id)
+            format!(
+                "{} dies after {attempts} attempts: {cause}, {more:?}",
+                of.id
+            )
         });
     }
 
     /// The store has returned rows.
     pub fn loaded(&mut self, rows: &[Row]) {
         for row in rows {
-            let is_suspect = self.suspects.remove(&row.id);
-            let Some(timer) = self.timers.get_mut(&row.id) else {
+            let Some(timer) = self.timers.get(&row.id).cloned() else {
                 self.wrong(format_args!("{} was never armed", row.id));
                 continue;
             };
-            let attempts = timer.row.attempts + u32::from(is_suspect);
-            timer.row.attempts = row.attempts;
-            let is_right = timer.state == State::Stored && row.attempts == attempts;
-            let timer = timer.clone();
-            self.demand(is_right && timer.row == *row, || {
-                format!("the store has {row:?} of {timer:?}, suspect: {is_suspect}")
-            });
+            let is_right = timer.state == State::Stored && timer.row == *row;
+            self.demand(is_right, || format!("the store has {row:?} of {timer:?}"));
         }
     }
 
@@ -339,6 +389,7 @@ impl Ledger {
             return self.wrong(format_args!("{id} is handled, and was never armed"));
         };
         timer.more.starts += 1;
+        timer.more.is_charged = false;
         let timer = timer.clone();
         let (token, row) = (timer.token, timer.row.clone());
         let More {
@@ -351,15 +402,10 @@ impl Ledger {
         self.demand(was_due, || {
             format!("{token} is handled, and another has its key")
         });
-        let attempt = delivery.attempt();
-        self.demand(attempt == row.attempts + 1 && attempt >= starts, || {
-            format!(
-                "{token}: attempt {attempt} is {starts}, stored {}",
-                row.attempts
-            )
-        });
-        let max = self.setup.attempts_max;
-        self.demand(attempt <= max, || format!("{token}: {attempt} attempts"));
+        let is_trial = row.suspect || delivery.crashes() > 0;
+        let crashes = delivery.crashes() + u32::from(is_trial);
+        let is_right = delivery.attempt() == row.attempts + 1 && row.crashes == crashes;
+        self.demand(is_right, || format!("{delivery:?} is not charged: {row:?}"));
         let watermark = self.watermark;
         self.demand(watermark >= Some(row.due), || {
             format!("{token} is handled before the watermark says so")
@@ -383,12 +429,12 @@ impl Ledger {
         let upto = self.watermark.take();
         let timers = self.records.timers.values_mut();
         for timer in timers.filter(|timer| timer.state == State::Stored) {
-            if Some(timer.row.due) <= upto {
-                self.suspects.insert(timer.row.id);
-                if timer.row.superseded {
-                    timer.state = State::Replaced;
-                }
-            }
+            let is_alone = timer.row.crashes > 1;
+            let is_handled = self.flights.contains_key(&timer.row.id);
+            timer.more.deaths += u32::from(is_alone && (is_handled || timer.more.is_charged));
+            timer.more.gaps += u32::from(is_alone && timer.more.is_charged);
+            timer.more.is_charged = false;
+            timer.row.suspect |= Some(timer.row.due) <= upto;
         }
         self.setup = setup;
         self.tally = Tally::default();
@@ -402,6 +448,11 @@ impl Ledger {
         let open: Vec<_> = self.flights.keys().copied().collect();
         self.demand(open.is_empty(), || {
             format!("released, and {open:?} are handled")
+        });
+        let charged = self.stored().filter(|timer| timer.more.is_charged);
+        let charged: Vec<_> = charged.map(|timer| timer.token).collect();
+        self.demand(charged.is_empty(), || {
+            format!("released, and {charged:?} are charged, and were not called")
         });
     }
 
@@ -436,7 +487,10 @@ impl Ledger {
     /// Nothing is overdue that has been there, and not moved, since `since`.
     pub fn punctual(&mut self, due: StoreTime, since: Duration) {
         let late = self.stored().find(|timer| {
-            timer.row.due <= due && timer.more.placed <= since && !timer.row.superseded
+            let has_waited = timer.row.due <= due && timer.more.placed <= since;
+            // (Suspects take their time.)
+            let is_trial = timer.row.suspect || timer.row.crashes > 0;
+            has_waited && !timer.row.superseded && !is_trial
         });
         if let Some(late) = late {
             let what = format!("{} is overdue: {:?}", late.token, late.row);

@@ -110,8 +110,10 @@ impl Simulation {
             kinds.remove("batch");
         }
         let attempts_max = rng.u32(1..5);
+        let crashes_max = rng.u32(1..4);
         let retry = RetryPolicy::new()
             .attempts(attempts_max)
+            .crash_attempts(crashes_max)
             .first(MS * rng.u32(..500))
             .cap(2_000 * MS);
         let ahead = MS * [500, 2_000, 10_000, 60_000, 300_000][rng.usize(..5)];
@@ -131,6 +133,7 @@ impl Simulation {
             world.slice = slice;
             world.setup = Setup {
                 attempts_max,
+                crashes_max,
                 kinds: kinds.clone(),
             };
         }

@@ -9,8 +9,8 @@ use rows::{
     rows_come_back, rows_survive, slices, slices_are_bounded_in_bytes, superseded, superseded_ends,
 };
 use settlements::{
-    acks, acks_recurring, buries, buries_recurring, commits_in_order, dead_letters,
-    raises_attempts, raises_late, releases, retries, stale_settlements,
+    acks, acks_recurring, begins, buries, buries_recurring, commits_in_order, dead_letters,
+    releases, retries, stale_settlements, suspects, suspects_stay,
 };
 use std::collections::BTreeSet;
 use wheelwork::durable::{
@@ -163,7 +163,12 @@ impl Opened {
 
     fn retry(&mut self, row: &Row, at: StoreTime, attempts: u32) -> Outcome {
         let of = self.settled(row);
-        let outcome = self.one(Write::Retry { of, at, attempts });
+        let outcome = self.one(Write::Retry {
+            of,
+            at,
+            attempts,
+            crashes: 1,
+        });
         self.gate.rows.remove(&row.id);
         outcome
     }
@@ -207,6 +212,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
         cause: Cause::Failed("no answer".into()),
         since: at(777),
         attempts: 25,
+        crashes: 3,
         next,
     }
 }
@@ -214,7 +220,7 @@ fn bury(of: Settled, next: Option<(StoreTime, DurableId)>) -> Write {
 /// A demand, and how it is tested on an empty store.
 pub type Demand = (&'static str, fn(&dyn Place));
 
-pub const DEMANDS: [Demand; 29] = [
+pub const DEMANDS: [Demand; 30] = [
     ("rows come back as they were put in", rows_come_back),
     ("rows survive a crash", rows_survive),
     ("load returns rows in order, in slices", slices),
@@ -250,11 +256,9 @@ pub const DEMANDS: [Demand; 29] = [
         stale_settlements,
     ),
     ("the writes of a commit see each other", commits_in_order),
-    (
-        "what may have been handed out has one more attempt",
-        raises_attempts,
-    ),
-    ("that is so when it was loaded late", raises_late),
+    ("what may have been handed out is suspect", suspects),
+    ("it is so until it is settled", suspects_stay),
+    ("a suspect begins", begins),
     ("nothing has, after a release", releases),
 ];
 

@@ -2,10 +2,10 @@
 
 use super::rows::supersede;
 use super::{Opened, Place, at, bury, with};
+use std::collections::BTreeSet;
 use std::slice;
 use wheelwork::durable::{
-    Cause, DeadLetter, DurableId, Outcome, Position, Row, Settled, SliceLimit, StoreTime, Target,
-    Write,
+    Cause, DeadLetter, DurableId, Outcome, Row, Settled, SliceLimit, Target, TrialBegun, Write,
 };
 
 pub fn acks(place: &dyn Place) {
@@ -29,13 +29,13 @@ pub fn acks(place: &dyn Place) {
 pub fn acks_recurring(place: &dyn Place) {
     let mut open = Opened::new(place);
     let mut row = open.keyed(10, "key");
-    row.attempts = 7;
+    (row.attempts, row.crashes) = (7, 2);
     row.calendar = Some("* * * * *".into());
     open.arm(&row);
     open.hand_out(&[&row]);
     let next = with(&row, |row| {
         row.due = at(60_000);
-        row.attempts = 0;
+        (row.attempts, row.crashes) = (0, 0);
     });
     assert_eq!(
         open.ack(&row, Some(next.due)),
@@ -58,7 +58,7 @@ pub fn retries(place: &dyn Place) {
     open.hand_out(&[&row]);
     let again = with(&row, |row| {
         row.due = at(2_000);
-        row.attempts = 1;
+        (row.attempts, row.crashes) = (1, 1);
     });
     assert_eq!(
         open.retry(&row, again.due, 1),
@@ -90,7 +90,7 @@ pub fn buries(place: &dyn Place) {
     let cause = Cause::Failed("no answer".into());
     // The letter says which key it had.
     let buried = with(&row, |row| {
-        row.attempts = 25;
+        (row.attempts, row.crashes) = (25, 3);
     });
     assert_eq!(open.dead(), [DeadLetter::new(buried, cause, at(777))]);
     assert_eq!(open.get_key("key").unwrap().id, again.id);
@@ -114,7 +114,7 @@ pub fn buries_recurring(place: &dyn Place) {
         row.id = copy;
         row.key = None;
         row.calendar = None;
-        row.attempts = 25;
+        (row.attempts, row.crashes) = (25, 3);
     });
     let mut open = open.crash(place);
     assert_eq!(open.all(), slice::from_ref(&next));
@@ -128,7 +128,7 @@ pub fn dead_letters(place: &dyn Place) {
     let mut open = Opened::new(place);
     let mut rows: Vec<_> = (0..5).map(|at| open.row(10 + at)).collect();
     rows[2].key = Some("key".into());
-    rows[2].attempts = 3;
+    (rows[2].attempts, rows[2].crashes) = (3, 4);
     rows.iter().for_each(|row| open.arm(row));
     open.hand_out(&rows.iter().collect::<Vec<_>>());
     let causes = [
@@ -144,6 +144,7 @@ pub fn dead_letters(place: &dyn Place) {
             cause: cause.clone(),
             since: at(50),
             attempts: row.attempts,
+            crashes: row.crashes,
             next: None,
         };
         assert_eq!(open.one(write), Outcome::Settled(true, None));
@@ -176,7 +177,7 @@ pub fn dead_letters(place: &dyn Place) {
     let alive = with(&rows[2], |row| {
         row.due = at(80);
         row.key = None;
-        row.attempts = 0;
+        (row.attempts, row.crashes) = (0, 0);
     });
     assert_eq!(
         open.one(Write::Revive(ids[2], alive.due)),
@@ -222,6 +223,7 @@ pub fn stale_settlements(place: &dyn Place) {
             of: of.clone(),
             at: at(30),
             attempts: 1,
+            crashes: 0,
         };
         let ack = |next| Write::Ack {
             of: of.clone(),
@@ -302,77 +304,127 @@ pub fn commits_in_order(place: &dyn Place) {
     assert_eq!(ids, [moved.id, next.id]);
 }
 
-pub fn raises_attempts(place: &dyn Place) {
+pub fn suspects(place: &dyn Place) {
     let mut open = Opened::new(place);
     let mut rows = open.arm_at([10, 20, 20, 21, 30]);
     open.store.hand_out(at(20)).unwrap();
     // It does not fall.
     open.store.hand_out(at(15)).unwrap();
-    let late = open.arm_at([5, 18]);
+    rows.extend(open.arm_at([5, 18]));
+    assert!(open.all().iter().all(|row| !row.suspect), "in their epoch");
     let mut open = open.crash(place);
     // These are armed under the new epoch.
     let fresh = open.arm_at([1, 19]);
-    rows.extend(late);
     for row in rows.iter_mut().filter(|row| row.due <= at(20)) {
-        row.attempts = 1;
+        row.suspect = true;
     }
     rows.extend(fresh);
     rows.sort_by_key(Row::position);
-    assert_eq!(open.all(), rows);
-    assert_eq!(open.all(), rows, "once");
     for row in &rows {
-        assert_eq!(open.get(row.id).as_ref(), Some(row), "it is stored");
+        assert_eq!(open.get(row.id).as_ref(), Some(row), "it is seen so");
     }
+    assert_eq!(open.all(), rows);
     // Nothing was handed out under that epoch.
     let mut open = open.crash(place);
     assert_eq!(open.all(), rows);
     open.store.hand_out(at(10)).unwrap();
     let mut open = open.crash(place);
     for row in rows.iter_mut().filter(|row| row.due <= at(10)) {
-        row.attempts += 1;
+        row.suspect = true;
     }
     assert_eq!(open.all(), rows);
 }
 
-pub fn raises_late(place: &dyn Place) {
+pub fn suspects_stay(place: &dyn Place) {
     let mut open = Opened::new(place);
     let rows = open.arm_at([10, 20, 30, 40, 50]);
     let (superseded, second) = supersede(&mut open);
     open.store.hand_out(at(45)).unwrap();
-    // Two lives that load a part, the second one ends well.
-    let mut open = open.crash(place);
-    let first = open.load(Position::MIN, StoreTime::MAX, 1);
-    assert_eq!((first[0].id, first[0].attempts), (rows[0].id, 1));
-    let mut open = open.crash(place);
-    let slice = open.load(Position::MIN, StoreTime::MAX, 2);
-    let attempts: Vec<_> = slice.iter().map(|row| (row.id, row.attempts)).collect();
-    let expected = [(rows[0].id, 1), (rows[1].id, 1)];
-    assert_eq!(attempts, expected, "a full slice, without {superseded:?}");
+    let open = open.crash(place);
+    let open = open.crash(place);
     let mut open = open.restart(place);
-    let attempts: Vec<_> = open
-        .all()
-        .iter()
-        .map(|row| (row.id, row.attempts))
-        .collect();
-    let expected = [
-        (rows[0].id, 1),
-        (rows[1].id, 1),
-        (second.id, 1),
-        (rows[2].id, 1),
-        (rows[3].id, 1),
-        (rows[4].id, 0),
+    let seen: Vec<_> = open.all().iter().map(|row| (row.id, row.suspect)).collect();
+    let mut expected = vec![
+        (rows[0].id, true),
+        (superseded.id, true),
+        (rows[1].id, true),
+        (second.id, true),
+        (rows[2].id, true),
+        (rows[3].id, true),
+        (rows[4].id, false),
     ];
-    assert_eq!(attempts, expected);
-    assert_eq!(open.size(), (6, 0));
-    // So it is when the row is moved before.
-    open.store.hand_out(at(10)).unwrap();
-    let mut open = open.crash(place);
-    let to = with(&rows[0], |row| (row.due, row.attempts) = (at(60), 2));
+    let order: BTreeSet<_> = open.all().iter().map(Row::position).collect();
+    expected.sort_by_key(|(id, _)| order.iter().position(|at| at.id == *id));
+    assert_eq!(seen, expected);
+    // One that is moved is still suspect; one that was settled, or is revived, is not.
+    let suspect = |row: &Row| with(row, |row| row.suspect = true);
+    let to = with(&suspect(&rows[0]), |row| row.due = at(60));
     assert_eq!(
         open.one(Write::Move(Target::Id(to.id), to.due)),
         Outcome::Moved(Some(to.clone()))
     );
-    assert_eq!(open.all().last(), Some(&to));
+    open.hand_out(&[&rows[1], &rows[2], &rows[3]]);
+    let again = with(&rows[1], |row| {
+        row.due = at(70);
+        (row.attempts, row.crashes) = (4, 1);
+    });
+    assert_eq!(
+        open.retry(&rows[1], again.due, 4),
+        Outcome::Settled(true, Some(again.clone()))
+    );
+    let next = with(&rows[2], |row| row.due = at(80));
+    assert_eq!(
+        open.ack(&rows[2], Some(next.due)),
+        Outcome::Settled(true, Some(next.clone()))
+    );
+    open.bury(&rows[3], None);
+    assert!(!open.dead()[0].row.suspect);
+    let mut open = open.crash(place);
+    assert_eq!(open.get(to.id), Some(to));
+    assert_eq!(open.get(again.id), Some(again));
+    assert_eq!(open.get(next.id), Some(next));
+    let revived = open.one(Write::Revive(rows[3].id, at(90)));
+    let alive = with(&rows[3], |row| row.due = at(90));
+    assert_eq!(revived, Outcome::Revived(Some(alive)));
+}
+
+pub fn begins(place: &dyn Place) {
+    let mut open = Opened::new(place);
+    let rows = open.arm_at([10, 20]);
+    let begin = |open: &mut Opened, row: &Row, crashes| {
+        let of = open.settled(row);
+        match open.one(Write::Begin { of, crashes }) {
+            Outcome::Begun(begun) => begun,
+            other => panic!("{other:?}"),
+        }
+    };
+    open.hand_out(&[&rows[0], &rows[1]]);
+    let mut open = open.crash(place);
+    open.hand_out(&[&rows[0], &rows[1]]);
+    assert_eq!(begin(&mut open, &rows[0], 3), TrialBegun::Noted);
+    let begun = with(&rows[0], |row| (row.crashes, row.suspect) = (3, true));
+    assert_eq!(open.get(begun.id).as_ref(), Some(&begun));
+    // It survives, and so does what is taken back.
+    let mut open = open.crash(place);
+    assert_eq!(open.get(begun.id).as_ref(), Some(&begun));
+    assert_eq!(begin(&mut open, &rows[0], 0), TrialBegun::Noted);
+    let mut open = open.restart(place);
+    let before = with(&rows[0], |row| row.suspect = true);
+    assert_eq!(open.get(begun.id).as_ref(), Some(&before));
+    // Of another deadline, and of one that is gone.
+    let moved = with(&rows[0], |row| row.due = at(11));
+    assert_eq!(begin(&mut open, &moved, 1), TrialBegun::Refused);
+    open.epoch -= 1;
+    assert_eq!(begin(&mut open, &rows[0], 1), TrialBegun::Refused);
+    open.epoch += 1;
+    open.cancel(rows[1].id).unwrap();
+    assert_eq!(begin(&mut open, &rows[1], 1), TrialBegun::Refused);
+    assert_eq!(open.all(), [before]);
+    // One whose key another has taken goes.
+    let (superseded, second) = supersede(&mut open);
+    assert_eq!(begin(&mut open, &superseded, 1), TrialBegun::Superseded);
+    assert_eq!(open.get(superseded.id), None);
+    assert_eq!(open.get_key("key").map(|row| row.id), Some(second.id));
 }
 
 pub fn releases(place: &dyn Place) {
