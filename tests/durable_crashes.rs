@@ -5,7 +5,6 @@
 //! more. Then it is started again. Each test runs on the store for tests and on a file.
 
 #[path = "common/durable_model.rs"]
-#[allow(dead_code, reason = "only its folders are used here")]
 mod durable_model;
 
 use durable_model::Folder;

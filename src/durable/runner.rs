@@ -440,10 +440,8 @@ impl AsyncRun {
     }
 
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.lateness.is_none() && !self.is_over {
-            if self.begin(context).is_pending() {
-                return Poll::Pending;
-            }
+        if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
+            return Poll::Pending;
         }
         let Some(future) = &mut self.future else {
             return Poll::Ready(());
