@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How often the store is asked for what other nodes have put in.
 const SCAN_EVERY: Duration = Duration::from_secs(1);
 
+/// However long the loads take that follow a scan, the next one comes by then.
+const SCAN_AFTER_LOADS: Duration = Duration::from_secs(2);
+
 /// However much news there is, scans are so far apart at least, and renewals.
 const SCAN_MIN: Duration = Duration::from_millis(10);
 const RENEW_MIN: Duration = Duration::from_millis(200);
@@ -409,10 +412,13 @@ impl Writer {
     fn scanned(&mut self, begun: Duration, is_all: bool) {
         let elapsed = self.shared.elapsed();
         if let Some(fleet) = &mut self.fleet {
-            // (With the loads since the last scan: a window that is full is read again by each.)
-            let took = elapsed.saturating_sub(begun) + std::mem::take(&mut fleet.loaded_for);
+            // (Each scan has the rows of a full window read again. What other nodes have put in does
+            // not wait for long for that.)
+            let loads = std::mem::take(&mut fleet.loaded_for) * SCAN_SHARE;
+            let took = elapsed.saturating_sub(begun);
+            let every = SCAN_EVERY.max(loads.min(SCAN_AFTER_LOADS));
             fleet.scanned = begun;
-            fleet.scan_at = begun + SCAN_EVERY.max(took * SCAN_SHARE);
+            fleet.scan_at = begun + every.max(took * SCAN_SHARE);
             if is_all {
                 fleet.scan_all_at = begun + SCAN_ALL_EVERY.max(took * SCAN_SHARE);
             }
