@@ -50,8 +50,9 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
         ("window_bytes", stats.window_bytes),
     ];
     let gauges = gauges.map(|(name, value)| (name.to_string(), value as f64));
-    let lag = [("lag_seconds".to_string(), stats.lag.as_secs_f64())];
-    counters.into_iter().chain(gauges).chain(lag).collect()
+    let times = [("lag_seconds", stats.lag), ("turn_seconds", stats.turn)];
+    let times = times.map(|(name, time)| (name.to_string(), time.as_secs_f64()));
+    counters.into_iter().chain(gauges).chain(times).collect()
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
 use super::shared::{DurableHooks, DurableShared};
+use super::stall::StallWatch;
 use super::store::{SliceLimit, Store, StoreError};
 use super::window::{Bounds, Fired};
 use super::writer::Writer;
@@ -364,6 +365,36 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
+    /// Sets a hook that is told if the thread that stores changes stands still: a turn of it has
+    /// lasted for `threshold`, because a call of the store hangs. A disk that does not answer is an
+    /// example. The hook gets how long the turn has lasted so far, once for each such turn. Calls
+    /// wait meanwhile, and timers fire for 1.5 s at the most.
+    ///
+    /// It runs on a thread of its own, which sleeps while nothing is stored. Calls that wait for
+    /// the store wait inside the hook too. [`DurableStats::turn`](super::DurableStats::turn) tells
+    /// how long the turn lasts, when asked.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_store_stalled(Duration::from_secs(5), |lasted| {
+    ///         eprintln!("the store has not answered for {lasted:?}");
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_store_stalled(
+        mut self,
+        threshold: Duration,
+        hook: impl Fn(Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.store_stalled = Some((threshold, Box::new(hook)));
+        self
+    }
+
     /// Opens the store, and starts: what is overdue fires at once.
     ///
     /// # Errors
@@ -401,6 +432,7 @@ impl<S: Store> DurableBuilder<S> {
             self.clock.clone(),
             &mut store,
         ));
+        let watch = StallWatch::start(&shared, self.clock.clone())?;
         let service = start_service(&shared, self.dispatch, self.clock)?;
         let writer = Writer::new(
             Box::new(store),
@@ -408,6 +440,7 @@ impl<S: Store> DurableBuilder<S> {
             requests,
             service.handle(),
             self.bounds,
+            watch,
         )?;
         let thread = if is_manual {
             shared.set_writer(Box::new(writer));

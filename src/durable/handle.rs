@@ -480,7 +480,7 @@ impl DurableHandle {
     #[must_use]
     pub fn stats(&self) -> DurableStats {
         let now = StoreTime::reading(self.shared.now());
-        self.shared.counts.read(now)
+        self.shared.counts.read(now, self.shared.elapsed())
     }
 
     /// Why the store has failed, if it has. Nothing fires then, and nothing is taken, until the

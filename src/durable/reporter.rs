@@ -95,6 +95,10 @@ const GAUGES: [Figure<DurableStats>; 5] = [
 const LAG: &str = "wheelwork_durable_lag_seconds";
 const LAG_HELP: &str = "How long ago the oldest timer was due that waits for its handler.";
 
+const TURN: &str = "wheelwork_durable_turn_seconds";
+const TURN_HELP: &str = "How long the present turn of the thread that stores changes has lasted: \
+    it grows while the store hangs.";
+
 const LATENESS: &str = "wheelwork_durable_lateness_seconds";
 const LATENESS_HELP: &str = "How late timers were handed to their handlers, rounded up by a \
     quarter at the most.";
@@ -107,8 +111,9 @@ const COMMIT_HELP: &str = "How long commits of the store took, rounded up by a q
 /// has installed. A [`Reporter`](crate::metrics::Reporter) does so for a timer service.
 ///
 /// A name is `wheelwork_durable_` and the name of a field of [`DurableStats`]; counters end in
-/// `_total`. Three figures are in seconds: the gauge `wheelwork_durable_lag_seconds`, and the
-/// histograms `wheelwork_durable_lateness_seconds` and `wheelwork_durable_commit_seconds`.
+/// `_total`. Four figures are in seconds: the gauges `wheelwork_durable_lag_seconds` and
+/// `wheelwork_durable_turn_seconds`, and the histograms `wheelwork_durable_lateness_seconds` and
+/// `wheelwork_durable_commit_seconds`.
 ///
 /// Clones report together: what one has reported to a histogram no other reports again. After a
 /// stop the last figures are reported.
@@ -191,9 +196,11 @@ impl DurableReporter {
                 describe(recorder);
             }
             report(recorder, &self.labels, &stats, &COUNTERS, &GAUGES);
-            recorder
-                .register_gauge(&key(LAG, &self.labels), &METADATA)
-                .set(stats.lag.as_secs_f64());
+            for (name, time) in [(LAG, stats.lag), (TURN, stats.turn)] {
+                recorder
+                    .register_gauge(&key(name, &self.labels), &METADATA)
+                    .set(time.as_secs_f64());
+            }
             for (name, reported, now) in [
                 (LATENESS, lateness, &stats.lateness),
                 (COMMIT, commit_time, &stats.commit_time),
@@ -223,6 +230,7 @@ fn describe(recorder: &dyn Recorder) {
     }
     let seconds = Some(Unit::Seconds);
     recorder.describe_gauge(LAG.into(), seconds, LAG_HELP.into());
+    recorder.describe_gauge(TURN.into(), seconds, TURN_HELP.into());
     recorder.describe_histogram(LATENESS.into(), seconds, LATENESS_HELP.into());
     recorder.describe_histogram(COMMIT.into(), seconds, COMMIT_HELP.into());
 }

@@ -38,12 +38,17 @@ pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
 /// A hook that is told why the store has failed.
 pub(super) type StoreFailedHook = Box<dyn Fn(&StoreError) + Send + Sync>;
 
+/// A hook that is told how long a turn has lasted that does not end.
+pub(super) type StoreStalledHook = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// What the builder has set.
 #[derive(Default)]
 pub(super) struct DurableHooks {
     pub(super) failed: Option<FailedHook>,
     pub(super) dead: Option<DeadHook>,
     pub(super) store_failed: Option<StoreFailedHook>,
+    /// With the time after which it is told.
+    pub(super) store_stalled: Option<(Duration, StoreStalledHook)>,
     pub(super) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
 }
 

@@ -5,6 +5,13 @@ use crate::counters::Counter;
 use crate::engine::lateness::{Histogram, LatenessHistogram};
 use std::time::Duration;
 
+/// A turn that has lasted so long counts as lag.
+const STALL_MIN: Duration = Duration::from_secs(1);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What the writer counts. It alone writes them.
 #[derive(Default)]
 pub(super) struct WriterCounts {
@@ -22,6 +29,9 @@ pub(super) struct WriterCounts {
     pub(super) window_bytes: Counter,
     /// Milliseconds since the epoch. 0: nothing is due.
     pub(super) oldest_due: Counter,
+    /// When the writer's present turn began, in nanoseconds that have passed on this node, and one
+    /// more. 0: it waits for something to do.
+    pub(super) turn_began: Counter,
     pub(super) rows: Counter,
     pub(super) dead: Counter,
     pub(super) disk_bytes: Counter,
@@ -80,8 +90,13 @@ pub struct DurableStats {
     pub window_bytes: u64,
     /// How long ago the oldest timer was due that waits for its handler, or is in it. The figure to
     /// alert on, with [`failure`](super::DurableHandle::failure): a store that has failed is not
-    /// measured any more.
+    /// measured any more. While the store hangs, it is at least [`turn`](Self::turn), if that is
+    /// 1 s or more.
     pub lag: Duration,
+    /// How long the writer's present turn has lasted: it stores what callers and handlers want, and
+    /// loads what is due soon. Milliseconds, unless a call of the store hangs. Zero: it waits for
+    /// something to do.
+    pub turn: Duration,
     /// How late timers were handed to their handlers.
     pub lateness: LatenessHistogram,
     /// How long commits took.
@@ -89,9 +104,33 @@ pub struct DurableStats {
 }
 
 impl WriterCounts {
-    /// A snapshot.
-    pub(super) fn read(&self, now: StoreTime) -> DurableStats {
+    /// The writer's turn begins, so long after the origin of its clock.
+    pub(super) fn begin_turn(&self, elapsed: Duration) {
+        self.turn_began.set(nanos(elapsed).saturating_add(1));
+    }
+
+    /// It has ended.
+    pub(super) fn end_turn(&self) {
+        self.turn_began.set(0);
+    }
+
+    /// How long the present turn has lasted.
+    fn turn(&self, elapsed: Duration) -> Duration {
+        match self.turn_began.get() {
+            0 => Duration::ZERO,
+            began => Duration::from_nanos(nanos(elapsed).saturating_sub(began - 1)),
+        }
+    }
+
+    /// A snapshot. `elapsed`: on the clock of `begin_turn`.
+    pub(super) fn read(&self, now: StoreTime, elapsed: Duration) -> DurableStats {
         let oldest = self.oldest_due.get();
+        let overdue = match oldest {
+            0 => Duration::ZERO,
+            oldest => now.since(StoreTime::from_millis(oldest)),
+        };
+        let turn = self.turn(elapsed);
+        let stalled = Some(turn).filter(|&turn| turn >= STALL_MIN);
         let disk_bytes = self.disk_bytes.get();
         DurableStats {
             armed: self.armed.get(),
@@ -109,11 +148,8 @@ impl WriterCounts {
             disk_bytes: (disk_bytes > 0).then_some(disk_bytes),
             window_rows: self.window_rows.get(),
             window_bytes: self.window_bytes.get(),
-            lag: if oldest == 0 {
-                Duration::ZERO
-            } else {
-                now.since(StoreTime::from_millis(oldest))
-            },
+            lag: overdue.max(stalled.unwrap_or_default()),
+            turn,
             lateness: LatenessHistogram::of(&self.lateness),
             commit_time: LatenessHistogram::of(&self.commit_time),
         }

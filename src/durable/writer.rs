@@ -15,6 +15,7 @@ use super::large::LargeCalls;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
+use super::stall::StallWatch;
 use super::store::{Lease, Outcome, Settled, SliceLimit, Store, StoreError, TrialBegun, Write};
 use super::suspects::NextTrial;
 use super::ticket::Teller;
@@ -103,7 +104,7 @@ pub(super) struct Writer {
     /// The system's time at the origin of the window's clock, when the timers were filed.
     offset: Option<SystemTime>,
     /// When the store was last measured, by the window's clock.
-    measured: Option<Instant>,
+    pub(super) measured: Option<Instant>,
     /// The store may have rows, so that a step of the system's clock matters.
     pub(super) has_rows: bool,
     /// Of rows with a calendar that is behind: the runs in a row that were made up for.
@@ -115,12 +116,14 @@ pub(super) struct Writer {
     /// Bytes that a change writes again if it moves or revives a row: those of the last ones.
     pub(super) moved_bytes: usize,
     /// The store has put work off.
-    has_upkeep: bool,
+    pub(super) has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
     next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
     /// Then it ends, whatever waits.
     stop_until: Option<Duration>,
+    /// (The last field: what waits for an answer has one, when this ends.)
+    watch: Option<StallWatch>,
 }
 
 impl Writer {
@@ -131,6 +134,7 @@ impl Writer {
         requests: Receiver<Request>,
         service: ServiceHandle<Fired>,
         bounds: Bounds,
+        watch: Option<StallWatch>,
     ) -> Result<Self, StoreError> {
         let started = service.now();
         let mut owned: Vec<_> = store.acquire()?.into_iter().map(Owned::new).collect();
@@ -145,7 +149,7 @@ impl Writer {
             store.on_news(shared.news());
             FleetWatch::new(store.claim_ahead())
         });
-        Ok(Self {
+        let mut writer = Self {
             fleet,
             store,
             shared,
@@ -167,7 +171,10 @@ impl Writer {
             next_turn: None,
             stop: None,
             stop_until: None,
-        })
+            watch,
+        };
+        writer.measure_store()?;
+        Ok(writer)
     }
 
     /// The writer's thread: turns until the service has stopped, or the store has failed.
@@ -195,8 +202,16 @@ impl Writer {
 
     /// One turn. `first`: a request that came before those in the queue.
     fn turn(&mut self, mut first: Option<Request>) -> After {
+        let began = self.shared.elapsed();
+        self.shared.counts.begin_turn(began);
+        let timer = self.watch.as_ref().and_then(|watch| watch.begin(began));
         // A store may be a user's.
-        let error = match catch_unwind(AssertUnwindSafe(|| self.try_turn(&mut first))) {
+        let result = catch_unwind(AssertUnwindSafe(|| self.try_turn(&mut first)));
+        self.shared.counts.end_turn();
+        if let (Some(watch), Some(timer)) = (&self.watch, timer) {
+            watch.end(timer);
+        }
+        let error = match result {
             Ok(Ok(after)) => return after,
             Ok(Err(error)) => error,
             Err(panic) => StoreError::Io(panic_text(&*panic).into()),
@@ -620,34 +635,6 @@ impl Writer {
         };
         // Not before most of the present claim is used up.
         Some(ahead(oldest, CLAIM_AHEAD * 2).max(ahead(self.claimed, CLAIM_AHEAD)))
-    }
-
-    /// Counts what is there. The store is asked once a second at most.
-    fn measure(&mut self, now: StoreTime) -> Result<(), StoreError> {
-        let counts = &self.shared.counts;
-        counts.window_rows.set(self.window.rows() as u64);
-        counts.window_bytes.set(self.window.bytes() as u64);
-        let oldest = self.window.oldest_overdue(now);
-        counts
-            .oldest_due
-            .set(oldest.map_or(0, StoreTime::as_millis));
-        let time = self.time();
-        let is_recent = self
-            .measured
-            .is_some_and(|measured| time.saturating_duration_since(measured) < LOOK_EVERY);
-        if is_recent {
-            return Ok(());
-        }
-        self.measured = Some(time);
-        // What has come since may be put off too.
-        self.has_upkeep = true;
-        let size = self.store.size()?;
-        let counts = &self.shared.counts;
-        self.has_rows = size.rows > 0;
-        counts.rows.set(size.rows);
-        counts.dead.set(size.dead);
-        counts.disk_bytes.set(size.disk_bytes.unwrap_or(0));
-        Ok(())
     }
 
     /// How long it takes until a suspect may be handed out.
