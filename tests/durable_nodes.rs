@@ -599,3 +599,32 @@ fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
         timers.stop().unwrap();
     }
 }
+
+#[test]
+fn a_node_that_is_found_dead_while_it_comes_has_another_name_and_the_time() {
+    let Some(schema) = Schema::new("stillborn") else {
+        return;
+    };
+    drop(schema.store());
+    // As if others had found it dead right after it has come.
+    let first_is_dead = "
+        CREATE TABLE {s}.died (one boolean PRIMARY KEY);
+        CREATE FUNCTION {s}.die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO {s}.died VALUES (true) ON CONFLICT DO NOTHING;
+            NEW.dead := FOUND;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER die BEFORE INSERT ON {s}.node FOR EACH ROW EXECUTE FUNCTION {s}.die()";
+    let mut client = schema.client();
+    client.batch_execute(&schema.sql(first_is_dead)).unwrap();
+    let (send, _handled) = channel();
+    let node = schema.node(&send);
+    let of_the_dead = "SELECT count(*) FROM {s}.lease l JOIN {s}.node n ON n.node = l.owner
+        WHERE n.dead";
+    let count = client.query_one(&schema.sql(of_the_dead), &[]).unwrap();
+    assert_eq!(count.get::<_, i64>(0), 0, "the dead own nothing");
+    let id = node.schedule("mail", HOUR, "in an hour").unwrap();
+    let row = node.get(id).unwrap().expect("it is not due yet");
+    assert!(row.due.system_time() > SystemTime::now() + HOUR / 2);
+    node.stop().unwrap();
+}

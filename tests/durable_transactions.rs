@@ -421,3 +421,72 @@ fn the_functions_take_the_types_that_other_clients_send() {
     let done = client.query_one(&cancel, &[&"order-4711"]).unwrap();
     assert!(done.get::<_, bool>("done"));
 }
+
+#[test]
+fn a_timer_that_was_moved_to_its_own_deadline_is_cancelled_once() {
+    let Some(schema) = Schema::new("in_place") else {
+        return;
+    };
+    let (send, _handled) = channel();
+    let node = schema.node(&send);
+    let mut client = schema.client();
+    for call in [
+        "schedule_at('mail', 4000000000000, 'x', 'K')",
+        "reschedule_key_at('K', 4000000000000)",
+    ] {
+        let call = schema.sql(&format!("SELECT {{s}}.wheelwork_{call}"));
+        client.execute(&call, &[]).unwrap();
+    }
+    assert_eq!(node.cancel_where("mail").unwrap(), 1);
+    node.stop().unwrap();
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_run_that_has_ended_well_stays_though_its_timer_is_just_being_cancelled() {
+    use std::sync::Mutex;
+    use wheelwork::calendar::Calendar;
+    let Some(schema) = Schema::new("last_run") else {
+        return;
+    };
+    let mut user = schema.client();
+    let make = schema.sql("CREATE SCHEMA {s}; CREATE TABLE {s}.work (payload text)");
+    user.batch_execute(&make).unwrap();
+    let insert = schema.sql("INSERT INTO {s}.work (payload) VALUES ('run')");
+    let (begun, runs) = channel();
+    let (go, may_go) = channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let node = Durable::open(schema.store())
+        .handle_in("work", move |_, transaction| {
+            transaction.execute(&insert, &[])?;
+            begun.send(())?;
+            Ok(may_go.lock().unwrap().recv()?)
+        })
+        .start()
+        .unwrap();
+    let seconds = Calendar::cron("* * * * * *").unwrap();
+    node.key("K")
+        .schedule_calendar("work", seconds, "")
+        .unwrap();
+    next(&runs);
+    begin(&mut user);
+    assert!(ask(&mut user, &schema, "wheelwork_cancel_key('K')"));
+    go.send(()).unwrap();
+    // Its acknowledgement waits for this transaction.
+    let waits = "SELECT count(*) > 0 FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '.timer%'";
+    let mut other = schema.client();
+    until("it waits", || {
+        other.query_one(waits, &[&schema.name]).unwrap().get(0)
+    });
+    user.batch_execute("COMMIT").unwrap();
+    until("the run has ended", || {
+        let stats = node.stats();
+        stats.done + stats.failed > 0
+    });
+    assert_eq!((node.stats().done, node.stats().failed), (1, 0));
+    let work = user.query_one(&schema.sql("SELECT count(*) FROM {s}.work"), &[]);
+    assert_eq!(work.unwrap().get::<_, i64>(0), 1, "what it did is there");
+    assert_eq!(count(&mut user, &schema), 0, "no row stays behind");
+    node.stop().unwrap();
+}

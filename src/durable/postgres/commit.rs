@@ -491,11 +491,11 @@ impl<'a> Making<'a> {
         if again.nexts.is_empty() {
             return Ok(());
         }
-        self.settled(sql::ACK_SUPERSEDED, &again.rows).await?;
         for (number, row) in again.make(self.live).await? {
             self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
         }
-        Ok(())
+        // (After that: a row may be replaced until it is locked, but is never what it was again.)
+        self.settled(sql::ACK_SUPERSEDED, &again.rows).await
     }
 
     async fn bury(&mut self, numbers: &[usize]) -> Result<(), Error> {
@@ -634,7 +634,10 @@ impl<'a> Making<'a> {
         let (parts, firsts, ids) = columns_of(ids.iter());
         let first = self.live.rows(sql::FIND, &[&parts, &firsts, &ids]).await?;
         let moved = self.live.rows(sql::FIND_MOVED, &[&parts, &ids]).await?;
+        let mut known = HashSet::new();
         let found = first.iter().chain(&moved).map(|row| (0, found_of(row)));
+        // (One that was moved to its first deadline is in both.)
+        let found = found.filter(|(_, found)| known.insert(found.id));
         let found: Vec<(usize, LockedRow)> = found.collect();
         let upto = self.look(&found).await?;
         let (mut gone, mut struck) = (LockedRows::default(), LockedRows::default());

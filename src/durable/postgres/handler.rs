@@ -246,12 +246,12 @@ fn work_in(
                 &&[0_i64][..],
                 &&[0_i64][..],
             ];
-            // (One that was cancelled meanwhile has no further run.)
-            let struck = transaction.query(&text(sql::ACK_SUPERSEDED), &params[..4])?;
-            if struck.is_empty() {
-                transaction.query(&text(sql::RETRY), &params)?
+            let moved = transaction.query(&text(sql::RETRY), &params)?;
+            if moved.is_empty() {
+                // One that was cancelled meanwhile has no further run.
+                transaction.query(&text(sql::ACK_SUPERSEDED), &params[..4])?
             } else {
-                struck
+                moved
             }
         }
     };

@@ -119,8 +119,13 @@ impl Leases {
         clock: &DatabaseClock,
     ) -> Result<LeaseNews, StoreError> {
         let (mut sent, mut time) = (clock.elapsed(), self.renew_row(session)?);
-        if time.is_none() {
+        let mut has_name = self.renewals == 0;
+        while time.is_none() {
             // It has just come, or others have found it dead.
+            if !has_name {
+                self.node = random_node();
+            }
+            has_name = false;
             self.enlist(session)?;
             (sent, time) = (clock.elapsed(), self.renew_row(session)?);
         }
@@ -196,9 +201,6 @@ impl Leases {
 
     /// LeaseJoin: the node's rows, under a name that no lease has.
     fn enlist(&mut self, session: &mut Session) -> Result<(), StoreError> {
-        if self.renewals > 0 {
-            self.node = random_node();
-        }
         self.watermark = Watermark::default();
         let (node, name, lasts) = (self.node, self.name.clone(), self.lasts.as_secs_f64());
         session.run(async |live| {
