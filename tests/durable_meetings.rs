@@ -613,3 +613,65 @@ fn calls_in_a_process_that_was_forked_off_do_not_wait() {
     assert_eq!((ended, status), (child, 0), "the call was refused");
     timers.schedule("mail", SECOND, "").unwrap();
 }
+
+#[test]
+fn a_suspect_that_comes_back_while_its_key_is_taken_is_forgotten() {
+    let (mut store, _) = Users::new(Does::TakeTime(Duration::from_millis(7)));
+    let clock = store.clock.clone();
+    let begin = clock.system_time();
+    let due = StoreTime::due_at(begin);
+    let mut row = Row::new(
+        store.new_id(Some("key"), due),
+        due,
+        "mail".into(),
+        b"former".as_slice().into(),
+    );
+    (row.key, row.crashes, row.suspect) = (Some("key".into()), 1, true);
+    store.memory.acquire().unwrap();
+    let arm = vec![Write::Arm(row)];
+    store.memory.commit(arm, &mut Says(true)).unwrap();
+    store.memory.release().unwrap();
+    let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
+    let own = Arc::new(Mutex::new(None::<DurableHandle>));
+    let (handle, set_back, waiting) = (own.clone(), clock.clone(), futures.clone());
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let payloads = handled.clone();
+    let timers = Durable::open(store)
+        .clock(clock.clone())
+        .spawner(move |future| sender.send(future).unwrap())
+        .handle_async("mail", move |mail| {
+            payloads.lock().unwrap().push(mail.payload().to_vec());
+            async { Ok(()) }
+        })
+        .handle("act", move |_| {
+            // The suspect is not due any more, and goes back; then another timer takes its key.
+            set_back.set_system_time(begin - SECOND);
+            let mut suspect = waiting.try_recv().unwrap();
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(suspect.as_mut().poll(&mut context).is_ready());
+            let handle = handle.lock().unwrap().clone().unwrap();
+            let latter = handle.key("key");
+            drop(latter.schedule_ticket("mail", Duration::ZERO, "latter"));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    *own.lock().unwrap() = Some(timers.handle());
+    timers.schedule("act", 2 * SECOND, "").unwrap();
+    while timers.stats().window_rows < 2 || clock.elapsed() < 2 * SECOND - Duration::from_millis(3)
+    {
+        clock.advance(Duration::from_millis(1));
+    }
+    // While this is stored, the handler runs: the next commit has all that it asks for.
+    timers.schedule("other", 3_600 * SECOND, "").unwrap();
+    for _ in 0..200 {
+        clock.advance(SECOND);
+        while let Ok(mut future) = futures.try_recv() {
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = future.as_mut().poll(&mut context);
+        }
+    }
+    assert_eq!(*handled.lock().unwrap(), [b"latter"]);
+    let stats = timers.stats();
+    assert_eq!((stats.rows, stats.lag), (1, Duration::ZERO), "{stats:?}");
+}

@@ -568,9 +568,16 @@ impl Writer {
                 teller.tell(Ok(begun));
             }
             Plan::TakeBack(delivery) => {
-                let is_gone = outcomes.next() == Some(Outcome::Begun(TrialBegun::Superseded));
-                if let Some(delivery) = delivery.filter(|_| !is_gone) {
-                    self.take(*delivery, clocks);
+                let outcome = outcomes.next();
+                // (A later change of this commit may end or move it.)
+                let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
+                    return;
+                };
+                match outcome {
+                    Some(Outcome::Begun(TrialBegun::Superseded)) => {}
+                    // It is not there, or the lease is lost.
+                    Some(Outcome::Begun(TrialBegun::Refused)) => self.look_again(&delivery.row),
+                    _ => self.take(*delivery, clocks),
                 }
             }
             Plan::Settle(ended) => {
