@@ -255,9 +255,10 @@ impl Ledger {
                 let former = timer.row.crashes;
                 timer.more.is_charged = crashes > former;
                 (timer.row.crashes, timer.row.suspect) = (crashes, true);
-                let is_right = crashes <= former || crashes == former + 1;
                 let max = self.setup.crashes_max;
-                self.demand(is_right && crashes <= max + 1, || {
+                // (One that goes back keeps the crashes of lives that allowed more.)
+                let is_charged_right = crashes == former + 1 && crashes <= max + 1;
+                self.demand(crashes <= former || is_charged_right, || {
                     format!("{} has {crashes} crashes after {former}, of {max}", of.id)
                 });
             }
