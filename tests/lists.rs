@@ -127,7 +127,7 @@ const WAITING: [Waiting; 35] = [
     },
     Waiting {
         file: "durable/handle.rs",
-        functions: &["new", "stop"],
+        functions: &["new", "stop_async", "end_stop"],
         why: "a stop, for the writer's thread",
     },
     Waiting {

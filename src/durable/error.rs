@@ -56,6 +56,8 @@ pub enum DurableError {
     },
     /// `stop` was called inside a handler, which it would have to wait for.
     InsideHandler,
+    /// The stop of a `stop_async` has not ended within its limit. It goes on.
+    StopGoesOn,
     /// The payload could not be encoded, or the calendar has no run any more: why.
     Invalid(String),
     /// The store refuses this call, and no other: why. Nothing was stored, or of a call for many
@@ -70,6 +72,7 @@ impl fmt::Display for DurableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped => f.write_str("the durable timers have stopped"),
+            Self::StopGoesOn => f.write_str("the stop has not ended within its limit, and goes on"),
             Self::Store(error) => write!(f, "the store has failed: {error}"),
             Self::PayloadTooLarge { bytes, max } => {
                 write!(

@@ -7,18 +7,25 @@ use super::row::{DeadLetter, DurableId, Row, StoreTime};
 use super::shared::DurableShared;
 use super::stats::DurableStats;
 use super::store::{StoreError, Target};
-use super::ticket::Ticket;
+use super::ticket::{Ticket, ticket};
 use super::when::{PayloadBytes, When};
 use super::window::Fired;
 use crate::dispatch::inside::inside_job;
 use crate::service::TimerService;
 use crate::sync::{JoinHandle, ThreadBuilder};
+use crossbeam_channel::bounded;
 use std::fmt;
+use std::io;
 use std::ops::{Bound, Deref, RangeBounds, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Durable timers that run: they survive their process. It stops them when it is dropped.
+///
+/// A drop waits as [`stop`](Self::stop) does, but not for futures of handlers: if some run, a
+/// thread of the library's own waits for them, stores what they say and closes the store after the
+/// drop. A drop inside a handler waits for nobody. After an awaited
+/// [`stop_async`](Self::stop_async) there is nothing left to wait for.
 ///
 /// The calls are those of [`DurableHandle`].
 ///
@@ -76,6 +83,9 @@ impl Durable {
     /// answers are stored. Timers that are not due, or wait for a handler, stay stored. The store
     /// is closed when this returns.
     ///
+    /// It blocks its thread. In async code call [`stop_async`](Self::stop_async): if futures of
+    /// handlers run on the calling thread, this would wait for them for ever.
+    ///
     /// # Errors
     /// [`DurableError::Store`] if the store has failed, now or before;
     /// [`DurableError::InsideHandler`] if a handler calls it: it would wait for itself.
@@ -97,10 +107,64 @@ impl Durable {
         }
         self.running.stop()
     }
+
+    /// Stops without blocking: the future is ready when [`stop`](Self::stop) would return, or after
+    /// `limit`, by the system's monotonic clock. Threads of the library's own wait, whether the
+    /// future is polled or dropped. After the limit the stop goes on.
+    ///
+    /// A handler may call it, but must not wait for it.
+    ///
+    /// # Errors
+    /// The future's are [`DurableError::Store`], as of [`stop`](Self::stop);
+    /// [`DurableError::StopGoesOn`] after the limit, or if the system has no thread for it: then
+    /// a drop stops the timers.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// smol::block_on(timers.stop_async(Duration::from_secs(10)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_async(&self, limit: Duration) -> Ticket<()> {
+        let (send, stopped) = bounded(1);
+        let stop = self.running.clone().spawn_stop(move |result| {
+            let _ = send.send(result);
+        });
+        let (teller, stopping) = ticket();
+        let wait = ThreadBuilder::new().name("wheelwork-stop".to_owned());
+        let wait = wait.spawn(move || {
+            let result = stopped.recv_timeout(limit);
+            teller.tell(result.unwrap_or(Err(DurableError::StopGoesOn)));
+        });
+        if stop.is_ok() && wait.is_ok() {
+            return stopping;
+        }
+        let (teller, stopping) = ticket();
+        teller.tell(Err(DurableError::StopGoesOn));
+        stopping
+    }
 }
 
 impl DurableRuntime {
+    /// Stops on a thread of its own, which then tells how that went.
+    fn spawn_stop(
+        self: Arc<Self>,
+        tell: impl FnOnce(Result<(), DurableError>) + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let thread = ThreadBuilder::new().name("wheelwork-stop".to_owned());
+        thread.spawn(move || tell(self.stop()))
+    }
+
     fn stop(&self) -> Result<(), DurableError> {
+        self.stop_service()?;
+        self.end_stop()
+    }
+
+    /// Waits for the handlers that run, but not for their futures.
+    fn stop_service(&self) -> Result<(), DurableError> {
         let shared = &self.shared;
         if shared.is_forked() {
             return Err(DurableError::Stopped);
@@ -110,6 +174,12 @@ impl DurableRuntime {
         let _ = shared.ask_and_wait(Request::Empty);
         // StopService: waits for the handlers that run.
         drop(self.service.stop());
+        Ok(())
+    }
+
+    /// Waits for the futures of handlers, then for the writer.
+    fn end_stop(&self) -> Result<(), DurableError> {
+        let shared = &self.shared;
         shared.wait_for_futures();
         shared.kinds.forget_waiting();
         // StopRelease: their answers are in the queue before this request.
@@ -129,14 +199,13 @@ impl DurableRuntime {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        let running = self.running.clone();
-        if inside_job() {
-            // The handler that drops it must not wait for itself. If there is no thread, the
-            // process's end stops it.
-            let thread = ThreadBuilder::new().name("wheelwork-stop".to_owned());
-            let _ = thread.spawn(move || running.stop());
-        } else {
-            let _ = running.stop();
+        // The handler that drops it must not wait for itself, nor the thread that runs the future
+        // of one. If there is no thread, the process's end stops it.
+        let running = &self.running;
+        if inside_job() || running.stop_service().is_ok() && running.shared.has_futures() {
+            let _ = running.clone().spawn_stop(drop);
+        } else if !running.shared.is_forked() {
+            let _ = running.end_stop();
         }
     }
 }

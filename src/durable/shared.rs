@@ -373,6 +373,11 @@ impl DurableShared {
         }
     }
 
+    /// Whether futures of handlers have not ended.
+    pub(super) fn has_futures(&self) -> bool {
+        *self.futures() > 0
+    }
+
     /// Waits until all futures of handlers have ended.
     pub(super) fn wait_for_futures(&self) {
         let mut futures = self.futures();
