@@ -412,8 +412,8 @@ impl Writer {
     fn scanned(&mut self, begun: Duration, is_all: bool) {
         let elapsed = self.shared.elapsed();
         if let Some(fleet) = &mut self.fleet {
-            // (Each scan has the rows of a full window read again. What other nodes have put in does
-            // not wait for long for that.)
+            // (Each scan has the rows of a full window read again. What other nodes have put in
+            // does not wait for long for that.)
             let loads = std::mem::take(&mut fleet.loaded_for) * SCAN_SHARE;
             let took = elapsed.saturating_sub(begun);
             let every = SCAN_EVERY.max(loads.min(SCAN_AFTER_LOADS));
