@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
-use wheelwork::durable::{Durable, DurableError};
+use wheelwork::durable::{Delivery, Durable, DurableError, HandlerResult, RetryPolicy};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
@@ -488,5 +488,41 @@ fn a_run_that_has_ended_well_stays_though_its_timer_is_just_being_cancelled() {
     let work = user.query_one(&schema.sql("SELECT count(*) FROM {s}.work"), &[]);
     assert_eq!(work.unwrap().get::<_, i64>(0), 1, "what it did is there");
     assert_eq!(count(&mut user, &schema), 0, "no row stays behind");
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_timer_that_is_replaced_while_its_handler_fails_is_no_dead_letter() {
+    use std::sync::Mutex;
+    let Some(schema) = Schema::new("no_letter") else {
+        return;
+    };
+    let (begun, runs) = channel();
+    let (go, may_go) = channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let node = Durable::open(schema.store())
+        .handle("mail", move |_: &Delivery| -> HandlerResult {
+            begun.send(())?;
+            may_go.lock().unwrap().recv()?;
+            Err("it fails".into())
+        })
+        .retry(RetryPolicy::never())
+        .start()
+        .unwrap();
+    let mut user = schema.client();
+    for number in 0..10 {
+        let key = format!("K{number}");
+        node.key(&key).schedule("mail", MS, "now").unwrap();
+        next(&runs);
+        begin(&mut user);
+        arm(&mut user, &schema, &key);
+        go.send(()).unwrap();
+        // What the handler has said may wait for this transaction just now.
+        thread::sleep(MS * (2 + number));
+        user.batch_execute("COMMIT").unwrap();
+        let of_key = i64::from(number) + 1;
+        until("the row is gone", || count(&mut user, &schema) == of_key);
+    }
+    assert!(node.dead(None, 10).unwrap().is_empty());
     node.stop().unwrap();
 }

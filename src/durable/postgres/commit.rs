@@ -535,7 +535,6 @@ impl<'a> Making<'a> {
         if rows.ids.is_empty() {
             return Ok(());
         }
-        self.settled(sql::ACK_SUPERSEDED, &rows).await?;
         self.live
             .rows(
                 sql::BURY,
@@ -553,6 +552,8 @@ impl<'a> Making<'a> {
                 ],
             )
             .await?;
+        // (After that, which has locked the rows that are not.)
+        self.settled(sql::ACK_SUPERSEDED, &rows).await?;
         self.settled(sql::ACK, &gone).await?;
         if !again.nexts.is_empty() {
             for (number, row) in again.make(self.live).await? {

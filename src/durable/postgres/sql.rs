@@ -347,6 +347,7 @@ FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], 
     u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
     JOIN l ON l.part = u.part AND l.epoch = u.epoch
     JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
+    FOR UPDATE OF t
 RETURNING id";
 
 pub(crate) const REVIVE: &str = "
