@@ -265,7 +265,7 @@ impl Store for Postgres {
         if begun < self.size_at {
             return Ok(self.size);
         }
-        self.with(|store| {
+        let count = |store: &mut Self| {
             // (A count that fails, or takes too long, is made another time.)
             let counted = store
                 .session
@@ -288,7 +288,9 @@ impl Store for Postgres {
             let took = store.clock.elapsed() - begun;
             store.size_at = begun + SIZE_EVERY.max(took * SIZE_SHARE);
             Ok(store.size)
-        })
+        };
+        // (It is called once by the thread that starts the node, which may be in async code.)
+        apart(|| self.with(count))
     }
 
     fn shared(&mut self) -> Option<&mut dyn SharedStore> {
