@@ -556,7 +556,7 @@ impl Run<'_> {
 /// The partitions of a node, by its name.
 fn owned(client: &mut Client, node: u32) -> Option<Vec<u16>> {
     let sql = "SELECT part FROM wheelwork.lease l JOIN wheelwork.node n ON n.node = l.owner
-        WHERE n.name = $1 AND l.until > now()";
+        WHERE n.name = $1 AND n.until > now() AND NOT n.dead";
     let rows = client.query(sql, &[&format!("node-{node}")]).ok()?;
     Some(rows.iter().map(|row| row.get::<_, i16>(0) as u16).collect())
 }
@@ -601,10 +601,11 @@ fn facts(client: &mut Client) -> Result<Facts, postgres::Error> {
     let left = "SELECT t.payload, format('due %s, part %s, row epoch %s, attempts %s, \
         superseded %s, moved %s; lease: owner %s, epoch %s, until %s, claimed %s, raise %s; \
         now %s', t.due, t.part, t.epoch, t.attempts, t.superseded, t.moved, \
-        (SELECT name FROM wheelwork.node n WHERE n.node = l.owner), \
-        l.epoch, l.until, l.claimed_upto, l.raise_upto, \
+        n.name, l.epoch, n.until, greatest(l.claimed_upto, \
+        (SELECT max(w.upto) FROM wheelwork.watermark w WHERE w.node = l.owner)), l.raise_upto, \
         (extract(epoch FROM now()) * 1000)::bigint)
-        FROM wheelwork.timer t JOIN wheelwork.lease l ON l.part = t.part";
+        FROM wheelwork.timer t JOIN wheelwork.lease l ON l.part = t.part
+            LEFT JOIN wheelwork.node n ON n.node = l.owner";
     facts.left = numbered(client.query(left, &[])?);
     Ok(facts)
 }
