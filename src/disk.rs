@@ -35,8 +35,8 @@ fn forget(_: &File) {}
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 const RESERVE: (u64, u64) = (1 << 41, 1 << 36);
 
-/// Has the file system hold so many bytes for a file, at least, beyond its end: nobody else gets
-/// them. The length of the file stays.
+/// Has the file system hold at least `bytes` for a file beyond its end. No other file gets them.
+/// The length of the file stays.
 ///
 /// # Errors
 /// The disk is full (then it may hold a part), or the file system cannot do so.

@@ -236,7 +236,7 @@ impl DurableShared {
         Ok(ticket)
     }
 
-    /// The writer has taken a request of so many bytes.
+    /// The writer has taken a request of this number of bytes.
     pub(super) fn take_out(&self, bytes: usize) {
         // Ordering: Relaxed. As in `ask`.
         self.queued.fetch_sub(bytes, Ordering::Relaxed);

@@ -143,7 +143,7 @@ impl Writer {
         }
     }
 
-    /// A slice of so many rows at most.
+    /// A slice of at most this number of rows.
     fn slice_of(&self, rows: usize) -> SliceLimit {
         let limit = self.window.bounds().slice;
         SliceLimit {

@@ -156,7 +156,7 @@ impl Suspects {
         self.unbegun.extend(noted.filter(|_| !was_called));
     }
 
-    /// The process goes on, after so many trials: the next groups may be larger.
+    /// The process goes on after this number of trials. The next groups may be larger.
     fn survive(&mut self, count: usize) {
         self.survived += count;
         if self.survived >= self.group {

@@ -6,7 +6,7 @@
 //! # Ground rules
 //!  - Each row of the store at or before the position `loaded` of its partition is here, from the
 //!    commit that put it there to the one that deletes it or moves it beyond `loaded`. Rows after
-//!    `loaded` are not, but for those that are being handled. Suspects may be missing, while too
+//!    `loaded` are not here, except those that are being handled. Suspects may be missing while too
 //!    many of them wait: their range is kept, and read again.
 //!  - A timer that `let_go` has ended is armed anew if the row stays.
 

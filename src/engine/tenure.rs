@@ -13,15 +13,17 @@
 
 use crate::shard::wakes::Wakes;
 
-/// A core is busy if so many of a thread's wake-ups were late, and one in `LATE_PART` at least.
+/// A core is busy if at least this number of a thread's wake-ups were late, and at least one in
+/// `LATE_PART`.
 const LATE_MIN: u64 = 4;
 const LATE_PART: u64 = 8;
 
-/// Or if the thread had to leave it so often in a second. (A thread that never sleeps, for all that
-/// it has to do, does not wake up.)
+/// A core is also busy if the thread had to leave it this often in a second. (A thread that has too
+/// much to do never sleeps, and so does not wake up.)
 const PREEMPTIONS_PER_S: u64 = 50;
 
-/// So many wake-ups tell that a core is not busy, or so much time without four that were late.
+/// A core is not busy after this number of wake-ups, or after this time, without four that were
+/// late.
 const WAKES_MIN: u64 = 16;
 const TELLS_AFTER_NS: u64 = 64_000_000_000;
 

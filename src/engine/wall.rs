@@ -9,7 +9,7 @@ use crate::repeat::NextLook;
 use crate::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 
-/// So many timers are kept without a look which of them are over.
+/// Up to this number of timers, those that are over are kept.
 const KEPT_MIN: usize = 64;
 
 /// The timers that go by the wall clock.
@@ -17,7 +17,7 @@ pub(super) struct WallTimers(Mutex<WallList>);
 
 struct WallList {
     timers: Vec<(TimerId, Arc<NextLook>)>,
-    /// With so many, those that are over are removed.
+    /// At this number of timers, those that are over are removed.
     tidy_at: usize,
 }
 

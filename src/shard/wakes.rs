@@ -3,7 +3,7 @@
 //! The shard's thread alone touches it. A wake-up is late because the thread did not get its core:
 //! others had it. Whoever chose the core looks at the two numbers once a second.
 
-/// A wake-up that is so much later than the end of its sleep counts as late. Timers of the default
+/// A wake-up counts as late if it comes this much after the end of its sleep. Timers of the default
 /// tick are then a tick later.
 const LATE_NS: u64 = 1_000_000;
 

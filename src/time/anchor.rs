@@ -37,7 +37,7 @@ const PROBATION_NS: u64 = 1_000_000;
 /// pairs as wide as they may be are an eighth of the bias.
 const REST_NS: u64 = 16_000_000;
 
-/// The rest doubles so many times at most.
+/// The most times that the rest doubles.
 const DOUBLINGS_MAX: u32 = 12;
 
 /// A thread's latest pair of readings, and what it knows of the counter.

@@ -210,7 +210,7 @@ impl Leases {
         Ok(())
     }
 
-    /// A renewal has taken so many seconds.
+    /// A renewal has taken `took` seconds.
     fn note_speed(&mut self, took: f64) {
         let is_contrary = if self.is_slow {
             took < FAST

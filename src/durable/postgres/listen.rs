@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// The clock is read so often at least: so a connection is noticed that has died silently.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// However old the last reading is, the next one comes so much later.
+/// The next reading comes this long after the last one.
 const READ_MIN: Duration = Duration::from_millis(2);
 
 /// A connection that has not answered for so long is taken for lost.

@@ -23,7 +23,7 @@ const LEAST: u64 = 1 << 20;
 const WAIT: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(64);
 
-/// What has the disk hold so many bytes for this store, at least: 0 gives all back, and syncs.
+/// Has the disk hold at least this number of bytes for the store. 0 gives all back, and syncs.
 pub(super) type HoldRoom = Box<dyn Fn(u64) -> io::Result<()> + Send + Sync>;
 
 /// The reserve of a store.
