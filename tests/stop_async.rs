@@ -400,3 +400,29 @@ fn the_future_borrows_nothing() {
     app.timers = None;
     assert!(block_on(stop).is_empty());
 }
+
+/// `stop` on the thread that would have to run the jobs: what has not begun is not waited for.
+#[test]
+fn a_stop_on_the_only_thread_of_an_executor_does_not_hang() {
+    let (send, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let unfired = runtime.block_on(async {
+            let handle = tokio::runtime::Handle::current();
+            let (given, is_given) = mpsc::channel();
+            let execute = move |job: Box<dyn FnOnce() + Send>| {
+                drop(handle.spawn(async move { job() }));
+                let _ = given.send(());
+            };
+            let service = service(Dispatch::executor(execute));
+            service.schedule(MS, || unreachable!()).unwrap();
+            // The thread is blocked here, so the runtime has not run the job.
+            is_given.recv().unwrap();
+            service.stop().len()
+        });
+        send.send(unfired).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(HANGS), Ok(1));
+}

@@ -56,6 +56,9 @@ pub enum DurableError {
     },
     /// `stop` was called inside a handler, which it would have to wait for.
     InsideHandler,
+    /// `stop` was called on a thread that polls the future of a handler: it would have to wait for
+    /// that future. Nothing was stopped. Await [`stop_async`](super::Durable::stop_async) there.
+    PollsHandler,
     /// The stop of a `stop_async` has not ended within its limit. It goes on.
     StopGoesOn,
     /// The payload could not be encoded, or the calendar has no run any more: why.
@@ -87,6 +90,10 @@ impl fmt::Display for DurableError {
                 write!(f, "a kind of {bytes} bytes: at most {max} are taken")
             }
             Self::InsideHandler => f.write_str("a handler cannot stop the timers that it runs for"),
+            Self::PollsHandler => f.write_str(
+                "this thread polls the future of a handler, for which `stop` would wait for ever: \
+                 await `stop_async`",
+            ),
             Self::Invalid(why) => f.write_str(why),
             Self::Refused(why) => write!(f, "the store refuses this call: {why}"),
             Self::Blocked => f.write_str("another transaction has locked the timer or its key"),

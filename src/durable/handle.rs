@@ -80,15 +80,17 @@ impl Durable {
     }
 
     /// Stops: no handler is called any more. Waits for the handlers that run, and until their
-    /// answers are stored. Timers that are not due, or wait for a handler, stay stored. The store
-    /// is closed when this returns.
+    /// answers are stored. Timers that are not due, or wait for a handler, stay stored, and so do
+    /// those whose handler's future was not polled yet: that handler is not called. The store is
+    /// closed when this returns.
     ///
-    /// It blocks its thread. In async code call [`stop_async`](Self::stop_async): if futures of
-    /// handlers run on the calling thread, this would wait for them for ever.
+    /// It blocks its thread. In async code call [`stop_async`](Self::stop_async).
     ///
     /// # Errors
     /// [`DurableError::Store`] if the store has failed, now or before;
-    /// [`DurableError::InsideHandler`] if a handler calls it: it would wait for itself.
+    /// [`DurableError::InsideHandler`] if a handler calls it: it would wait for itself;
+    /// [`DurableError::PollsHandler`] if the calling thread is the one that has polled a handler's
+    /// future last, which has not ended: it would wait for ever, so nothing is stopped.
     ///
     /// # Example
     /// ```
@@ -104,6 +106,9 @@ impl Durable {
     pub fn stop(&self) -> Result<(), DurableError> {
         if inside_job() {
             return Err(DurableError::InsideHandler);
+        }
+        if self.running.shared.polls_futures() {
+            return Err(DurableError::PollsHandler);
         }
         self.running.stop()
     }
@@ -177,7 +182,7 @@ impl DurableRuntime {
         Ok(())
     }
 
-    /// Waits for the futures of handlers, then for the writer.
+    /// Waits for the futures of handlers that have begun, then for the writer.
     fn end_stop(&self) -> Result<(), DurableError> {
         let shared = &self.shared;
         shared.wait_for_futures();

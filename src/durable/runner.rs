@@ -25,6 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread::ThreadId;
 
 /// Runs what has come due: the handler of the window's service.
 pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
@@ -210,13 +211,13 @@ fn call(
             };
             // (One at a time: only handlers of batches get several.)
             if let Some(delivery) = timers.into_iter().next() {
-                shared.future_begins();
                 let run = AsyncRun {
                     shared: shared.clone(),
                     delivery,
                     lateness: None,
                     future: None,
                     begun: None,
+                    polled_by: None,
                     is_over: false,
                 };
                 // A spawner that panics has dropped the run, which settles it.
@@ -398,6 +399,8 @@ struct AsyncRun {
     future: Option<HandlerFuture>,
     /// The answer to TrialBegin, which it waits for.
     begun: Option<Ticket<TrialBegun>>,
+    /// The thread that has polled this last. `None`: it has not begun, and no stop waits for it.
+    polled_by: Option<ThreadId>,
     is_over: bool,
 }
 
@@ -405,9 +408,17 @@ impl AsyncRun {
     /// Calls the handler, unless the timer may not be handed out any more.
     fn begin(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let is_asked = self.begun.is_some();
-        if !is_asked && !may_still_begin(&self.shared, &self.delivery) {
-            self.leave();
-            return Poll::Ready(());
+        if !is_asked {
+            // RunAdmit, once more. From `future_begins` on a stop waits for this.
+            if !may_still_begin(&self.shared, &self.delivery) {
+                self.leave();
+                return Poll::Ready(());
+            }
+            self.polled_by = self.shared.future_begins();
+            if self.polled_by.is_none() {
+                self.give_back();
+                return Poll::Ready(());
+            }
         }
         if goes_alone(&self.delivery) {
             if !is_asked {
@@ -439,7 +450,17 @@ impl AsyncRun {
         Poll::Ready(())
     }
 
+    /// The service stops: the timer stays stored, and is not handed out.
+    fn give_back(&mut self) {
+        let back = Box::new(self.delivery.clone());
+        self.shared.tell(Request::Back(back));
+        self.leave();
+    }
+
     fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.polled_by = self
+            .polled_by
+            .map(|former| self.shared.future_moves(former));
         if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
             return Poll::Pending;
         }
@@ -478,7 +499,9 @@ impl AsyncRun {
         self.is_over = true;
         give_place(&self.shared, &self.delivery.row.kind);
         self.shared.take_turns();
-        self.shared.future_ends();
+        if let Some(thread) = self.polled_by.take() {
+            self.shared.future_ends(thread);
+        }
     }
 }
 
@@ -493,6 +516,13 @@ impl Future for AsyncRun {
 
 impl Drop for AsyncRun {
     fn drop(&mut self) {
-        inside(|| self.end(Ok(Err("its future was dropped before it ended".into()))));
+        inside(|| {
+            // What has not begun when the service stops stays stored, as what waits for a place.
+            let has_begun = self.polled_by.is_some() || self.shared.delivers();
+            match has_begun || self.is_over {
+                true => self.end(Ok(Err("its future was dropped before it ended".into()))),
+                false => self.give_back(),
+            }
+        });
     }
 }

@@ -14,8 +14,11 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process};
 use crate::time::{Clock, ManualClock, system_time};
 use crossbeam_channel::Sender;
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime};
 
 thread_local! {
@@ -87,8 +90,8 @@ pub(super) struct DurableShared {
     failed: OnceLock<StoreError>,
     /// The writer, on a manual clock.
     manual: Mutex<Option<Box<dyn Turns>>>,
-    /// Futures of handlers that have not ended.
-    futures: Mutex<usize>,
+    /// How many futures of handlers have begun and not ended, by the thread that polled them last.
+    futures: Mutex<HashMap<ThreadId, usize>>,
     futures_ended: Condvar,
 }
 
@@ -120,7 +123,7 @@ impl DurableShared {
             queued: AtomicUsize::new(0),
             failed: OnceLock::new(),
             manual: Mutex::new(None),
-            futures: Mutex::new(0),
+            futures: Mutex::default(),
             futures_ended: Condvar::new(),
         }
     }
@@ -355,37 +358,71 @@ impl DurableShared {
         self.failed.get()
     }
 
-    fn futures(&self) -> MutexGuard<'_, usize> {
+    fn futures(&self) -> MutexGuard<'_, HashMap<ThreadId, usize>> {
         self.futures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A handler's future begins.
-    pub(super) fn future_begins(&self) {
-        *self.futures() += 1;
+    /// A handler's future is polled for the first time, by this thread. `None`: the service stops,
+    /// and does not wait for a future that has not begun.
+    pub(super) fn future_begins(&self) -> Option<ThreadId> {
+        let here = thread::current().id();
+        // The lock orders us: a stop that this does not see looks at the futures later.
+        let mut futures = self.futures();
+        if !self.delivers() {
+            return None;
+        }
+        *futures.entry(here).or_default() += 1;
+        Some(here)
     }
 
-    /// A handler's future has ended.
-    pub(super) fn future_ends(&self) {
+    /// A handler's future is polled by this thread. The former poll was on `former`.
+    pub(super) fn future_moves(&self, former: ThreadId) -> ThreadId {
+        let here = thread::current().id();
+        if here != former {
+            let mut futures = self.futures();
+            take_one(&mut futures, former);
+            *futures.entry(here).or_default() += 1;
+        }
+        here
+    }
+
+    /// A handler's future has ended, which this thread has polled last.
+    pub(super) fn future_ends(&self, polled_by: ThreadId) {
         let mut futures = self.futures();
-        *futures -= 1;
-        if *futures == 0 {
+        take_one(&mut futures, polled_by);
+        if futures.is_empty() {
             self.futures_ended.notify_all();
         }
     }
 
-    /// Whether futures of handlers have not ended.
+    /// Whether futures of handlers have begun and not ended.
     pub(super) fn has_futures(&self) -> bool {
-        *self.futures() > 0
+        !self.futures().is_empty()
     }
 
-    /// Waits until all futures of handlers have ended.
+    /// Whether this thread has polled one of them last, so that it may have to poll it again.
+    pub(super) fn polls_futures(&self) -> bool {
+        self.futures().contains_key(&thread::current().id())
+    }
+
+    /// Waits until all futures of handlers that have begun have ended.
     pub(super) fn wait_for_futures(&self) {
         let mut futures = self.futures();
-        while *futures > 0 {
+        while !futures.is_empty() {
             futures = self
                 .futures_ended
                 .wait(futures)
                 .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// One future less that this thread has polled last.
+fn take_one(futures: &mut HashMap<ThreadId, usize>, thread: ThreadId) {
+    if let Entry::Occupied(mut count) = futures.entry(thread) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }
