@@ -15,7 +15,7 @@ use super::ticket::Ticket;
 use super::window::Fired;
 use crate::dispatch::inside::inside;
 use crate::engine::batch::Batch;
-use crate::sync::per_thread;
+use crate::sync::{ThreadId, per_thread};
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
@@ -25,7 +25,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::ThreadId;
 
 /// Runs what has come due: the handler of the window's service.
 pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {

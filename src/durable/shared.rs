@@ -10,7 +10,7 @@ use super::stats::WriterCounts;
 use super::store::{Store, StoreClock, StoreError, TrialBegun};
 use super::ticket::{Teller, Ticket, ticket};
 use super::when::{PayloadBytes, When};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process, ThreadId, current};
 use crate::time::{Clock, ManualClock, system_time};
 use crossbeam_channel::Sender;
 use std::cell::Cell;
@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::{Duration, SystemTime};
 
 thread_local! {
@@ -365,7 +364,7 @@ impl DurableShared {
     /// A handler's future is polled for the first time, by this thread. `None`: the service stops,
     /// and does not wait for a future that has not begun.
     pub(super) fn future_begins(&self) -> Option<ThreadId> {
-        let here = thread::current().id();
+        let here = current().id();
         // The lock orders us: a stop that this does not see looks at the futures later.
         let mut futures = self.futures();
         if !self.delivers() {
@@ -377,7 +376,7 @@ impl DurableShared {
 
     /// A handler's future is polled by this thread. The former poll was on `former`.
     pub(super) fn future_moves(&self, former: ThreadId) -> ThreadId {
-        let here = thread::current().id();
+        let here = current().id();
         if here != former {
             let mut futures = self.futures();
             take_one(&mut futures, former);
@@ -402,7 +401,7 @@ impl DurableShared {
 
     /// Whether this thread has polled one of them last, so that it may have to poll it again.
     pub(super) fn polls_futures(&self) -> bool {
-        self.futures().contains_key(&thread::current().id())
+        self.futures().contains_key(&current().id())
     }
 
     /// Waits until all futures of handlers that have begun have ended.

@@ -6,6 +6,8 @@ pub(crate) use std::sync::atomic::{
 };
 #[cfg(feature = "durable")]
 pub(crate) use std::sync::{Condvar, MutexGuard};
+#[cfg(feature = "durable")]
+pub(crate) use std::thread::ThreadId;
 pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 pub(crate) use std::thread_local as per_thread;
 
