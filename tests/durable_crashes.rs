@@ -18,9 +18,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableId, Gate, HandlerResult, Lease,
-    Memory, Outcome, Partition, Position, Redb, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store,
-    StoreError, StoreSize, StoreTime, Target, Write,
+    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableHandle, DurableId, Gate,
+    HandlerResult, Lease, Memory, Outcome, Partition, Position, Redb, RetryPolicy, Row, SliceLimit,
+    SpawnedFuture, Store, StoreError, StoreSize, StoreTime, Target, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -637,4 +637,52 @@ fn one_that_is_moved_at_each_start_ends_among_the_dead_too() {
         }
         assert_eq!(world.calls("0"), 4);
     });
+}
+
+#[test]
+fn a_suspect_that_is_moved_before_its_call_is_not_charged() {
+    for wait in [Duration::ZERO, SECOND, 10 * MINUTE] {
+        on_each_store("moved-noted", |world| {
+            let ids = world.arm(2);
+            let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+            let life = life.start();
+            life.clock.advance(SECOND);
+            world.end(life);
+            // The suspects are noted in a turn that another timer's handler takes. Before they are
+            // called it moves them.
+            let handle: Arc<Mutex<Option<DurableHandle>>> = Arc::default();
+            let moved: Arc<Mutex<Vec<(u32, bool)>>> = Arc::default();
+            let (mover, noted, suspects) = (handle.clone(), moved.clone(), ids.clone());
+            let life = world.live().handle("x", RetryPolicy::new(), |_| false);
+            let life = life.with(|builder| {
+                builder.handle("mover", move |_| {
+                    let handle = mover.lock().unwrap().take().unwrap();
+                    handle.list(.., 1)?;
+                    for &id in &suspects {
+                        let crashes = handle.get(id)?.map_or(0, |row| row.crashes);
+                        let is_moved = handle.reschedule(id, wait)?;
+                        noted.lock().unwrap().push((crashes, is_moved));
+                    }
+                    Ok(())
+                })
+            });
+            let life = life.start();
+            *handle.lock().unwrap() = Some(life.timers().handle());
+            // (Suspects are handed out 100 ms after they were loaded.)
+            life.timers().schedule("mover", SECOND / 10, "").unwrap();
+            life.clock.advance(SECOND / 10);
+            assert_eq!(*moved.lock().unwrap(), [(1, true); 2]);
+            let rows = ids.iter().filter_map(|&id| life.timers().get(id).unwrap());
+            let crashes: Vec<_> = rows.map(|row| (row.suspect, row.crashes)).collect();
+            assert_eq!(crashes, [(true, 0); 2], "{wait:?}");
+            // A crash is charged to none but those that were called.
+            let calls = world.calls.lock().unwrap().len();
+            world.end(life);
+            world.live_on(RetryPolicy::never().crash_attempts(1), |delivery| {
+                assert_eq!(delivery.crashes(), 0);
+                false
+            });
+            assert_eq!((calls, world.dead().len()), (1, 0));
+        });
+    }
 }

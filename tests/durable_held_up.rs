@@ -30,7 +30,9 @@ impl Held {
             Write::Arm(row) => row.key.clone(),
             Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => Some(key.clone()),
             Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => self.key_of(*id),
-            Write::Ack { of, .. } | Write::Retry { of, .. } => self.key_of(of.id),
+            Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Begin { of, .. } => {
+                self.key_of(of.id)
+            }
             _ => None,
         };
         key.is_some_and(|key| self.locked.lock().unwrap().contains(&*key))
@@ -112,21 +114,32 @@ struct Timers {
     clock: ManualClock,
     locked: Locked,
     handled: Arc<Mutex<Vec<String>>>,
+    /// What a handler does next.
+    act: Act,
 }
 
+type Act = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
 fn timers() -> Timers {
-    let (clock, locked) = (ManualClock::new(), Locked::default());
+    timers_on(Memory::new(), ManualClock::new())
+}
+
+fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
+    let (locked, act) = (Locked::default(), Act::default());
     let handled = Arc::new(Mutex::new(Vec::new()));
     let store = Held {
-        inner: Memory::new(),
+        inner,
         locked: locked.clone(),
         refused: true,
     };
-    let told = handled.clone();
+    let (told, acts) = (handled.clone(), act.clone());
     let durable = Durable::open(store)
         .clock(clock.clone())
         .handle("mail", move |mail| {
             told.lock().unwrap().push(mail.payload_text().into_owned());
+            if let Some(act) = acts.lock().unwrap().take() {
+                act();
+            }
             Ok(())
         })
         .start()
@@ -136,6 +149,16 @@ fn timers() -> Timers {
         clock,
         locked,
         handled,
+        act,
+    }
+}
+
+/// Nobody has any row.
+struct Free;
+
+impl Gate for Free {
+    fn let_go(&mut self, _: DurableId) -> bool {
+        true
     }
 }
 
@@ -264,4 +287,40 @@ fn those_that_wait_keep_their_order_however_often_they_are_tried() {
         let rows = timers.durable.list(.., 100).unwrap();
         assert_eq!(&*rows[0].payload, b"third", "tried for {waited} ms");
     }
+}
+
+#[test]
+fn a_charge_whose_taking_back_is_held_up_is_taken_back_later() {
+    // A process has ended, and this timer may have been the cause.
+    let (memory, clock) = (Memory::new(), ManualClock::new());
+    let mut store = memory.clone();
+    store.acquire().unwrap();
+    let due = StoreTime::reading(clock.system_time() + MS * 100);
+    let mut row = Row::new(store.new_id(Some("K"), due), due, "mail".into(), [].into());
+    row.key = Some("K".into());
+    let id = row.id;
+    store.commit(vec![Write::Arm(row)], &mut Free).unwrap();
+    store.hand_out(due).unwrap();
+    // It is noted in a turn that another timer's handler takes. Then the clock slips, so that it is
+    // too early to call it.
+    let timers = timers_on(memory, clock.clone());
+    let (handle, locked) = (timers.durable.handle(), timers.locked.clone());
+    *timers.act.lock().unwrap() = Some(Box::new(move || {
+        handle.list(.., 1).unwrap();
+        assert_eq!(handle.get(id).unwrap().unwrap().crashes, 1, "it is noted");
+        locked.lock().unwrap().insert("K".to_owned());
+        clock.set_system_time(clock.system_time() - MS * 3);
+    }));
+    timers.durable.schedule("mail", MS * 100, "act").unwrap();
+    timers.clock.advance(MS * 101);
+    assert_eq!(timers.handled(), ["act"]);
+    let crashes = || timers.durable.get(id).unwrap().unwrap().crashes;
+    assert_eq!(crashes(), 1, "the row is held up");
+    timers.unlock();
+    // (Each call takes a turn.)
+    crashes();
+    assert_eq!(crashes(), 0);
+    timers.clock.advance(HOUR);
+    assert_eq!(timers.handled(), [""]);
+    timers.durable.stop().unwrap();
 }

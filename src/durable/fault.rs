@@ -61,6 +61,8 @@ pub enum DurableFault {
     TrialsTogether,
     /// TrialNote: what was noted is not taken back, though the row was not handed out.
     NoteKept,
+    /// TrialNote: a row that is moved after it was noted is not followed, so that it stays charged.
+    MovedCharged,
     /// RunAdmit: it is not looked at whether the lease still lasts, and is the same.
     LeaseIgnored,
     /// LeaseCount: the lease is counted from when the store has answered.
@@ -76,7 +78,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 25] = [
+pub const DURABLE_FAULTS: [DurableFault; 26] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -102,6 +104,7 @@ pub const DURABLE_FAULTS: [DurableFault; 25] = [
     DurableFault::WatermarkCharged,
     DurableFault::TrialUnstored,
     DurableFault::NoteKept,
+    DurableFault::MovedCharged,
 ];
 
 /// Whether a step is broken on purpose: never, without the feature `__faults`.

@@ -559,8 +559,10 @@ impl Writer {
                     TrialBegun::Superseded => {
                         self.window.remove(id);
                     }
+                    // (Its delivery comes back.)
+                    TrialBegun::Refused => {}
                     // (From now on: the commit may have taken long.)
-                    _ => {
+                    TrialBegun::Noted => {
                         let now = self.time();
                         self.window.suspects.renew_trial(id, crashes, now);
                     }
@@ -569,6 +571,9 @@ impl Writer {
             }
             Plan::TakeBack(delivery) => {
                 let outcome = outcomes.next();
+                if let Some(Outcome::Blocked(write)) = &outcome {
+                    self.take_back_later(write);
+                }
                 // (A later change of this commit may end or move it.)
                 let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
                     return;
@@ -711,9 +716,11 @@ impl Writer {
     /// A row has got another deadline: it comes into the window, if it is due there, and no later
     /// change of this commit ends or moves it.
     fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
-        let Some(row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
+        let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
             return;
         };
+        let epoch = self.epoch(row.id.partition());
+        self.window.suspects.correct(&mut row, epoch);
         if self.is_loaded(&row) {
             self.insert_near(Some(row), clocks);
         } else {

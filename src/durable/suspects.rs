@@ -16,7 +16,7 @@
 use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
-use super::row::{DurableId, Position, StoreTime};
+use super::row::{DurableId, Position, Row, StoreTime};
 use super::store::{Settled, Write};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -60,6 +60,13 @@ struct Trial {
     is_alone: bool,
 }
 
+/// A suspect that was charged with a crash, and was not called after all.
+struct Uncalled {
+    of: Settled,
+    /// The crashes that it had before, and has.
+    crashes: u32,
+}
+
 /// Rows that were not taken in, since too many waited: those of this range that are suspects.
 #[derive(Clone, Copy)]
 struct PassedOver {
@@ -79,8 +86,8 @@ pub(super) struct Suspects {
     trials: IdMap<DurableId, Trial>,
     /// Those that were noted in a group, and are not settled.
     noted: IdMap<DurableId, Settled>,
-    /// Those that were noted, and were not handed out after all.
-    unbegun: Vec<Settled>,
+    /// Those that were charged, and were not called after all. The store is to be told.
+    uncalled: IdMap<DurableId, Uncalled>,
     /// How many may be on trial together, and how many have been since that number has grown.
     group: usize,
     survived: usize,
@@ -103,7 +110,7 @@ impl Suspects {
             passed_over: None,
             trials: IdMap::default(),
             noted: IdMap::default(),
-            unbegun: Vec::new(),
+            uncalled: IdMap::default(),
             group: GROUP_MIN,
             survived: 0,
         }
@@ -152,8 +159,27 @@ impl Suspects {
         if self.trials.remove(&id).is_some() && was_called {
             self.survive(1);
         }
-        let noted = self.noted.remove(&id);
-        self.unbegun.extend(noted.filter(|_| !was_called));
+        if let Some(of) = self.noted.remove(&id).filter(|_| !was_called) {
+            self.take_back_later(of, 0);
+        }
+    }
+
+    /// What this row was charged with is to be taken back: it has so many crashes.
+    pub(super) fn take_back_later(&mut self, of: Settled, crashes: u32) {
+        self.uncalled.insert(of.id, Uncalled { of, crashes });
+    }
+
+    /// A row of the store comes into the window, or has got another deadline. If what it was
+    /// charged with is still to be taken back, it is the row that it will be then.
+    pub(super) fn correct(&mut self, row: &mut Row, epoch: u64) {
+        let uncalled = self.uncalled.get_mut(&row.id);
+        let Some(uncalled) = uncalled.filter(|uncalled| uncalled.of.epoch == epoch) else {
+            return;
+        };
+        if !is_broken(DurableFault::MovedCharged) {
+            uncalled.of.due = row.due;
+            row.crashes = uncalled.crashes;
+        }
     }
 
     /// The process goes on after this number of trials. The next groups may be larger.
@@ -240,14 +266,18 @@ impl Suspects {
         noted: Option<Settled>,
         now: Instant,
     ) {
-        self.noted.extend(noted.map(|of| (id, of)));
+        if let Some(of) = noted {
+            self.uncalled.remove(&id);
+            self.noted.insert(id, of);
+        }
         let until = now.checked_add(doubled(crashes)).unwrap_or(now);
         let is_alone = crashes > 0;
         self.trials.insert(id, Trial { until, is_alone });
     }
 
-    /// A row's trial begins now: it was noted.
+    /// A row's trial begins now: it was charged.
     pub(super) fn renew_trial(&mut self, id: DurableId, crashes: u32, now: Instant) {
+        self.uncalled.remove(&id);
         if let Some(trial) = self.trials.get_mut(&id) {
             trial.until = now.checked_add(doubled(crashes)).unwrap_or(now);
         }
@@ -263,15 +293,15 @@ impl Suspects {
     /// those, too, of which nobody has heard: no handler runs any more.
     pub(super) fn taken_back(&mut self, all: bool) -> Vec<Write> {
         if all {
-            self.unbegun.extend(self.noted.drain().map(|(_, of)| of));
+            for (_, of) in std::mem::take(&mut self.noted) {
+                self.take_back_later(of, 0);
+            }
         }
-        let unbegun = std::mem::take(&mut self.unbegun);
+        let uncalled = self.uncalled.drain();
         if is_broken(DurableFault::NoteKept) {
             return Vec::new();
         }
-        let writes = unbegun
-            .into_iter()
-            .map(|of| Write::Begin { of, crashes: 0 });
+        let writes = uncalled.map(|(_, Uncalled { of, crashes })| Write::Begin { of, crashes });
         writes.collect()
     }
 

@@ -498,7 +498,9 @@ impl Writer {
     }
 
     /// Takes a row into the window: a suspect waits there.
-    pub(super) fn take(&mut self, delivery: Delivery, clocks: ClockReading) {
+    pub(super) fn take(&mut self, mut delivery: Delivery, clocks: ClockReading) {
+        let suspects = &mut self.window.suspects;
+        suspects.correct(&mut delivery.row, delivery.fence);
         let row = &delivery.row;
         let policy = self.shared.kinds.retry_of(&row.kind);
         if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
@@ -542,7 +544,20 @@ impl Writer {
     /// Takes back what was noted of suspects that have left the window, before they are read again.
     pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
         let writes = self.window.suspects.taken_back(false);
-        self.commit(writes).map(drop)
+        for outcome in self.commit(writes)? {
+            if let Outcome::Blocked(write) = outcome {
+                self.take_back_later(&write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
+    pub(super) fn take_back_later(&mut self, write: &Write) {
+        if let Write::Begin { of, crashes } = write {
+            let suspects = &mut self.window.suspects;
+            suspects.take_back_later(of.clone(), *crashes);
+        }
     }
 
     /// TrialNote: hands suspects out that are next. What goes together is noted before.

@@ -127,7 +127,7 @@ impl Ledger {
                     let mut former = self.timers[&row.id].row.clone();
                     former.due = row.due;
                     self.demand(*row == former, || format!("{row:?} is moved"));
-                    self.place(row, passed).more.is_charged = false;
+                    self.place(row, passed);
                 }
             }
             (Write::Begin { of, crashes }, Outcome::Begun(begun)) => {
@@ -253,6 +253,7 @@ impl Ledger {
             TrialBegun::Superseded => self.end(of.id, State::Replaced),
             TrialBegun::Noted => {
                 let former = timer.row.crashes;
+                let is_charged_twice = timer.more.is_charged && crashes > former;
                 timer.more.is_charged = crashes > former;
                 (timer.row.crashes, timer.row.suspect) = (crashes, true);
                 let max = self.setup.crashes_max;
@@ -260,6 +261,12 @@ impl Ledger {
                 let is_charged_right = crashes == former + 1 && crashes <= max + 1;
                 self.demand(crashes <= former || is_charged_right, || {
                     format!("{} has {crashes} crashes after {former}, of {max}", of.id)
+                });
+                self.demand(!is_charged_twice, || {
+                    format!(
+                        "{} has {crashes} crashes, and was not called between",
+                        of.id
+                    )
                 });
             }
         }
