@@ -111,6 +111,44 @@ fn timers_survive_a_restart() {
     drop(timers);
 }
 
+/// An error of a library whose own text says little.
+#[derive(Debug)]
+struct Outer(std::io::Error);
+
+impl std::fmt::Display for Outer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("db error")
+    }
+}
+
+impl std::error::Error for Outer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn a_failure_is_told_with_its_causes() {
+    let (clock, failed) = (ManualClock::new(), Log::default());
+    let told = failed.clone();
+    let timers = open(&clock, &Memory::new())
+        .handle("mail", |_| {
+            Err(Outer(std::io::Error::other("no such\ntable")).into())
+        })
+        .retry(RetryPolicy::new().attempts(1))
+        .on_failed(move |_, why| told.note(why))
+        .start()
+        .unwrap();
+    timers.schedule("mail", SECOND, "").unwrap();
+    clock.advance(SECOND);
+    assert_eq!(failed.take(), ["db error: no such table"]);
+    let letters = timers.dead(None, 10).unwrap();
+    assert_eq!(
+        letters[0].cause.to_string(),
+        "its handler failed: db error: no such table"
+    );
+}
+
 #[test]
 fn a_timer_is_tried_again_and_dies() {
     let (clock, log) = (ManualClock::new(), Log::default());

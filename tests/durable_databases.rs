@@ -1,6 +1,6 @@
 //! Promise: a database that durable timers cannot use is refused when it is connected, at once and
-//! with one line; a connection that has died silently is noticed; the database's clock is read
-//! while timers are due.
+//! with one line; an error of the store has the database's error as its source; a connection that
+//! has died silently is noticed; the database's clock is read while timers are due.
 //!
 //! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
 //! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
@@ -12,11 +12,12 @@ mod proxy;
 
 use own_schema::{Schema, next, until};
 use postgres::{Client, Config, NoTls};
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use wheelwork::durable::{Durable, Postgres};
+use wheelwork::durable::{Durable, DurableError, Postgres};
 
 /// Asserts that an error is one line, and has this.
 fn says(error: &str, says: &str) {
@@ -137,6 +138,25 @@ fn a_start_on_a_database_that_only_reads_says_so() {
     schema.client().batch_execute(&only).unwrap();
     let error = Durable::open(store).start();
     says(&error.unwrap_err().to_string(), "only be read");
+}
+
+#[test]
+fn an_error_has_the_databases_error_behind_it() {
+    let Some(schema) = Schema::new("behind") else {
+        return;
+    };
+    let node = Durable::open(schema.store()).start().unwrap();
+    let drop = schema.sql("DROP TABLE {s}.timer");
+    schema.client().batch_execute(&drop).unwrap();
+    let error = node.schedule("mail", Duration::ZERO, "").unwrap_err();
+    assert!(matches!(error, DurableError::Store(_)), "{error:?}");
+    says(&error.to_string(), "does not exist");
+    assert_eq!(error.to_string().matches("does not exist").count(), 1);
+    let source = error.source().and_then(|source| source.downcast_ref());
+    let code = source.and_then(postgres::Error::code);
+    assert_eq!(code, Some(&postgres::error::SqlState::UNDEFINED_TABLE));
+    let failure = node.failure().unwrap();
+    assert!(failure.source().is_some(), "{failure}");
 }
 
 /// A proxy to the database, and the connection string for it.

@@ -3,17 +3,20 @@
 //! - Each write, and its outcome, is that of a plain reference; so are loads, in any order of
 //!   calls, with sweeps between them.
 //! - What an epoch that did not end well may have handed out is suspect, and nothing else is.
-//! - What cannot be opened says why, in one line with the path.
+//! - What cannot be opened says why, in one line with the path, and has the system's error as its
+//!   source.
 
 #[path = "common/durable_model.rs"]
 mod durable_model;
 
 use durable_model::{Call, Folder, HandedOut, History, contents, make, row, time};
+use std::error::Error;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, DurableId, Outcome, Position, Redb, Row, Settled, SliceLimit, Store, StoreError,
-    StoreTime, Target, TrialBegun, Write,
+    Cause, DurableError, DurableId, OpenError, Outcome, Position, Redb, Row, Settled, SliceLimit,
+    Store, StoreError, StoreTime, Target, TrialBegun, Write,
 };
 
 fn open(folder: &Folder) -> Redb {
@@ -750,4 +753,31 @@ fn what_cannot_be_opened_says_why() {
     fs::write(&empty, "").unwrap();
     Redb::open(&empty).unwrap();
     Redb::open(&empty).unwrap();
+}
+
+#[test]
+fn an_error_has_the_systems_error_behind_it() {
+    let folder = Folder::new("behind");
+    let text = folder.path().join("text");
+    fs::write(&text, "no directory").unwrap();
+    let error = refused(&text.join("timers.redb"));
+    let chain = [
+        OpenError::Store(error.clone())
+            .source()
+            .map(ToString::to_string),
+        DurableError::Store(error.clone())
+            .source()
+            .map(ToString::to_string),
+        error.source().map(ToString::to_string),
+    ];
+    let kind = |source: &(dyn Error + 'static)| source.downcast_ref().map(io::Error::kind);
+    assert_eq!(
+        error.source().and_then(kind),
+        Some(ErrorKind::NotADirectory)
+    );
+    // Each error's own line has what the store says, which does not come again behind it.
+    assert_eq!(chain[0], chain[2]);
+    assert_eq!(chain[1], chain[2]);
+    let said = chain[2].as_deref().unwrap();
+    assert_eq!(error.to_string().matches(said).count(), 1, "{error}");
 }

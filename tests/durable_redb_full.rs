@@ -239,7 +239,10 @@ fn without_a_reserve_a_full_disk_ends_the_store() {
     let disk = disk();
     let mut store = open(&disk, false).unwrap();
     let ended = live_on_a_full_disk(&mut store, || fill(&disk), || make_room(&disk));
-    assert!(matches!(ended, Err(StoreError::Io(_))), "{ended:?}");
+    let error = ended.unwrap_err();
+    assert!(matches!(error, StoreError::Io(_)), "{error}");
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+    assert_eq!(source.map(Error::kind), Some(ErrorKind::StorageFull));
 }
 
 #[test]

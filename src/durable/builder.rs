@@ -313,8 +313,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets a hook that is told of each delivery that has failed, and why. It runs where the
-    /// handler ran.
+    /// Sets a hook that is told of each delivery that has failed, and why: what the error says, and
+    /// what its causes say. It runs where the handler ran.
     ///
     /// # Example
     /// ```

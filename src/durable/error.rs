@@ -104,7 +104,8 @@ impl fmt::Display for DurableError {
 impl std::error::Error for DurableError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Store(error) => Some(error),
+            // (What it says itself is in this error's line.)
+            Self::Store(error) => error.source(),
             _ => None,
         }
     }
@@ -141,8 +142,9 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Store(error) => Some(error),
-            Self::Service(error) => Some(error),
+            // (They say the same as this error.)
+            Self::Store(error) => error.source(),
+            Self::Service(error) => error.source(),
             Self::Thread(error) => Some(error),
             Self::Setting(_) => None,
         }
@@ -166,6 +168,21 @@ pub(super) fn stored_why(text: &str) -> Arc<str> {
     }
     let (cut, more) = text.split_at(text.floor_char_boundary(WHY_BYTES_MAX));
     format!("{cut}.. ({} bytes more)", more.len()).into()
+}
+
+/// What an error and its causes say, in one text: "db error" alone says nothing. A cause that the
+/// text ends with already is not said again. The causes add no lines.
+pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string().replace(char::is_control, " ");
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// What a panic said.

@@ -106,7 +106,7 @@ pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, R
 pub use stats::DurableStats;
 pub use store::{
     Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
-    StoreClock, StoreError, StoreSize, Target, TrialBegun, Write,
+    StoreCause, StoreClock, StoreError, StoreSize, Target, TrialBegun, Write,
 };
 pub use ticket::Ticket;
 #[cfg(loom)]

@@ -4,7 +4,7 @@
 
 use super::caught::caught;
 use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
-use super::error::{DurableError, panic_text, stored_why};
+use super::error::{DurableError, panic_text, stored_why, with_causes};
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
 use super::recurrence::{DueRun, begun, due_run};
@@ -302,9 +302,9 @@ fn lateness(shared: &DurableShared, delivery: &Delivery) -> u64 {
     u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What an error says.
+/// What an error and its causes say.
 fn said(error: Box<dyn Error + Send + Sync>) -> String {
-    let text = caught(|| error.to_string());
+    let text = caught(|| with_causes(&*error));
     caught(|| drop(error));
     text.unwrap_or_else(|| "its error panicked when it was shown".to_owned())
 }

@@ -7,7 +7,9 @@
 
 use super::fleet::Fleet;
 use super::row::{Cause, DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use std::error::Error;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -566,23 +568,102 @@ impl LeaseNews {
     }
 }
 
+/// What a [`StoreError`] says: one line, and the error behind it, if there is one.
+///
+/// The line says what that error says, too. [`StoreError`] has it as its `source`, for programs
+/// that look at it: the system's error of a file, the database's error with its SQLSTATE.
+///
+/// # Example
+/// ```
+/// use std::error::Error;
+/// use std::io;
+/// use wheelwork::durable::{StoreCause, StoreError};
+///
+/// let full = io::Error::from(io::ErrorKind::StorageFull);
+/// let cause = StoreCause::new(format!("timers.redb: {full}"), full);
+/// assert!(cause.starts_with("timers.redb: "));
+/// let error = StoreError::Io(cause);
+/// let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+/// assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+/// assert!(StoreError::Io("a text alone".into()).source().is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreCause {
+    line: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl StoreCause {
+    /// A line, and the error behind it. A cause without one is made of a text by `From`.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn new(line: impl Into<Arc<str>>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self {
+            line: line.into(),
+            source: Some(Arc::new(source)),
+        }
+    }
+}
+
+impl Deref for StoreCause {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.line
+    }
+}
+
+impl fmt::Display for StoreCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl From<&str> for StoreCause {
+    fn from(line: &str) -> Self {
+        String::from(line).into()
+    }
+}
+
+impl From<String> for StoreCause {
+    fn from(line: String) -> Self {
+        Self {
+            line: line.into(),
+            source: None,
+        }
+    }
+}
+
 /// Why a store cannot go on, or could not be opened.
 ///
 /// # Example
-/// See [`Store`].
+/// See [`Store`] and [`StoreCause`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreError {
     /// It is open already, in another process or in this one.
-    InUse(Arc<str>),
+    InUse(StoreCause),
     /// It is no store of timers.
-    Foreign(Arc<str>),
+    Foreign(StoreCause),
     /// It was written by another version of this library: the version of its format.
-    Version(Arc<str>, u64),
+    Version(StoreCause, u64),
     /// It is damaged: where, and how.
-    Damaged(Arc<str>),
+    Damaged(StoreCause),
     /// The system or the database refused: a full disk, no rights, an I/O error.
-    Io(Arc<str>),
+    Io(StoreCause),
+}
+
+impl StoreError {
+    fn cause(&self) -> &StoreCause {
+        match self {
+            Self::InUse(cause)
+            | Self::Foreign(cause)
+            | Self::Version(cause, _)
+            | Self::Damaged(cause)
+            | Self::Io(cause) => cause,
+        }
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -603,4 +684,9 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl std::error::Error for StoreError {}
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let source = self.cause().source.as_deref()?;
+        Some(source)
+    }
+}

@@ -130,7 +130,7 @@ fn in_transaction(
         });
         match done {
             Ok(()) => Said::Acked(next),
-            Err(error) => Said::Result(Err(with_causes(error))),
+            Err(error) => Said::Result(Err(error)),
         }
     };
     KindHandler::One(Box::new(run))
@@ -168,19 +168,6 @@ fn run_in(
     }
     clients.give_back(client);
     done?
-}
-
-/// An error whose text has its causes in one line: "db error" alone says nothing.
-fn with_causes(error: Box<dyn Error + Send + Sync>) -> Box<dyn Error + Send + Sync> {
-    let Some(mut cause) = error.source() else {
-        return error;
-    };
-    let mut text = format!("{error}: {cause}");
-    while let Some(next) = cause.source() {
-        text = format!("{text}: {next}");
-        cause = next;
-    }
-    text.replace(char::is_control, " ").into()
 }
 
 /// Begins a transaction. The acknowledgement is made for this level, whatever the role's default

@@ -65,7 +65,7 @@ fn shown(session: &mut Session, setting: &str) -> Result<Option<String>, StoreEr
     match shown {
         Some(Ok(row)) => Ok(row.try_get(0).ok()),
         Some(Err(error)) if trouble(&error) == Trouble::Refused => Ok(None),
-        Some(Err(error)) => Err(session.error(&error)),
+        Some(Err(error)) => Err(session.error(error)),
         None => Err(StoreError::Io(
             format!("{}: no answer", session.what).into(),
         )),
@@ -127,13 +127,13 @@ pub(super) fn prepare(session: &mut Session, schema: &str) -> Result<(), StoreEr
                     if let Some(wait) = patience.next() {
                         session.pause(wait);
                     } else {
-                        return Err(session.error(&error));
+                        return Err(session.error(error));
                     }
                 }
-                Some(Err(error)) => session.after(Some(&error), &mut patience)?,
+                Some(Err(error)) => session.after(Some(error), &mut patience)?,
                 None => session.after(None, &mut patience)?,
             },
-            Some(Err(error)) => session.after(Some(&error), &mut patience)?,
+            Some(Err(error)) => session.after(Some(error), &mut patience)?,
             None => session.after(None, &mut patience)?,
         }
     }

@@ -4,7 +4,8 @@
 //! patient: while the database restarts, or a standby is promoted, calls wait.
 
 use super::sql;
-use crate::durable::StoreError;
+use crate::durable::error::with_causes;
+use crate::durable::{StoreCause, StoreError};
 use crate::time::Clock;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
@@ -228,7 +229,7 @@ impl Session {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| StoreError::Io(format!("{what}: {error}").into()))?;
+            .map_err(|error| StoreError::Io(StoreCause::new(format!("{what}: {error}"), error)))?;
         let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
         Ok(Self {
             runtime: Some(runtime),
@@ -241,24 +242,13 @@ impl Session {
         })
     }
 
-    pub(super) fn error(&self, error: &Error) -> StoreError {
+    pub(super) fn error(&self, error: Error) -> StoreError {
         let why = match error.as_db_error() {
             Some(error) => error.message().to_owned(),
-            None => {
-                let mut why = error.to_string();
-                let mut source = std::error::Error::source(error);
-                while let Some(inner) = source {
-                    let inner_text = inner.to_string();
-                    if !why.ends_with(&inner_text) {
-                        why = format!("{why}: {inner_text}");
-                    }
-                    source = inner.source();
-                }
-                why
-            }
+            None => with_causes(&error),
         };
         let line = why.replace(char::is_control, " ");
-        StoreError::Io(format!("{}: {line}", self.what).into())
+        StoreError::Io(StoreCause::new(format!("{}: {line}", self.what), error))
     }
 
     /// A connection, prepared if it is to be. `None`: there was no answer.
@@ -334,7 +324,7 @@ impl Session {
                 Some(Err(error)) => Some(error),
                 None => None,
             };
-            self.after(error.as_ref(), patience)?;
+            self.after(error, patience)?;
         }
     }
 
@@ -372,17 +362,17 @@ impl Session {
                 Some(Ok(answer)) => return Ok(answer),
                 Some(Err(error)) => Some(error),
             };
-            self.after(error.as_ref(), &mut patience)?;
+            self.after(error, &mut patience)?;
         }
     }
 
     /// Waits after an error, if that makes sense. `None`: there was no answer.
     pub(super) fn after(
         &mut self,
-        error: Option<&Error>,
+        error: Option<Error>,
         patience: &mut Patience,
     ) -> Result<(), StoreError> {
-        let trouble = error.map_or(Trouble::Lost, trouble);
+        let trouble = error.as_ref().map_or(Trouble::Lost, trouble);
         self.drop_if_lost(&trouble);
         let wait = match trouble {
             Trouble::Refused if self.live.is_some() => None,

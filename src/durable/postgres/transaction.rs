@@ -47,7 +47,7 @@ impl Postgres {
                     other => {
                         unknown = Some(outcomes);
                         let error = other.and_then(Result::err);
-                        self.session.after(error.as_ref(), &mut patience)?;
+                        self.session.after(error, &mut patience)?;
                         continue;
                     }
                 }
@@ -99,7 +99,7 @@ impl Postgres {
                     continue;
                 }
             }
-            self.session.after(error.as_ref(), &mut patience)?;
+            self.session.after(error, &mut patience)?;
         }
     }
 

@@ -1,9 +1,9 @@
 //! Errors: those of redb in one line, with the file's path.
 
-use crate::durable::StoreError;
+use crate::durable::{StoreCause, StoreError};
 use redb::Error;
 use std::any::Any;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// A path in an error, which has one line whatever the path has.
@@ -14,26 +14,40 @@ pub(super) fn one_line(path: &Path) -> String {
     }
 }
 
+/// An error of the system, in one line.
+pub(super) fn io_error(what: &str, error: io::Error) -> StoreError {
+    StoreError::Io(StoreCause::new(format!("{what}: {error}"), error))
+}
+
 /// What an error of redb means for the store in this file.
-pub(super) fn store_error(what: &str, error: &Error) -> StoreError {
+pub(super) fn store_error(what: &str, error: Error) -> StoreError {
+    let flaw = |why: &str, error| {
+        let line = format!("{what}: {}", why.replace('\n', " "));
+        StoreError::Damaged(StoreCause::new(line, error))
+    };
     match error {
-        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => StoreError::InUse(what.into()),
-        Error::UpgradeRequired(version) => StoreError::Version(what.into(), (*version).into()),
-        Error::Corrupted(why) => damage(what, why),
+        Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => {
+            StoreError::InUse(StoreCause::new(what, error))
+        }
+        Error::UpgradeRequired(version) => {
+            StoreError::Version(StoreCause::new(what, error), version.into())
+        }
+        Error::Corrupted(ref why) => flaw(&why.clone(), error),
         Error::TableTypeMismatch { .. }
         | Error::TypeDefinitionChanged { .. }
         | Error::TableIsMultimap(_)
-        | Error::TableIsNotMultimap(_) => StoreError::Foreign(what.into()),
-        Error::TableDoesNotExist(table) => damage(what, &format!("there is no table {table}")),
+        | Error::TableIsNotMultimap(_) => StoreError::Foreign(StoreCause::new(what, error)),
+        Error::TableDoesNotExist(ref table) => flaw(&format!("there is no table {table}"), error),
         Error::Io(error) if error.kind() == ErrorKind::InvalidData => {
-            StoreError::Foreign(what.into())
+            StoreError::Foreign(StoreCause::new(what, error))
         }
         // A page that should be there is beyond the end.
         Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            damage(what, "it ends too early")
+            let line = format!("{what}: it ends too early");
+            StoreError::Damaged(StoreCause::new(line, error))
         }
-        Error::Io(error) => StoreError::Io(format!("{what}: {error}").into()),
-        other => StoreError::Io(format!("{what}: {other}").into()),
+        Error::Io(error) => io_error(what, error),
+        other => StoreError::Io(StoreCause::new(format!("{what}: {other}"), other)),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::durable::{
 };
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
-use error::{one_line, store_error};
+use error::{io_error, one_line, store_error};
 use file::{OpenPath, StoreFile};
 use load::Loading;
 use recent::RecentIndex;
@@ -187,7 +187,7 @@ impl RedbBuilder {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Redb, StoreError> {
         let path = path.as_ref();
         let what: Arc<str> = one_line(path).into();
-        let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
+        let io = |error: io::Error| io_error(&what, error);
         if open::look(&what, path, self.must_exist)? {
             let unfinished = open::unfinished(path);
             match self.start_file(&what, &unfinished) {
@@ -235,10 +235,10 @@ impl RedbBuilder {
     }
 
     fn start_file(&self, what: &Arc<str>, path: &Path) -> Result<Redb, StoreError> {
-        let io = |error: io::Error| StoreError::Io(format!("{what}: {error}").into());
+        let io = |error: io::Error| io_error(what, error);
         let mut opened = OpenPath::open(path, self.must_exist).map_err(io)?;
         let backend = opened.backend(self.cache_bytes);
-        let backend = backend.map_err(|error| store_error(what, &error.into()))?;
+        let backend = backend.map_err(|error| store_error(what, error.into()))?;
         let mut store = self.start(what.clone(), backend)?;
         // It may have been replaced since.
         opened.look(None).map_err(io)?;
@@ -258,7 +258,7 @@ impl RedbBuilder {
         let room = backend.room();
         let open = || {
             let database = builder.create_with_backend(backend);
-            let database = database.map_err(|error| store_error(&what, &error.into()))?;
+            let database = database.map_err(|error| store_error(&what, error.into()))?;
             let opened = open::read(&what, &database)?;
             Ok(OpenFile {
                 next: open::first_number(opened.state.next_number),
@@ -361,12 +361,12 @@ impl Redb {
         if let Some(opened) = &mut self.opened
             && let Err(gone) = opened.look(file.now)
         {
-            let gone = StoreError::Io(format!("{}: {gone}", self.what).into());
+            let gone = io_error(&self.what, gone);
             self.broken = Some(gone.clone());
             return Err(gone);
         }
         let result = match catch_unwind(AssertUnwindSafe(|| call(file))) {
-            Ok(result) => result.map_err(|error| store_error(&self.what, &error)),
+            Ok(result) => result.map_err(|error| store_error(&self.what, error)),
             Err(panic) => Err(error::panicked(&self.what, &*panic)),
         };
         result.inspect_err(|error| self.broken = Some(error.clone()))

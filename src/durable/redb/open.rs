@@ -2,7 +2,7 @@
 
 use super::codec::{self, StoreState};
 use super::due_key::DueKey;
-use super::error::{damage, one_line, store_error};
+use super::error::{damage, io_error, one_line, store_error};
 use super::recent::RecentIndex;
 use super::tables::{
     BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, VERSION, WriteTables, damaged,
@@ -52,10 +52,10 @@ pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<bool, St
                     "the directory {} does not exist",
                     one_line(folder)
                 ))),
-                Err(error) => Err(io(error.to_string())),
+                Err(error) => Err(io_error(what, error)),
             }
         }
-        Err(error) => Err(io(error.to_string())),
+        Err(error) => Err(io_error(what, error)),
     }
 }
 
@@ -117,7 +117,7 @@ fn folder(path: &Path) -> &Path {
 
 /// Reads the state, and which rows are in `recent`. Makes the tables of a file that has none.
 pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError> {
-    let io = |error: Error| store_error(what, &error);
+    let io = |error: Error| store_error(what, error);
     let transaction = database.begin_read().map_err(|error| io(error.into()))?;
     let tables: Vec<_> = transaction
         .list_tables()
