@@ -50,6 +50,8 @@ pub enum DurableFault {
     RetryLost,
     /// TurnTake: requests are taken however large they are.
     BytesUnbounded,
+    /// TurnSlice: slices have their full size, however long the store takes for them.
+    PaceIgnored,
     /// TurnSlice: the first slice of a kind is taken for the last one.
     SliceLast,
     /// A row that was due by the watermark of an epoch that did not end well is charged with a

@@ -263,10 +263,11 @@ impl DurableHandle {
         self.shared.ask(|teller| Request::Arm(timer, teller))
     }
 
-    /// Arms many timers. Up to 4,096 of them, with 8 MiB, are stored in one commit: all of them, or
-    /// after an error none. More are stored in several commits, in their order, and others have
-    /// their turn in between. After an error, or an end of the process, the first ones may be
-    /// stored, and fire.
+    /// Arms many timers. In a file up to 4,096 of them, with 8 MiB, are stored in one commit: all
+    /// of them, or after an error none. More are stored in several commits, in their order, and
+    /// others have their turn in between. After an error, or an end of the process, the first ones
+    /// may be stored, and fire. In a fleet a commit has as many as the database stores in some
+    /// 12 ms, so there this may be so of fewer than 4,096.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -348,7 +349,8 @@ impl DurableHandle {
             .ask(|teller| Request::Cancel(Target::Id(id), teller))
     }
 
-    /// Cancels many timers, up to 4,096 of them in one commit. Returns how many are cancelled.
+    /// Cancels many timers, up to 4,096 of them in one commit; in a fleet as many as the database
+    /// ends in some 12 ms. Returns how many are cancelled.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -366,7 +368,8 @@ impl DurableHandle {
 
     /// Cancels all timers of a kind that were not handed to the handler. Returns how many.
     ///
-    /// It looks at all timers of the store, 4,096 at a time, and others have their turn in between.
+    /// It looks at all timers of the store, in slices as those of
+    /// [`cancel_many`](Self::cancel_many), and others have their turn in between.
     /// So it is no single moment. A timer that is armed meanwhile may be cancelled, or not. One
     /// that another node moves meanwhile may stay. If the service stops meanwhile, some are
     /// cancelled.
@@ -455,7 +458,8 @@ impl DurableHandle {
     /// that are being handled are among them.
     ///
     /// More than 4,096 of them, or 8 MiB, are read in several slices, and others have their turn in
-    /// between. A timer that is moved meanwhile may be in the list twice, or not at all.
+    /// between. In a fleet slices are smaller if the database is slow. A timer that is moved
+    /// meanwhile may be in the list twice, or not at all.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel). Cost: that of reading them, and memory for all of them.

@@ -53,6 +53,7 @@ mod large;
 mod measure;
 mod memory;
 mod nodes;
+mod pace;
 mod plan;
 #[cfg(feature = "durable-postgres")]
 pub(crate) mod postgres;

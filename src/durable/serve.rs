@@ -269,7 +269,7 @@ impl Writer {
             writes.rotate_left(settled);
             plans.rotate_left(settled);
         }
-        let outcomes = match self.commit(writes) {
+        let outcomes = match self.commit_in_pace(writes) {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 let told = self.shared.fail(error.clone());

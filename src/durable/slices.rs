@@ -7,7 +7,7 @@ use super::row::{Position, Row, StoreTime};
 use super::store::{Outcome, SliceLimit, StoreError, Target, Write};
 use super::ticket::Teller;
 use super::writer::Writer;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Writer {
     /// TurnSlice: plans the next slice of each large call, while the turn has room.
@@ -65,6 +65,29 @@ impl Writer {
         }
     }
 
+    /// TurnCommit: and notes how long it takes.
+    pub(super) fn commit_in_pace(
+        &mut self,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let (mut rows, mut bytes) = (writes.len(), 0);
+        for write in &writes {
+            match write {
+                Write::Arm(row) => bytes += row.bytes(),
+                Write::Move(..) | Write::Revive(..) => bytes += self.moved_bytes,
+                Write::CancelKind(slice) => rows += slice.limit.rows,
+                _ => {}
+            }
+        }
+        let begun = self.time();
+        let outcomes = self.commit(writes)?;
+        if rows > 0 {
+            let took = self.time().saturating_duration_since(begun);
+            self.pace.note(rows, bytes, took);
+        }
+        Ok(outcomes)
+    }
+
     /// A slice of a kind was cancelled. The rest comes in a later turn.
     pub(super) fn go_on_with_kind(
         &mut self,
@@ -104,11 +127,14 @@ impl Writer {
         let Some(look) = self.large.looks.pop_front() else {
             return Ok(());
         };
+        let begun = self.time();
         match look {
             LargeLook::List(after, until, mut listing) => {
                 let limit = self.slice_of(listing.left);
                 match self.list(after, until, limit) {
                     Ok((rows, next)) => {
+                        let bytes = rows.iter().map(Row::bytes).sum();
+                        self.note_look(rows.len(), bytes, begun);
                         listing.left -= rows.len();
                         listing.found.push(rows);
                         match next.filter(|_| listing.left > 0) {
@@ -127,6 +153,7 @@ impl Writer {
                 match self.store.dead(after, limit) {
                     Ok(letters) => {
                         let bytes = letters.iter().map(|letter| letter.row.bytes()).sum();
+                        self.note_look(letters.len(), bytes, begun);
                         listing.left -= letters.len().min(listing.left);
                         let is_full = limit.is_reached(letters.len(), bytes);
                         let last = letters.last().map(|letter| letter.row.id);
@@ -143,9 +170,14 @@ impl Writer {
         }
     }
 
+    fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {
+        let took = self.time().saturating_duration_since(begun);
+        self.look_pace.note(rows, bytes, took);
+    }
+
     /// A slice of at most this number of rows.
     fn slice_of(&self, rows: usize) -> SliceLimit {
-        let limit = self.window.bounds().slice;
+        let limit = self.look_pace.limit();
         SliceLimit {
             rows: rows.min(limit.rows),
             ..limit

@@ -12,6 +12,7 @@ use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
 use super::id_map::IdMap;
 use super::large::LargeCalls;
+use super::pace::Pace;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
@@ -93,6 +94,9 @@ pub(super) struct Writer {
     pub(super) aside: Aside,
     /// Calls that take more than one turn.
     pub(super) large: LargeCalls,
+    /// How much is stored at once, and how much is read for a large call.
+    pub(super) pace: Pace,
+    pub(super) look_pace: Pace,
     /// By partition.
     pub(super) owned: Vec<Owned>,
     /// What there is to know of other nodes.
@@ -149,7 +153,11 @@ impl Writer {
             store.on_news(shared.news());
             FleetWatch::new(store.claim_ahead())
         });
+        // (A turn stores once, and reads once.)
+        let goal = fleet.as_ref().map(|fleet| fleet.ahead / 2);
         let mut writer = Self {
+            pace: Pace::new(bounds.slice, goal),
+            look_pace: Pace::new(bounds.slice, goal),
             fleet,
             store,
             shared,
@@ -294,9 +302,13 @@ impl Writer {
 
     /// TurnTake: the requests that wait, and how much more the turn's commit has room for.
     fn take_requests(&mut self, first: &mut Option<Request>) -> (Vec<Request>, SliceLimit) {
-        let slice = self.window.bounds().slice;
+        let slice = self.pace.limit();
+        // (The many calls of one node's store cost it little.)
         let limit = SliceLimit {
-            rows: REQUESTS_MAX,
+            rows: match self.fleet {
+                Some(_) => slice.rows,
+                None => REQUESTS_MAX,
+            },
             bytes: slice.bytes,
         };
         let (mut requests, mut bytes) = (Vec::new(), 0);
@@ -309,11 +321,13 @@ impl Writer {
             self.shared.take_out(request.queued_bytes());
             requests.push(request);
         }
+        let rows = match self.fleet {
+            _ if limit.is_reached(requests.len(), bytes) => 0,
+            Some(_) => slice.rows - requests.len(),
+            None => slice.rows,
+        };
         let room = SliceLimit {
-            rows: match limit.is_reached(requests.len(), bytes) {
-                true => 0,
-                false => slice.rows,
-            },
+            rows,
             bytes: slice.bytes.saturating_sub(bytes),
         };
         (requests, room)
