@@ -265,9 +265,10 @@ impl DurableHandle {
 
     /// Arms many timers. In a file up to 4,096 of them, with 8 MiB, are stored in one commit: all
     /// of them, or after an error none. More are stored in several commits, in their order, and
-    /// others have their turn in between. After an error, or an end of the process, the first ones
-    /// may be stored, and fire. In a fleet a commit has as many as the database stores in some
-    /// 12 ms, so there this may be so of fewer than 4,096.
+    /// others have their turn in between. So are fewer, if other calls come at the same time: they
+    /// share these bounds. After an error, or an end of the process, the first ones may be stored,
+    /// and fire. In a fleet a commit has as many as the database stores in some 12 ms, so there
+    /// this may be so of fewer than 4,096.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
