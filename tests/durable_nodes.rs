@@ -10,7 +10,7 @@ use own_schema::{Schema, next, until};
 use postgres::NoTls;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
@@ -179,6 +179,95 @@ fn what_a_node_that_died_may_have_handed_out_is_suspect() {
     both.sort();
     assert_eq!(both[0], ("claimed".to_owned(), 1));
     assert_eq!(both[1], ("not claimed".to_owned(), 1));
+    node.stop().unwrap();
+}
+
+/// What two nodes say to these changes of one dead letter, at once.
+fn at_once(nodes: &mut [Postgres; 2], writes: [Write; 2]) -> Vec<Outcome> {
+    let both = Barrier::new(2);
+    thread::scope(|scope| {
+        let calls: Vec<_> = nodes
+            .iter_mut()
+            .zip(writes)
+            .map(|(node, write)| {
+                let both = &both;
+                scope.spawn(move || {
+                    both.wait();
+                    node.commit(vec![write], &mut AllMayGo).unwrap()
+                })
+            })
+            .collect();
+        let said = calls.into_iter().flat_map(|call| call.join().unwrap());
+        said.collect()
+    })
+}
+
+#[test]
+fn a_dead_letter_is_revived_or_discarded_by_one_of_several_nodes() {
+    let Some(schema) = Schema::new("revived") else {
+        return;
+    };
+    let mut nodes = [schema.store(), schema.store()];
+    let mut user = schema.client();
+    let insert = schema.sql(
+        "INSERT INTO {s}.dead (id, due, kind, payload, attempts, crashes, cause, why, since)
+            VALUES ($1::text::uuid, 0, 'mail', '', 1, 0, 1, 'no', 0)",
+    );
+    for number in 0..200 {
+        let id = nodes[0].new_id(None, StoreTime::MIN);
+        user.execute(&insert, &[&id.to_string()]).unwrap();
+        let revive = Write::Revive(id, StoreTime::MAX);
+        let other = match number % 2 {
+            0 => revive.clone(),
+            _ => Write::Discard(id),
+        };
+        let said = at_once(&mut nodes, [revive, other]);
+        let made = |outcome: &&Outcome| {
+            matches!(
+                outcome,
+                Outcome::Revived(Some(_)) | Outcome::Discarded(true)
+            )
+        };
+        assert_eq!(said.iter().filter(made).count(), 1, "{said:?}");
+        let row = Store::get(&mut nodes[0], &Target::Id(id)).unwrap();
+        let is_revived = said
+            .iter()
+            .any(|of| matches!(of, Outcome::Revived(Some(_))));
+        assert_eq!(row.is_some(), is_revived);
+    }
+}
+
+/// A transaction that ends late may leave a timer behind that has been overdue for long, and a
+/// rollback tells nobody.
+#[test]
+fn what_has_been_overdue_for_long_is_found_before_what_comes_later() {
+    let Some(schema) = Schema::new("overdue") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let mut ids = schema.store();
+    let mut user = schema.client();
+    let insert = schema.sql(
+        "INSERT INTO {s}.timer (part, due, id, kind, payload, attempts, crashes, superseded, moved,
+                epoch)
+            SELECT $1, (extract(epoch FROM now()) * 1000)::bigint - $2, $3::text::uuid, 'mail',
+                convert_to($4, 'UTF8'), 0, 0, false, true, 0",
+    );
+    let mut put_in = |overdue_ms: i64, text: &str| {
+        let id = ids.new_id(None, StoreTime::MIN);
+        let part = i16::try_from(id.partition()).unwrap();
+        user.execute(&insert, &[&part, &overdue_ms, &id.to_string(), &text])
+            .unwrap();
+    };
+    for _ in 0..3 {
+        put_in(60_000, "overdue");
+        // (However the node is scheduled: if it finds both at once, this one is older.)
+        thread::sleep(MS * 2_500);
+        put_in(1_000, "later");
+        let order = [next(&handled).0, next(&handled).0];
+        assert_eq!(order, ["overdue", "later"]);
+    }
     node.stop().unwrap();
 }
 

@@ -13,6 +13,8 @@ pub(super) struct FleetWatch {
     pub(super) scan_at: Duration,
     /// When to scan all of it next.
     pub(super) scan_all_at: Duration,
+    /// All of it was scanned last.
+    pub(super) scanned_all: bool,
     /// When it was scanned last, and when the leases were renewed last.
     pub(super) scanned: Duration,
     pub(super) renewed: Duration,
@@ -35,6 +37,7 @@ impl FleetWatch {
             next_due: Some(StoreTime::MIN),
             scan_at: Duration::ZERO,
             scan_all_at: Duration::ZERO,
+            scanned_all: false,
             scanned: Duration::ZERO,
             renewed: Duration::ZERO,
             renew_at: Duration::ZERO,

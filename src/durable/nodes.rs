@@ -22,14 +22,13 @@ const SCAN_AFTER_LOADS: Duration = Duration::from_secs(2);
 const SCAN_MIN: Duration = Duration::from_millis(10);
 const RENEW_MIN: Duration = Duration::from_millis(200);
 
-/// How often all of it is looked at: else rows that are overdue for less than [`LOW`].
-const SCAN_ALL_EVERY: Duration = Duration::from_secs(10);
-
-/// A scan begins so long before the oldest row that is being handled.
-const LOW: Duration = Duration::from_secs(10);
-
-/// A scan takes at most this share of the time.
+/// A scan takes at most this share of the time. If one of all rows takes longer (a database keeps
+/// what has fired as long as somebody's snapshot may see it), those between look only at rows
+/// that are overdue for less than [`LOW`].
 const SCAN_SHARE: u32 = 10;
+
+/// Such a scan begins so long before the oldest row that is being handled.
+const LOW: Duration = Duration::from_secs(10);
 
 /// How long a partition rests that is to become idle, before another one does.
 const REST: Duration = Duration::from_secs(1);
@@ -347,10 +346,14 @@ impl Writer {
     /// ScanBelow: looks for rows that other nodes have put in, or moved, at the watermark or before
     /// it; and for the next one that is due. Returns whether nothing is to be loaded for that.
     pub(super) fn scan(&mut self) -> Result<bool, StoreError> {
-        let Some(fleet) = &self.fleet else {
+        let Some(fleet) = &mut self.fleet else {
             return Ok(true);
         };
         let begun = self.shared.elapsed();
+        if fleet.scanned_all {
+            let loads = fleet.loaded_for * SCAN_SHARE;
+            fleet.scan_all_at = fleet.scan_all_at.max(fleet.scanned + loads);
+        }
         // After a claim that has found nothing, nobody knows what is next.
         let is_unknown = !fleet.found
             && fleet.next_due == Some(StoreTime::from_millis(self.claimed.as_millis() + 1));
@@ -417,10 +420,10 @@ impl Writer {
             let loads = std::mem::take(&mut fleet.loaded_for) * SCAN_SHARE;
             let took = elapsed.saturating_sub(begun);
             let every = SCAN_EVERY.max(loads.min(SCAN_AFTER_LOADS));
-            fleet.scanned = begun;
+            (fleet.scanned, fleet.scanned_all) = (begun, is_all);
             fleet.scan_at = begun + every.max(took * SCAN_SHARE);
             if is_all {
-                fleet.scan_all_at = begun + SCAN_ALL_EVERY.max(took * SCAN_SHARE);
+                fleet.scan_all_at = begun + SCAN_EVERY.max(took * SCAN_SHARE);
             }
         }
     }

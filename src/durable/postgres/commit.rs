@@ -750,7 +750,7 @@ impl<'a> Making<'a> {
 
     async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let mut revived = Moves::default();
-        let mut all = Vec::new();
+        let mut discarded = Vec::new();
         let mut at = HashMap::new();
         for &number in numbers {
             let id = match &self.writes[number] {
@@ -758,14 +758,13 @@ impl<'a> Making<'a> {
                     revived.push(*id, *due, self.own_epoch(id.partition()));
                     *id
                 }
-                Write::Discard(id) => *id,
+                Write::Discard(id) => {
+                    discarded.push(uuid(*id));
+                    *id
+                }
                 _ => continue,
             };
-            all.push(uuid(id));
             at.insert(id, number);
-        }
-        if all.is_empty() {
-            return Ok(());
         }
         if !revived.ids.is_empty() {
             for row in revived.revive(self.live).await? {
@@ -774,11 +773,11 @@ impl<'a> Making<'a> {
                 }
             }
         }
-        for row in self.live.rows(sql::DISCARD, &[&all]).await? {
-            if let Some(&number) = at.get(&durable_id(row.get(0)))
-                && matches!(self.writes[number], Write::Discard(_))
-            {
-                self.outcomes[number] = Some(Outcome::Discarded(true));
+        if !discarded.is_empty() {
+            for row in self.live.rows(sql::DISCARD, &[&discarded]).await? {
+                if let Some(&number) = at.get(&durable_id(row.get(0))) {
+                    self.outcomes[number] = Some(Outcome::Discarded(true));
+                }
             }
         }
         Ok(())
