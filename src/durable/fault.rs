@@ -44,6 +44,10 @@ pub enum DurableFault {
     BackUnasked,
     /// The timers of the window stay where they are when the system's clock is set.
     ClockNotFollowed,
+    /// Small steps of the system's clock, as in a slew, are forgotten one by one.
+    SlewIgnored,
+    /// A turn of the writer, which the store may keep from ending, is not to be seen.
+    TurnNotPublished,
     /// RunSettle: the writer is not told of a handler that has done its work.
     AckLost,
     /// RunSettle: nor of one that has failed.
@@ -80,7 +84,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 26] = [
+pub const DURABLE_FAULTS: [DurableFault; 28] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -99,6 +103,8 @@ pub const DURABLE_FAULTS: [DurableFault; 26] = [
     DurableFault::WaitedUnchecked,
     DurableFault::BackUnasked,
     DurableFault::ClockNotFollowed,
+    DurableFault::SlewIgnored,
+    DurableFault::TurnNotPublished,
     DurableFault::AckLost,
     DurableFault::RetryLost,
     DurableFault::BytesUnbounded,

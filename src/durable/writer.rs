@@ -211,7 +211,9 @@ impl Writer {
     /// One turn. `first`: a request that came before those in the queue.
     fn turn(&mut self, mut first: Option<Request>) -> After {
         let began = self.shared.elapsed();
-        self.shared.counts.begin_turn(began);
+        if !is_broken(DurableFault::TurnNotPublished) {
+            self.shared.counts.begin_turn(began);
+        }
         let timer = self.watch.as_ref().and_then(|watch| watch.begin(began));
         // A store may be a user's.
         let result = catch_unwind(AssertUnwindSafe(|| self.try_turn(&mut first)));
@@ -386,11 +388,11 @@ impl Writer {
         let step = offset
             .duration_since(former)
             .unwrap_or_else(|error| error.duration());
-        if step > CLOCK_STEP {
+        if step > CLOCK_STEP || is_broken(DurableFault::SlewIgnored) {
             self.offset = Some(offset);
-            if !is_broken(DurableFault::ClockNotFollowed) {
-                self.window.refile(clocks);
-            }
+        }
+        if step > CLOCK_STEP && !is_broken(DurableFault::ClockNotFollowed) {
+            self.window.refile(clocks);
         }
     }
 

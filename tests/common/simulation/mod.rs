@@ -34,6 +34,12 @@ const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 const YEAR: u64 = 31_536_000;
 
+/// What is due so soon is waited for.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A clock that is slewed is set by a little after each such time.
+const SLEW_STEP: Duration = Duration::from_millis(10);
+
 /// Opens a store, the same one each time.
 pub type Open = Box<dyn Fn() -> Box<dyn Store>>;
 
@@ -220,7 +226,65 @@ impl Simulation {
             world.note(format_args!("{by:?} pass"));
             world.clock.clone()
         };
-        clock.advance(by);
+        let slew_ppm = self.shared.lock().slew_ppm;
+        if slew_ppm == 0 {
+            return clock.advance(by);
+        }
+        let mut left = by;
+        while !left.is_zero() {
+            let step = SLEW_STEP.max(by / 1_000).min(left);
+            clock.advance(step);
+            left -= step;
+            let (by, now) = (
+                step * slew_ppm.unsigned_abs() / 1_000_000,
+                clock.system_time(),
+            );
+            clock.set_system_time(if slew_ppm > 0 { now + by } else { now - by });
+        }
+    }
+
+    /// How late a timer may be, if no clock is set and nothing is slow. In a slew less: a second's
+    /// part of it, and what is not noticed, twice.
+    fn late(&self) -> Duration {
+        match self.shared.lock().slew_ppm.unsigned_abs() {
+            0 => LATE,
+            ppm => 2 * (10 * MS + Duration::from_micros(ppm.into())),
+        }
+    }
+
+    /// The system's clock is slewed, or no more; or the store hangs in one of its next calls.
+    fn slew_or_hang(&mut self) {
+        let mut guard = self.shared.lock();
+        let world = &mut *guard;
+        let act = world.rare.u8(..16);
+        match act {
+            _ if !world.has_rare => {}
+            0 | 1 => {
+                world.slew_ppm = [0, 500, 4_900, 80_000, -4_900, -80_000][world.rare.usize(..6)];
+                world.calm_since = world.passed();
+                let slew_ppm = world.slew_ppm;
+                world.note(format_args!("the clock is slewed by {slew_ppm} ppm"));
+            }
+            2 => {
+                let after = MS * world.rare.u32(1_000..20_000);
+                world.note("the store is to hang");
+                world.plan = Some(Plan {
+                    left: world.rare.u32(..6),
+                    only: None,
+                    fate: Fate::Slow {
+                        before: Duration::ZERO,
+                        after,
+                        stands: false,
+                    },
+                });
+            }
+            3 | 4 if world.slew_ppm != 0 => {
+                drop(guard);
+                let next = self.to_next(Duration::from_secs(300));
+                self.advance(next.unwrap_or_default() + 2 * self.late());
+            }
+            _ => {}
+        }
     }
 
     fn set_clock(&mut self) {
@@ -243,7 +307,7 @@ impl Simulation {
     /// The executor has no time for what comes due. Timers wait for it, and others for their
     /// places, while the clock is set.
     fn wait_for_executor(&mut self) {
-        let by = self.to_next().unwrap_or(MS);
+        let by = self.to_next(SOON).unwrap_or(MS);
         let more = {
             let mut world = self.shared.lock();
             world.note("the executor is busy");
@@ -280,13 +344,13 @@ impl Simulation {
         world.calm_since = world.passed();
     }
 
-    /// Time until something is due, if that is soon.
-    fn to_next(&self) -> Option<Duration> {
+    /// Time until something is due, if that is sooner than this.
+    fn to_next(&self, soon: Duration) -> Option<Duration> {
         let world = self.shared.lock();
         let now = StoreTime::reading(world.now());
         let dues = world.ledger.stored().map(|timer| timer.row.due);
         let next = dues.filter(|&due| due > now).min()?;
-        Some(next.since(now)).filter(|&wait| wait < Duration::from_secs(30))
+        Some(next.since(now)).filter(|&wait| wait < soon)
     }
 
     /// A call for a key while its timer comes due: by the wheel, or by the system's clock too.
@@ -327,6 +391,10 @@ impl Simulation {
 
     /// One step. Returns whether all is right so far.
     fn step(&mut self) -> bool {
+        self.slew_or_hang();
+        if !self.look() {
+            return false;
+        }
         let step = {
             let mut world = self.shared.lock();
             world.calls = 0;
@@ -346,7 +414,7 @@ impl Simulation {
                 self.advance(by);
             }
             70..86 => {
-                let by = self.to_next().unwrap_or(MS);
+                let by = self.to_next(SOON).unwrap_or(MS);
                 // By the system's clock it may be too early then, and nobody has noticed.
                 let mut world = self.shared.lock();
                 if world.rng.u8(..4) == 0 {
@@ -382,6 +450,7 @@ impl Simulation {
             }
             self.reopen();
         }
+        let late = self.late();
         if let Some(timers) = &self.timers {
             let stats = timers.stats();
             let mut world = self.shared.lock();
@@ -390,7 +459,7 @@ impl Simulation {
             world.ledger.compare(&stats);
             let passed = world.passed();
             if let Some(since) = passed.checked_sub(LATE).filter(|&t| t >= world.calm_since) {
-                let due = StoreTime::reading(world.now() - LATE);
+                let due = StoreTime::reading(world.now() - late);
                 world.ledger.punctual(due, since);
             }
         }
@@ -412,6 +481,10 @@ impl Simulation {
             let mut world = self.shared.lock();
             world.note("the trouble ceases");
             (world.has_trouble, world.plan) = (false, None);
+            world.has_rare = false;
+            if std::mem::take(&mut world.slew_ppm) != 0 {
+                world.calm_since = world.passed();
+            }
         }
         if self.shared.lock().rng.bool() {
             self.stop();

@@ -23,8 +23,17 @@ const CALLS_MAX: u32 = 100_000;
 
 pub const MS: Duration = Duration::from_millis(1);
 
+/// A turn that lasts so long counts as lag.
+const STALL_MIN: Duration = Duration::from_secs(1);
+
 pub struct World {
     pub rng: Rng,
+    /// The chances of slews and of stores that hang: with them the other chances stay as they are,
+    /// and most seeds have neither.
+    pub rare: Rng,
+    pub has_rare: bool,
+    /// How much faster the system's clock is than the other one, in millionths.
+    pub slew_ppm: i32,
     pub clock: ManualClock,
     pub ledger: Ledger,
     pub setup: Setup,
@@ -268,8 +277,12 @@ impl Scene for World {
 
 impl Shared {
     pub fn new(seed: u64) -> Self {
+        let mut rare = Rng::with_seed(!seed);
         Self::of(World {
             rng: Rng::with_seed(seed),
+            has_rare: rare.u8(..4) == 0,
+            rare,
+            slew_ppm: 0,
             clock: ManualClock::new(),
             ledger: Ledger::default(),
             setup: Setup::default(),
@@ -311,6 +324,20 @@ impl Shared {
         world.is_dead |= dies;
     }
 
+    /// A call of the store has lasted for this time by now, and so has the writer's turn.
+    fn see_turn(&self, time: Duration) {
+        let Some(handle) = self.lock().handle.clone() else {
+            return;
+        };
+        let stats = handle.stats();
+        let is_lag = stats.turn < STALL_MIN || stats.lag >= stats.turn;
+        if stats.turn < time || !is_lag {
+            let (turn, lag) = (stats.turn, stats.lag);
+            let what = format!("a call lasts {time:?}, and the turn {turn:?}, the lag {lag:?}");
+            self.lock().ledger.wrong(what);
+        }
+    }
+
     /// Time passes while the store is at a call. Other threads go on meanwhile.
     pub fn pass_in_store(&self, time: Duration) {
         let (clock, acts) = {
@@ -326,7 +353,10 @@ impl Shared {
         for _ in 0..acts {
             self.act(Place::Store);
         }
+        // (Inside a handler it passes later.)
+        let before = clock.elapsed();
         clock.advance(time);
+        self.see_turn(clock.elapsed() - before);
         let mut world = self.lock();
         world.is_in_store = false;
     }
