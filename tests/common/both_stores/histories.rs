@@ -417,9 +417,13 @@ impl History<'_> {
                 of: self.settled()?,
                 at: due,
                 attempts: self.rng.u32(..9),
-                crashes: 0,
+                crashes: self.rng.u32(..4),
             },
-            86..93 => {
+            86..89 => Write::Begin {
+                of: self.settled()?,
+                crashes: self.rng.u32(..4),
+            },
+            89..94 => {
                 let causes = [
                     Cause::UnknownKind,
                     Cause::Undecodable("why".into()),
@@ -433,11 +437,11 @@ impl History<'_> {
                     cause: self.rng.choice(causes).unwrap(),
                     since: at(5),
                     attempts: self.rng.u32(..9),
-                    crashes: 0,
+                    crashes: self.rng.u32(..4),
                     next,
                 }
             }
-            93..98 => Write::Revive(self.some_dead()?, due),
+            94..98 => Write::Revive(self.some_dead()?, due),
             _ => Write::Discard(self.some_dead()?),
         })
     }
