@@ -68,8 +68,13 @@ impl StorageBackend for Backend {
     fn set_len(&self, len: u64) -> Result<(), Error> {
         let mut disk = self.0.lock().unwrap();
         disk.accesses += 1;
+        let former = disk.data.len() as u64;
         disk.data.resize(usize::try_from(len).unwrap(), 0);
         disk.blocks.retain(|block| block * BLOCK < len);
+        if len < former {
+            // What is beyond the end goes with what is cut off.
+            disk.held = 0;
+        }
         Ok(())
     }
 
@@ -243,6 +248,35 @@ fn without_a_reserve_a_full_disk_ends_the_store() {
     assert!(matches!(error, StoreError::Io(_)), "{error}");
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
     assert_eq!(source.map(Error::kind), Some(ErrorKind::StorageFull));
+}
+
+/// When a commit has ended that makes the file shorter, another program may take all that is free.
+#[test]
+fn a_file_that_becomes_shorter_keeps_its_reserve() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let mut rows = arm(&mut store, 20_000);
+    sweep(&mut store).unwrap();
+    let few = rows.split_off(19_000);
+    commit(&mut store, rows.iter().map(cancel).collect()).unwrap();
+    let bytes = || {
+        let disk = disk.0.lock().unwrap();
+        (disk.data.len() as u64, disk.held * BLOCK)
+    };
+    let mut shorter = 0;
+    for (secs, row) in few.iter().enumerate() {
+        set(&mut store, secs as u64);
+        sweep(&mut store).unwrap();
+        let (former, held) = bytes();
+        assert!(held >= former.min(8 << 20));
+        commit(&mut store, vec![cancel(row)]).unwrap();
+        let (len, held) = bytes();
+        assert!(held >= len.min(8 << 20), "{held} bytes beside {len}");
+        shorter += usize::from(len < former);
+    }
+    assert!(shorter > 2, "it became shorter {shorter} times");
 }
 
 #[test]

@@ -141,16 +141,16 @@ impl<B: StorageBackend> StoreFile<B> {
         }
     }
 
-    fn knows_len(&self, len: u64) {
-        if let Some(room) = &self.room {
-            room.set_len(len);
-        }
+    fn knows_len(&self, len: u64) -> io::Result<()> {
+        self.room.as_ref().map_or(Ok(()), |room| room.set_len(len))
     }
 }
 
 impl<B: StorageBackend> StorageBackend for StoreFile<B> {
     fn len(&self) -> io::Result<u64> {
-        self.inner.len().inspect(|&len| self.knows_len(len))
+        let len = self.inner.len()?;
+        self.knows_len(len)?;
+        Ok(len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -168,8 +168,7 @@ impl<B: StorageBackend> StorageBackend for StoreFile<B> {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.written(|| self.inner.set_len(len))?;
-        self.knows_len(len);
-        Ok(())
+        self.knows_len(len)
     }
 
     /// A sync that has failed is never tried again: the system may have forgotten what it could not

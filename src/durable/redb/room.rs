@@ -46,6 +46,15 @@ pub(super) struct Tries {
     can_hold: bool,
 }
 
+/// What came of holding room.
+enum RoomHeld {
+    All,
+    /// The disk is full.
+    Less,
+    /// The disk cannot hold room.
+    Never,
+}
+
 impl Default for Tries {
     fn default() -> Self {
         Self {
@@ -67,15 +76,19 @@ impl Room {
         }
     }
 
-    /// The file has this length now.
-    pub(super) fn set_len(&self, len: u64) {
+    /// The file has this length now. What is beyond the end has gone with what was cut off, if
+    /// anything was: it is held again at once, before others take it.
+    ///
+    /// An error is that of a sync: the store must end.
+    pub(super) fn set_len(&self, len: u64) -> io::Result<()> {
         // Ordering: Relaxed. One thread at a time calls this.
         let former = self.len.swap(len, Ordering::Relaxed);
         if len < former {
-            // What is beyond the end goes with what is cut off.
             // Ordering: Relaxed. As above.
             self.held.store(0, Ordering::Relaxed);
+            self.hold_all()?;
         }
+        Ok(())
     }
 
     /// A write to the file. If the disk is full, it is made once more without the reserve.
@@ -102,10 +115,7 @@ impl Room {
     /// An error is that of a sync: the store must end.
     pub(super) fn is_whole(&self, tries: &mut Tries, now: Option<StoreTime>) -> io::Result<bool> {
         // Ordering: Relaxed. One thread at a time calls this.
-        let [held, len] = [&self.held, &self.len].map(|bytes| bytes.load(Ordering::Relaxed));
-        // (A small file has little to write anew.)
-        let wanted = (self.buffer.min(len) + BESIDE.min(len)).max(LEAST);
-        if !tries.can_hold || held >= wanted {
+        if !tries.can_hold || self.held.load(Ordering::Relaxed) >= self.wanted() {
             return Ok(true);
         }
         if let (Some(now), Some(last)) = (now, tries.last) {
@@ -114,26 +124,41 @@ impl Room {
                 return Ok(false);
             }
         }
-        let now_held = match (self.hold)(wanted) {
-            Ok(()) => {
-                *tries = Tries::default();
-                wanted
-            }
+        match self.hold_all()? {
+            RoomHeld::All => *tries = Tries::default(),
+            RoomHeld::Less => (tries.last, tries.wait) = (now, (tries.wait * 2).min(WAIT_MAX)),
+            RoomHeld::Never => tries.can_hold = false,
+        }
+        // Ordering: Relaxed. As above.
+        Ok(!tries.can_hold || self.held.load(Ordering::Relaxed) >= self.wanted())
+    }
+
+    /// How large the reserve is to be, in bytes.
+    fn wanted(&self) -> u64 {
+        // Ordering: Relaxed. One thread at a time calls this.
+        let len = self.len.load(Ordering::Relaxed);
+        // (A small file has little to write anew.)
+        (self.buffer.min(len) + BESIDE.min(len)).max(LEAST)
+    }
+
+    /// Has the disk hold all of the reserve, or what it held before.
+    fn hold_all(&self) -> io::Result<RoomHeld> {
+        // Ordering: Relaxed. One thread at a time calls this.
+        let (held, wanted) = (self.held.load(Ordering::Relaxed), self.wanted());
+        let (now_held, is_held) = match (self.hold)(wanted) {
+            Ok(()) => (wanted, RoomHeld::All),
             Err(error) if is_full(&error) => {
-                (tries.last, tries.wait) = (now, (tries.wait * 2).min(WAIT_MAX));
                 // It may hold a part, which others may need. But what frees room shall find some.
                 (self.hold)(0)?;
                 let less = held.max(LEAST);
-                if (self.hold)(less).is_ok() { less } else { 1 }
+                let less = if (self.hold)(less).is_ok() { less } else { 1 };
+                (less, RoomHeld::Less)
             }
-            Err(_) => {
-                tries.can_hold = false;
-                0
-            }
+            Err(_) => (0, RoomHeld::Never),
         };
         // Ordering: Relaxed. As above.
         self.held.store(now_held, Ordering::Relaxed);
-        Ok(!tries.can_hold || now_held >= wanted)
+        Ok(is_held)
     }
 }
 
