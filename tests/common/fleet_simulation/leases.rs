@@ -139,6 +139,7 @@ impl Ledger {
             (of.owner, of.until) = (None, None);
             let number = lease.partition;
             self.note(format_args!("  node {node} gives {number} back"));
+            self.demand_idle(node, number);
         }
     }
 }

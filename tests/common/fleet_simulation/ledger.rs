@@ -6,7 +6,7 @@ use super::leases::{Leases, Over};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Cause, Delivery, DurableId, Outcome, Row, Settled, StoreTime, TrialBegun, Write,
+    Cause, Delivery, DurableId, Outcome, Partition, Row, Settled, StoreTime, TrialBegun, Write,
 };
 
 /// What was overdue for less when it came is found at the next scan.
@@ -434,6 +434,19 @@ impl Ledger {
         if is_alone {
             self.demand_alone(node, id, now);
         }
+    }
+
+    /// No handler of this node has a timer of this partition, which is given back.
+    pub fn demand_idle(&mut self, node: usize, number: Partition) {
+        let is_handled = |start: &Start| start.node == node && start.said == Said::Nothing;
+        let mut timers = self.timers.iter();
+        let handled = timers.find(|(id, timer)| {
+            id.partition() == number && timer.more.starts.iter().any(is_handled)
+        });
+        let token = handled.map(|(_, timer)| timer.token);
+        self.demand(token.is_none(), || {
+            format!("partition {number} is given back while {token:?} is handled")
+        });
     }
 
     /// No other suspect is on trial on this node that began alone.
