@@ -127,6 +127,30 @@ fn a_clock_that_was_ahead_parks_no_calendar() {
     );
 }
 
+/// The node that has made the last run may have a clock that is ahead of this one's, and a run may
+/// be made while the timer is looked at.
+#[test]
+fn a_run_that_was_just_made_is_not_made_again() {
+    let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
+    let each_second = Calendar::cron("* * * * * *").unwrap().zone("UTC").unwrap();
+    let timers = open(&clock, &store, &runs).start().unwrap();
+    let arm = |payload: &str| {
+        let key = timers.key("seconds");
+        key.schedule_calendar("report", each_second.clone(), payload)
+            .unwrap()
+    };
+    let id = arm("");
+    // The next run has been made, as another node's clock has it.
+    assert!(timers.reschedule(id, 2 * SECOND).unwrap());
+    let due = timers.get(id).unwrap().unwrap().due;
+    assert_eq!(arm(""), id);
+    assert_eq!(timers.get(id).unwrap().unwrap().due, due);
+    let again = arm("another payload");
+    assert_eq!(timers.get(again).unwrap().unwrap().due, due);
+    clock.advance(2 * SECOND);
+    assert_eq!(timers.stats().done, 1);
+}
+
 #[test]
 fn smoke() {
     let (clock, runs) = (clock(), Runs::default());

@@ -63,11 +63,7 @@ impl DurableHandle {
         payload: PayloadBytes,
     ) -> Result<DurableId, DurableError> {
         let text = calendar.to_string();
-        let now = self.shared.now();
-        let next = calendar.after(now).next().map(StoreTime::due_at);
-        let next = next.ok_or_else(|| {
-            DurableError::Invalid(format!("the calendar {text:?} has no run any more"))
-        })?;
+        let next = next_after(calendar, self.shared.now())?;
         let mut timer = self.new_timer(kind, key, When::from(next.system_time()), payload, None)?;
         timer.calendar = Some(text.into());
         if let Some(key) = &timer.key
@@ -75,7 +71,9 @@ impl DurableHandle {
             && row.kind == timer.kind
             && runs_as(&row, calendar)
         {
-            let due = self.due_again(&row, calendar, next, now);
+            // (Read after the row: what was made before that is no run that comes.)
+            let now = self.shared.now();
+            let due = self.due_again(&row, calendar, now);
             let target = Target::Id(row.id);
             if (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload) {
                 // (Arming it anew would drop a run that is tried again. If it runs just now, it
@@ -87,39 +85,46 @@ impl DurableHandle {
             }
             // A run that was missed is not lost. If it is under way, it is not made twice: a
             // minute's delay tells, and keeps it from beginning just now.
-            let is_missed = due.system_time() <= now;
             let later = now + MINUTE;
-            if !is_missed || self.move_target(target, later.into())? {
+            if due.system_time() > later || self.move_target(target, later.into())? {
                 timer.due = due;
+            } else {
+                timer.due = next_after(calendar, now.max(due.system_time()))?;
             }
         }
         self.shared
             .ask_and_wait(|teller| Request::Arm(timer, teller))
     }
 
-    /// When a row is to be due that has this calendar already. Its next run comes after now at
-    /// `next`.
-    fn due_again(
-        &self,
-        row: &Row,
-        calendar: &Calendar,
-        next: StoreTime,
-        now: SystemTime,
-    ) -> StoreTime {
+    /// When a row is to be due that has this calendar already.
+    fn due_again(&self, row: &Row, calendar: &Calendar, now: SystemTime) -> StoreTime {
         let due = row.due.system_time();
         let wait = due.duration_since(now).unwrap_or_default();
         let cap = self.shared.kinds.retry_of(&row.kind).longest();
         let is_missed = wait.is_zero();
         let is_tried_again = row.attempts > 0 && wait <= cap;
+        let is_run = calendar.after(due - MILLISECOND).next() == Some(due);
+        // (By a clock that is a little behind that of the node that has made the last run, it is
+        // not the next one yet.)
+        let soon = calendar.after(now + MINUTE).next();
+        let is_next = is_run && soon.is_none_or(|soon| due <= soon);
         // Somebody has moved it, unless it waits for a run of a clock that was ahead, or of the
         // system's former time zone.
-        let is_run = calendar.after(due - MILLISECOND).next() == Some(due);
         let is_moved = calendar.names_zone() && !is_run && row.attempts == 0;
-        match is_missed || is_tried_again || is_moved {
+        match is_missed || is_tried_again || is_next || is_moved {
             true => row.due,
-            false => next,
+            false => next_after(calendar, now).unwrap_or(row.due),
         }
     }
+}
+
+/// The calendar's next run after this time.
+fn next_after(calendar: &Calendar, time: SystemTime) -> Result<StoreTime, DurableError> {
+    let next = calendar.after(time).next().map(StoreTime::due_at);
+    next.ok_or_else(|| {
+        let text = calendar.to_string();
+        DurableError::Invalid(format!("the calendar {text:?} has no run any more"))
+    })
 }
 
 /// Whether a row's calendar has the same runs, however it is written.
