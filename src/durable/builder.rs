@@ -314,7 +314,9 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a hook that is told of each delivery that has failed, and why: what the error says, and
-    /// what its causes say. It runs where the handler ran.
+    /// what its causes say. It runs where the handler ran. (Where a connection ends while the
+    /// transaction of a `handle_in` handler is committed, nobody knows whether it was. The hook is
+    /// told; if it was, the handler is not called again, and `stats().stale` rises.)
     ///
     /// # Example
     /// ```

@@ -70,7 +70,8 @@ pub struct DurableStats {
     pub died: u64,
     /// Timers that were being handled when another took their key, and that failed.
     pub superseded: u64,
-    /// Answers of handlers that the store refused: another node had taken over.
+    /// Answers of handlers that the store refused: another node had taken over, or what was said is
+    /// stored already.
     pub stale: u64,
     /// Commits of the store.
     pub commits: u64,

@@ -749,36 +749,37 @@ impl<'a> Making<'a> {
     }
 
     async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let mut revived = Moves::default();
-        let mut discarded = Vec::new();
         let mut at = HashMap::new();
         for &number in numbers {
-            let id = match &self.writes[number] {
-                Write::Revive(id, due) => {
+            if let Write::Revive(id, _) | Write::Discard(id) = &self.writes[number] {
+                at.insert(uuid(*id), number);
+            }
+        }
+        if at.is_empty() {
+            return Ok(());
+        }
+        let all: Vec<Uuid> = at.keys().copied().collect();
+        let found = self.live.rows(sql::FIND_DEAD, &[&all]).await?;
+        let found: Vec<Uuid> = found.iter().map(|row| row.get(0)).collect();
+        let mut revived = Moves::default();
+        for id in &found {
+            match at.get(id).map(|&number| (number, &self.writes[number])) {
+                Some((_, Write::Revive(id, due))) => {
                     revived.push(*id, *due, self.own_epoch(id.partition()));
-                    *id
                 }
-                Write::Discard(id) => {
-                    discarded.push(uuid(*id));
-                    *id
-                }
-                _ => continue,
-            };
-            at.insert(id, number);
+                Some((number, _)) => self.outcomes[number] = Some(Outcome::Discarded(true)),
+                None => {}
+            }
         }
         if !revived.ids.is_empty() {
             for row in revived.revive(self.live).await? {
-                if let Some(&number) = at.get(&row.id) {
+                if let Some(&number) = at.get(&uuid(row.id)) {
                     self.outcomes[number] = Some(Outcome::Revived(Some(row)));
                 }
             }
         }
-        if !discarded.is_empty() {
-            for row in self.live.rows(sql::DISCARD, &[&discarded]).await? {
-                if let Some(&number) = at.get(&durable_id(row.get(0))) {
-                    self.outcomes[number] = Some(Outcome::Discarded(true));
-                }
-            }
+        if !found.is_empty() {
+            self.live.rows(sql::DISCARD, &[&found]).await?;
         }
         Ok(())
     }

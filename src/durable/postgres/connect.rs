@@ -14,6 +14,10 @@ use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Config, NoTls, Socket};
 
+/// How long a transaction of the node's own may stand still, at least and at most.
+const IDLE_MIN: Duration = Duration::from_millis(100);
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// How a [`Postgres`] is connected: made by [`Postgres::builder`].
 ///
 /// # Example
@@ -180,7 +184,7 @@ impl PostgresBuilder {
             None => connecting(config, NoTls),
         };
         // The first time it is there, or it is an error.
-        let idle = self.lasts / 2;
+        let idle = idle_of(self.lasts, self.patience);
         let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
         schema::check(&mut session)?;
@@ -287,4 +291,11 @@ impl fmt::Debug for PostgresBuilder {
             .field("schema", &self.schema)
             .finish_non_exhaustive()
     }
+}
+
+/// How long a transaction of the node's own may stand still. If its connection has died silently,
+/// the node's next one waits for it: not until patience ends.
+pub(super) fn idle_of(lasts: Duration, patience: Duration) -> Duration {
+    let long = (lasts / 2).min(patience / 4);
+    long.clamp(IDLE_MIN, IDLE_MAX)
 }

@@ -350,15 +350,17 @@ FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], 
     FOR UPDATE OF t
 RETURNING id";
 
-/// (The statement that makes the timer deletes the dead letter: of several nodes one finds it.)
+/// Of several nodes one finds a dead letter that goes.
+pub(crate) const FIND_DEAD: &str = "
+SELECT id FROM {s}.dead WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE";
+
 pub(crate) const REVIVE: &str = "
-WITH d AS (DELETE FROM {s}.dead WHERE id = ANY($3::uuid[]) RETURNING id, kind, payload, calendar)
 INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
     moved, epoch)
 SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch
 FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::boolean[], $5::bigint[])
         u (part, due, id, moved, epoch)
-    JOIN d ON d.id = u.id
+    JOIN {s}.dead d ON d.id = u.id
 RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes";
 
 pub(crate) const DISCARD: &str = "DELETE FROM {s}.dead WHERE id = ANY($1::uuid[]) RETURNING id";
@@ -435,6 +437,7 @@ pub(crate) const PREPARED: &[&str] = &[
     ACK_SUPERSEDED,
     RETRY,
     BURY,
+    FIND_DEAD,
     REVIVE,
     DISCARD,
     GET,

@@ -1,7 +1,7 @@
 //! Tests of what a database is not needed for: its clock between two readings, and settings.
 
 use super::clock::ClockBounds;
-use super::connect::notice_dead;
+use super::connect::{idle_of, notice_dead};
 use proptest::prelude::*;
 use std::time::Duration;
 use tokio_postgres::Config;
@@ -192,4 +192,16 @@ fn dead_connections_are_noticed_unless_the_string_says_otherwise() {
     assert_eq!(config.get_keepalives_idle(), Duration::from_secs(60));
     assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(3)));
     assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(9)));
+}
+
+#[test]
+fn a_transaction_of_a_dead_connection_is_rolled_back_before_patience_ends() {
+    let hour = Duration::from_secs(3_600);
+    for patience in [1, 20, 300, 3_600].map(Duration::from_secs) {
+        for lease in [Duration::from_secs(1), Duration::from_secs(60), hour] {
+            let idle = idle_of(lease, patience);
+            assert!(idle <= patience / 4 && idle <= lease / 2, "{idle:?}");
+            assert!(idle >= Duration::from_millis(100), "{idle:?}");
+        }
+    }
 }
