@@ -14,8 +14,9 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
-    Durable, DurableError, DurableId, Gate, Outcome, Position, Postgres, RetryPolicy, Row, Settled,
-    SharedStore, SliceLimit, Store, StoreError, StoreTime, Target, TrialBegun, Write,
+    Delivery, Durable, DurableError, DurableId, Gate, HandlerResult, Outcome, Position, Postgres,
+    RetryPolicy, Row, Settled, SharedStore, SliceLimit, Store, StoreError, StoreTime, Target,
+    TrialBegun, Write,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -268,6 +269,32 @@ fn what_has_been_overdue_for_long_is_found_before_what_comes_later() {
         let order = [next(&handled).0, next(&handled).0];
         assert_eq!(order, ["overdue", "later"]);
     }
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_timer_dies_though_there_is_a_dead_letter_of_its_id() {
+    let Some(schema) = Schema::new("dead_twice") else {
+        return;
+    };
+    let (send, told) = channel();
+    let node = Durable::open(schema.store())
+        .handle("mail", |_: &Delivery| -> HandlerResult { Err("no".into()) })
+        .retry(RetryPolicy::new().attempts(1))
+        .on_dead(move |letter| _ = send.send(letter.row.id))
+        .start()
+        .unwrap();
+    let id = node.schedule("mail", MS * 2_000, "").unwrap();
+    let insert = schema.sql(
+        "INSERT INTO {s}.dead (id, due, kind, payload, attempts, crashes, cause, why, since)
+            VALUES ($1::text::uuid, 0, 'mail', '', 1, 0, 1, 'no', 0)",
+    );
+    schema
+        .client()
+        .execute(&insert, &[&id.to_string()])
+        .unwrap();
+    assert_eq!(next(&told), id);
+    assert_eq!(node.get(id).unwrap(), None);
     node.stop().unwrap();
 }
 

@@ -336,6 +336,7 @@ UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
     RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
     t.crashes";
 
+/// (A timer of a dead letter's id, which somebody has put there, does not stay for that.)
 pub(crate) const BURY: &str = "
 WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
     ORDER BY part FOR SHARE)
@@ -348,7 +349,7 @@ FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], 
     JOIN l ON l.part = u.part AND l.epoch = u.epoch
     JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
     FOR UPDATE OF t
-RETURNING id";
+ON CONFLICT (id) DO NOTHING";
 
 /// Of several nodes one finds a dead letter that goes.
 pub(crate) const FIND_DEAD: &str = "
