@@ -50,6 +50,7 @@ mod id_map;
 mod keyed;
 mod kinds;
 mod large;
+mod load;
 mod measure;
 mod memory;
 mod nodes;
@@ -76,6 +77,7 @@ mod stats;
 mod store;
 mod suspects;
 mod ticket;
+mod trials;
 #[cfg(feature = "serde")]
 mod typed;
 mod when;

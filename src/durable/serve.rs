@@ -9,7 +9,7 @@ use super::large::{LargeLook, LargeWrite, Listing};
 use super::plan::{Ended, KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
 use super::recurrence::{NextRun, begun, next_run};
 use super::request::{NewTimer, Request};
-use super::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use super::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
 use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, TrialBegun, Write};
 use super::ticket::Teller;
 use super::window::{ClockReading, Fired};
@@ -375,34 +375,6 @@ impl Writer {
         }
         writes.push(Write::Arm(row));
         (id, near)
-    }
-
-    /// TrialBegin: a suspect is about to be handled, unless another one is on trial.
-    fn plan_begin(
-        &mut self,
-        of: Settled,
-        crashes: u32,
-        teller: Teller<TrialBegun>,
-    ) -> Option<(Write, Plan)> {
-        let now = self.time();
-        let suspects = &mut self.window.suspects;
-        if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
-            teller.tell(Ok(TrialBegun::Refused));
-            return None;
-        }
-        suspects.begin_trial(of.id, crashes, None, now);
-        let plan = Plan::Begin(of.id, crashes, teller);
-        Some((Write::Begin { of, crashes }, plan))
-    }
-
-    /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler
-    /// runs any more.
-    fn take_back(&mut self, all: bool, writes: &mut Vec<Write>, plans: &mut Vec<(Duration, Plan)>) {
-        let elapsed = self.shared.elapsed();
-        for write in self.window.suspects.taken_back(all) {
-            writes.push(write);
-            plans.push((elapsed, Plan::TakeBack(None)));
-        }
     }
 
     /// A write that settles a delivery.
@@ -789,26 +761,5 @@ impl Writer {
                 Err(error)
             }
         }
-    }
-
-    /// Rows of the partitions that are owned, in order.
-    pub(super) fn load_all(
-        &mut self,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        let owned = self.owned.iter().filter(|owned| !owned.is_leaving);
-        let owned: Vec<_> = owned.map(|owned| owned.lease.partition).collect();
-        if let Some(store) = self.store.shared() {
-            return store.load_many(&owned, after, until, limit);
-        }
-        let mut rows = Vec::new();
-        for partition in owned {
-            rows.extend(self.store.load(partition, after, until, limit)?);
-        }
-        rows.sort_by_key(Row::position);
-        rows.truncate(limit.rows);
-        Ok(rows)
     }
 }

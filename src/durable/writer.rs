@@ -6,7 +6,6 @@
 
 use super::aside::Aside;
 use super::caught::caught;
-use super::delivery::Delivery;
 use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
 use super::fleet_watch::FleetWatch;
@@ -17,8 +16,7 @@ use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::{DurableShared, Turns};
 use super::stall::StallWatch;
-use super::store::{Lease, Outcome, Settled, SliceLimit, Store, StoreError, TrialBegun, Write};
-use super::suspects::NextTrial;
+use super::store::{Lease, SliceLimit, Store, StoreError};
 use super::ticket::Teller;
 use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::dispatch::inside::inside;
@@ -116,7 +114,7 @@ pub(super) struct Writer {
     /// Nothing is handed out any more.
     pub(super) is_stopping: bool,
     /// Rows that the next load asks for at most. It follows from their sizes.
-    slice_rows: usize,
+    pub(super) slice_rows: usize,
     /// Bytes that a change writes again if it moves or revives a row: those of the last ones.
     pub(super) moved_bytes: usize,
     /// The store has put work off.
@@ -413,232 +411,6 @@ impl Writer {
             .is_some_and(|owned| row.position() <= owned.loaded)
     }
 
-    /// Takes a slice of the rows out of the window that leave it. Returns whether all are gone.
-    fn give_back_rows(&mut self) -> bool {
-        let owned = &self.owned;
-        self.window.give_back(|position| {
-            let partition = position.id.partition();
-            let owner = owned
-                .binary_search_by(|owned| owned.lease.partition.cmp(&partition))
-                .ok()
-                .and_then(|at| owned.get(at));
-            owner.is_some_and(|owned| position <= owned.loaded)
-                && !is_broken(DurableFault::ShrunkKeepsLoaded)
-        })
-    }
-
-    /// More was armed into the window than it may hold: what is due last leaves it.
-    fn shrink(&mut self) {
-        let Some(last) = self.window.shrink() else {
-            return;
-        };
-        if is_broken(DurableFault::ShrunkKeepsLoaded) {
-            return;
-        }
-        for owned in &mut self.owned {
-            owned.loaded = owned.loaded.min(last);
-        }
-    }
-
-    /// TurnLoad: loads a slice of the window, if it has room and is not loaded far enough
-    /// ahead. Returns whether it is.
-    fn load(&mut self, clocks: ClockReading, now: StoreTime) -> Result<bool, StoreError> {
-        if self.fleet.is_some() {
-            return self.load_claimed(clocks);
-        }
-        let bounds = self.window.bounds();
-        let until = now.after(bounds.ahead);
-        let enough = now.after(bounds.ahead / 4 * 3);
-        for number in 0..self.owned.len() {
-            let Owned { lease, loaded, .. } = self.owned[number];
-            let room = self.window.room();
-            if loaded.due >= enough || room == 0 || self.is_stopping {
-                continue;
-            }
-            let limit = self.slice(room);
-            let rows = self.store.load(lease.partition, loaded, until, limit)?;
-            let loaded = self.take_in(rows, until, limit, clocks)?;
-            self.owned[number].loaded = loaded;
-        }
-        let has_room = self.window.room() > 0 && !self.is_stopping;
-        Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
-    }
-
-    /// How much a load takes at once, if there is room for so many rows.
-    pub(super) fn slice(&self, room: usize) -> SliceLimit {
-        SliceLimit {
-            rows: room.min(self.slice_rows),
-            bytes: self.window.bounds().slice.bytes,
-        }
-    }
-
-    /// Takes rows into the window that a load of up to `limit` has returned. Returns up to where
-    /// all are there.
-    pub(super) fn take_in(
-        &mut self,
-        rows: Vec<Row>,
-        until: StoreTime,
-        limit: SliceLimit,
-        clocks: ClockReading,
-    ) -> Result<Position, StoreError> {
-        let bytes = rows.iter().map(Row::bytes).sum();
-        self.fit_slice(bytes);
-        let is_full =
-            limit.is_reached(rows.len(), bytes) && !is_broken(DurableFault::LoadStopsEarly);
-        let mut loaded = match rows.last() {
-            Some(last) if is_full && is_broken(DurableFault::LoadSkipsEqualDeadlines) => {
-                Position::end_of(last.due)
-            }
-            Some(last) if is_full => last.position(),
-            _ => Position::end_of(until),
-        };
-        let mut superseded = Vec::new();
-        for row in rows {
-            if self.window.has(row.id) {
-                continue;
-            }
-            if row.superseded {
-                superseded.push(ended(&row, self.epoch(row.id.partition())));
-                continue;
-            }
-            let position = row.position();
-            self.take(self.delivery(row), clocks);
-            if self.window.is_too_large() {
-                loaded = position;
-                break;
-            }
-        }
-        // (The row that took their key stands for them.)
-        self.commit(superseded)?;
-        Ok(loaded)
-    }
-
-    /// Takes a row into the window: a suspect waits there.
-    pub(super) fn take(&mut self, mut delivery: Delivery, clocks: ClockReading) {
-        let suspects = &mut self.window.suspects;
-        suspects.correct(&mut delivery.row, delivery.fence);
-        let row = &delivery.row;
-        let policy = self.shared.kinds.retry_of(&row.kind);
-        if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
-            self.window.hold(delivery, clocks.monotonic);
-        } else {
-            self.window.insert(delivery, clocks);
-        }
-    }
-
-    /// Reads suspects again for which there was no room. Returns whether there are no more to read
-    /// now.
-    fn load_suspects(&mut self, clocks: ClockReading) -> Result<bool, StoreError> {
-        if self.is_stopping {
-            return Ok(true);
-        }
-        let Some((after, until)) = self.window.suspects.to_read_again() else {
-            return Ok(true);
-        };
-        let limit = self.slice(usize::MAX);
-        let rows = self.load_all(after, until, limit)?;
-        let bytes = rows.iter().map(Row::bytes).sum();
-        self.fit_slice(bytes);
-        let is_last = !limit.is_reached(rows.len(), bytes);
-        let upto = rows.last().map(Row::position).filter(|_| !is_last);
-        self.window.suspects.read_again(upto);
-        let mut superseded = Vec::new();
-        for row in rows {
-            if self.window.has(row.id) {
-                continue;
-            }
-            if row.superseded {
-                superseded.push(ended(&row, self.epoch(row.id.partition())));
-            } else if row.is_on_trial() {
-                self.take(self.delivery(row), clocks);
-            }
-        }
-        self.commit(superseded)?;
-        Ok(is_last)
-    }
-
-    /// Takes back what was noted of suspects that have left the window, before they are read again.
-    pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
-        let writes = self.window.suspects.taken_back(false);
-        for outcome in self.commit(writes)? {
-            if let Outcome::Blocked(write) = outcome {
-                self.take_back_later(&write);
-            }
-        }
-        Ok(())
-    }
-
-    /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
-    pub(super) fn take_back_later(&mut self, write: &Write) {
-        if let Write::Begin { of, crashes } = write {
-            let suspects = &mut self.window.suspects;
-            suspects.take_back_later(of.clone(), *crashes);
-        }
-    }
-
-    /// TrialNote: hands suspects out that are next. What goes together is noted before.
-    fn begin_trials(&mut self, clocks: ClockReading, now: StoreTime) -> Result<(), StoreError> {
-        if self.is_stopping {
-            return Ok(());
-        }
-        let next = self
-            .window
-            .suspects
-            .next(clocks.monotonic, self.claimed, now);
-        let group = match next {
-            NextTrial::Nothing => return Ok(()),
-            NextTrial::Alone(delivery) => {
-                self.window.begin_trial(delivery, false, clocks);
-                return Ok(());
-            }
-            NextTrial::Group(group) => group,
-        };
-        let note = |delivery: &Delivery| Write::Begin {
-            of: delivery.settled(),
-            crashes: 1,
-        };
-        let outcomes = self.commit(group.iter().map(note).collect())?;
-        for (delivery, outcome) in group.into_iter().zip(outcomes) {
-            let id = delivery.row.id;
-            match outcome {
-                Outcome::Begun(TrialBegun::Noted) => {
-                    self.window.begin_trial(delivery, true, clocks)
-                }
-                // Somebody's transaction is in the way.
-                Outcome::Blocked(_) => self.take(delivery, clocks),
-                Outcome::Begun(TrialBegun::Superseded) => {
-                    self.window.remove(id);
-                }
-                // The lease is lost.
-                _ => {
-                    self.window.remove(id);
-                    self.look_again(&delivery.row);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for fewer rows, if these were large, or for more: a store may have to read rows before
-    /// it knows how large they are.
-    fn fit_slice(&mut self, bytes: usize) {
-        let slice = self.window.bounds().slice;
-        if bytes >= slice.bytes {
-            self.slice_rows = (self.slice_rows / 4).max(1);
-        } else if bytes <= slice.bytes / 4 {
-            self.slice_rows = (self.slice_rows * 4).min(slice.rows);
-        }
-    }
-
-    /// StopDeliver: the window lets go of its rows, but for those that are being handled.
-    pub(super) fn empty(&mut self) {
-        self.is_stopping = true;
-        for owned in &mut self.owned {
-            owned.loaded = Position::MIN;
-        }
-        self.window.empty();
-    }
-
     /// TurnClaim: raises the watermark, if a row of the window is due soon.
     fn claim(&mut self, now: StoreTime) -> Result<(), StoreError> {
         if self.fleet.is_some() {
@@ -666,12 +438,6 @@ impl Writer {
         };
         // Not before most of the present claim is used up.
         Some(ahead(oldest, CLAIM_AHEAD * 2).max(ahead(self.claimed, CLAIM_AHEAD)))
-    }
-
-    /// How long it takes until a suspect may be handed out.
-    fn next_trial(&self, now: StoreTime) -> Option<Duration> {
-        let wait = self.window.suspects.wait(self.time(), now);
-        wait.filter(|_| !self.is_stopping)
     }
 
     /// How long the writer may wait for a request.
@@ -718,14 +484,4 @@ impl Turns for Writer {
             }
         }
     }
-}
-
-/// A change that deletes a superseded row.
-fn ended(row: &Row, epoch: u64) -> Write {
-    let of = Settled {
-        id: row.id,
-        due: row.due,
-        epoch,
-    };
-    Write::Ack { of, next: None }
 }
