@@ -54,6 +54,7 @@ mod load;
 mod measure;
 mod memory;
 mod nodes;
+mod outcomes;
 mod pace;
 mod plan;
 #[cfg(feature = "durable-postgres")]
@@ -70,6 +71,7 @@ mod rights;
 mod row;
 mod runner;
 mod serve;
+mod settle;
 mod shared;
 mod slices;
 mod stall;

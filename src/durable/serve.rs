@@ -1,102 +1,20 @@
-//! Serve: what a turn of the writer does with the requests that it has taken.
+//! Serve: what a turn of the writer does with the requests that it has taken. What handlers have
+//! said is in `settle.rs`.
 
 use super::aside::HeldUp;
-use super::delivery::{Delivery, Done, Settlement, Verdict};
-use super::error::{DurableError, panic_text, stored_why};
+use super::error::{DurableError, panic_text};
 use super::fault::{DurableFault, is_broken};
-use super::id_map::IdMap;
 use super::large::{LargeLook, LargeWrite, Listing};
-use super::plan::{Ended, KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
-use super::recurrence::{NextRun, begun, next_run};
+use super::outcomes::{Outcomes, Unmade};
+use super::plan::{KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
 use super::request::{NewTimer, Request};
-use super::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
-use super::store::{KindSlice, Outcome, Settled, SliceLimit, StoreError, TrialBegun, Write};
+use super::row::{DurableId, Row, StoreTime};
+use super::store::{KindSlice, Outcome, SliceLimit, StoreError, Write};
 use super::ticket::Teller;
-use super::window::{ClockReading, Fired};
+use super::window::ClockReading;
 use super::writer::Writer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use std::vec;
-
-/// The outcomes of a commit, in order. It knows which was the last one to end or move a row: a row
-/// that a later change of the same commit ends or moves must not come into the window before.
-struct Outcomes {
-    all: vec::IntoIter<Outcome>,
-    /// Outcomes that were taken so far.
-    taken: usize,
-    /// The number of the last outcome that ended or moved a row, from 1.
-    last: IdMap<DurableId, usize>,
-}
-
-impl Outcomes {
-    fn new(all: Vec<Outcome>) -> Self {
-        let mut last = IdMap::default();
-        for (at, outcome) in all.iter().enumerate() {
-            let (one, many): (_, &[DurableId]) = match outcome {
-                Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
-                Outcome::CancelledMany(ids, _) => (None, ids),
-                Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
-                    (row.as_ref().map(|row| row.id), &[])
-                }
-                Outcome::Discarded(_)
-                | Outcome::Begun(_)
-                | Outcome::Blocked(_)
-                | Outcome::Refused(_) => (None, &[]),
-            };
-            last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
-        }
-        Self {
-            all: all.into_iter(),
-            taken: 0,
-            last,
-        }
-    }
-
-    fn next(&mut self) -> Option<Outcome> {
-        self.taken += 1;
-        self.all.next()
-    }
-
-    /// Takes the next one, if its change was not made.
-    fn next_unmade(&mut self) -> Option<Unmade> {
-        let next = self.all.as_slice().first();
-        if !matches!(next, Some(Outcome::Blocked(_) | Outcome::Refused(_))) {
-            return None;
-        }
-        match self.next()? {
-            Outcome::Blocked(write) => Some(Unmade::Blocked(*write)),
-            Outcome::Refused(why) => Some(Unmade::Refused(DurableError::Refused(why))),
-            _ => None,
-        }
-    }
-
-    /// Whether no change of the commit ends or moves this row.
-    fn is_untouched(&self, id: DurableId) -> bool {
-        self.last.is_empty() || !self.last.contains_key(&id) || is_broken(DurableFault::EndedPlaced)
-    }
-
-    /// Whether the outcome that was taken last is also the last one to end or move this row.
-    fn is_last_of(&self, id: DurableId) -> bool {
-        self.last.get(&id) == Some(&self.taken)
-    }
-}
-
-/// Why a change was not made.
-enum Unmade {
-    Blocked(Write),
-    Refused(DurableError),
-}
-
-/// A write for a row that was not handed out after all, while somebody wanted to end it. The row
-/// stays as it is; if another has taken its key, it is gone.
-fn give_back(delivery: &Delivery) -> Write {
-    Write::Retry {
-        of: delivery.settled(),
-        at: delivery.row.due,
-        attempts: delivery.row.attempts,
-        crashes: delivery.row.crashes,
-    }
-}
 
 impl Writer {
     /// Stores what was asked for, and answers.
@@ -116,55 +34,8 @@ impl Writer {
         // What handlers have said comes first. So the other changes of this commit find the rows as
         // they are then, and nobody has them.
         for request in requests {
-            match request {
-                Request::Done(Done { of, lateness_ns }) => {
-                    self.window.remove_delivered(&of, true);
-                    self.shared.counts.lateness.add(lateness_ns, 1);
-                    writes.push(Write::Ack { of, next: None });
-                    plans.push((elapsed, Plan::Settle(Ended::Done)));
-                }
-                #[cfg(feature = "durable-postgres")]
-                Request::Acked(Done { of, lateness_ns }, made_up) => {
-                    self.window.remove_delivered(&of, true);
-                    self.note_made_up(of.id, made_up);
-                    self.shared.counts.lateness.add(lateness_ns, 1);
-                    self.shared.counts.done.add(1);
-                }
-                Request::Settle(settlement) => {
-                    self.window.remove_delivered(&settlement.of, true);
-                    let (write, ended) = self.plan_settle(*settlement, now);
-                    writes.push(write);
-                    plans.push((elapsed, Plan::Settle(ended)));
-                }
-                Request::Back(delivery) => {
-                    let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
-                    let row = &delivery.row;
-                    let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
-                    if row.crashes > 0 || was_wanted && row.suspect {
-                        // It stays a suspect, and is not charged with what has not begun.
-                        if !self.is_stopping && !has_right {
-                            self.look_again(row);
-                        }
-                        writes.push(Write::Begin {
-                            of: delivery.settled(),
-                            crashes: row.crashes,
-                        });
-                        let comes_back = has_right && !self.is_stopping;
-                        let delivery = comes_back.then_some(delivery);
-                        plans.push((elapsed, Plan::TakeBack(delivery)));
-                    } else if self.is_stopping {
-                        // It stays stored.
-                    } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
-                        writes.push(give_back(&delivery));
-                        plans.push((elapsed, Plan::Settle(Ended::Back)));
-                    } else if has_right {
-                        backs.push(delivery);
-                    } else {
-                        self.look_again(&delivery.row);
-                    }
-                }
-                other => others.push(other),
-            }
+            let other = self.hear(request, now, elapsed, &mut writes, &mut plans, &mut backs);
+            others.extend(other);
         }
         self.take_back(false, &mut writes, &mut plans);
         let settled = writes.len();
@@ -324,7 +195,7 @@ impl Writer {
         self.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
-                self.take(*delivery, clocks);
+                self.take(delivery, clocks);
             }
         }
         for look in looks {
@@ -375,96 +246,6 @@ impl Writer {
         }
         writes.push(Write::Arm(row));
         (id, near)
-    }
-
-    /// A write that settles a delivery.
-    fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
-        let Settlement {
-            of,
-            kind,
-            attempts,
-            crashes,
-            calendar,
-            made_up,
-            verdict,
-            lateness_ns,
-        } = settlement;
-        if let Some(lateness_ns) = lateness_ns {
-            self.shared.counts.lateness.add(lateness_ns, 1);
-        }
-        let Settled { id, due, .. } = of;
-        let begun = lateness_ns.map_or(now, |late| begun(due, late));
-        let has_failed = !matches!(verdict, Verdict::Crashed);
-        let attempts = attempts.saturating_add(has_failed.into());
-        let cause = match verdict {
-            Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
-                Ok(NextRun { at, made_up }) => {
-                    self.note_made_up(id, made_up);
-                    return (Write::Ack { of, next: at }, Ended::Done);
-                }
-                Err(why) => Cause::Undecodable(stored_why(&why)),
-            },
-            Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
-            Verdict::Failed(why) => {
-                let wait = self.shared.kinds.retry_of(&kind).wait_after(attempts, id);
-                if let Some(wait) = wait {
-                    // (With a slow store the row is due after this turn has read the clock.)
-                    let at = now.max(due).after(wait);
-                    let retry = Write::Retry {
-                        of,
-                        at,
-                        attempts,
-                        crashes,
-                    };
-                    return (retry, Ended::Failed);
-                }
-                Cause::Failed(why)
-            }
-            Verdict::Undecodable(why) => Cause::Undecodable(why),
-            Verdict::UnknownKind => Cause::UnknownKind,
-            Verdict::Crashed => Cause::Crashed,
-        };
-        // (A row whose calendar cannot be read becomes the dead letter itself.)
-        let next = next_run(calendar.as_deref(), due, begun, made_up).unwrap_or_default();
-        self.note_made_up(id, next.made_up);
-        let next = next.at.map(|at| (at, self.store.new_id(None, due)));
-        // (The hook is told of the row as it is stored; the payload stays in the store.)
-        let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
-        (row.attempts, row.crashes) = (attempts, crashes);
-        let letter = DeadLetter::new(row, cause.clone(), now);
-        let write = Write::Bury {
-            of,
-            cause,
-            since: now,
-            attempts,
-            crashes,
-            next,
-        };
-        (write, Ended::Died(Box::new(letter)))
-    }
-
-    /// A run of a row has been made, and this many in a row were made up for.
-    fn note_made_up(&mut self, id: DurableId, made_up: u32) {
-        if made_up > 0 {
-            self.made_up.insert(id, made_up);
-        } else if !self.made_up.is_empty() {
-            self.made_up.remove(&id);
-        }
-    }
-
-    /// A row as a handler gets it.
-    pub(super) fn delivery(&self, row: Row) -> Delivery {
-        // (A lease may have been lost meanwhile. Then another node finds the row.)
-        let fence = self.epoch(row.id.partition());
-        let made_up = match row.calendar {
-            Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
-            None => 0,
-        };
-        Delivery {
-            row,
-            fence,
-            made_up,
-        }
     }
 
     /// The outcome of a request is known: the window follows (TurnPlace), and the caller is told
@@ -523,63 +304,10 @@ impl Writer {
                 teller.tell(Ok(is_gone));
             }
             Plan::Begin(id, crashes, teller) => {
-                let begun = match outcomes.next() {
-                    Some(Outcome::Begun(begun)) => begun,
-                    _ => TrialBegun::Refused,
-                };
-                match begun {
-                    TrialBegun::Superseded => {
-                        self.window.remove(id);
-                    }
-                    // (Its delivery comes back.)
-                    TrialBegun::Refused => {}
-                    // (From now on: the commit may have taken long.)
-                    TrialBegun::Noted => {
-                        let now = self.time();
-                        self.window.suspects.renew_trial(id, crashes, now);
-                    }
-                }
-                teller.tell(Ok(begun));
+                self.trial_begun(id, crashes, outcomes.next(), teller);
             }
-            Plan::TakeBack(delivery) => {
-                let outcome = outcomes.next();
-                if let Some(Outcome::Blocked(write)) = &outcome {
-                    self.take_back_later(write);
-                }
-                // (A later change of this commit may end or move it.)
-                let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
-                    return;
-                };
-                match outcome {
-                    Some(Outcome::Begun(TrialBegun::Superseded)) => {}
-                    // It is not there, or the lease is lost.
-                    Some(Outcome::Begun(TrialBegun::Refused)) => self.look_again(&delivery.row),
-                    _ => self.take(*delivery, clocks),
-                }
-            }
-            Plan::Settle(ended) => {
-                let Some(Outcome::Settled(is_settled, row)) = outcomes.next() else {
-                    return;
-                };
-                let stays = row.is_some();
-                if !is_broken(DurableFault::RetryNotPlaced) {
-                    self.place(row, outcomes, clocks);
-                }
-                if !is_settled {
-                    counts.stale.add(1);
-                    self.scan_all_soon();
-                    return;
-                }
-                match ended {
-                    Ended::Done => counts.done.add(1),
-                    Ended::Failed => {
-                        counts.failed.add(1);
-                        counts.superseded.add(u64::from(!stays));
-                    }
-                    Ended::Died(letter) => self.tell_of_death(*letter),
-                    Ended::LeftOut | Ended::Back => {}
-                }
-            }
+            Plan::TakeBack(delivery) => self.taken_back(delivery, outcomes, clocks),
+            Plan::Settle(ended) => self.settled(ended, outcomes, clocks),
         }
     }
 
@@ -687,7 +415,7 @@ impl Writer {
 
     /// A row has got another deadline: it comes into the window, if it is due there, and no later
     /// change of this commit ends or moves it.
-    fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
+    pub(super) fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
         let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
             return;
         };
@@ -698,27 +426,6 @@ impl Writer {
         } else {
             self.expect(&row);
         }
-    }
-
-    fn tell_of_death(&self, letter: DeadLetter) {
-        let counts = &self.shared.counts;
-        counts.died.add(1);
-        if matches!(letter.cause, Cause::Failed(_)) {
-            counts.failed.add(1);
-        }
-        let hook = self.shared.hooks.dead.clone();
-        if hook.is_none() && !cfg!(feature = "tracing") {
-            return;
-        }
-        let told = Fired::Hook(Box::new(move || {
-            #[cfg(feature = "tracing")]
-            super::events::dead(&letter);
-            if let Some(hook) = hook {
-                hook(&letter);
-            }
-        }));
-        // (A service that has stopped tells nobody.)
-        let _ = self.window.service().schedule(Duration::ZERO, told);
     }
 
     /// How large the rows were that this commit has moved or revived, on average.

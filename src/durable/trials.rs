@@ -6,8 +6,9 @@
 use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
 use super::load::ended;
+use super::outcomes::Outcomes;
 use super::plan::Plan;
-use super::row::{Row, StoreTime};
+use super::row::{DurableId, Row, StoreTime};
 use super::store::{Outcome, Settled, StoreError, TrialBegun, Write};
 use super::suspects::NextTrial;
 use super::ticket::Teller;
@@ -110,6 +111,57 @@ impl Writer {
         suspects.begin_trial(of.id, crashes, None, now);
         let plan = Plan::Begin(of.id, crashes, teller);
         Some((Write::Begin { of, crashes }, plan))
+    }
+
+    /// TrialBegin: whether the crash of a suspect is stored, and it may begin.
+    pub(super) fn trial_begun(
+        &mut self,
+        id: DurableId,
+        crashes: u32,
+        outcome: Option<Outcome>,
+        teller: Teller<TrialBegun>,
+    ) {
+        let begun = match outcome {
+            Some(Outcome::Begun(begun)) => begun,
+            _ => TrialBegun::Refused,
+        };
+        match begun {
+            TrialBegun::Superseded => {
+                self.window.remove(id);
+            }
+            // (Its delivery comes back.)
+            TrialBegun::Refused => {}
+            // (From now on: the commit may have taken long.)
+            TrialBegun::Noted => {
+                let now = self.time();
+                self.window.suspects.renew_trial(id, crashes, now);
+            }
+        }
+        teller.tell(Ok(begun));
+    }
+
+    /// What a suspect was charged with is taken back, or is to be. If it is named here, it comes
+    /// back.
+    pub(super) fn taken_back(
+        &mut self,
+        delivery: Option<Box<Delivery>>,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) {
+        let outcome = outcomes.next();
+        if let Some(Outcome::Blocked(write)) = &outcome {
+            self.take_back_later(write);
+        }
+        // (A later change of this commit may end or move it.)
+        let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
+            return;
+        };
+        match outcome {
+            Some(Outcome::Begun(TrialBegun::Superseded)) => {}
+            // It is not there, or the lease is lost.
+            Some(Outcome::Begun(TrialBegun::Refused)) => self.look_again(&delivery.row),
+            _ => self.take(*delivery, clocks),
+        }
     }
 
     /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler

@@ -1,5 +1,6 @@
-//! Writer: the one that owns the store. It stores what callers and handlers want, many changes in
-//! one commit, and keeps the window loaded.
+//! Writer: the one that owns the store. It takes turns: each stores what callers and handlers want,
+//! many changes in one commit, and keeps the window loaded. What a turn consists of is in files of
+//! their own; here are the turns, the watermark and the clocks.
 //!
 //! It has a thread, or on a manual clock the threads of its callers, one at a time. The README has
 //! the protocol: the steps of a turn by their names.
