@@ -3,12 +3,11 @@
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random, random_node};
 use super::schema;
-use super::session::{Connect, ConnectClient, Patience, Session, apart};
+use super::session::{Cancel, Connect, ConnectClient, Connected, Patience, Session, apart};
 use super::store::Postgres;
 use crate::durable::{StoreError, StoreSize};
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -254,7 +253,7 @@ fn describe(config: &Config) -> Arc<str> {
 }
 
 /// Connects by this connector.
-fn connecting<T>(config: Config, tls: T) -> Connects
+pub(super) fn connecting<T>(config: Config, tls: T) -> Connects
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
     T::Stream: Send,
@@ -265,7 +264,15 @@ where
     let connect: Connect = Arc::new(move |news| {
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
-            let (client, mut connection) = config.connect(tls).await?;
+            let (client, mut connection) = config.connect(tls.clone()).await?;
+            let token = client.cancel_token();
+            let cancel: Cancel = Box::new(move || {
+                let (token, tls) = (token.clone(), tls.clone());
+                Box::pin(async move {
+                    // (Whether it is heard does not matter.)
+                    let _ = token.cancel_query(tls).await;
+                })
+            });
             let driver = async move {
                 while let Some(message) = poll_fn(|context| connection.poll_message(context)).await
                 {
@@ -275,8 +282,11 @@ where
                 }
                 Ok(())
             };
-            let driver: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(driver);
-            Ok((client, driver))
+            Ok(Connected {
+                client,
+                driver: Box::pin(driver),
+                cancel,
+            })
         })
     });
     (

@@ -108,8 +108,9 @@ async fn hear(
     first: &crossbeam_channel::Sender<bool>,
 ) -> Option<()> {
     let connected = timeout(ANSWER_MAX, connect(news.clone())).await.ok()?;
-    let (client, driver) = connected.ok()?;
-    let mut driver = Driver(tokio::spawn(driver));
+    let connected = connected.ok()?;
+    let client = connected.client;
+    let mut driver = Driver(tokio::spawn(connected.driver));
     let listen = format!("LISTEN {channel}");
     let listens = timeout(ANSWER_MAX, client.batch_execute(&listen)).await;
     // (Where the database says that it has no channels, the clock is read all the same.)

@@ -29,13 +29,19 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A statement that has had no answer for so long is taken for lost.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
+/// So long is waited for it to be cancelled, before it is sent again.
+const CANCEL_MAX: Duration = Duration::from_secs(2);
+
+/// How long a statement may take: less than `ANSWER_MAX`.
+pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
+
 /// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
 /// database, before it is taken for lost here. So is one whose session is gone. Rows are found by
 /// their keys, whatever the statistics say: those of a table that has just been
 /// filled say that it is empty, and a look at all of it is fast.
 const SETTINGS: [&str; 8] = [
     "SET default_transaction_isolation = 'read committed'",
-    "SET statement_timeout = 25000",
+    STATEMENT_TIMEOUT,
     "SET client_connection_check_interval = 2000",
     "SET lock_timeout = 20",
     "SET enable_seqscan = off",
@@ -44,11 +50,16 @@ const SETTINGS: [&str; 8] = [
     "SET jit = off",
 ];
 
-/// A connection that was made: the client, and what has to be polled for it.
-pub(super) type Connected = (
-    Client,
-    Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
-);
+/// A connection that was made.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    /// What has to be polled for it.
+    pub(super) driver: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
+    pub(super) cancel: Cancel,
+}
+
+/// Asks the database, on a connection of its own, to end the statement that runs on another one.
+pub(super) type Cancel = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// What is called of a notification.
 pub(super) type News = Arc<dyn Fn() + Send + Sync>;
@@ -67,6 +78,7 @@ pub(super) type ConnectClient =
 pub(super) struct Live {
     pub(super) client: Client,
     driver: JoinHandle<Result<(), Error>>,
+    cancel: Cancel,
     prepared: HashMap<&'static str, Statement>,
 }
 
@@ -200,6 +212,8 @@ pub(super) struct Session {
     pub(super) patience: Duration,
     /// A transaction that stands still for so long is rolled back by the database.
     idle: Duration,
+    /// `ANSWER_MAX`, but for tests.
+    pub(super) answer_max: Duration,
 }
 
 /// The setting for it.
@@ -239,6 +253,7 @@ impl Session {
             what,
             patience,
             idle,
+            answer_max: ANSWER_MAX,
         })
     }
 
@@ -257,8 +272,9 @@ impl Session {
         let (texts, idle) = (&self.texts, idle_setting(self.idle));
         self.runtime.as_ref()?.block_on(async {
             let opened = async {
-                let (client, driver) = connect(Arc::new(|| {})).await?;
-                let driver = tokio::spawn(driver);
+                let connected = connect(Arc::new(|| {})).await?;
+                let client = connected.client;
+                let driver = tokio::spawn(connected.driver);
                 // (A database without such a setting does without.)
                 for setting in SETTINGS {
                     let _ = client.batch_execute(setting).await;
@@ -268,6 +284,7 @@ impl Session {
                 let mut live = Live {
                     client,
                     driver,
+                    cancel: connected.cancel,
                     prepared: HashMap::new(),
                 };
                 if is_prepared {
@@ -333,16 +350,21 @@ impl Session {
         self.live = None;
     }
 
-    /// Does something once. `None`: it had no answer in time.
+    /// Does something once. `None`: it had no answer in time. Then it does not run on, if the
+    /// database can be reached: it may hold locks that the next try needs.
     pub(super) fn once<T>(
         &mut self,
         call: impl AsyncFnOnce(&Live) -> Result<T, Error>,
     ) -> Option<Result<T, Error>> {
         let live = self.live.as_ref()?;
-        let answer = self
-            .runtime
-            .as_ref()?
-            .block_on(async { tokio::time::timeout(ANSWER_MAX, call(live)).await });
+        let answer_max = self.answer_max;
+        let answer = self.runtime.as_ref()?.block_on(async {
+            let answer = tokio::time::timeout(answer_max, call(live)).await;
+            if answer.is_err() {
+                let _ = tokio::time::timeout(CANCEL_MAX, (live.cancel)()).await;
+            }
+            answer
+        });
         if answer.is_err() {
             self.live = None;
         }

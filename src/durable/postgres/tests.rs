@@ -1,10 +1,16 @@
-//! Tests of what a database is not needed for: its clock between two readings, and settings.
+//! Tests of what a database is not needed for: its clock between two readings, settings, and a
+//! server that does not answer.
 
 use super::clock::ClockBounds;
-use super::connect::{idle_of, notice_dead};
+use super::connect::{connecting, idle_of, notice_dead};
+use super::session::{Patience, Session};
 use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
-use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
 
 /// How much chrony slews a clock at most, unless it is told otherwise.
 const SLEW_MAX: f64 = 0.083_333;
@@ -204,4 +210,57 @@ fn a_transaction_of_a_dead_connection_is_rolled_back_before_patience_ends() {
             assert!(idle >= Duration::from_millis(100), "{idle:?}");
         }
     }
+}
+
+/// The first messages of a client of a server that does not end one statement. Returns what the
+/// client has asked for on its second connection.
+fn serve_one_statement_for_ever(server: TcpListener) -> [u32; 3] {
+    let (mut client, _) = server.accept().unwrap();
+    let message = |client: &mut TcpStream, head: usize| {
+        let mut bytes = vec![0; head + 4];
+        client.read_exact(&mut bytes).unwrap();
+        let len = u32::from_be_bytes(bytes[head..].try_into().unwrap()) as usize;
+        let mut rest = vec![0; len - 4];
+        client.read_exact(&mut rest).unwrap();
+        rest
+    };
+    message(&mut client, 0);
+    // Authenticated, the key for a cancel request, ready.
+    let ready = *b"Z\0\0\0\x05I";
+    client.write_all(b"R\0\0\0\x08\0\0\0\0").unwrap();
+    client
+        .write_all(b"K\0\0\0\x0c\0\0\0\x07\0\0\0\x09")
+        .unwrap();
+    client.write_all(&ready).unwrap();
+    while message(&mut client, 1) != b"SELECT slow()\0" {
+        client.write_all(b"C\0\0\0\x08SET\0").unwrap();
+        client.write_all(&ready).unwrap();
+    }
+    let (mut other, _) = server.accept().unwrap();
+    let asked = message(&mut other, 0);
+    [0, 4, 8].map(|at| u32::from_be_bytes(asked[at..at + 4].try_into().unwrap()))
+}
+
+#[test]
+fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let config = Config::new()
+        .user("shop")
+        .host("127.0.0.1")
+        .port(address.port())
+        .ssl_mode(SslMode::Disable)
+        .to_owned();
+    let server = thread::spawn(|| serve_one_statement_for_ever(server));
+    let (connect, _) = connecting(config, NoTls);
+    let (hour, ms) = (Duration::from_secs(3_600), Duration::from_millis(1));
+    let mut session = Session::new(connect, "here".into(), "s", hour, hour).unwrap();
+    session.ensure(false, &mut Patience::new(hour)).unwrap();
+    session.answer_max = ms;
+    let answer = session.once(async |live| live.client.batch_execute("SELECT slow()").await);
+    assert!(answer.is_none());
+    // (The server gets a second connection in any case.)
+    drop(TcpStream::connect(address));
+    // The code of a cancel request, and the key.
+    assert_eq!(server.join().unwrap(), [80_877_102, 7, 9]);
 }
