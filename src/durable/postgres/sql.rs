@@ -389,11 +389,14 @@ ORDER BY l.part";
 pub(crate) const NODES: &str = "
 SELECT node, name FROM {s}.node WHERE until > now() AND NOT dead ORDER BY name, node";
 
-/// Exact up to a number of rows; above it what the last `ANALYZE` or `VACUUM` has found.
-pub(crate) const SIZE: &str = "
+/// Counts up to a number of rows. It also goes through rows that are deleted and still lie there.
+pub(crate) const COUNT: &str = "
 SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.timer LIMIT $1) t),
-    (SELECT count(*) FROM (SELECT 1 FROM {s}.dead LIMIT $1) d),
-    COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.timer')), -1),
+    (SELECT count(*) FROM (SELECT 1 FROM {s}.dead LIMIT $1) d)";
+
+/// How many rows the last `ANALYZE` or `VACUUM` has found. -1: there was none.
+pub(crate) const ESTIMATE: &str = "
+SELECT COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.timer')), -1),
     COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.dead')), -1)";
 
 /// What a session prepares.
@@ -446,5 +449,6 @@ pub(crate) const PREPARED: &[&str] = &[
     DEAD,
     FLEET,
     NODES,
-    SIZE,
+    COUNT,
+    ESTIMATE,
 ];

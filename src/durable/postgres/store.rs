@@ -4,7 +4,7 @@ use super::clock::DatabaseClock;
 use super::leases::{Leases, part};
 use super::outbox::PostgresOutbox;
 use super::rows::{letter_of, millis, partition_of_key, row_of, uuid};
-use super::session::{Connect, ConnectClient, Patience, Session, apart};
+use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
 use super::{listen, schema, sql};
 use crate::durable::{
     DeadLetter, DurableId, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row, SharedStore,
@@ -20,6 +20,9 @@ const SIZE_SHARE: f64 = 1_000.0;
 
 /// Rows are counted up to here. If there are more, the database's estimate is taken.
 const COUNT_MAX: i64 = 10_000;
+
+/// So it is if the count takes longer: nothing is handed out meanwhile.
+const COUNT_WITHIN: &str = "SET statement_timeout = 20";
 
 /// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
 ///
@@ -116,6 +119,48 @@ impl Postgres {
                 .batch_execute(&format!("NOTIFY {channel}"))
                 .await
         });
+    }
+
+    /// Counts rows and dead letters. (A count that fails is made another time.)
+    fn count(&mut self) {
+        let counted = self.session.once(async |live| {
+            // (A database without such a setting does without.)
+            let is_bound = live.client.batch_execute(COUNT_WITHIN).await.is_ok();
+            let counted = live.rows(sql::COUNT, &[&COUNT_MAX]).await;
+            if is_bound {
+                live.client.batch_execute(STATEMENT_TIMEOUT).await?;
+            }
+            Ok(counted)
+        });
+        let counted = match counted {
+            Some(Ok(counted)) => counted.ok(),
+            // The bound may still hold for it.
+            Some(Err(_)) => return self.session.forget(),
+            None => return,
+        };
+        let number = |row: &tokio_postgres::Row, at| u64::try_from(row.get::<_, i64>(at)).ok();
+        let counted = counted.as_ref().and_then(|rows| rows.first());
+        let counted = [0, 1].map(|at| number(counted?, at));
+        let is_all = |count: Option<u64>| count.is_some_and(|count| count < COUNT_MAX as u64);
+        let mut size = counted;
+        if !counted.into_iter().all(is_all) {
+            let estimate = self
+                .session
+                .once(async |live| live.rows(sql::ESTIMATE, &[]).await);
+            let Some(Ok(estimate)) = estimate else {
+                return;
+            };
+            let former = [self.size.rows, self.size.dead];
+            for (at, size) in size
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, size)| !is_all(**size))
+            {
+                let estimate = estimate.first().and_then(|row| number(row, at));
+                *size = (*size).max(estimate.or(Some(former[at])));
+            }
+        }
+        self.size = StoreSize::new(size[0].unwrap_or(0), size[1].unwrap_or(0), None);
     }
 
     pub(super) fn change_leases(&mut self) -> Result<LeaseNews, StoreError> {
@@ -266,25 +311,7 @@ impl Store for Postgres {
             return Ok(self.size);
         }
         let count = |store: &mut Self| {
-            // (A count that fails, or takes too long, is made another time.)
-            let counted = store
-                .session
-                .once(async |live| live.rows(sql::SIZE, &[&COUNT_MAX]).await);
-            if let Some(Ok(rows)) = counted
-                && let Some(row) = rows.first()
-            {
-                let count = |at: usize| {
-                    let (counted, estimate): (i64, i64) = (row.get(at), row.get(at + 2));
-                    let is_all = counted < COUNT_MAX;
-                    let count = if is_all {
-                        counted
-                    } else {
-                        counted.max(estimate)
-                    };
-                    u64::try_from(count).unwrap_or(0)
-                };
-                store.size = StoreSize::new(count(0), count(1), None);
-            }
+            store.count();
             let took = store.clock.elapsed() - begun;
             store.size_at = begun + SIZE_EVERY.max(took * SIZE_SHARE);
             Ok(store.size)
