@@ -521,16 +521,6 @@ fn ids_are_new_after_a_restart() {
     }
 }
 
-#[test]
-fn a_file_that_was_not_finished_is_made_anew() {
-    let folder = Folder::new("unfinished");
-    let unfinished = folder.path().join("timers.redb.new");
-    fs::write(&unfinished, [0; 5_000]).unwrap();
-    let mut store = open(&folder);
-    assert_eq!(store.acquire().unwrap()[0].epoch, 1);
-    assert!(!unfinished.exists());
-}
-
 /// Runs this test's program again as another process, in the part `job` of [`child`].
 #[cfg(target_os = "linux")]
 fn command(job: &str, path: &std::path::Path) -> std::process::Command {

@@ -3,6 +3,8 @@
 //! - What is read when it is opened comes from the disk, and not from what the system has cached.
 //! - A file that was removed, renamed or replaced while it was open ends the store within a second.
 //! - A file that must be there is not made.
+//! - An empty file, and a link that names no file, become a store in place. Nothing is made beside
+//!   it. Of several that make it at once one has it, and the others are told that it is in use.
 //! - Errors have one line, whatever a path has.
 //!
 //! `scripts/check writeback` shows the first one on disks that fail.
@@ -13,6 +15,7 @@ mod durable_model;
 use durable_model::{Folder, HandedOut, contents, row};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{Durable, DurableError, Redb, Store, StoreError, Write};
@@ -218,6 +221,106 @@ fn a_file_that_must_exist_is_not_made() {
     fs::remove_file(folder.file()).unwrap();
     drop(Redb::open(folder.file()).unwrap());
     open().unwrap();
+}
+
+/// What a process leaves that is ended while it makes the file: zeros, or a header without its
+/// first bytes.
+fn unfinished() -> [Vec<u8>; 3] {
+    let mut header = vec![0; 70_000];
+    header[9..300].fill(1);
+    [Vec::new(), vec![0; 70_000], header]
+}
+
+#[test]
+fn a_file_that_was_not_finished_is_made_in_place() {
+    let folder = Folder::new("in-place");
+    for begun in unfinished() {
+        fs::write(folder.file(), &begun).unwrap();
+        let before = number(&folder.file());
+        if !begun.is_empty() {
+            let error = Redb::builder().must_exist(true).open(folder.file());
+            assert!(matches!(error, Err(StoreError::Foreign(_))));
+            assert!(fs::read(folder.file()).unwrap() == begun, "it was changed");
+        }
+        let mut store = Redb::open(folder.file()).unwrap();
+        store.acquire().unwrap();
+        arm(&mut store).unwrap();
+        drop(store);
+        assert_eq!(number(&folder.file()), before, "it is another file");
+        let mut store = Redb::open(folder.file()).unwrap();
+        assert_eq!(contents(&mut store).unwrap().0.len(), 1);
+        let beside = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(beside, 1, "something lies beside it");
+    }
+}
+
+#[cfg(unix)]
+fn number(path: &Path) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap())
+}
+
+/// std does not say which file it is.
+#[cfg(not(unix))]
+fn number(_: &Path) -> u64 {
+    0
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_names_no_file_becomes_a_store() {
+    let folder = Folder::new("dangling");
+    let target = folder.path().join("target");
+    std::os::unix::fs::symlink(&target, folder.file()).unwrap();
+    for begun in unfinished() {
+        if !begun.is_empty() {
+            fs::write(&target, &begun).unwrap();
+        }
+        drop(Redb::open(folder.file()).unwrap());
+        assert!(Redb::builder().must_exist(true).open(&target).is_ok());
+        assert!(fs::symlink_metadata(folder.file()).unwrap().is_symlink());
+    }
+}
+
+/// Where the file has gone, a new store is made: whatever lies beside it has other timers.
+#[test]
+fn what_lies_beside_a_file_is_not_taken_for_it() {
+    let folder = Folder::new("beside");
+    let mut store = Redb::open(folder.file()).unwrap();
+    store.acquire().unwrap();
+    arm(&mut store).unwrap();
+    drop(store);
+    fs::rename(folder.file(), folder.path().join("timers.redb.new")).unwrap();
+    let mut store = Redb::open(folder.file()).unwrap();
+    assert_eq!(contents(&mut store).unwrap().0, []);
+}
+
+#[test]
+fn of_many_that_make_a_file_at_once_one_has_it() {
+    let folder = Folder::new("at-once");
+    for _ in 0..20 {
+        let is_made = AtomicBool::new(false);
+        let open = || {
+            while !is_made.load(Ordering::SeqCst) {
+                match Redb::open(folder.file()) {
+                    Ok(store) => {
+                        assert!(!is_made.swap(true, Ordering::SeqCst), "two have it");
+                        return Some(store);
+                    }
+                    Err(StoreError::InUse(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            None
+        };
+        let opened = std::thread::scope(|scope| {
+            let threads = [(); 6].map(|()| scope.spawn(open));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(opened.iter().flatten().count(), 1);
+        drop(opened);
+        drop(Redb::open(folder.file()).unwrap());
+        fs::remove_file(folder.file()).unwrap();
+    }
 }
 
 #[test]

@@ -225,7 +225,6 @@ fn run(seed: u64, trouble: Trouble, fails_at: u64) -> u64 {
     let mut history = History::new(seed);
     let mut acknowledged = history.model.clone();
     let opened = open(&disk, true);
-    let was_open = opened.is_ok();
     if let Ok(mut store) = opened {
         for number in 0..CALLS {
             let call = match number {
@@ -251,11 +250,8 @@ fn run(seed: u64, trouble: Trouble, fails_at: u64) -> u64 {
         .into_inner()
         .unwrap();
     assert!(disk.has_failed || fails_at >= disk.accesses, "{place}");
-    let mut store = match open(&Disk::sound(disk.image()), true) {
-        // It was never made: a file gets its name when it is.
-        Err(StoreError::Foreign(_)) if !was_open => return disk.accesses,
-        opened => opened.unwrap_or_else(|error| panic!("{place}: {error}")),
-    };
+    let mut store =
+        open(&Disk::sound(disk.image()), true).unwrap_or_else(|error| panic!("{place}: {error}"));
     store.acquire().unwrap();
     let found = contents(&mut store).unwrap();
     let candidates = [&acknowledged, &history.model].map(expected);
@@ -273,6 +269,47 @@ fn run(seed: u64, trouble: Trouble, fails_at: u64) -> u64 {
         assert_eq!(by_key.as_ref(), Some(row), "{place}");
     }
     disk.accesses
+}
+
+/// While a file is made, its process is killed (what it wrote is there), or the computer crashes.
+/// The next start makes it.
+#[test]
+fn a_file_that_was_not_finished_is_made_anew() {
+    for trouble in [Trouble::Crash, Trouble::Torn] {
+        let mut fails_at = 0;
+        loop {
+            let disk = Disk::new(Vec::new(), trouble, fails_at);
+            let opened = open(&disk, true);
+            let place = format!("{trouble:?}, access {fails_at}");
+            if !disk.lock().unwrap().has_failed {
+                break;
+            }
+            drop(opened);
+            let mut disk = disk.lock().unwrap();
+            for image in [disk.live.clone(), disk.image()] {
+                let mut store = open(&Disk::sound(image), true)
+                    .unwrap_or_else(|error| panic!("{place}: {error}"));
+                assert_eq!(store.acquire().unwrap()[0].epoch, 1, "{place}");
+                assert_eq!(contents(&mut store).unwrap(), (Vec::new(), Vec::new()));
+            }
+            fails_at += 1;
+        }
+        assert!(fails_at > 5, "{fails_at} accesses make no file");
+    }
+}
+
+/// A store whose first page was lost is damaged: nobody makes a new one over it.
+#[test]
+fn a_store_without_its_first_page_is_not_made_anew() {
+    quiet();
+    let (mut image, ..) = closed_file(1);
+    image[..4_096].fill(0);
+    let disk = Disk::sound(image.clone());
+    assert!(matches!(open(&disk, true), Err(StoreError::Foreign(_))));
+    assert!(disk.lock().unwrap().live == image, "it was changed");
+    // Nor is a file of zeros that is larger than any that was not finished.
+    let disk = Disk::sound(vec![0; (1 << 20) + 1]);
+    assert!(matches!(open(&disk, true), Err(StoreError::Foreign(_))));
 }
 
 fn at_many_places(trouble: Trouble, seed: u64) {

@@ -1,9 +1,10 @@
 //! File: the store's file, as redb reads and writes it, and as the store watches it.
 //!
-//! redb's own backend does the reading, writing and locking. Three things are added. Before redb
-//! reads anything, the system forgets what it has cached of the file. A write that finds the disk
-//! full is made again with the reserve of room (`room.rs`). And once a second the path is looked
-//! at: another file there, or none, ends the store.
+//! redb's own backend does the reading, writing and locking. Four things are added. Before redb
+//! reads anything, the system forgets what it has cached of the file. A file that a process was
+//! about to make, and did not finish, is empty to redb. A write that finds the disk full is made
+//! again with the reserve of room (`room.rs`). And once a second the path is looked at: another
+//! file there, or none, ends the store.
 
 use super::error::one_line;
 use super::room::Room;
@@ -21,6 +22,16 @@ use std::time::Duration;
 
 /// How often the path is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// redb's file begins with so many bytes of its own. They are the last that it writes when it makes
+/// a file, after a sync; until then they are zeros.
+const MAGIC_BYTES: usize = 9;
+
+/// redb's header. A file that is not finished has nothing but zeros behind it.
+const HEADER_BYTES: usize = 320;
+
+/// No file that is not finished is longer, in bytes.
+const UNFINISHED_MAX: u64 = 1 << 20;
 
 /// A file that is open, and the path by which it was opened.
 pub(super) struct OpenPath {
@@ -48,7 +59,11 @@ impl OpenPath {
     }
 
     /// What redb reads and writes, and the reserve of room for it.
-    pub(super) fn backend(&self, cache_bytes: usize) -> Result<StoreFile, DatabaseError> {
+    pub(super) fn backend(
+        &self,
+        cache_bytes: usize,
+        may_make: bool,
+    ) -> Result<StoreFile, DatabaseError> {
         let file = self.file.try_clone()?;
         let hold = Box::new(move |bytes| match bytes {
             0 => let_room_go(&file),
@@ -58,6 +73,7 @@ impl OpenPath {
             inner: FileBackend::new(self.file.try_clone()?)?,
             file: Some(self.file.try_clone()?),
             is_from_disk: AtomicBool::new(false),
+            may_make: AtomicBool::new(may_make),
             room: Some(Arc::new(Room::new(hold, cache_bytes))),
         })
     }
@@ -115,16 +131,19 @@ pub(super) struct StoreFile<B = FileBackend> {
     file: Option<File>,
     /// The system was told to forget its pages.
     is_from_disk: AtomicBool,
+    /// A store may be made here, and nobody has asked for the length yet.
+    may_make: AtomicBool,
     room: Option<Arc<Room>>,
 }
 
 impl<B: StorageBackend> StoreFile<B> {
     /// Other storage than a file.
-    pub(super) fn other(inner: B, room: Option<Room>) -> Self {
+    pub(super) fn other(inner: B, room: Option<Room>, may_make: bool) -> Self {
         Self {
             inner,
             file: None,
             is_from_disk: AtomicBool::new(true),
+            may_make: AtomicBool::new(may_make),
             room: room.map(Arc::new),
         }
     }
@@ -141,20 +160,8 @@ impl<B: StorageBackend> StoreFile<B> {
         }
     }
 
-    fn knows_len(&self, len: u64) -> io::Result<()> {
-        self.room.as_ref().map_or(Ok(()), |room| room.set_len(len))
-    }
-}
-
-impl<B: StorageBackend> StorageBackend for StoreFile<B> {
-    fn len(&self) -> io::Result<u64> {
-        let len = self.inner.len()?;
-        self.knows_len(len)?;
-        Ok(len)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        // FirstRead. redb has locked the file by now, so no other process writes to it.
+    /// FirstRead. redb has locked the file by now, so no other process writes to it.
+    fn read_from_disk(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         // Ordering: Relaxed. The file is opened by one thread, and is given to others later.
         if let Some(file) = &self.file
             && !self.is_from_disk.load(Ordering::Relaxed)
@@ -164,6 +171,45 @@ impl<B: StorageBackend> StorageBackend for StoreFile<B> {
             self.is_from_disk.store(true, Ordering::Relaxed);
         }
         self.inner.read(offset, out)
+    }
+
+    /// Whether a process has begun to make this file, and was ended before it was done. Such a file
+    /// has nothing but zeros, beside a header without its first bytes.
+    fn is_unfinished(&self, len: u64) -> io::Result<bool> {
+        let mut magic = [0; MAGIC_BYTES];
+        if len == 0 || len > UNFINISHED_MAX {
+            return Ok(false);
+        }
+        let len = usize::try_from(len).unwrap_or(0);
+        self.read_from_disk(0, &mut magic[..len.min(MAGIC_BYTES)])?;
+        if magic != [0; MAGIC_BYTES] {
+            return Ok(false);
+        }
+        let mut rest = vec![0; len.saturating_sub(HEADER_BYTES)];
+        self.inner.read(HEADER_BYTES as u64, &mut rest)?;
+        Ok(rest.iter().all(|&byte| byte == 0))
+    }
+
+    fn knows_len(&self, len: u64) -> io::Result<()> {
+        self.room.as_ref().map_or(Ok(()), |room| room.set_len(len))
+    }
+}
+
+impl<B: StorageBackend> StorageBackend for StoreFile<B> {
+    fn len(&self) -> io::Result<u64> {
+        let mut len = self.inner.len()?;
+        // redb has locked the file by now: no other process makes it.
+        // Ordering: Relaxed. The file is opened by one thread, and is given to others later.
+        if self.may_make.swap(false, Ordering::Relaxed) && self.is_unfinished(len)? {
+            self.inner.set_len(0)?;
+            len = 0;
+        }
+        self.knows_len(len)?;
+        Ok(len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read_from_disk(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

@@ -31,7 +31,6 @@ use redb::{
 };
 use room::{Room, Tries};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -187,27 +186,9 @@ impl RedbBuilder {
     pub fn open(self, path: impl AsRef<Path>) -> Result<Redb, StoreError> {
         let path = path.as_ref();
         let what: Arc<str> = one_line(path).into();
-        let io = |error: io::Error| io_error(&what, error);
-        if open::look(&what, path, self.must_exist)? {
-            let unfinished = open::unfinished(path);
-            match self.start_file(&what, &unfinished) {
-                // What a crash has left.
-                Err(StoreError::Foreign(_) | StoreError::Damaged(_)) => {
-                    fs::remove_file(&unfinished).map_err(io)?;
-                    drop(self.start_file(&what, &unfinished)?);
-                }
-                made => drop(made?),
-            }
-            // A file system without links: it is made in place, below.
-            match open::name(&unfinished, path) {
-                Err(error) if open::has_no_links(&error) => {
-                    fs::remove_file(&unfinished).map_err(io)?;
-                }
-                named => named.map_err(io)?,
-            }
-        }
+        open::look(&what, path, self.must_exist)?;
         let store = self.start_file(&what, path)?;
-        open::sync_name(path).map_err(io)?;
+        open::sync_name(path).map_err(|error| io_error(&what, error))?;
         Ok(store)
     }
 
@@ -217,7 +198,8 @@ impl RedbBuilder {
     /// As [`Redb::open`].
     #[doc(hidden)]
     pub fn open_backend(self, backend: impl StorageBackend) -> Result<Redb, StoreError> {
-        self.start("a backend".into(), StoreFile::other(backend, None))
+        let backend = StoreFile::other(backend, None, !self.must_exist);
+        self.start("a backend".into(), backend)
     }
 
     /// So, of storage that `hold` has hold so many bytes for this store; 0 gives them back.
@@ -231,13 +213,14 @@ impl RedbBuilder {
         hold: impl Fn(u64) -> io::Result<()> + Send + Sync + 'static,
     ) -> Result<Redb, StoreError> {
         let room = Room::new(Box::new(hold), self.cache_bytes);
-        self.start("a backend".into(), StoreFile::other(backend, Some(room)))
+        let backend = StoreFile::other(backend, Some(room), !self.must_exist);
+        self.start("a backend".into(), backend)
     }
 
     fn start_file(&self, what: &Arc<str>, path: &Path) -> Result<Redb, StoreError> {
         let io = |error: io::Error| io_error(what, error);
         let mut opened = OpenPath::open(path, self.must_exist).map_err(io)?;
-        let backend = opened.backend(self.cache_bytes);
+        let backend = opened.backend(self.cache_bytes, !self.must_exist);
         let backend = backend.map_err(|error| store_error(what, error.into()))?;
         let mut store = self.start(what.clone(), backend)?;
         // It may have been replaced since.
@@ -287,7 +270,8 @@ impl RedbBuilder {
 
 impl Redb {
     /// Opens the store in this file, or makes it, if there is none or it is empty
-    /// ([`must_exist`](RedbBuilder::must_exist) forbids that). Its directory must be there.
+    /// ([`must_exist`](RedbBuilder::must_exist) forbids that). Its directory must be there. The
+    /// process may be killed while it makes the file: the next open makes it.
     ///
     /// It reads the whole file, unless [told](RedbBuilder::check_at_open) otherwise.
     ///

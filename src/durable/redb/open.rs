@@ -15,7 +15,7 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The version of the format that is written and read.
 pub(super) const FORMAT: u64 = 3;
@@ -27,9 +27,8 @@ pub(super) struct Opened {
     pub(super) tombstones: EndedLog,
 }
 
-/// Why nothing can be opened here, in one line, before redb is asked. `Ok`: whether a new file is
-/// made.
-pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<bool, StoreError> {
+/// Why nothing can be opened here, in one line, before redb is asked.
+pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<(), StoreError> {
     let io = |why: String| StoreError::Io(format!("{what}: {why}").into());
     if path.as_os_str().is_empty() {
         return Err(io("this names no file".into()));
@@ -39,14 +38,14 @@ pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<bool, St
         Ok(metadata) if must_exist && metadata.len() == 0 => Err(io(
             "the file is empty, and no new store is to be made".into(),
         )),
-        Ok(_) => Ok(false),
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = folder(path);
             match fs::metadata(folder) {
                 Ok(metadata) if metadata.is_dir() && must_exist => Err(io(
                     "the file does not exist, and no new store is to be made".into(),
                 )),
-                Ok(metadata) if metadata.is_dir() => Ok(true),
+                Ok(metadata) if metadata.is_dir() => Ok(()),
                 Ok(_) => Err(io(format!("{} is no directory", one_line(folder)))),
                 Err(error) if error.kind() == ErrorKind::NotFound => Err(io(format!(
                     "the directory {} does not exist",
@@ -59,43 +58,14 @@ pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<bool, St
     }
 }
 
-/// Where a file is made, before it gets its name: a crash while it is made leaves nothing there
-/// that is no store.
-pub(super) fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
-}
-
-/// Whether this is how a file system says that it has no links.
-pub(super) fn has_no_links(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Unsupported | ErrorKind::PermissionDenied
-    )
-}
-
-/// Gives a finished file its name, unless that is taken by now. Another process may do so at the
-/// same time. The name survives a crash once [`sync_name`] has returned.
-pub(super) fn name(unfinished: &Path, path: &Path) -> io::Result<()> {
-    let linked = fs::hard_link(unfinished, path);
-    let is_done =
-        |error: &io::Error| matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound);
-    linked.or_else(|error| is_done(&error).then_some(()).ok_or(error))?;
-    match fs::remove_file(unfinished) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Has a file's name survive a crash, whoever has given it: a process that has made the file may
-/// have ended before it did this.
+/// Has a file's name survive a crash, whichever process has made the file: it may have ended before
+/// it did this. (Where the path is a link, the name is that of the file which the link names.)
 pub(super) fn sync_name(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
-    match File::open(folder(path)).and_then(|folder| folder.sync_all()) {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match File::open(folder(&path)).and_then(|folder| folder.sync_all()) {
         // The directory may not be read, or its file system has nothing to sync of it.
         Err(error)
             if matches!(

@@ -6,7 +6,6 @@ use super::number_map::NumberMap;
 use super::recent::{Known, RecentIndex};
 use crate::durable::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
 use std::collections::BTreeMap;
-use std::io::{Error, ErrorKind};
 
 fn time(millis: u64) -> StoreTime {
     StoreTime::from_millis(millis)
@@ -218,23 +217,4 @@ fn a_map_by_numbers_is_a_map() {
         assert_eq!(map.get(number), model.get(&number).copied());
     }
     assert!(map.sparse() > 100, "{} have no page", map.sparse());
-}
-
-#[test]
-fn another_process_may_name_a_new_file_at_the_same_time() {
-    let folder = std::env::temp_dir().join(format!("wheelwork-named-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("timers.redb");
-    std::fs::write(&path, "named").unwrap();
-    let unfinished = super::open::unfinished(&path);
-    super::open::name(&unfinished, &path).unwrap();
-    std::fs::write(&unfinished, "late").unwrap();
-    super::open::name(&unfinished, &path).unwrap();
-    assert!(!unfinished.exists());
-    assert_eq!(std::fs::read(&path).unwrap(), b"named");
-    std::fs::remove_dir_all(folder).unwrap();
-    // (FAT says that it has no links by EPERM.)
-    for kind in [ErrorKind::Unsupported, ErrorKind::PermissionDenied] {
-        assert!(super::open::has_no_links(&Error::from(kind)));
-    }
 }
