@@ -70,6 +70,6 @@ fn a_seed_is_one_story() {
 #[test]
 fn each_broken_step_breaks_a_promise() {
     for fault in wheelwork::durable::DURABLE_FAULTS {
-        seeds::demand_noticed(&format!("{fault:?}"), 0..500, Some(fault), simulate);
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), simulate);
     }
 }

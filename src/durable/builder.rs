@@ -4,6 +4,7 @@ use super::delivery::{Delivery, HandlerResult};
 use super::error::OpenError;
 use super::handle::Durable;
 use super::kinds::{HandlerFuture, KindHandler, Kinds, Limit, Said, SpawnedFuture};
+use super::manual::follow;
 use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
@@ -435,7 +436,7 @@ impl<S: Store> DurableBuilder<S> {
             &mut store,
         ));
         let watch = StallWatch::start(&shared, self.clock.clone())?;
-        let service = start_service(&shared, self.dispatch, self.clock)?;
+        let service = start_service(&shared, self.dispatch, self.clock.clone())?;
         let writer = Writer::new(
             Box::new(store),
             shared.clone(),
@@ -444,8 +445,9 @@ impl<S: Store> DurableBuilder<S> {
             self.bounds,
             watch,
         )?;
-        let thread = if is_manual {
+        let thread = if let Some(clock) = &self.clock {
             shared.set_writer(Box::new(writer));
+            follow(clock, &shared);
             shared.take_turns();
             None
         } else {

@@ -48,6 +48,8 @@ pub enum DurableFault {
     SlewIgnored,
     /// A turn of the writer, which the store may keep from ending, is not to be seen.
     TurnNotPublished,
+    /// SetTell: on a manual clock the writer is not told that the time of day was set.
+    SetUntold,
     /// RunSettle: the writer is not told of a handler that has done its work.
     AckLost,
     /// RunSettle: nor of one that has failed.
@@ -84,7 +86,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 28] = [
+pub const DURABLE_FAULTS: [DurableFault; 29] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -105,6 +107,7 @@ pub const DURABLE_FAULTS: [DurableFault; 28] = [
     DurableFault::ClockNotFollowed,
     DurableFault::SlewIgnored,
     DurableFault::TurnNotPublished,
+    DurableFault::SetUntold,
     DurableFault::AckLost,
     DurableFault::RetryLost,
     DurableFault::BytesUnbounded,

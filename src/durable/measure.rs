@@ -27,6 +27,7 @@ impl Writer {
     /// Asks the store how much it has.
     pub(super) fn measure_store(&mut self) -> Result<(), StoreError> {
         self.measured = Some(self.time());
+        self.look_every = self.look_every.saturating_mul(2);
         // What has come since may be put off too.
         self.has_upkeep = true;
         let size = self.store.size()?;

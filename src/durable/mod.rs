@@ -51,6 +51,7 @@ mod keyed;
 mod kinds;
 mod large;
 mod load;
+mod manual;
 mod measure;
 mod memory;
 mod nodes;

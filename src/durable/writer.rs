@@ -15,7 +15,7 @@ use super::large::LargeCalls;
 use super::pace::Pace;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
-use super::shared::{DurableShared, Turns};
+use super::shared::DurableShared;
 use super::stall::StallWatch;
 use super::store::{Lease, SliceLimit, Store, StoreError};
 use super::ticket::Teller;
@@ -74,7 +74,7 @@ impl Owned {
 }
 
 /// What the writer does next.
-enum After {
+pub(super) enum After {
     /// Another turn, at once.
     Turn,
     /// It waits for a request, or for this time.
@@ -87,7 +87,7 @@ enum After {
 pub(super) struct Writer {
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Arc<DurableShared>,
-    requests: Receiver<Request>,
+    pub(super) requests: Receiver<Request>,
     pub(super) window: Window,
     /// What waits for somebody's transaction.
     pub(super) aside: Aside,
@@ -108,6 +108,9 @@ pub(super) struct Writer {
     offset: Option<SystemTime>,
     /// When the store was last measured, by the window's clock.
     pub(super) measured: Option<Instant>,
+    /// On a manual clock: how long it waits for something to do. Twice as long each time that it
+    /// has measured the store, until something happens.
+    pub(super) look_every: Duration,
     /// The store may have rows, so that a step of the system's clock matters.
     pub(super) has_rows: bool,
     /// Of rows with a calendar that is behind: the runs in a row that were made up for.
@@ -121,7 +124,7 @@ pub(super) struct Writer {
     /// The store has put work off.
     pub(super) has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
-    next_turn: Option<TimerId>,
+    pub(super) next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
     /// Then it ends, whatever waits.
     stop_until: Option<Duration>,
@@ -171,6 +174,7 @@ impl Writer {
             offset: None,
             made_up: IdMap::default(),
             measured: None,
+            look_every: LOOK_EVERY,
             has_rows: true,
             is_stopping: false,
             slice_rows: SLICE_ROWS_FIRST.min(bounds.slice.rows),
@@ -208,7 +212,7 @@ impl Writer {
     }
 
     /// One turn. `first`: a request that came before those in the queue.
-    fn turn(&mut self, mut first: Option<Request>) -> After {
+    pub(super) fn turn(&mut self, mut first: Option<Request>) -> After {
         let began = self.shared.elapsed();
         if !is_broken(DurableFault::TurnNotPublished) {
             self.shared.counts.begin_turn(began);
@@ -266,6 +270,9 @@ impl Writer {
         let mut is_loaded = self.fleet.is_none() || self.load(clocks, now)?;
         // TurnTake. (If something fails before, those who wait are told why.)
         let (requests, room) = self.take_requests(first);
+        if !requests.is_empty() {
+            self.look_every = LOOK_EVERY;
+        }
         let is_full = room.is_reached(0, 0);
         self.serve(requests, room, clocks, now)?;
         let is_too_full = self.window.is_too_full();
@@ -298,7 +305,7 @@ impl Writer {
         if is_full || !is_loaded || !has_room || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }
-        Ok(After::Wait(self.next(now)))
+        Ok(After::Wait(self.next(now)?))
     }
 
     /// TurnTake: the requests that wait, and how much more the turn's commit has room for.
@@ -427,6 +434,8 @@ impl Writer {
         self.store.hand_out(upto)?;
         self.claimed = upto;
         self.shared.claim(upto);
+        // (What falls due may lag.)
+        self.look_every = LOOK_EVERY;
         Ok(())
     }
 
@@ -442,47 +451,44 @@ impl Writer {
     }
 
     /// How long the writer may wait for a request.
-    fn next(&self, now: StoreTime) -> Option<Duration> {
+    fn next(&mut self, now: StoreTime) -> Result<Option<Duration>, StoreError> {
         let aside = self.aside.next(self.shared.elapsed());
         if let Some(wait) = self.next_of_fleet(now) {
             let waits = [Some(wait), aside, self.next_trial(now)];
-            return waits.into_iter().flatten().min();
+            return Ok(waits.into_iter().flatten().min());
         }
         let claim = self.claim_at().map(|at| at.since(now));
-        let ahead = self.window.bounds().ahead / 4;
-        let load = self
-            .owned
-            .iter()
-            .map(|owned| owned.loaded.due.since(now).saturating_sub(ahead * 3))
-            .min()
-            .filter(|_| self.window.room() > 0 && !self.is_stopping);
-        let look = self.has_rows.then_some(LOOK_EVERY);
+        let load = self.next_load(now)?;
+        // (A manual clock drifts from no other one, and tells when it is set.)
+        let look_every = match self.shared.is_manual() {
+            true => self.look_every,
+            false => LOOK_EVERY,
+        };
+        let look = self.has_rows.then_some(look_every);
         let trial = self.next_trial(now);
-        [claim, load, look, aside, trial]
+        Ok([claim, load, look, aside, trial]
             .into_iter()
             .flatten()
-            .min()
+            .min())
     }
-}
 
-impl Turns for Writer {
-    fn take_turns(&mut self) -> bool {
-        loop {
-            match self.turn(None) {
-                After::End => return false,
-                After::Turn => {}
-                After::Wait(_) if !self.requests.is_empty() => {}
-                After::Wait(wait) => {
-                    let service = self.window.service();
-                    if let Some(timer) = self.next_turn.take() {
-                        service.cancel(timer);
-                    }
-                    // (At least a tick: a turn at this very time has just found nothing to do.)
-                    let wait = wait.map(|wait| wait.max(Duration::from_millis(1)));
-                    self.next_turn = wait.and_then(|wait| service.schedule(wait, Fired::Turn).ok());
-                    return true;
-                }
-            }
+    /// How long it takes until the window is to be loaded further.
+    fn next_load(&mut self, now: StoreTime) -> Result<Option<Duration>, StoreError> {
+        if self.window.room() == 0 || self.is_stopping {
+            return Ok(None);
         }
+        let mut next = None;
+        for Owned { lease, loaded, .. } in &self.owned {
+            let mut upto = Some(loaded.due);
+            if self.shared.is_manual() {
+                // Years may pass at once: it waits until there is something to load.
+                let (until, limit) = (StoreTime::MAX, SliceLimit::rows(1));
+                let rows = self.store.load(lease.partition, *loaded, until, limit)?;
+                upto = rows.first().map(|row| row.due);
+            }
+            next = next.into_iter().chain(upto).min();
+        }
+        let ahead = self.window.bounds().ahead / 4 * 3;
+        Ok(next.map(|due| due.since(now).saturating_sub(ahead)))
     }
 }
