@@ -3,13 +3,17 @@
 //! The store is one in memory that leaves changes of some keys out, as `Postgres` does where
 //! another transaction has locked a row. The clock is moved by hand.
 
+#[path = "common/over_memory.rs"]
+mod over_memory;
+
+use over_memory::{Over, OverMemory};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableError, DurableId, Gate, Lease, Memory, Outcome, Partition,
-    Position, Row, SliceLimit, Store, StoreError, StoreSize, StoreTime, Target, Write,
+    Durable, DurableError, DurableId, Gate, Memory, Outcome, Row, Store, StoreError, StoreTime,
+    Target, Write,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -43,17 +47,9 @@ impl Held {
     }
 }
 
-impl Store for Held {
-    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.inner.acquire()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.inner.release()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
-        self.inner.new_id(key, due)
+impl OverMemory for Held {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.inner
     }
 
     fn commit(
@@ -72,40 +68,6 @@ impl Store for Held {
             }
         }
         Ok(outcomes)
-    }
-
-    fn load(
-        &mut self,
-        partition: Partition,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.inner.load(partition, after, until, limit)
-    }
-
-    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
-        self.inner.hand_out(upto)
-    }
-
-    fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
-        self.inner.clock(node)
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.inner.get(target)
-    }
-
-    fn dead(
-        &mut self,
-        after: Option<DurableId>,
-        limit: SliceLimit,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.inner.dead(after, limit)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.inner.size()
     }
 }
 
@@ -133,7 +95,7 @@ fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
         refused: true,
     };
     let (told, acts) = (handled.clone(), act.clone());
-    let durable = Durable::open(store)
+    let durable = Durable::open(Over(store))
         .clock(clock.clone())
         .handle("mail", move |mail| {
             told.lock().unwrap().push(mail.payload_text().into_owned());

@@ -1,6 +1,10 @@
 //! Promise: durable timers keep their word where two protocols meet: a stop and a key that is
 //! taken, a full window and a load, code that panics and those who wait.
 
+#[path = "common/over_memory.rs"]
+mod over_memory;
+
+use over_memory::{Over, OverMemory};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -10,9 +14,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, HandlerResult, Lease,
-    Memory, Outcome, Partition, Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store,
-    StoreError, StoreSize, StoreTime, Target, Write,
+    Durable, DurableError, DurableHandle, DurableId, Gate, HandlerResult, Memory, Outcome,
+    Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store, StoreError, StoreTime, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,7 +40,7 @@ struct Users {
 }
 
 impl Users {
-    fn new(does: Does) -> (Self, Arc<AtomicUsize>) {
+    fn new(does: Does) -> (Over<Self>, Arc<AtomicUsize>) {
         let upkeeps = Arc::new(AtomicUsize::new(0));
         let store = Self {
             memory: Memory::new(),
@@ -45,21 +48,13 @@ impl Users {
             upkeeps: upkeeps.clone(),
             clock: ManualClock::new(),
         };
-        (store, upkeeps)
+        (Over(store), upkeeps)
     }
 }
 
-impl Store for Users {
-    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.memory.acquire()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.memory.release()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
-        self.memory.new_id(key, due)
+impl OverMemory for Users {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     fn commit(
@@ -79,37 +74,11 @@ impl Store for Users {
         }
     }
 
-    fn load(
-        &mut self,
-        partition: Partition,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.memory.load(partition, after, until, limit)
-    }
-
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         match self.does {
             Does::FailToHandOut => Err(StoreError::Io("no watermark".into())),
             _ => self.memory.hand_out(upto),
         }
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.memory.get(target)
-    }
-
-    fn dead(
-        &mut self,
-        after: Option<DurableId>,
-        limit: SliceLimit,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.memory.dead(after, limit)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.memory.size()
     }
 
     fn upkeep(&mut self) -> Result<bool, StoreError> {
@@ -370,7 +339,7 @@ fn a_store_that_panics_or_forgets_has_failed() {
 fn a_slow_commit_makes_no_timer_late() {
     let commit_takes = Duration::from_millis(7);
     let (store, _) = Users::new(Does::TakeTime(commit_takes));
-    let clock = store.clock.clone();
+    let clock = store.0.clock.clone();
     let handled = Arc::new(Mutex::new(Vec::new()));
     let handler = handled.clone();
     let timers = Durable::open(store)
@@ -405,7 +374,7 @@ fn a_slow_commit_makes_no_timer_late() {
 fn a_commit_that_takes_long_holds_up_no_timer() {
     for commit_takes in [300, 700, 1_200].map(Duration::from_millis) {
         let (store, _) = Users::new(Does::TakeTime(commit_takes));
-        let clock = store.clock.clone();
+        let clock = store.0.clock.clone();
         let late = Arc::new(Mutex::new(Vec::new()));
         let (now, handler) = (clock.clone(), late.clone());
         let timers = Durable::open(store)
@@ -616,7 +585,7 @@ fn calls_in_a_process_that_was_forked_off_do_not_wait() {
 
 #[test]
 fn a_suspect_that_comes_back_while_its_key_is_taken_is_forgotten() {
-    let (mut store, _) = Users::new(Does::TakeTime(Duration::from_millis(7)));
+    let (Over(mut store), _) = Users::new(Does::TakeTime(Duration::from_millis(7)));
     let clock = store.clock.clone();
     let begin = clock.system_time();
     let due = StoreTime::due_at(begin);
@@ -636,7 +605,7 @@ fn a_suspect_that_comes_back_while_its_key_is_taken_is_forgotten() {
     let (handle, set_back, waiting) = (own.clone(), clock.clone(), futures.clone());
     let handled = Arc::new(Mutex::new(Vec::new()));
     let payloads = handled.clone();
-    let timers = Durable::open(store)
+    let timers = Durable::open(Over(store))
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
         .handle_async("mail", move |mail| {

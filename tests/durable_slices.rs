@@ -3,13 +3,17 @@
 
 #![cfg(feature = "durable")]
 
+#[path = "common/over_memory.rs"]
+mod over_memory;
+
+use over_memory::{Over, OverMemory};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableHandle, DurableId, Gate, Lease, Memory, Outcome, Partition,
-    Position, RetryPolicy, Row, SliceLimit, Store, StoreError, StoreSize, StoreTime, Target, Write,
+    DeadLetter, Durable, DurableHandle, DurableId, Gate, Memory, Outcome, Partition, Position,
+    RetryPolicy, Row, SliceLimit, Store, StoreError, StoreTime, Write,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -44,17 +48,9 @@ impl Watched {
     }
 }
 
-impl Store for Watched {
-    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.memory.acquire()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.memory.release()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
-        self.memory.new_id(key, due)
+impl OverMemory for Watched {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     fn commit(
@@ -101,14 +97,6 @@ impl Store for Watched {
         Ok(rows)
     }
 
-    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
-        self.memory.hand_out(upto)
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.memory.get(target)
-    }
-
     fn dead(
         &mut self,
         after: Option<DurableId>,
@@ -118,10 +106,6 @@ impl Store for Watched {
         let bytes = letters.iter().map(|letter| letter.row.bytes()).sum();
         self.read(letters.len(), bytes);
         Ok(letters)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.memory.size()
     }
 }
 
@@ -142,7 +126,7 @@ fn scene() -> Scene {
         handle: Arc::clone(&handle),
         begins: None,
     };
-    let timers = Durable::open(store)
+    let timers = Durable::open(Over(store))
         .clock(clock.clone())
         .payload_max(BYTES)
         .handle("fails", |_| Err("it does".into()))
@@ -274,7 +258,7 @@ fn what_is_overdue_is_loaded_in_slices_of_bytes() {
         handle: Arc::default(),
         begins: None,
     };
-    let timers = Durable::open(store)
+    let timers = Durable::open(Over(store))
         .clock(clock.clone())
         .handle("mail", |_| Ok(()));
     let timers = timers.start().unwrap();
@@ -297,7 +281,7 @@ fn a_timer_that_is_moved_meanwhile_is_cancelled_with_its_kind() {
         begins: Some(begins),
     };
     let slice = SliceLimit { rows: 1, bytes: 1 };
-    let timers = Durable::open(store).slices(slice).start().unwrap();
+    let timers = Durable::open(Over(store)).slices(slice).start().unwrap();
     let ids: Vec<_> = (1..=40)
         .map(|day| timers.schedule("mail", 24 * day * HOUR, "").unwrap())
         .collect();

@@ -3,11 +3,15 @@
 
 #![cfg(feature = "durable")]
 
+#[path = "common/over_memory.rs"]
+mod over_memory;
+
+use over_memory::{Over, OverMemory};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableHandle, DurableId, Gate, Lease, Memory, Outcome, Partition,
-    Position, Row, SliceLimit, Store, StoreError, StoreSize, StoreTime, Target, Write,
+    Durable, DurableHandle, Gate, Memory, Outcome, Partition, Position, Row, SliceLimit, Store,
+    StoreError, StoreTime, Write,
 };
 use wheelwork::{Dispatch, ManualClock};
 
@@ -42,17 +46,9 @@ struct Hanging {
     loads: Hangs,
 }
 
-impl Store for Hanging {
-    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.memory.acquire()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.memory.release()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
-        self.memory.new_id(key, due)
+impl OverMemory for Hanging {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     fn commit(
@@ -76,26 +72,6 @@ impl Store for Hanging {
         self.loads.hang();
         self.memory.load(partition, after, until, limit)
     }
-
-    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
-        self.memory.hand_out(upto)
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.memory.get(target)
-    }
-
-    fn dead(
-        &mut self,
-        after: Option<DurableId>,
-        limit: SliceLimit,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.memory.dead(after, limit)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.memory.size()
-    }
 }
 
 /// The turn and the lag, in seconds.
@@ -113,7 +89,7 @@ fn a_turn_that_lasts_is_seen_and_told_once() {
         commits: commits.clone(),
         ..Hanging::default()
     };
-    let timers = Durable::open(store)
+    let timers = Durable::open(Over(store))
         .clock(clock.clone())
         .on_store_stalled(5 * SECOND, move |lasted| {
             hook.lock().unwrap().push(lasted.as_secs());
@@ -121,7 +97,7 @@ fn a_turn_that_lasts_is_seen_and_told_once() {
         .start()
         .unwrap();
     let seen = Arc::<Mutex<Vec<(u64, u64)>>>::default();
-    // A call of the store takes so many seconds, and after each the figures are read.
+    // A call of the store lasts for `last` seconds, and after each the figures are read.
     let hang = |last: u64| {
         let (clock, notes, handle) = (clock.clone(), seen.clone(), timers.handle());
         commits.next(move || {
@@ -158,7 +134,10 @@ fn a_turn_below_a_second_is_no_lag() {
         commits: commits.clone(),
         ..Hanging::default()
     };
-    let timers = Durable::open(store).clock(clock.clone()).start().unwrap();
+    let timers = Durable::open(Over(store))
+        .clock(clock.clone())
+        .start()
+        .unwrap();
     let (send, seen) = mpsc::channel();
     let handle = timers.handle();
     commits.next(move || {
@@ -183,7 +162,7 @@ fn the_hook_is_told_while_all_handlers_wait_for_the_store() {
     let gate = Mutex::new(Some(gate));
     let handle = Arc::<OnceLock<DurableHandle>>::default();
     let arms = handle.clone();
-    let timers = Durable::open(store)
+    let timers = Durable::open(Over(store))
         // One thread has all handlers, and this one waits for the store.
         .dispatch(Dispatch::RayonThreads(1))
         .handle("mail", move |_| {
@@ -231,7 +210,7 @@ fn the_figures_are_there_when_the_service_has_started() {
         loads,
         ..Hanging::default()
     };
-    let timers = Durable::open(store).start().unwrap();
+    let timers = Durable::open(Over(store)).start().unwrap();
     // (A test that fails drops this before the timers.)
     let open_gate = open_gate;
     // The first turn is not over.

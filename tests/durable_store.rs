@@ -7,10 +7,13 @@
 
 #[path = "common/histories.rs"]
 mod histories;
+#[path = "common/over_memory.rs"]
+mod over_memory;
 #[path = "common/stores/mod.rs"]
 mod stores;
 
 use histories::hold_against;
+use over_memory::{Over, OverMemory};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -18,8 +21,8 @@ use std::time::Duration;
 use std::{env, fs, panic, process};
 use stores::{DEMANDS, Place, at, hold_to_all_demands};
 use wheelwork::durable::{
-    DeadLetter, DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row,
-    SliceLimit, Store, StoreError, StoreSize, StoreTime, Target, Write,
+    DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row, SliceLimit, Store,
+    StoreError, StoreTime, Target, Write,
 };
 
 impl Place for Memory {
@@ -188,14 +191,14 @@ struct BrokenPlace(Memory, Break);
 
 impl Place for BrokenPlace {
     fn open(&self) -> Box<dyn Store> {
-        Box::new(Broken {
+        Box::new(Over(Broken {
             inner: self.0.clone(),
             how: self.1,
             epoch: 0,
             ids: 0,
             watermark: None,
             loaded: BTreeSet::new(),
-        })
+        }))
     }
 }
 
@@ -251,7 +254,11 @@ impl Drop for Broken {
     }
 }
 
-impl Store for Broken {
+impl OverMemory for Broken {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         let leases = self.inner.acquire()?;
         self.epoch = leases[0].epoch;
@@ -355,22 +362,6 @@ impl Store for Broken {
             _ => {}
         }
         self.inner.hand_out(upto)
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.inner.get(target)
-    }
-
-    fn dead(
-        &mut self,
-        after: Option<DurableId>,
-        limit: SliceLimit,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.inner.dead(after, limit)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.inner.size()
     }
 }
 
