@@ -306,10 +306,9 @@ impl DurableHandle {
     /// Cancels a timer. `true`: no handler is given it any more. `false`: it was handed to its
     /// handler already, or has ended.
     ///
-    /// A timer with a calendar can be cancelled while it runs, by its own handler too: `true`, and
-    /// this run is the last one. If it fails, it is not tried again.
-    ///
-    /// A timer whose handler has failed waits for its next attempt, and can be cancelled.
+    /// A timer whose handler has failed waits for its next attempt, and can be cancelled. One with
+    /// a calendar can be cancelled while it runs, or is about to: `true`, and that run is the last
+    /// one ([the guide](crate#a-cancel-that-comes-late) says more).
     ///
     /// # Errors
     /// [`DurableError::Stopped`], [`DurableError::Store`].
