@@ -689,7 +689,7 @@ fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
     let Some(schema) = Schema::new("behind") else {
         return;
     };
-    // Of a thousand runs that were missed so many are made, and then one that is in time.
+    // Of a thousand runs that were missed `made_up` are made, and then one that is in time.
     for (policy, made_up) in [(MissedRuns::Once, 1), (MissedRuns::Burst(3), 3)] {
         let (sender, handled) = channel();
         let timers = Durable::open(schema.store())

@@ -26,7 +26,7 @@ fn arm(store: &mut Redb) -> Result<(), StoreError> {
     outcomes.map(drop)
 }
 
-/// Has the store's clock show so many seconds.
+/// Has the store's clock show `secs` seconds after its begin.
 fn set(store: &mut Redb, secs: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
     store.clock(now).unwrap();

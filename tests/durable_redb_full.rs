@@ -22,7 +22,7 @@ use wheelwork::durable::{
 
 const BLOCK: u64 = 4096;
 
-/// A disk of so many blocks. A file has a block once it was written to.
+/// A disk of `blocks_max` blocks. A file has a block once it was written to.
 #[derive(Debug, Default)]
 struct Disk {
     data: Vec<u8>,
@@ -126,7 +126,7 @@ fn open(disk: &Backend, has_reserve: bool) -> Result<Redb, StoreError> {
     }
 }
 
-/// Has the store's clock show so many seconds.
+/// Has the store's clock show `secs` seconds after its begin.
 fn set(store: &mut Redb, secs: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
     store.clock(now).unwrap();

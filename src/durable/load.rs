@@ -38,7 +38,7 @@ impl Writer {
         Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
     }
 
-    /// How much a load takes at once, if there is room for so many rows.
+    /// How much a load takes at once, if the window has room for `room` rows.
     pub(super) fn slice(&self, room: usize) -> SliceLimit {
         SliceLimit {
             rows: room.min(self.slice_rows),

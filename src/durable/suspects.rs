@@ -164,7 +164,7 @@ impl Suspects {
         }
     }
 
-    /// What this row was charged with is to be taken back: it has so many crashes.
+    /// What this row was charged with is to be taken back, so that it has `crashes` crashes.
     pub(super) fn take_back_later(&mut self, of: Settled, crashes: u32) {
         self.uncalled.insert(of.id, Uncalled { of, crashes });
     }

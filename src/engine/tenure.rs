@@ -114,7 +114,7 @@ mod tests {
             }
         }
 
-        /// A second, with so many wake-ups, late ones and preemptions.
+        /// A second with `timed` wake-ups, of which `late` are late, and with `preemptions`.
         fn second(&mut self, timed: u64, late: u64, preemptions: u64) -> Step {
             self.now_ns += S;
             self.wakes.timed += timed;

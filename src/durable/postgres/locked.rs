@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// Rows that are looked at by one statement, whether they are of a kind.
 const KIND_SLICE: usize = 2_000;
 
-/// To look at a partition costs as much as so many rows, also if it has none of the kind.
+/// What a look at a partition costs at the least, in rows that are looked at.
 const PARTITION_ROWS: usize = 16;
 
 /// A row that this transaction has locked.

@@ -202,7 +202,8 @@ impl RedbBuilder {
         self.start("a backend".into(), backend)
     }
 
-    /// So, of storage that `hold` has hold so many bytes for this store; 0 gives them back.
+    /// Opens the store in other storage, with a reserve. `hold` has the storage hold at least this
+    /// number of bytes beyond what is stored; 0 gives them back.
     ///
     /// # Errors
     /// As [`Redb::open`].
