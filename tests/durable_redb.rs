@@ -504,6 +504,14 @@ fn a_row_that_is_revived_outlives_its_tombstone() {
     }
 }
 
+/// redb refuses values of 3 GiB, and ends then. A row and a dead letter have more than a payload.
+#[test]
+fn redb_can_keep_the_largest_payload() {
+    let folder = Folder::new("largest");
+    let largest = open(&folder).payload_max();
+    assert!(largest <= (3 << 30) - (1 << 20), "{largest} bytes");
+}
+
 #[test]
 fn ids_are_new_after_a_restart() {
     let folder = Folder::new("ids");

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork::durable::{
-    DeadLetter, Durable, DurableHandle, DurableId, Gate, Memory, Outcome, Partition, Position,
-    RetryPolicy, Row, SliceLimit, Store, StoreError, StoreTime, Write,
+    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, Memory, Outcome, Partition,
+    Position, RetryPolicy, Row, SliceLimit, Store, StoreError, StoreTime, Write,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -107,6 +107,10 @@ impl OverMemory for Watched {
         self.read(letters.len(), bytes);
         Ok(letters)
     }
+
+    fn payload_max(&self) -> usize {
+        BYTES
+    }
 }
 
 /// Timers on a manual clock, and what their store is asked for.
@@ -128,7 +132,7 @@ fn scene() -> Scene {
     };
     let timers = Durable::open(Over(store))
         .clock(clock.clone())
-        .payload_max(BYTES)
+        .payload_max(usize::MAX)
         .handle("fails", |_| Err("it does".into()))
         .retry(RetryPolicy::new().attempts(1))
         .start()
@@ -178,6 +182,20 @@ fn many_timers_are_armed_in_slices() {
     scene.demand_bounded(5);
     assert_eq!(scene.timers.cancel_many(ids).unwrap(), 20_000);
     scene.demand_bounded(10);
+}
+
+/// A store may end with an error at a value that it cannot keep: it is never asked to.
+#[test]
+fn no_payload_is_larger_than_the_store_can_keep() {
+    let scene = scene();
+    let error = scene.timers.schedule("mail", HOUR, vec![0; BYTES + 1]);
+    assert!(matches!(
+        error,
+        Err(DurableError::PayloadTooLarge { max: BYTES, .. })
+    ));
+    let largest = vec![0; BYTES];
+    scene.timers.schedule("mail", HOUR, largest).unwrap();
+    assert!(scene.timers.failure().is_none());
 }
 
 #[test]

@@ -255,7 +255,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets the largest payload, in bytes. 1 MiB unless set.
+    /// Sets the largest payload, in bytes. 1 MiB unless set. No more is taken than the store can
+    /// keep: 1 GiB in a [`Redb`](super::Redb), 64 MiB in a PostgreSQL.
     ///
     /// # Example
     /// ```
@@ -426,12 +427,13 @@ impl<S: Store> DurableBuilder<S> {
             let why = "the store has a clock of its own, and cannot be given one";
             return Err(OpenError::Setting(why.to_owned()));
         }
+        let payload_max = self.payload_max.min(store.payload_max());
         let (sender, requests) = crossbeam_channel::unbounded();
         let shared = Arc::new(DurableShared::new(
             sender,
             self.kinds,
             self.hooks,
-            self.payload_max,
+            payload_max,
             self.clock.clone(),
             &mut store,
         ));

@@ -54,7 +54,7 @@ pub enum DurableError {
         /// The greatest length that is taken, in bytes.
         max: usize,
     },
-    /// `stop` was called inside a handler, which it would have to wait for.
+    /// `stop` was called inside a handler, or inside a hook. It would have to wait for it.
     InsideHandler,
     /// `stop` was called on a thread that polls the future of a handler: it would have to wait for
     /// that future. Nothing was stopped. Await [`stop_async`](super::Durable::stop_async) there.
@@ -89,7 +89,9 @@ impl fmt::Display for DurableError {
             Self::KindTooLong { bytes, max } => {
                 write!(f, "a kind of {bytes} bytes: at most {max} are taken")
             }
-            Self::InsideHandler => f.write_str("a handler cannot stop the timers that it runs for"),
+            Self::InsideHandler => {
+                f.write_str("a handler, or a hook, cannot stop the timers that it runs for")
+            }
             Self::PollsHandler => f.write_str(
                 "this thread polls the future of a handler, for which `stop` would wait for ever: \
                  await `stop_async`",

@@ -88,7 +88,7 @@ impl Durable {
     ///
     /// # Errors
     /// [`DurableError::Store`] if the store has failed, now or before;
-    /// [`DurableError::InsideHandler`] if a handler calls it: it would wait for itself;
+    /// [`DurableError::InsideHandler`] if a handler or a hook calls it: it would wait for itself;
     /// [`DurableError::PollsHandler`] if the calling thread is the one that has polled a handler's
     /// future last, which has not ended: it would wait for ever, so nothing is stopped.
     ///

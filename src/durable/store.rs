@@ -418,6 +418,12 @@ pub trait Store: Send + 'static {
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
+    /// The largest payload that it can keep, in bytes. The service takes none that is larger,
+    /// whatever its [`payload_max`](super::DurableBuilder::payload_max) says.
+    fn payload_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// How large it is, as far as the store knows it without a count: an estimate is right, where
     /// counting takes long. Cost: some microseconds.
     fn size(&mut self) -> Result<StoreSize, StoreError>;

@@ -57,6 +57,10 @@ pub trait OverMemory: Send + 'static {
         self.memory().dead(after, limit)
     }
 
+    fn payload_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn upkeep(&mut self) -> Result<bool, StoreError> {
         self.memory().upkeep()
     }
@@ -118,6 +122,10 @@ impl<T: OverMemory> Store for Over<T> {
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
         self.0.memory().size()
+    }
+
+    fn payload_max(&self) -> usize {
+        self.0.payload_max()
     }
 
     fn upkeep(&mut self) -> Result<bool, StoreError> {

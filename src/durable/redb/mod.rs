@@ -44,6 +44,10 @@ use tombstones::EndedLog;
 /// redb's cache, in bytes.
 const CACHE_BYTES: usize = 32 << 20;
 
+/// The largest payload, in bytes. redb takes no value above 3 GiB, and a value has a row, or a dead
+/// letter, beside its payload.
+const PAYLOAD_MAX: usize = 1 << 30;
+
 /// A store in one file, for one process at a time.
 ///
 /// Everything is on disk when a call has returned (`fdatasync`). The first call that fails ends the
@@ -530,6 +534,10 @@ impl Store for Redb {
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|file| file.dead(after, limit))
+    }
+
+    fn payload_max(&self) -> usize {
+        PAYLOAD_MAX
     }
 
     fn size(&mut self) -> Result<StoreSize, StoreError> {
