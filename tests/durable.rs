@@ -404,7 +404,7 @@ fn bad_input_is_an_error() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a handler is async, and there is no spawner"
+        "the handler of the kind \"mail\" is async, and no `spawner` is set"
     );
 }
 

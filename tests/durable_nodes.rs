@@ -571,6 +571,8 @@ fn what_cannot_be_opened_says_why_in_a_line() {
         ),
         ("user=shop", "the connection string has no host"),
         ("host", "the connection string makes no sense"),
+        ("hots=localhost", "unknown option `hots`"),
+        ("host=localhost port=abc", "`port`"),
     ];
     for (config, says) in wrong {
         let error = Postgres::connect(config).unwrap_err().to_string();
@@ -589,6 +591,9 @@ fn what_cannot_be_opened_says_why_in_a_line() {
             "{error}"
         );
     }
+    let nul = Postgres::builder("host=127.0.0.1").node_name("a\0b");
+    let nul = nul.connect().unwrap_err().to_string();
+    assert!(nul.contains("the name of a node has a NUL"), "{nul}");
     let short = Postgres::builder("host=127.0.0.1")
         .lease(MS)
         .connect()

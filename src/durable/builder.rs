@@ -412,9 +412,11 @@ impl<S: Store> DurableBuilder<S> {
                 "the kind {kind:?} has a setting, and no handler"
             )));
         }
-        if self.kinds.has_async() && self.hooks.spawner.is_none() {
-            let why = "a handler is async, and there is no spawner";
-            return Err(OpenError::Setting(why.to_owned()));
+        if let Some(kind) = self.kinds.first_async()
+            && self.hooks.spawner.is_none()
+        {
+            let why = format!("the handler of the kind {kind:?} is async, and no `spawner` is set");
+            return Err(OpenError::Setting(why));
         }
         if self.bounds.rows == 0 || self.bounds.bytes == 0 || self.bounds.ahead.is_zero() {
             return Err(OpenError::Setting("the window is empty".to_owned()));

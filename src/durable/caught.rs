@@ -7,7 +7,7 @@ pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(result) => Some(result),
         Err(panic) => {
-            // (What a panic carries may panic when it goes: nobody catches that for ever.)
+            // (What a panic carries may panic again when it is dropped. So it is leaked.)
             std::mem::forget(panic);
             None
         }

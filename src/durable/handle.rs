@@ -311,7 +311,9 @@ impl DurableHandle {
     /// one ([the guide](crate#a-cancel-that-comes-late) says more).
     ///
     /// # Errors
-    /// [`DurableError::Stopped`], [`DurableError::Store`].
+    /// [`DurableError::Stopped`], [`DurableError::Store`]. Where nodes share the store also
+    /// [`DurableError::Blocked`], if a transaction of somebody's holds the timer up for minutes,
+    /// and [`DurableError::Refused`], if the database cannot have such a key.
     ///
     /// # Example
     /// ```

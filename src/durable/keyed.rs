@@ -11,8 +11,8 @@ use super::when::{PayloadBytes, When};
 /// Calls for the timer with a key. Made by [`DurableHandle::key`].
 ///
 /// A key has at most one timer. Scheduling again replaces it: the former timer will not fire. If
-/// its handler runs already it goes on; should it fail, the former timer ends nevertheless, for the
-/// new one stands for it.
+/// it was handed out already, it goes on beside the new one; should its handler fail, it ends
+/// nevertheless. (In a fleet a timer counts as handed out from 25 to 75 ms before its deadline.)
 ///
 /// # Example
 /// ```

@@ -111,11 +111,11 @@ impl Kinds {
             .map(|(name, _)| &**name)
     }
 
-    /// Whether a handler makes futures.
-    pub(super) fn has_async(&self) -> bool {
-        self.kinds
-            .values()
-            .any(|kind| matches!(kind.handler, Some(KindHandler::Async(_))))
+    /// A kind whose handler makes futures, if there is one.
+    pub(super) fn first_async(&self) -> Option<&str> {
+        let is_async = |kind: &Kind| matches!(kind.handler, Some(KindHandler::Async(_)));
+        let all = self.kinds.iter().filter(|(_, kind)| is_async(kind));
+        all.map(|(name, _)| &**name).min()
     }
 
     /// Forgets what waits for a free place. It stays stored.

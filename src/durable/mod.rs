@@ -10,8 +10,10 @@
 //! - **Acknowledged is durable.** What `schedule` has returned survives `kill -9`, a loss of power
 //!   and a full disk.
 //! - **At least once, and never early** by the store's clock. A timer fires until its handler has
-//!   said `Ok` and that is stored. Twice only if the process ended between.
-//! - **`cancel` tells the truth.** `true`: no handler is given the timer any more.
+//!   said `Ok` and that is stored. So it may fire twice: if the process ends, or a node loses its
+//!   lease, before that, and if the handler fails half-way.
+//! - **`cancel` tells the truth.** `true`: no handler is given the timer any more. (Of one with a
+//!   calendar: no further run begins than the one that is under way.)
 //! - **Nothing is dropped in silence.** An unknown kind, a payload that cannot be read, a handler
 //!   that fails each time, or kills its process: kept as a dead letter, counted, listed.
 //!

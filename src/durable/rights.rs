@@ -4,7 +4,7 @@
 //!
 //! # Ground rules
 //!  - A lease that is lost, or given back, goes (`RightsWithdraw`) before the others last longer
-//!    (`RightsExtend`). So who sees the new end sees which leases it is for.
+//!    (`RightsExtend`). So whoever reads the new end also sees which leases it is for.
 //!  - Time is the node's monotonic clock, in nanoseconds.
 
 use super::row::Partition;

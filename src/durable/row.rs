@@ -229,7 +229,8 @@ pub struct Row {
     pub key: Option<Arc<str>>,
     /// What the handler gets.
     pub payload: Arc<[u8]>,
-    /// Deliveries whose handler failed.
+    /// Deliveries that have failed: the handler did, or there was none for the kind, or the payload
+    /// could not be read.
     pub attempts: u32,
     /// How often a process has ended while the timer was on trial, as a suspect.
     pub crashes: u32,

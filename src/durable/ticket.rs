@@ -52,7 +52,7 @@ impl<T> Answering<T> {
 }
 
 /// The answer to a call, when the change is durable. Made by the calls whose names end in
-/// `_ticket`.
+/// `_ticket`, and by `stop_async`.
 ///
 /// [`wait`](Self::wait) blocks the thread. As a future it can be awaited under any runtime, without
 /// a Cargo feature. A thread may have many tickets in flight: their changes are stored together.
@@ -83,7 +83,8 @@ impl<T> Ticket<T> {
     /// Blocks until the change is durable.
     ///
     /// # Errors
-    /// See [`DurableError`]. If it is [`Stopped`](DurableError::Stopped), nothing was stored.
+    /// See [`DurableError`]. If it is [`Stopped`](DurableError::Stopped), nothing was stored
+    /// (or the ticket has given its answer before, as a future).
     ///
     /// # Example
     /// See the [type](Self)'s.

@@ -5,13 +5,14 @@ use super::leases::{Leases, random, random_node};
 use super::schema;
 use super::session::{Cancel, Connect, ConnectClient, Connected, Patience, Session, apart};
 use super::store::Postgres;
-use crate::durable::{StoreError, StoreSize};
+use crate::durable::error::with_causes;
+use crate::durable::{StoreCause, StoreError, StoreSize};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{AsyncMessage, Config, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Config, Error, NoTls, Socket};
 
 /// How long a transaction of the node's own may stand still, at least and at most.
 const IDLE_MIN: Duration = Duration::from_millis(100);
@@ -162,6 +163,9 @@ impl PostgresBuilder {
         if let Some(why) = schema::wrong_name(&schema) {
             return Err(setting(why));
         }
+        if self.name.as_ref().is_some_and(|name| name.contains('\0')) {
+            return Err(setting("the name of a node has a NUL".to_owned()));
+        }
         let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
         if !range.contains(&self.lasts) {
             return Err(setting(format!(
@@ -169,10 +173,13 @@ impl PostgresBuilder {
                 self.lasts
             )));
         }
-        let mut config: Config = self
-            .config
-            .parse()
-            .map_err(|error| setting(format!("the connection string makes no sense: {error}")))?;
+        let mut config: Config = self.config.parse().map_err(|error: Error| {
+            let why = format!(
+                "the connection string makes no sense: {}",
+                with_causes(&error)
+            );
+            StoreError::Io(StoreCause::new(format!("PostgreSQL: {why}"), error))
+        })?;
         notice_dead(&mut config);
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(setting("the connection string has no host".to_owned()));

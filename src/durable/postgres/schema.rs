@@ -33,8 +33,8 @@ pub(super) fn wrong_name(schema: &str) -> Option<String> {
         && !schema.starts_with(|c: char| c.is_ascii_digit());
     if !is_name {
         return Some(format!(
-            "a schema has up to {NAME_MAX} lower-case letters, digits and underscores, not \
-             {schema:?}"
+            "a schema has up to {NAME_MAX} lower-case letters, digits and underscores, and begins \
+             with no digit, unlike {schema:?}"
         ));
     }
     let is_reserved = schema.starts_with("pg_") || RESERVED.contains(&format!(" {schema} "));
