@@ -68,11 +68,7 @@ impl Writer {
         };
         let mut superseded = Vec::new();
         for row in rows {
-            if self.window.has(row.id) {
-                continue;
-            }
-            if row.superseded {
-                superseded.push(ended(&row, self.epoch(row.id.partition())));
+            if !self.is_to_take(&row, &mut superseded) {
                 continue;
             }
             let position = row.position();
@@ -82,9 +78,18 @@ impl Writer {
                 break;
             }
         }
-        // (The row that took their key stands for them.)
         self.commit(superseded)?;
         Ok(loaded)
+    }
+
+    /// Whether a row that was read is to come into the window. If it is superseded it ends: the row
+    /// that took its key stands for it.
+    pub(super) fn is_to_take(&self, row: &Row, superseded: &mut Vec<Write>) -> bool {
+        let is_new = !self.window.has(row.id);
+        if is_new && row.superseded {
+            superseded.push(ended(row, self.epoch(row.id.partition())));
+        }
+        is_new && !row.superseded
     }
 
     /// Takes a row into the window: a suspect waits there.
@@ -170,7 +175,7 @@ impl Writer {
 }
 
 /// A change that deletes a superseded row.
-pub(super) fn ended(row: &Row, epoch: u64) -> Write {
+fn ended(row: &Row, epoch: u64) -> Write {
     let of = Settled {
         id: row.id,
         due: row.due,

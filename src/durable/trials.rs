@@ -5,7 +5,6 @@
 
 use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
-use super::load::ended;
 use super::outcomes::Outcomes;
 use super::plan::Plan;
 use super::row::{DurableId, Row, StoreTime};
@@ -35,12 +34,7 @@ impl Writer {
         self.window.suspects.read_again(upto);
         let mut superseded = Vec::new();
         for row in rows {
-            if self.window.has(row.id) {
-                continue;
-            }
-            if row.superseded {
-                superseded.push(ended(&row, self.epoch(row.id.partition())));
-            } else if row.is_on_trial() {
+            if self.is_to_take(&row, &mut superseded) && row.is_on_trial() {
                 self.take(self.delivery(row), clocks);
             }
         }
