@@ -8,9 +8,10 @@
 mod own_schema;
 
 use own_schema::{Schema, until};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use wheelwork::Dispatch;
 use wheelwork::durable::{Cause, Durable, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
@@ -76,6 +77,39 @@ fn a_conflict_with_another_transaction_is_no_attempt() {
         .client()
         .query_one(&schema.sql("SELECT n FROM {s}.work"), &[]);
     assert_eq!(count.unwrap().get::<_, i32>(0), 3, "its work is done once");
+    node.stop().unwrap();
+}
+
+#[test]
+fn it_is_called_beside_a_slow_kind() {
+    let Some(schema) = Schema::new("beside") else {
+        return;
+    };
+    let (shut, opened) = mpsc::channel::<()>();
+    let opened = Mutex::new(opened);
+    let begun = Arc::new(AtomicU32::new(0));
+    let begins = begun.clone();
+    let node = Durable::open(schema.store())
+        .dispatch(Dispatch::RayonThreads(1))
+        .handle("slow", move |_| {
+            begins.fetch_add(1, Ordering::SeqCst);
+            // It ends when nobody holds the other end any more.
+            _ = opened.lock().unwrap().recv();
+            Ok(())
+        })
+        .handle_in("work", |_, _| Ok(()))
+        .start()
+        .unwrap();
+    // (Dropped before the node, also if the test fails.)
+    let shut = shut;
+    let some = (0..10).map(|_| ("slow", Duration::ZERO, ""));
+    node.schedule_many(some).unwrap();
+    until("a slow one begins", || begun.load(Ordering::SeqCst) > 0);
+    let some = (0..10).map(|_| ("work", Duration::ZERO, ""));
+    node.schedule_many(some).unwrap();
+    until("the others are done", || node.stats().done == 10);
+    drop(shut);
+    until("all are done", || node.stats().done == 20);
     node.stop().unwrap();
 }
 

@@ -131,7 +131,7 @@ const WAITING: [Waiting; 35] = [
         why: "a stop, for the writer's thread",
     },
     Waiting {
-        file: "durable/kinds.rs",
+        file: "durable/places.rs",
         functions: &[],
         why: "the places of a kind with a limit",
     },

@@ -5,7 +5,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, Thread};
 use std::sync::Arc;
 use std::time::Duration;
-use wheelwork::internals::loom::{Entry, Fault, share_job};
+use wheelwork::internals::loom::{Entry, Fault, relieved_job, share_job};
 use wheelwork::{Batch, ManualClock, TimerService};
 use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
 
@@ -150,6 +150,96 @@ fn a_slow_one() {
 /// Two of a grain are slow, and one of them is taken by one that helps.
 fn two_slow_ones() {
     spawn(|| share::<3>(3, &[0, 1])).join().unwrap();
+}
+
+/// A worker of the pool begins a job, and a thread that relieves the pool begins or joins it.
+fn relieved() {
+    let fired = Arc::new(Ledger::<2>::new());
+    let noted = fired.clone();
+    let builder = TimerService::builder()
+        .clock(ManualClock::new())
+        .tick(Duration::from_micros(1))
+        .shards(1);
+    let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
+        for payload in batch {
+            assert_eq!(noted.add(payload), 1, "fired twice");
+        }
+    });
+    let service = Held::new(service.start().expect("a manual service starts"));
+    let entries: Vec<_> = (0..2)
+        .map(|payload| {
+            let id = service.schedule(Duration::from_micros(1), payload);
+            Entry::of(id.expect("not stopped"), 1)
+        })
+        .collect();
+    let (job, left) = relieved_job(&service.handle(), &entries);
+    drop(left);
+    let threads: Vec<_> = (0..2).map(|_| spawn(job.clone())).collect();
+    let begun = threads.into_iter().map(|thread| thread.join().unwrap());
+    assert_eq!(
+        begun.filter(|&is_first| is_first).count(),
+        1,
+        "first workers"
+    );
+    drop(job);
+    assert_eq!(service.stats().panics, 0, "a handler has panicked");
+    assert_eq!(fired.counts(), [1; 2], "each is fired once");
+}
+
+/// A worker begins a job of one timer while its shard looks whether something is left.
+fn looked_at() {
+    let is_forgotten = Arc::new(AtomicUsize::new(0));
+    let forgotten = is_forgotten.clone();
+    let builder = TimerService::builder()
+        .clock(ManualClock::new())
+        .tick(Duration::from_micros(1))
+        .shards(1);
+    let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
+        let before = forgotten.load(Ordering::Acquire);
+        if batch.next().is_some() {
+            assert_eq!(before, 0, "the shard has forgotten it");
+        }
+    });
+    let service = Held::new(service.start().expect("a manual service starts"));
+    let id = service.schedule(Duration::from_micros(1), 0);
+    let entry = Entry::of(id.expect("not stopped"), 1);
+    let (job, left) = relieved_job(&service.handle(), &[entry]);
+    let worker = spawn(job);
+    let shard = spawn(move || {
+        if left() == 0 {
+            is_forgotten.store(1, Ordering::Release);
+        }
+    });
+    worker.join().unwrap();
+    shard.join().unwrap();
+    assert_eq!(service.stats().panics, 0, "a handler has panicked");
+}
+
+#[test]
+fn no_shard_forgets_a_job_of_which_something_is_left() {
+    explore(Some(2), || spawn(looked_at).join().unwrap());
+}
+
+#[test]
+fn broken_left() {
+    must_fail(
+        Fault::LeftByClaims,
+        "a handler has panicked",
+        Some(2),
+        || spawn(looked_at).join().unwrap(),
+    );
+}
+
+#[test]
+fn a_job_has_one_first_worker() {
+    explore(Some(2), || spawn(relieved).join().unwrap());
+}
+
+#[test]
+fn broken_begin() {
+    must_fail(Fault::JobBegunTwice, "first workers", Some(2), || {
+        spawn(relieved).join().unwrap()
+    });
 }
 
 #[test]

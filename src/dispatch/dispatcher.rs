@@ -2,6 +2,16 @@
 
 use super::sizes::EntryBatch;
 
+/// Whether a shard looks after submitted work once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookAgain {
+    No,
+    /// One tick later, but at least 0.1 ms and at most 1 ms.
+    Soon,
+    /// Some milliseconds later.
+    Later,
+}
+
 /// A shard's way to its workers.
 pub(crate) trait Dispatcher: Send {
     /// How many entries may be submitted now.
@@ -11,9 +21,8 @@ pub(crate) trait Dispatcher: Send {
     /// room for it after all; the shard submits it again.
     fn submit(&mut self, batch: &mut EntryBatch);
 
-    /// Looks whether submitted work is held up at a thread while others could help. Returns whether
-    /// to look again, in a millisecond or less.
-    fn look(&mut self) -> bool {
-        false
+    /// Looks whether submitted work is held up at a thread while others could help.
+    fn look(&mut self) -> LookAgain {
+        LookAgain::No
     }
 }

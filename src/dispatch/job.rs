@@ -97,8 +97,12 @@ impl<P> Buffers<P> {
 pub(crate) struct Job<F: Fire> {
     fire: Arc<F>,
     buffers: Buffers<F::Payload>,
+    /// Whether it has its first worker.
+    begun: AtomicBool,
     /// The number of the grain that is claimed next.
     next: CachePadded<AtomicUsize>,
+    /// Grains that are claimed and filled.
+    filled: AtomicUsize,
     /// Whether there is an offer that nobody has taken.
     offered: AtomicBool,
     /// Threads that are leaving an offer.
@@ -120,12 +124,36 @@ impl<F: Fire> Job<F> {
         Arc::new(Self {
             fire,
             buffers,
+            begun: AtomicBool::new(false),
             next,
+            filled: AtomicUsize::new(0),
             offered: AtomicBool::new(false),
             offering: AtomicUsize::new(0),
             half: AtomicUsize::new(0),
             spare,
         })
+    }
+
+    /// JobBegin. Whether the caller is the first worker, which calls [`work`](Self::work). One
+    /// thread is.
+    pub(crate) fn begin(&self) -> bool {
+        // Ordering: Relaxed, here and below. It gives nothing on: what the job has came to the
+        // caller by the queue, or by the thread, that gave it the job.
+        if broken(Fault::JobBegunTwice) {
+            let is_begun = self.begun.load(Ordering::Relaxed);
+            self.begun.store(true, Ordering::Relaxed);
+            return !is_begun;
+        }
+        !self.begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// OfferTake, by a thread that was not offered the job. It helps, if there is an offer: then
+    /// the first worker has left what is needed for that.
+    pub(crate) fn step_in(self: &Arc<Self>, spawn: &impl Spawn) {
+        // Ordering: AcqRel (OfferTake). Pairs with OfferLeave.
+        if self.offered.swap(false, Ordering::AcqRel) && self.has_work() {
+            self.help(spawn);
+        }
     }
 
     /// Begins the job as its first worker, and works until nothing is left to take.
@@ -225,6 +253,8 @@ impl<F: Fire> Job<F> {
                 )
             })
         };
+        // Ordering: Release. Pairs with the Acquire load in `left`, which sees the payloads then.
+        self.filled.fetch_add(1, Ordering::Release);
         runs.into_iter().for_each(f);
         Some(grain)
     }
@@ -234,6 +264,22 @@ impl<F: Fire> Job<F> {
         // Ordering: Relaxed. A hint: a worker that misses the last grain finds the offer of the one
         // that has published it.
         self.next.load(Ordering::Relaxed) * GRAIN >= self.buffers.entries.len()
+    }
+
+    /// LeftLook. The number of entries and payloads that no worker has taken. 0 means that none is
+    /// left, nor ever will be: a grain that is claimed and not yet filled counts as entries.
+    pub(crate) fn left(&self) -> usize {
+        // Ordering: Acquire. Pairs with the Release in `claim_grain`.
+        let filled = self.filled.load(Ordering::Acquire);
+        // Ordering: Relaxed. The load above has seen the claims of all grains that it counts.
+        let claimed = self.next.load(Ordering::Relaxed);
+        let counted = match broken(Fault::LeftByClaims) {
+            true => claimed,
+            false => filled,
+        };
+        let unfilled = self.buffers.entries.len().saturating_sub(counted * GRAIN);
+        let grains = self.buffers.grains.iter().take(claimed);
+        unfilled + grains.map(|grain| grain.left()).sum::<usize>()
     }
 
     fn has_work(&self) -> bool {

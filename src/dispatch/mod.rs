@@ -12,10 +12,11 @@ pub(crate) mod job;
 pub(crate) mod pool;
 pub(crate) mod pool_dispatcher;
 pub(crate) mod queues;
+pub(crate) mod relief;
 mod sizes;
 mod target;
 
-pub(crate) use dispatcher::Dispatcher;
+pub(crate) use dispatcher::{Dispatcher, LookAgain};
 pub(crate) use fire::{Fire, Half};
 pub(crate) use sizes::{BATCH, EntryBatch, GRAIN, WAITING_MAX};
 pub(crate) use target::Execute;

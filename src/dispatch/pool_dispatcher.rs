@@ -3,9 +3,10 @@
 //! Owned by the shard, and touched by its thread alone. Its counter of waiting batches and its
 //! spare buffers are shared with the jobs.
 
-use super::dispatcher::Dispatcher;
+use super::dispatcher::{Dispatcher, LookAgain};
 use super::fire::Fire;
 use super::job::{Buffers, Job, Notice, Spawn};
+use super::relief::Relief;
 use super::sizes::{BATCH, EntryBatch, WAITING_MAX};
 use super::target::Execute;
 use crate::sync::{AtomicUsize, Ordering, ThreadBuilder, per_thread};
@@ -30,6 +31,8 @@ pub(crate) struct PoolDispatcher<F: Fire, S: Spawn> {
     waiting_max: usize,
     /// Whether this shard watches: work may be left to an attendant that is held up.
     watches: bool,
+    /// Threads for when all workers are blocked, if the service has some.
+    relief: Option<Relief<F>>,
 }
 
 impl<F: Fire, S: Spawn> PoolDispatcher<F, S> {
@@ -47,7 +50,14 @@ impl<F: Fire, S: Spawn> PoolDispatcher<F, S> {
             waiting,
             waiting_max,
             watches: false,
+            relief: None,
         }
+    }
+
+    /// The same, with up to this number of threads for when all workers are blocked.
+    pub(crate) fn relieved(mut self, threads_max: usize) -> Self {
+        self.relief = (threads_max > 0).then(|| Relief::new(self.waiting.clone(), threads_max));
+        self
     }
 
     fn watch(&mut self) {
@@ -73,6 +83,9 @@ impl<F: Fire, S: Spawn> Dispatcher for PoolDispatcher<F, S> {
         let entries = batch.len();
         std::mem::swap(batch, &mut buffers.entries);
         let job = Job::new(self.fire.clone(), buffers, self.spare.clone());
+        if let Some(relief) = &mut self.relief {
+            relief.add(&job);
+        }
         // Ordering: Relaxed. A counter for `room`. The pool hands the batch itself over.
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
         let (waiting_job, pool) = (
@@ -96,9 +109,15 @@ impl<F: Fire, S: Spawn> Dispatcher for PoolDispatcher<F, S> {
         }
     }
 
-    fn look(&mut self) -> bool {
+    fn look(&mut self) -> LookAgain {
         self.watches = self.watches && self.pool.look();
-        self.watches
+        let relief = self.relief.as_mut();
+        let relieves = relief.is_some_and(|relief| relief.look(&self.pool));
+        match (self.watches, relieves) {
+            (true, _) => LookAgain::Soon,
+            (false, true) => LookAgain::Later,
+            (false, false) => LookAgain::No,
+        }
     }
 }
 
@@ -123,11 +142,12 @@ impl<F: Fire> WaitingJob<F> {
         }
     }
 
-    /// Takes the job, which then waits no more.
+    /// Takes the job, which then waits no more. `None`: it has a first worker.
     fn leave(&mut self) -> Option<Arc<Job<F>>> {
         // Ordering: Relaxed. As in `submit`.
         self.job
             .take()
+            .filter(|job| job.begin())
             .inspect(|_| _ = self.waiting.fetch_sub(1, Ordering::Relaxed))
     }
 }

@@ -3,8 +3,9 @@
 use super::delivery::{Delivery, HandlerResult};
 use super::error::OpenError;
 use super::handle::Durable;
-use super::kinds::{HandlerFuture, KindHandler, Kinds, Limit, Said, SpawnedFuture};
+use super::kinds::{HandlerFuture, KindHandler, Kinds, Said, SpawnedFuture};
 use super::manual::follow;
+use super::places::Places;
 use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
@@ -94,7 +95,8 @@ impl<S: Store> DurableBuilder<S> {
     /// tried again, by the [retry policy](Self::retry). A kind has one handler: the last one set.
     ///
     /// Handlers run on the pool that all services share, unless [`dispatch`](Self::dispatch) was
-    /// called. They may call everything but `stop`.
+    /// called. They may call everything but `stop`. While all threads of the pool are blocked, each
+    /// kind has one call at a time on a thread beside the pool, if there are several kinds.
     ///
     /// # Example
     /// See [`Durable::open`].
@@ -202,9 +204,10 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets how many calls of a kind's handler run at once. Others wait in order, and count as
-    /// handed out: `cancel` says `false` of them. Without a limit there are as many as the pool has
-    /// threads, and any number of futures.
+    /// Sets how many calls of a kind's handler run at once. Timers that are due meanwhile wait in
+    /// order, and can still be cancelled. (Where nodes share the store, as long as all others.)
+    /// Without a limit there are as many calls as the pool has threads, and one more while all of
+    /// these are blocked; and any number of futures.
     ///
     /// # Example
     /// ```
@@ -218,7 +221,7 @@ impl<S: Store> DurableBuilder<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn limit(mut self, kind: &str, calls: NonZeroUsize) -> Self {
-        self.kinds.entry(kind).limit = Some(Limit::new(calls));
+        self.kinds.entry(kind).places = Places::new(calls);
         self
     }
 
@@ -475,6 +478,7 @@ fn start_service(
     let mut builder = TimerService::builder()
         .shards(1)
         .name("durable")
+        .relief_threads(shared.kinds.relief_threads())
         .on_expire(move |batch| run(&runner, batch));
     if let Some(dispatch) = dispatch {
         builder = builder.dispatch(dispatch);

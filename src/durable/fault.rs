@@ -22,6 +22,8 @@ pub enum DurableFault {
     GateNotAsked,
     /// GateLetGo: the wheel's answer does not count.
     GateUnheard,
+    /// GateWithdraw: a timer that waits for a call, and is cancelled, is called all the same.
+    WithdrawnStays,
     /// GateLetGo: a row whose key is taken goes, though it was handed out.
     KeyTakenBlindly,
     /// GateLetGo: a recurring row that is cancelled while it is handled runs on.
@@ -86,7 +88,7 @@ pub enum DurableFault {
 /// All of them.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 29] = [
+pub const DURABLE_FAULTS: [DurableFault; 30] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -94,6 +96,7 @@ pub const DURABLE_FAULTS: [DurableFault; 29] = [
     DurableFault::SettledLast,
     DurableFault::GateNotAsked,
     DurableFault::GateUnheard,
+    DurableFault::WithdrawnStays,
     DurableFault::KeyTakenBlindly,
     DurableFault::StruckRunsOn,
     DurableFault::LoadSkipsEqualDeadlines,

@@ -1,17 +1,18 @@
-//! Kinds: which handler a timer has, how often it is tried, and how many run at once.
+//! Kinds: which handler a timer has, and how often it is tried.
 
 #[cfg(feature = "serde")]
 use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
+use super::places::Places;
 #[cfg(feature = "durable-postgres")]
 use super::recurrence::NextRun;
 use super::retry::RetryPolicy;
-use super::row::StoreTime;
-use std::collections::{HashMap, VecDeque};
+use super::row::{DurableId, StoreTime};
+use crate::sync::{AtomicBool, Ordering};
+use std::collections::HashMap;
 use std::future::Future;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The most timers that a batch handler gets at once.
 pub(super) const BATCH_MAX: usize = 256;
@@ -54,7 +55,7 @@ pub(super) enum Said {
 pub(super) struct Kind {
     pub(super) handler: Option<KindHandler>,
     pub(super) retry: Option<RetryPolicy>,
-    pub(super) limit: Option<Limit>,
+    pub(super) places: Places,
     #[cfg(feature = "serde")]
     pub(super) codec: Option<Codec>,
 }
@@ -63,6 +64,8 @@ pub(super) struct Kind {
 #[derive(Default)]
 pub(super) struct Kinds {
     kinds: HashMap<Arc<str>, Kind>,
+    /// Whether a `Fired::Help` is on its way.
+    help_asked: AtomicBool,
     /// The policy of kinds without one of their own.
     pub(super) retry: RetryPolicy,
     /// The codec of kinds without one of their own.
@@ -118,63 +121,37 @@ impl Kinds {
         all.map(|(name, _)| &**name).min()
     }
 
+    /// How many threads relieve the pool at the most, if there are several kinds: each kind whose
+    /// handler runs there may block one, and the last one hands out what blocks none.
+    pub(super) fn relief_threads(&self) -> usize {
+        let blocks = |kind: &&Kind| !matches!(kind.handler, Some(KindHandler::Async(_)));
+        match self.kinds.len() {
+            0 | 1 => 0,
+            _ => self.kinds.values().filter(blocks).count() + 1,
+        }
+    }
+
+    /// The kinds for whose calls timers may wait.
+    pub(super) fn waited_for(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.values().filter(|kind| kind.places.may_wait())
+    }
+
+    /// Notes whether help is on its way for timers that wait. Returns what was noted before.
+    pub(super) fn note_help(&self, is_asked: bool) -> bool {
+        // Ordering: AcqRel. Whoever finds that help is on its way has put its timers there before.
+        // The help that comes notes that it is here, and sees them.
+        self.help_asked.swap(is_asked, Ordering::AcqRel)
+    }
+
+    /// GateWithdraw: takes a timer out of those that wait for a call. `false`: it does not wait.
+    pub(super) fn withdraw(&self, id: DurableId) -> bool {
+        self.waited_for().any(|kind| kind.places.withdraw(id))
+    }
+
     /// Forgets what waits for a free place. It stays stored.
     pub(super) fn forget_waiting(&self) {
-        for limit in self.kinds.values().filter_map(|kind| kind.limit.as_ref()) {
-            limit.forget_waiting();
+        for kind in self.kinds.values() {
+            kind.places.forget_waiting();
         }
-    }
-}
-
-/// How many calls of a handler run at once. What is too much waits in order.
-pub(super) struct Limit {
-    max: NonZeroUsize,
-    places: Mutex<Places>,
-}
-
-#[derive(Default)]
-struct Places {
-    taken: usize,
-    waiting: VecDeque<Delivery>,
-}
-
-impl Limit {
-    pub(super) fn new(max: NonZeroUsize) -> Self {
-        Self {
-            max,
-            places: Mutex::default(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a place for a call with these timers. Without a free place they wait, and the answer
-    /// is empty. Whoever gets timers calls [`leave`](Self::leave) after the call.
-    pub(super) fn enter(&self, timers: Vec<Delivery>) -> Vec<Delivery> {
-        let mut places = self.lock();
-        if places.taken < self.max.get() {
-            places.taken += 1;
-            timers
-        } else {
-            places.waiting.extend(timers);
-            Vec::new()
-        }
-    }
-
-    /// Gives a place back, or keeps it for up to `count` timers that have waited.
-    pub(super) fn leave(&self, count: usize) -> Vec<Delivery> {
-        let mut places = self.lock();
-        let count = count.min(places.waiting.len());
-        if count == 0 {
-            places.taken -= 1;
-        }
-        places.waiting.drain(..count).collect()
-    }
-
-    fn forget_waiting(&self) {
-        let waiting = std::mem::take(&mut self.lock().waiting);
-        drop(waiting);
     }
 }

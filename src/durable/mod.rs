@@ -59,6 +59,7 @@ mod memory;
 mod nodes;
 mod outcomes;
 mod pace;
+mod places;
 mod plan;
 #[cfg(feature = "durable-postgres")]
 pub(crate) mod postgres;

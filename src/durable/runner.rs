@@ -7,6 +7,7 @@ use super::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
 use super::error::{DurableError, panic_text, stored_why, with_causes};
 use super::fault::{DurableFault, is_broken};
 use super::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
+use super::places::CallPlace;
 use super::recurrence::{DueRun, begun, due_run};
 use super::request::Request;
 use super::shared::DurableShared;
@@ -14,6 +15,7 @@ use super::store::TrialBegun;
 use super::ticket::Ticket;
 use super::window::Fired;
 use crate::dispatch::inside::inside;
+use crate::dispatch::relief::relieves;
 use crate::engine::batch::Batch;
 use crate::sync::{ThreadId, per_thread};
 use std::any::Any;
@@ -21,42 +23,104 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Runs what has come due: the handler of the window's service.
 pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
     // Timers of one kind that has a handler for batches.
     let mut together: Vec<Delivery> = Vec::new();
-    for fired in batch {
+    while let Some(fired) = batch.next() {
         match fired {
             Fired::Row(delivery) => {
-                let Some(delivery) = admit(shared, delivery) else {
-                    continue;
-                };
                 let is_other = together
                     .first()
                     .is_some_and(|first| first.row.kind != delivery.row.kind);
+                if is_other && !shared.is_manual() {
+                    // It must not wait for the others' handler. (A service that has stopped leaves
+                    // it stored.)
+                    let _ = batch
+                        .service()
+                        .schedule(Duration::ZERO, Fired::Row(delivery));
+                    hand_over(shared, batch, std::mem::take(&mut together));
+                    continue;
+                }
+                let Some(delivery) = admit(shared, delivery) else {
+                    continue;
+                };
                 if is_other || together.len() == BATCH_MAX {
-                    hand_over(shared, std::mem::take(&mut together));
+                    hand_over(shared, batch, std::mem::take(&mut together));
                 }
                 match shared.kinds.get(&delivery.row.kind) {
                     Some(kind) if matches!(kind.handler, Some(KindHandler::Batch(_))) => {
                         together.push(delivery);
                     }
-                    _ => hand_over(shared, vec![delivery]),
+                    _ => hand_over(shared, batch, vec![delivery]),
                 }
             }
             Fired::Turn => {}
+            // (It must not wait for the handler of those either.)
+            Fired::Help if !together.is_empty() => {
+                let _ = batch.service().schedule(Duration::ZERO, Fired::Help);
+            }
+            Fired::Help => {
+                shared.kinds.note_help(false);
+                if relieves() {
+                    // The pool's threads are blocked.
+                    ask_for_help(shared, batch, HELP_AGAIN);
+                } else {
+                    help_waiting(shared, batch);
+                }
+            }
             Fired::Hook(hook) => {
                 caught(hook);
             }
         }
     }
-    hand_over(shared, together);
+    hand_over(shared, batch, together);
+    if !relieves() {
+        help_waiting(shared, batch);
+    }
     shared.take_turns();
+}
+
+/// The most rounds of calls for timers that wait, before other work of the pool has its turn.
+const HELPED: usize = 64;
+
+/// When a thread of the pool is asked for help once more, if none has heard it.
+const HELP_AGAIN: Duration = Duration::from_secs(1);
+
+/// PlaceHelp: calls handlers for timers that wait for their kinds, of each kind in turn. Whatever
+/// still waits is left to the next thread.
+fn help_waiting(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>) {
+    for _ in 0..HELPED {
+        let mut has_helped = false;
+        for kind in shared.kinds.waited_for() {
+            if let Some((place, timers)) = kind.places.take_waiting(most(kind)) {
+                // (The call may block this thread.)
+                ask_for_help(shared, batch, Duration::ZERO);
+                run_in_place(shared, kind, place, timers);
+                has_helped = true;
+            }
+        }
+        if !has_helped {
+            return;
+        }
+    }
+    ask_for_help(shared, batch, Duration::ZERO);
+}
+
+/// PlaceAsk: if timers wait, has a thread of the pool look for them, unless one is on its way.
+fn ask_for_help(shared: &DurableShared, batch: &Batch<'_, Fired>, wait: Duration) {
+    let some_wait = shared.kinds.waited_for().next().is_some();
+    if some_wait && !shared.kinds.note_help(true) {
+        // (A service that has stopped needs none.)
+        let _ = batch.service().schedule(wait, Fired::Help);
+    }
 }
 
 /// RunAdmit: the timer, if it may be handed out now.
@@ -95,7 +159,7 @@ fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
 }
 
 /// Hands timers of one kind to their handler: now, or when it has a free place.
-fn hand_over(shared: &Arc<DurableShared>, timers: Vec<Delivery>) {
+fn hand_over(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>, timers: Vec<Delivery>) {
     let Some(first) = timers.first() else {
         return;
     };
@@ -109,42 +173,47 @@ fn hand_over(shared: &Arc<DurableShared>, timers: Vec<Delivery>) {
         }
         return;
     };
-    let timers = match &kind.limit {
-        Some(limit) => limit.enter(timers),
-        None => timers,
-    };
-    run_in_place(shared, kind, timers);
-}
-
-/// Runs the handler for these timers, and for those that wait for its place. Empty: there was no
-/// place.
-fn run_in_place(shared: &Arc<DurableShared>, kind: &Kind, mut timers: Vec<Delivery>) {
-    while !timers.is_empty() {
-        if shared.delivers() && call(shared, kind, timers).is_break() {
-            // The future keeps the place.
-            return;
-        }
-        timers = next(kind);
+    let blocks = !matches!(kind.handler, Some(KindHandler::Async(_)));
+    let relieves = blocks && relieves();
+    match kind.places.take(timers, relieves) {
+        Some((place, timers)) => run_in_place(shared, kind, place, timers),
+        // A thread of the pool may have become free meanwhile.
+        None if relieves => ask_for_help(shared, batch, Duration::ZERO),
+        None => {}
     }
 }
 
-/// The timers that have waited for a place of this kind.
-fn next(kind: &Kind) -> Vec<Delivery> {
-    let count = match kind.handler {
+/// Runs the handler for these timers, and for those that wait for its place.
+fn run_in_place(
+    shared: &Arc<DurableShared>,
+    kind: &Kind,
+    place: CallPlace,
+    mut timers: Vec<Delivery>,
+) {
+    while !timers.is_empty() {
+        if shared.delivers() && call(shared, kind, place, timers).is_break() {
+            // The future keeps the place.
+            return;
+        }
+        timers = kind.places.give(place, most(kind));
+    }
+}
+
+/// How many timers a call of the kind's handler may have.
+const fn most(kind: &Kind) -> usize {
+    match kind.handler {
         Some(KindHandler::Batch(_)) => BATCH_MAX,
         _ => 1,
-    };
-    kind.limit
-        .as_ref()
-        .map_or(Vec::new(), |limit| limit.leave(count))
+    }
 }
 
 /// Calls the handler. `Break`: it has made a future, which gives the place back.
 fn call(
     shared: &Arc<DurableShared>,
     kind: &Kind,
+    place: CallPlace,
     timers: Vec<Delivery>,
-) -> std::ops::ControlFlow<()> {
+) -> ControlFlow<()> {
     let mut timers = still_tried(shared, timers);
     if !matches!(kind.handler, Some(KindHandler::Async(_))) {
         timers.retain(|delivery| begins(shared, delivery));
@@ -206,13 +275,14 @@ fn call(
         Some(KindHandler::Batch(_)) => {}
         Some(KindHandler::Async(_)) => {
             let Some(spawn) = &shared.hooks.spawner else {
-                return std::ops::ControlFlow::Continue(());
+                return ControlFlow::Continue(());
             };
             // (One at a time: only handlers of batches get several.)
             if let Some(delivery) = timers.into_iter().next() {
                 let run = AsyncRun {
                     shared: shared.clone(),
                     delivery,
+                    place,
                     lateness: None,
                     future: None,
                     begun: None,
@@ -221,11 +291,11 @@ fn call(
                 };
                 // A spawner that panics has dropped the run, which settles it.
                 caught(|| spawn(Box::pin(run)));
-                return std::ops::ControlFlow::Break(());
+                return ControlFlow::Break(());
             }
         }
     }
-    std::ops::ControlFlow::Continue(())
+    ControlFlow::Continue(())
 }
 
 /// Settles timers during which the process has ended too often, and runs of calendars that are not
@@ -352,7 +422,7 @@ fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, latenes
 }
 
 /// Places of kinds that are free: those of a service, by the kind's name.
-type FreePlaces = Vec<(Arc<DurableShared>, Arc<str>)>;
+type FreePlaces = Vec<(Arc<DurableShared>, Arc<str>, CallPlace)>;
 
 per_thread! {
     /// What this thread has still to give to others. `None`: it gives nothing. Without a
@@ -365,12 +435,12 @@ per_thread! {
 /// A future has ended: its place goes to the next timer of its kind. The spawner may run that
 /// timer's future at once, or drop it, so that it ends within this call. Then its place is noted,
 /// and given by the outermost call: however many wait, the stack stays as it is.
-fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
+fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>, place: CallPlace) {
     let is_outermost = PLACES.with(|places| {
         let mut places = places.borrow_mut();
         let is_outermost = places.is_none();
         let places = places.get_or_insert_default();
-        places.push((shared.clone(), kind.clone()));
+        places.push((shared.clone(), kind.clone(), place));
         is_outermost
     });
     if !is_outermost {
@@ -378,9 +448,10 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
     }
     let next_place =
         |places: &RefCell<ManuallyDrop<Option<_>>>| places.borrow_mut().as_mut().and_then(Vec::pop);
-    while let Some((shared, kind)) = PLACES.with(next_place) {
+    while let Some((shared, kind, place)) = PLACES.with(next_place) {
         if let Some(kind) = shared.kinds.get(&kind) {
-            run_in_place(&shared, kind, next(kind));
+            let timers = kind.places.give(place, most(kind));
+            run_in_place(&shared, kind, place, timers);
         }
     }
     PLACES.with(|places| places.borrow_mut().take());
@@ -393,6 +464,7 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>) {
 struct AsyncRun {
     shared: Arc<DurableShared>,
     delivery: Delivery,
+    place: CallPlace,
     /// How late the handler was called. `None`: it was not.
     lateness: Option<u64>,
     future: Option<HandlerFuture>,
@@ -496,7 +568,7 @@ impl AsyncRun {
     /// The writer knows what became of the timer: others may have its place.
     fn leave(&mut self) {
         self.is_over = true;
-        give_place(&self.shared, &self.delivery.row.kind);
+        give_place(&self.shared, &self.delivery.row.kind, self.place);
         self.shared.take_turns();
         if let Some(thread) = self.polled_by.take() {
             self.shared.future_ends(thread);

@@ -14,11 +14,13 @@ use super::delivery::Delivery;
 use super::fault::{DurableFault, is_broken};
 use super::id_map::IdMap;
 use super::row::{DurableId, Partition, Position, StoreTime};
+use super::shared::DurableShared;
 use super::store::{Gate, Settled, SliceLimit};
 use super::suspects::Suspects;
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// What the window's service has as payloads.
@@ -27,6 +29,8 @@ pub(super) enum Fired {
     Row(Box<Delivery>),
     /// On a manual clock: the writer has something to do.
     Turn,
+    /// Timers wait for calls of their kinds, and a thread of the pool may have nothing to do.
+    Help,
     /// A hook is to be told of something.
     Hook(Box<dyn FnOnce() + Send>),
 }
@@ -60,6 +64,7 @@ struct Loaded {
 /// The rows that are loaded.
 pub(super) struct Window {
     service: ServiceHandle<Fired>,
+    shared: Arc<DurableShared>,
     bounds: Bounds,
     entries: IdMap<DurableId, Loaded>,
     bytes: usize,
@@ -107,9 +112,14 @@ impl ClockReading {
 }
 
 impl Window {
-    pub(super) fn new(service: ServiceHandle<Fired>, bounds: Bounds) -> Self {
+    pub(super) fn new(
+        service: ServiceHandle<Fired>,
+        shared: Arc<DurableShared>,
+        bounds: Bounds,
+    ) -> Self {
         Self {
             service,
+            shared,
             bounds,
             entries: IdMap::default(),
             bytes: 0,
@@ -166,13 +176,15 @@ impl Window {
         self.bytes >= self.bounds.bytes
     }
 
-    /// Ends the timer of a row, which leaves the window. `false`: it has fired.
+    /// Ends the timer of a row, which leaves the window. If it has fired and waits for a call, it
+    /// waits no more. `false`: it was handed out.
     pub(super) fn end(&mut self, id: DurableId) -> bool {
         let Some(entry) = self.entries.get(&id) else {
             return true;
         };
         let is_ended = is_broken(DurableFault::GateNotAsked)
             || entry.timer.is_none_or(|timer| self.service.cancel(timer))
+            || self.shared.kinds.withdraw(id)
             || is_broken(DurableFault::GateUnheard);
         if is_ended {
             self.remove(id);

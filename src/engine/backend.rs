@@ -56,19 +56,19 @@ pub(super) fn dispatcher<T: Send + 'static>(
     shard: usize,
     backend: &Backend<T>,
     waiting_max: usize,
+    relief_threads: usize,
 ) -> Box<dyn Dispatcher> {
     let (host, waiting) = (engine.host(shard), engine.backlogs[shard].clone());
     match backend {
         Backend::Inline => Box::new(Inline::new(host)),
-        Backend::Pool(pool) => Box::new(PoolDispatcher::new(
-            host,
-            pool.clone(),
-            waiting,
-            waiting_max,
-        )),
+        Backend::Pool(pool) => {
+            let dispatcher = PoolDispatcher::new(host, pool.clone(), waiting, waiting_max);
+            Box::new(dispatcher.relieved(relief_threads))
+        }
         Backend::Executor(execute) => {
             let executor = executor(engine, execute);
-            Box::new(PoolDispatcher::new(host, executor, waiting, waiting_max))
+            let dispatcher = PoolDispatcher::new(host, executor, waiting, waiting_max);
+            Box::new(dispatcher.relieved(relief_threads))
         }
         Backend::Channel(outbox) => Box::new(ToChannel::new(host, outbox.clone())),
     }

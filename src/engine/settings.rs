@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) max_pending: usize,
     /// Whether large slots of the wheel are cascaded ahead of time, in steps.
     pub(crate) cascade_budget: bool,
+    /// The most threads that are started when all workers of a pool are blocked.
+    pub(crate) relief_threads: usize,
     /// Whether timers on a manual clock share readings, too.
     pub(crate) shared_readings: bool,
     /// Whether the start is told as an event. If not, whoever starts the service tells it.
@@ -45,6 +47,7 @@ impl Default for Settings {
             boottime: false,
             max_pending: usize::MAX,
             cascade_budget: true,
+            relief_threads: 0,
             shared_readings: false,
             is_start_told: true,
             hooks: Hooks::default(),

@@ -63,9 +63,10 @@ pub(crate) fn prepare<T: Send + 'static>(
     let (manual, name) = (settings.clock.clone(), settings.name.clone());
     let pinning = std::mem::take(&mut settings.pinning);
     let is_cascaded_ahead = settings.cascade_budget;
+    let relief_threads = settings.relief_threads;
     let is_told = settings.is_start_told;
     let (engine, backend) = engine(settings, shared, clock, sink, let_go);
-    let shards = shards(&engine, drains, &backend, is_cascaded_ahead);
+    let shards = shards(&engine, drains, &backend, is_cascaded_ahead, relief_threads);
     if is_told {
         engine.tell_start();
     }
@@ -177,6 +178,7 @@ fn shards<T: Send + 'static>(
     drains: Vec<Drain<Entry>>,
     backend: &Backend<T>,
     is_cascaded_ahead: bool,
+    relief_threads: usize,
 ) -> Vec<Shard> {
     let now = engine.tick.floor(engine.clock.now_ns());
     let pace = if is_cascaded_ahead {
@@ -185,13 +187,14 @@ fn shards<T: Send + 'static>(
         u64::MAX
     };
     // Whoever moves a manual clock may be the pool's only worker: it does not wait for room.
-    let waiting_max = if matches!(engine.clock, Clock::Manual(_)) {
-        usize::MAX
+    // Nor does anybody look at its jobs while it stands.
+    let (waiting_max, relief_threads) = if matches!(engine.clock, Clock::Manual(_)) {
+        (usize::MAX, 0)
     } else {
-        WAITING_MAX
+        (WAITING_MAX, relief_threads)
     };
     let shard = |(number, drain): (usize, Drain<Entry>)| {
-        let dispatcher = dispatcher(engine, number, backend, waiting_max);
+        let dispatcher = dispatcher(engine, number, backend, waiting_max, relief_threads);
         let counters = engine.counters[number].clone();
         Shard::new(engine.tick, drain, now, pace, dispatcher, counters)
     };

@@ -584,6 +584,41 @@ pub fn drop_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
     PoolDispatcher::new(handle.engine.host(0), pool, Arc::default(), 1).submit(&mut vec![entry.0]);
 }
 
+/// A job that a worker of its pool and a thread that relieves the pool may both begin. Each call of
+/// the first function begins it, or joins it, and returns whether the caller was its first worker.
+/// Offers to others get lost. The second one is LeftLook.
+#[allow(clippy::type_complexity)]
+pub fn relieved_job<T: Send + 'static>(
+    handle: &ServiceHandle<T>,
+    entries: &[Entry],
+) -> (
+    impl Fn() -> bool + Clone + Send + use<T>,
+    impl Fn() -> usize + Send + use<T>,
+) {
+    #[derive(Clone)]
+    struct Nowhere;
+    impl Spawn for Nowhere {
+        fn spawn(&self, _: impl FnOnce() + Send + 'static) {}
+    }
+    let entries = entries.iter().map(|entry| entry.0).collect();
+    let job = Job::new(
+        handle.engine.host(0),
+        Buffers::new(entries),
+        Arc::new(crossbeam_queue::ArrayQueue::new(1)),
+    );
+    let looked_at = job.clone();
+    let begin = move || {
+        let is_first = job.begin();
+        if is_first {
+            job.work(&Nowhere);
+        } else {
+            job.step_in(&Nowhere);
+        }
+        is_first
+    };
+    (begin, move || looked_at.left())
+}
+
 /// Fires entries as a job in a pool does. `spawn` gets its offers to other workers.
 pub fn share_job<T, S>(handle: &ServiceHandle<T>, entries: &[Entry], spawn: S)
 where

@@ -492,6 +492,14 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// Has up to this number of threads work at due timers while all workers of the pool are
+    /// blocked.
+    #[cfg(feature = "durable")]
+    pub(crate) fn relief_threads(mut self, threads: usize) -> Self {
+        self.settings.relief_threads = threads;
+        self
+    }
+
     /// Like [`dispatch`](Self::dispatch), unless that was called.
     #[cfg(feature = "async")]
     pub(crate) fn dispatch_unless_set(mut self, dispatch: Dispatch) -> Self {

@@ -4,7 +4,7 @@
 use super::counters::{Count, Counters};
 use super::elimination::EliminationTable;
 use super::prefetch_queue::PrefetchQueue;
-use crate::dispatch::{BATCH, Dispatcher, EntryBatch};
+use crate::dispatch::{BATCH, Dispatcher, EntryBatch, LookAgain};
 use crate::entry::Entry;
 use crate::entry_wheel::EntryWheel;
 use crate::lane::{Arrival, Drain};
@@ -62,7 +62,7 @@ pub(crate) struct Turn {
     /// More is due, but the dispatcher has no room until the workers catch up.
     pub(crate) held: bool,
     /// The dispatcher has work that the shard has to look after.
-    pub(crate) look: bool,
+    pub(crate) look: LookAgain,
 }
 
 impl Shard {

@@ -9,6 +9,7 @@ use super::turn::Shard;
 use super::upkeep::Upkeep;
 use super::wakes::Wakes;
 use crate::cell::Maintenance;
+use crate::dispatch::LookAgain;
 use crate::doorbell::{Doorbell, FOREVER, SecondLook};
 use crate::sync::{park, spin};
 use crate::time::{Clock, TickLength, nanos};
@@ -19,6 +20,9 @@ const LOOK_MIN_NS: u64 = 100_000;
 
 /// The longest time to that look: in a longer tick.
 const LOOK_MAX: Duration = Duration::from_millis(1);
+
+/// The time to a look that has time.
+const LOOK_LATER: Duration = Duration::from_millis(5);
 
 /// How long a shard sleeps when the dispatcher has no room. The workers need longer for the batches
 /// that wait.
@@ -90,10 +94,10 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
         } else {
             u64::MAX
         };
-        let (look_ns, longest) = if turn.look {
-            (now_ns + tick.nanos().max(LOOK_MIN_NS), Some(LOOK_MAX))
-        } else {
-            (u64::MAX, None)
+        let (look_ns, longest) = match turn.look {
+            LookAgain::No => (u64::MAX, None),
+            LookAgain::Soon => (now_ns + tick.nanos().max(LOOK_MIN_NS), Some(LOOK_MAX)),
+            LookAgain::Later => (now_ns + nanos(LOOK_LATER), Some(LOOK_LATER)),
         };
         drained_asleep = sleep(
             &mut shard,
@@ -253,6 +257,7 @@ mod tests {
     #[derive(Clone)]
     struct Looked {
         looks: Arc<AtomicUsize>,
+        again: LookAgain,
         clock: Clock,
         doorbell: Arc<Doorbell>,
         counters: Arc<Counters>,
@@ -300,17 +305,27 @@ mod tests {
 
         fn submit(&mut self, _: &mut EntryBatch) {}
 
-        fn look(&mut self) -> bool {
+        fn look(&mut self) -> LookAgain {
             // Ordering: Relaxed. As above.
             self.looks.fetch_add(1, Ordering::Relaxed);
-            true
+            self.again
         }
     }
 
     #[test]
     fn a_shard_does_not_sleep_through_a_long_tick_when_it_has_to_look() {
+        looks_again(LookAgain::Soon);
+    }
+
+    #[test]
+    fn nor_when_it_has_to_look_later() {
+        looks_again(LookAgain::Later);
+    }
+
+    fn looks_again(again: LookAgain) {
         let host = Looked {
             looks: Arc::default(),
+            again,
             clock: Clock::monotonic(),
             doorbell: Arc::new(Doorbell::new()),
             counters: Arc::default(),

@@ -191,6 +191,10 @@ pub enum Fault {
     GrainSharedTwice,
     /// SharedTake: a thread that asks for shared payloads steps on, past the end too.
     GrainStepsPastEnd,
+    /// JobBegin: a load and a store decide who is a job's first worker.
+    JobBegunTwice,
+    /// LeftLook: a grain that is claimed counts as filled.
+    LeftByClaims,
     /// OfferTake: an offer is taken with Relaxed.
     OfferRelaxed,
     /// OfferLeave: a thread that takes an offer leaves no other.
