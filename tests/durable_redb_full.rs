@@ -3,6 +3,7 @@
 //!
 //! - Sweeps are put off while the disk is full. They are done when it has room again.
 //! - Cancels, acks and the cancel of a whole kind work on a full disk. So does an open.
+//! - Large timers are tried again and die on a full disk, some in each commit.
 //! - Without the reserve the same calls end the store.
 
 #[path = "common/durable_model.rs"]
@@ -16,8 +17,10 @@ use std::io::{Error, ErrorKind, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
 use wheelwork::durable::{
-    KindSlice, Outcome, Position, Redb, Row, Settled, SliceLimit, Store, StoreError, Target, Write,
+    Cause, Durable, KindSlice, Outcome, Position, Redb, RetryPolicy, Row, Settled, SliceLimit,
+    Store, StoreError, Target, Write,
 };
 
 const BLOCK: u64 = 4096;
@@ -277,6 +280,116 @@ fn a_file_that_becomes_shorter_keeps_its_reserve() {
         shorter += usize::from(len < former);
     }
     assert!(shorter > 2, "it became shorter {shorter} times");
+}
+
+/// Large rows that are tried again, or die, write themselves anew. `alone`: each in its own commit.
+fn settle_large_rows(has_room: bool, alone: bool) -> Result<(), StoreError> {
+    let disk = disk();
+    let mut store = open(&disk, has_room)?;
+    let epoch = store.acquire()?[0].epoch;
+    set(&mut store, 0);
+    sweep(&mut store)?;
+    let mut rows: Vec<_> = (0..60)
+        .map(|_| row(&mut store, 1_000, &[7; 300_000]))
+        .collect();
+    for row in &rows {
+        commit(&mut store, vec![Write::Arm(row.clone())])?;
+    }
+    set(&mut store, 1);
+    sweep(&mut store)?;
+    fill(&disk);
+    let of = |row: &Row| Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    };
+    let mut secs = 2;
+    let mut settle = |store: &mut Redb, mut writes: Vec<Write>| {
+        while !writes.is_empty() {
+            let some = if alone { 1 } else { writes.len() };
+            let outcomes = commit(store, writes.drain(..some).collect())?;
+            let mut is_going_on = false;
+            for outcome in outcomes {
+                match outcome {
+                    Outcome::Blocked(write) => writes.push(*write),
+                    outcome => is_going_on |= matches!(outcome, Outcome::Settled(true, _)),
+                }
+            }
+            assert!(is_going_on, "none of {} goes on", writes.len());
+            secs += 1;
+            set(store, secs);
+            sweep(store)?;
+        }
+        Ok(())
+    };
+    for attempts in 1..4 {
+        let retry = |row: &Row| Write::Retry {
+            of: of(row),
+            at: row.due,
+            attempts,
+            crashes: 0,
+        };
+        settle(&mut store, rows.iter().map(retry).collect())?;
+    }
+    let bury = |row: &Row| Write::Bury {
+        of: of(row),
+        cause: Cause::Crashed,
+        since: row.due,
+        attempts: 4,
+        crashes: 0,
+        next: None,
+    };
+    let dead = rows.split_off(20);
+    settle(&mut store, dead.iter().map(bury).collect())?;
+    assert_eq!(contents(&mut store)?.1.len(), dead.len());
+    // What frees room does so at once.
+    let ack = |row: &Row| Write::Ack {
+        of: of(row),
+        next: None,
+    };
+    settle(&mut store, rows.iter().map(ack).collect())?;
+    let discard = |row: &Row| Write::Discard(row.id);
+    commit(&mut store, dead.iter().map(discard).collect())?;
+    for _ in 0..3 {
+        let row = row(&mut store, 1_000, &[7; 300_000]);
+        commit(&mut store, vec![Write::Arm(row)])?;
+    }
+    drop(store);
+    let mut store = open(&disk, has_room)?;
+    store.acquire()?;
+    assert_eq!(contents(&mut store)?.0.len(), 3);
+    Ok(())
+}
+
+#[test]
+fn large_rows_are_settled_on_a_full_disk() {
+    for alone in [true, false] {
+        settle_large_rows(true, alone).unwrap();
+        let error = settle_large_rows(false, alone).unwrap_err();
+        assert!(matches!(error, StoreError::Io(_)), "{error}");
+    }
+}
+
+#[test]
+fn large_timers_that_fail_end_no_service_on_a_full_disk() {
+    let disk = disk();
+    let clock = ManualClock::new();
+    let timers = Durable::open(open(&disk, true).unwrap())
+        .clock(clock.clone())
+        .handle("mail", |_| Err("it does not go".into()))
+        .retry(RetryPolicy::new().attempts(3))
+        .start()
+        .unwrap();
+    let delay = Duration::from_secs(10);
+    for _ in 0..60 {
+        timers.schedule("mail", delay, vec![7; 300_000]).unwrap();
+    }
+    clock.advance(Duration::from_secs(2));
+    fill(&disk);
+    clock.advance(Duration::from_secs(100));
+    assert!(timers.failure().is_none(), "{:?}", timers.failure());
+    assert_eq!(timers.stats().dead, 60);
+    timers.stop().unwrap();
 }
 
 #[test]

@@ -262,8 +262,9 @@ pub enum Outcome {
     Revived(Option<Row>),
     /// Whether there was such a dead letter.
     Discarded(bool),
-    /// Of a store that others write to: somebody's transaction has locked what the change needs.
-    /// It was not made, and the others were. The writer tries it again: here it is.
+    /// It was not made, and the others were. The writer tries it again: here it is. Of a store that
+    /// others write to: somebody's transaction has locked what the change needs. Of one in a file:
+    /// what a handler has said has to wait for room on the disk.
     Blocked(Box<Write>),
     /// The store refuses this change, and no other: why. It was not made, and the others were.
     Refused(Arc<str>),

@@ -7,6 +7,7 @@
 use super::codec::{self, Names, RowView, StoreState};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
+use super::room::RewriteBound;
 use super::tables::{
     RowPlace, WriteTables, damaged, due_range, missing, recent_row, row_at, row_by_due,
 };
@@ -40,6 +41,9 @@ pub(super) struct Scratch {
     next: Vec<u8>,
 }
 
+/// From this size on a row takes a page of its own, in bytes.
+const LARGE_BYTES: usize = 2_048;
+
 /// A row was settled, and is due again. `counts`: attempts and crashes.
 fn put_due(view: &mut RowView<'_>, due: StoreTime, counts: (u32, u32)) {
     view.due = due;
@@ -72,6 +76,7 @@ pub(super) struct RowChanges<'a> {
     state: &'a mut StoreState,
     names: &'a mut Names,
     scratch: &'a mut Scratch,
+    bound: RewriteBound,
     is_state_changed: bool,
     /// Whether anything was changed.
     is_changed: bool,
@@ -80,6 +85,7 @@ pub(super) struct RowChanges<'a> {
 impl<'a> RowChanges<'a> {
     pub(super) fn begin(
         transaction: &'a WriteTransaction,
+        bound: RewriteBound,
         index: &'a mut RecentIndex,
         tombstones: &'a mut EndedLog,
         state: &'a mut StoreState,
@@ -96,6 +102,7 @@ impl<'a> RowChanges<'a> {
             state,
             names,
             scratch,
+            bound,
             is_state_changed: false,
             is_changed: false,
         })
@@ -113,6 +120,9 @@ impl<'a> RowChanges<'a> {
     }
 
     pub(super) fn make(&mut self, write: Write, gate: &mut dyn Gate) -> Result<Outcome, Error> {
+        if !self.has_room_for(&write)? {
+            return Ok(Outcome::Blocked(Box::new(write)));
+        }
         match write {
             Write::Arm(row) => self.arm(&row, gate).map(Outcome::Armed),
             Write::Cancel(target) => self.cancel(&target, gate).map(Outcome::Cancelled),
@@ -139,6 +149,25 @@ impl<'a> RowChanges<'a> {
             #[allow(unreachable_patterns, reason = "other crates may see more")]
             _ => Err(Error::Corrupted("an unknown write".into())),
         }
+    }
+
+    /// Whether this commit has room for what a change writes anew of a row that a handler has had.
+    fn has_room_for(&mut self, write: &Write) -> Result<bool, Error> {
+        let (Write::Retry { of, .. }
+        | Write::Bury { of, .. }
+        | Write::Ack {
+            of, next: Some(_), ..
+        }) = write
+        else {
+            return Ok(true);
+        };
+        if self.bound.is_none() {
+            return Ok(true);
+        }
+        let Some((_, is_superseded)) = self.find_settled(of)? else {
+            return Ok(true);
+        };
+        Ok(is_superseded || self.bound.admits(self.scratch.value.len()))
     }
 
     fn arm(&mut self, row: &Row, gate: &mut dyn Gate) -> Result<Option<DurableId>, Error> {
@@ -510,10 +539,25 @@ impl<'a> RowChanges<'a> {
         self.tables.copy(place, &mut self.scratch.value)
     }
 
+    /// Whether a row of `recent` goes at once, since there is little room. No sweep takes it out
+    /// until there is more.
+    fn frees_now(&mut self, number: u64) -> Result<bool, Error> {
+        if !self.bound.is_low() {
+            return Ok(false);
+        }
+        self.write_run_from(number)?;
+        let value = self.tables.recent.get(number)?;
+        Ok(value.is_some_and(|value| value.value().len() >= LARGE_BYTES))
+    }
+
     /// Takes a row out. If it was in `by_due`, its value is in the scratch then. Returns whether it
     /// was there.
     fn try_take(&mut self, place: RowPlace) -> Result<bool, Error> {
         let is_there = match place {
+            RowPlace::Recent(number) if self.frees_now(number)? => {
+                self.tables.recent.remove(number)?;
+                self.index.remove(number)
+            }
             RowPlace::Recent(number) => {
                 self.tombstones.end(number);
                 self.index.remove(number)

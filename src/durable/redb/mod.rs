@@ -377,9 +377,12 @@ impl OpenFile {
         if let Some(now) = self.now {
             self.sweeper.mark(now, self.next);
         }
+        let room = self.room.as_ref();
+        let bound = room.map(|room| room.rewrite_bound(&self.tries));
         let transaction = self.database.begin_write()?;
         let mut changes = RowChanges::begin(
             &transaction,
+            bound.unwrap_or_default(),
             &mut self.index,
             &mut self.tombstones,
             &mut self.state,

@@ -46,6 +46,42 @@ pub(super) struct Tries {
     can_hold: bool,
 }
 
+/// How much a commit may write anew of rows that handlers have had. The others are put off: so a
+/// commit on a full disk needs no more than the reserve has.
+#[derive(Default)]
+pub(super) struct RewriteBound {
+    /// In bytes. `None`: no bound, since there is no reserve.
+    bytes_max: Option<u64>,
+    /// The reserve is not whole.
+    is_low: bool,
+    /// What this commit has written of them.
+    bytes: u64,
+}
+
+impl RewriteBound {
+    pub(super) fn is_none(&self) -> bool {
+        self.bytes_max.is_none()
+    }
+
+    pub(super) fn is_low(&self) -> bool {
+        self.is_low
+    }
+
+    /// Whether so many more bytes may be written. The first row may be larger, unless there is
+    /// little room.
+    pub(super) fn admits(&mut self, bytes: usize) -> bool {
+        let Some(max) = self.bytes_max else {
+            return true;
+        };
+        let after = self.bytes.saturating_add(bytes as u64);
+        let may = after <= max || self.bytes == 0 && !self.is_low;
+        if may {
+            self.bytes = after;
+        }
+        may
+    }
+}
+
 /// What came of holding room.
 enum RoomHeld {
     All,
@@ -131,6 +167,21 @@ impl Room {
         }
         // Ordering: Relaxed. As above.
         Ok(!tries.can_hold || self.held.load(Ordering::Relaxed) >= self.wanted())
+    }
+
+    /// What the next commit may write anew. A row takes up to twice its size, and the room that it
+    /// leaves is free two commits later: so the reserve has to cover six times as much.
+    pub(super) fn rewrite_bound(&self, tries: &Tries) -> RewriteBound {
+        if !tries.can_hold {
+            return RewriteBound::default();
+        }
+        let wanted = self.wanted();
+        RewriteBound {
+            bytes_max: Some(wanted / 6),
+            // Ordering: Relaxed. One thread at a time calls this.
+            is_low: self.held.load(Ordering::Relaxed) < wanted,
+            bytes: 0,
+        }
     }
 
     /// How large the reserve is to be, in bytes.
