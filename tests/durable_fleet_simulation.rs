@@ -6,6 +6,8 @@
 //!   between.
 //! - A `cancel` that says `true` is true on every node.
 //! - What is handed in under a lease that has ended is refused.
+//! - What a user's transaction was told holds if it commits, and is nothing if it does not. It
+//!   holds up the timers that it has touched, and no others.
 //! - After an end of a node another one takes over.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
@@ -55,6 +57,9 @@ fn each_broken_step_breaks_a_promise() {
         DurableFault::LeaseGivenEarly,
         DurableFault::LoadBeyondClaim,
         DurableFault::BelowNotScanned,
+        DurableFault::AsideForgotten,
+        DurableFault::AsideOvertaken,
+        DurableFault::AsideHandedOut,
         DurableFault::TrialUnstored,
         DurableFault::TrialsTogether,
     ] {

@@ -4,8 +4,9 @@
 //! tried again in later turns, in the order in which the changes came. Its caller waits; nobody
 //! else does. A later change of the same row or key waits behind it.
 
+use super::fault::{DurableFault, is_broken};
 use super::plan::Plan;
-use super::row::DurableId;
+use super::row::{DurableId, Partition};
 use super::store::{Target, Write};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -84,6 +85,30 @@ impl Aside {
     pub(super) fn is_before(&self, writes: &[Write]) -> bool {
         let waits = |token: Held| self.tokens.contains_key(&token);
         !self.tokens.is_empty() && writes.iter().filter_map(token_of).any(waits)
+    }
+
+    /// Whether a handler has answered for this row, and that is not stored: it is not to be handed
+    /// out again meanwhile.
+    pub(super) fn has_answer(&self, id: DurableId) -> bool {
+        self.tokens.contains_key(&Held::Row(id))
+            && !is_broken(DurableFault::AsideHandedOut)
+            && self.answers().any(|of| of == id)
+    }
+
+    /// The same for some row of a partition: it is not to be given back meanwhile.
+    pub(super) fn has_answer_of(&self, partition: Partition) -> bool {
+        self.answers().any(|id| id.partition() == partition)
+    }
+
+    /// The rows for which handlers have answered.
+    fn answers(&self) -> impl Iterator<Item = DurableId> {
+        let waiting = self.waiting.iter().chain(&self.tried);
+        let answers = waiting.filter(|waiting| matches!(waiting.plan, Plan::Settle(_)));
+        let writes = answers.flat_map(|waiting| &waiting.writes);
+        writes.filter_map(|write| match token_of(write) {
+            Some(Held::Row(id)) => Some(id),
+            _ => None,
+        })
     }
 
     fn count(tokens: &mut HashMap<Held, usize>, waiting: &HeldUp) {

@@ -83,6 +83,12 @@ pub enum DurableFault {
     LoadBeyondClaim,
     /// ScanBelow: rows that come in at the watermark or before it are not looked for.
     BelowNotScanned,
+    /// TurnAside: a change that somebody's transaction holds up is forgotten.
+    AsideForgotten,
+    /// TurnAside: a later change of the same row or key overtakes it.
+    AsideOvertaken,
+    /// TurnAside: a row is handed out again, though its handler's answer is held up.
+    AsideHandedOut,
 }
 
 /// All of them.

@@ -119,7 +119,9 @@ impl Writer {
         };
         let surplus = fleet.surplus;
         let is_idle = |owned: &&Owned| {
-            !self.window.has_of(owned.lease.partition) || is_broken(DurableFault::LeaseGivenEarly)
+            let partition = owned.lease.partition;
+            let is_busy = self.window.has_of(partition) || self.aside.has_answer_of(partition);
+            !is_busy || is_broken(DurableFault::LeaseGivenEarly)
         };
         let free: Vec<Lease> = (self.owned.iter().rev())
             .filter(is_idle)
@@ -382,6 +384,10 @@ impl Writer {
         let mut next = store.next_due(&partitions, if is_empty { low } else { after })?;
         let is_below = !is_empty && is_time || next.is_some_and(|due| due <= claimed);
         let is_below = is_below && !is_broken(DurableFault::BelowNotScanned);
+        if is_below && is_empty {
+            // (What is below may be locked, and then it is not loaded.)
+            next = store.next_due(&partitions, after)?;
+        }
         if is_below {
             // Rows that are in the window are passed over.
             let low = if low == StoreTime::MIN {
@@ -391,9 +397,6 @@ impl Writer {
             };
             for owned in &mut self.owned {
                 owned.loaded = owned.loaded.min(low);
-            }
-            if is_empty {
-                next = Some(after);
             }
         }
         if let Some(fleet) = &mut self.fleet {

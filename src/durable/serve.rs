@@ -129,7 +129,8 @@ impl Writer {
                 Request::Fleet(teller) => looks.push(Look::Fleet(teller)),
                 Request::Look => self.look_soon(),
             }
-            if plans.len() > plans_before && self.aside.is_before(&writes[from..]) {
+            let is_behind = plans.len() > plans_before && self.aside.is_before(&writes[from..]);
+            if is_behind && !is_broken(DurableFault::AsideOvertaken) {
                 let writes = writes.split_off(from);
                 self.set_aside(plans.pop(), writes, elapsed);
             }
@@ -368,6 +369,9 @@ impl Writer {
         let Some((since, plan)) = plan else {
             return;
         };
+        if is_broken(DurableFault::AsideForgotten) {
+            return;
+        }
         let waiting = HeldUp {
             writes,
             plan,

@@ -13,7 +13,7 @@ impl Shared {
         self.lock().counts().nested += 1;
         let arms = self.lock().rng.bool();
         if arms {
-            self.schedule_ticket(node, &handle);
+            self.schedule_ticket(node, &handle, None);
         } else {
             self.cancel_ticket(node, &handle);
         }
@@ -38,7 +38,7 @@ impl Shared {
         match act {
             0..34 => self.schedule(node, &handle, None),
             34..40 => self.schedule_many(node, &handle),
-            40..46 => self.schedule_ticket(node, &handle),
+            40..46 => self.schedule_ticket(node, &handle, None),
             46..84 => {
                 if let Some(target) = self.some_target() {
                     self.end(node, &handle, &target, is_outside, act >= 66);

@@ -3,7 +3,9 @@
 
 use super::super::simulated::{Records, Said, State, Timer, token};
 use super::leases::{Leases, Over};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::durable::{
     Cause, Delivery, DurableId, Outcome, Partition, Row, Settled, StoreTime, TrialBegun, Write,
@@ -48,6 +50,12 @@ pub struct Ledger {
     pub crashes_max: u32,
     /// Settlements that the store has refused.
     pub stale: u64,
+    /// Changes that users' transactions have held up.
+    pub held_up: u64,
+    /// Rows that users' transactions have locked.
+    pub held: BTreeSet<DurableId>,
+    /// The last token that each node has armed with each key.
+    last: BTreeMap<(usize, Arc<str>), u64>,
 }
 
 /// A ledger is records, and more.
@@ -99,7 +107,14 @@ impl Ledger {
         now: SystemTime,
     ) {
         match (write, outcome) {
-            (Write::Arm(row), Outcome::Armed(gone)) => self.armed(row, *gone, now),
+            (_, Outcome::Blocked(_)) => {
+                self.held_up += 1;
+                return self.note(format_args!("  held up: {write:?}"));
+            }
+            (Write::Arm(row), Outcome::Armed(gone)) => {
+                self.demand_in_order(node, row);
+                self.armed(row, *gone, now);
+            }
             (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice(), struck),
             (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => {
                 self.cancelled(gone, struck);
@@ -177,6 +192,28 @@ impl Ledger {
     fn is_superseded(&self, id: DurableId) -> bool {
         let timer = self.timers.get(&id);
         timer.is_some_and(|timer| timer.row.superseded)
+    }
+
+    /// What a node was asked for first it does first. (A calendar is looked up before.)
+    fn demand_in_order(&mut self, node: usize, row: &Row) {
+        let Some(key) = row.key.clone().filter(|_| row.calendar.is_none()) else {
+            return;
+        };
+        let token = token(&row.payload);
+        let last = self.last.insert((node, key), token).unwrap_or_default();
+        self.demand(token > last, || {
+            format!("{token} is armed after {last}, which has its key")
+        });
+    }
+
+    /// A user's transaction has ended: these rows are found again.
+    pub fn released(&mut self, ids: impl IntoIterator<Item = DurableId>, now: SystemTime) {
+        for id in ids {
+            self.held.remove(&id);
+            if let Some(timer) = self.timers.get_mut(&id) {
+                timer.more.placed = timer.more.placed.max(now);
+            }
+        }
     }
 
     fn armed(&mut self, row: &Row, gone: Option<DurableId>, now: SystemTime) {
@@ -488,7 +525,8 @@ impl Ledger {
             let has_waited = timer.row.due <= due && timer.more.placed <= since;
             // (Suspects take their time.)
             let is_trial = timer.row.suspect || timer.row.crashes > 0;
-            has_waited && !timer.row.superseded && !is_trial
+            let is_held = self.held.contains(&timer.row.id);
+            has_waited && !timer.row.superseded && !is_trial && !is_held
         });
         if let Some(late) = late {
             let number = late.row.id.partition();

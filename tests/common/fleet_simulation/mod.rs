@@ -5,7 +5,8 @@
 //! come, stop, die, and stand still past their leases; their stores are slow, and lose answers.
 //! Many answers about leases are late: they come when the leases end. The ledger watches the store,
 //! the callers and the handlers. In the end the trouble ceases, and all that is left has to be
-//! handled.
+//! handled. In half of the seeds users have transactions of two isolation levels open
+//! (`users.rs`).
 //!
 //! Nodes run one after the other, each by up to a quantum of time. So two of them may be apart by a
 //! quantum, which is less than the margin of a lease.
@@ -17,6 +18,7 @@ mod ledger;
 mod passing;
 mod store;
 mod time;
+mod users;
 mod world;
 
 use super::shared_memory::{Making, SharedPlace, StoreBreak};
@@ -111,6 +113,9 @@ pub fn simulate(seed: u64, broken: Option<StoreBreak>) -> Result<Report, String>
         ("stale", world.ledger.stale),
         ("nodes", world.nodes.len() as u64),
         ("leases", world.ledger.leases.taken),
+        ("users", world.users.told_so),
+        ("conflicts", world.users.conflicts),
+        ("held up", world.ledger.held_up),
     ];
     world.ledger.report(&counts)
 }
@@ -201,6 +206,11 @@ impl Simulation {
             }
             world.nodes[node].has_failed = true;
             world.nodes[node].handle = None;
+            let now = world.now;
+            if world.users.may_wait(now) {
+                // What is held up is tried, and fails.
+                world.nodes[node].clock.jump(MS * 200);
+            }
         }
         self.shared.drop_futures(node);
         if let Some(timers) = self.timers[node].take() {
@@ -217,6 +227,10 @@ impl Simulation {
 
     /// A node leaves, if nothing goes wrong just then.
     fn stop(&mut self, node: usize) {
+        // (It would wait for what handlers have said.)
+        if !self.end_users() || !self.shared.lock().is_up(node) {
+            return;
+        }
         // (It would wait for them.)
         self.shared.end_futures(node, true);
         {
@@ -276,6 +290,7 @@ impl Simulation {
 
     /// One step. Returns whether all is right so far.
     fn step(&mut self) -> bool {
+        self.users_act();
         let step = {
             let mut world = self.shared.lock();
             for node in &mut world.nodes {
@@ -403,6 +418,7 @@ impl Simulation {
             world.has_trouble = false;
             world.trouble();
         }
+        self.end_users();
         for _ in 0..120 {
             self.end_recurring();
             if !self.look() {

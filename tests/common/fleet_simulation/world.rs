@@ -4,11 +4,12 @@
 use super::super::simulated::{self, Call, Counts, Fate, Pending, Plan, Records, Said, Scene};
 use super::ledger::{Ledger, More};
 use super::time::NodeTime;
+use super::users::Users;
 use fastrand::Rng;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork::durable::{Delivery, DurableError, DurableHandle, Row, SpawnedFuture, When};
+use wheelwork::durable::{Delivery, DurableError, DurableHandle, Row, SpawnedFuture, Target, When};
 
 pub const KINDS: [&str; 6] = ["steady", "shaky", "batch", "limited", "lasting", "poison"];
 pub const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -54,6 +55,7 @@ pub struct World {
     pub has_trouble: bool,
     /// When something last went wrong, a node came or left, or something was slow.
     pub trouble_at: SystemTime,
+    pub users: Users,
     counts: Counts,
 }
 
@@ -303,6 +305,14 @@ impl Scene for World {
         self.ledger.is_claimed(row)
     }
 
+    fn is_held(&mut self, target: &Target) -> bool {
+        self.users.is_held(target, self.now)
+    }
+
+    fn may_wait(&mut self) -> bool {
+        self.users.may_wait(self.now)
+    }
+
     fn said(&mut self, node: usize, delivery: &Delivery, said: Said) {
         self.ledger.said(node, delivery, said);
     }
@@ -328,6 +338,7 @@ impl Shared {
             nodes: Vec::new(),
             has_trouble: true,
             trouble_at: begin,
+            users: Users::new(seed),
             counts: Counts::default(),
         })
     }

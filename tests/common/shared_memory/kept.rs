@@ -1,6 +1,7 @@
 //! Kept: what the store has, rows and dead letters, and what each write does to them.
 
 use super::leases::LeaseRow;
+use super::users::{Lock, User};
 use super::{Making, StoreBreak};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -33,6 +34,10 @@ pub struct Kept {
     /// Nodes that there ever were, and ids that were ever given.
     pub nodes_ever: u64,
     pub ids: u64,
+    /// Transactions of users that are open, and what they have locked.
+    pub users: BTreeMap<u64, User>,
+    pub locks: BTreeMap<DurableId, Lock>,
+    pub key_locks: BTreeMap<Arc<str>, u64>,
 }
 
 /// The epoch of a row that a node writes, and that nobody has handed out: it is not suspect, if it
@@ -63,6 +68,9 @@ impl Kept {
             nodes: BTreeMap::new(),
             nodes_ever: 0,
             ids: 0,
+            users: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            key_locks: BTreeMap::new(),
         }
     }
 
@@ -127,6 +135,10 @@ impl Kept {
 
     /// Whether the row may be ended, moved or replaced: no owner may have handed it out.
     fn may_go(&self, row: &Row) -> bool {
+        if let Some(lock) = self.locks.get(&row.id) {
+            // The user that has locked it has looked. Nobody else comes here.
+            return lock.is_free;
+        }
         let claimed = self.claimed(row.id.partition());
         Some(row.due) > claimed || self.is(StoreBreak::WatermarkIgnored)
     }
@@ -176,7 +188,7 @@ impl Kept {
             };
             let row = &self.rows[&position.id];
             (at, rows, bytes) = (position, rows + 1, bytes + row.bytes());
-            if row.kind == slice.kind {
+            if row.kind == slice.kind && !self.is_locked(position.id) {
                 gone.extend(self.cancel(&Target::Id(position.id)));
             }
         }

@@ -3,13 +3,15 @@
 //! All that it has lies in maps under one lock. A node is a handle of it, made by
 //! [`SharedPlace::node`]. The test has the clock.
 
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part")]
 
 mod kept;
 mod leases;
 mod node;
+mod users;
 
 pub use node::SharedMemory;
+pub use users::Told;
 
 use kept::Kept;
 use std::collections::BTreeMap;
@@ -34,14 +36,23 @@ pub enum StoreBreak {
     WatermarkLost,
     /// What was perhaps handed out by an owner before is not suspect.
     NoneSuspect,
+    /// A row that a user's transaction has locked is handed out.
+    LockIgnored,
+    /// A user's transaction has an old snapshot, and believes the watermark in it.
+    OldWatermark,
+    /// What a user's transaction has changed stays, though it was rolled back.
+    RollbackStays,
 }
 
 /// All of them.
-pub const STORE_BREAKS: [StoreBreak; 4] = [
+pub const STORE_BREAKS: [StoreBreak; 7] = [
     StoreBreak::EpochIgnored,
     StoreBreak::WatermarkIgnored,
     StoreBreak::WatermarkLost,
     StoreBreak::NoneSuspect,
+    StoreBreak::LockIgnored,
+    StoreBreak::OldWatermark,
+    StoreBreak::RollbackStays,
 ];
 
 /// How a store is made.

@@ -2,6 +2,7 @@
 
 use super::kept::Kept;
 use super::leases::LeaseRow;
+use super::users::name_of;
 use super::{MemoryClock, lock};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -123,7 +124,16 @@ impl Store for SharedMemory {
         let is_news = writes.iter().any(|write| self.is_news(write));
         let mut kept = lock(&self.kept);
         let own = &self.own;
-        let outcomes = writes.into_iter().map(|write| kept.apply(write, own));
+        let mut held_up = Vec::new();
+        let outcomes = writes.into_iter().map(|write| {
+            let name = name_of(&write);
+            let is_behind = name.as_ref().is_some_and(|name| held_up.contains(name));
+            if is_behind || kept.is_blocked(&write) {
+                held_up.extend(name);
+                return Outcome::Blocked(Box::new(write));
+            }
+            kept.apply(write, own)
+        });
         let outcomes = outcomes.collect();
         drop(kept);
         if is_news {
@@ -235,6 +245,7 @@ impl SharedStore for SharedMemory {
                 positions.extend(of.map(|(_, position)| *position));
             }
         }
+        positions.retain(|position| !kept.is_passed_over(position.id));
         positions.sort_unstable();
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for position in positions {

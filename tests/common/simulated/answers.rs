@@ -65,26 +65,26 @@ pub trait Answers: Scene {
     /// Looks at the answers that have come. All have: the node is at rest.
     fn check_tickets(&mut self, node: Self::Node) {
         let mut context = Context::from_waker(Waker::noop());
-        for pending in std::mem::take(self.tickets(node)) {
-            let is_answered = match pending {
-                Pending::Arm(token, mut ticket) => match Pin::new(&mut ticket).poll(&mut context) {
+        for mut pending in std::mem::take(self.tickets(node)) {
+            let is_answered = match &mut pending {
+                Pending::Arm(token, ticket) => match Pin::new(ticket).poll(&mut context) {
                     Poll::Ready(answer) => {
-                        self.check_arm(node, token, &answer);
+                        self.check_arm(node, *token, &answer);
                         true
                     }
                     Poll::Pending => false,
                 },
-                Pending::Cancel(id, first, mut ticket) => {
-                    match Pin::new(&mut ticket).poll(&mut context) {
-                        Poll::Ready(answer) => {
-                            self.check_cancelled(node, id, first, &answer);
-                            true
-                        }
-                        Poll::Pending => false,
+                Pending::Cancel(id, first, ticket) => match Pin::new(ticket).poll(&mut context) {
+                    Poll::Ready(answer) => {
+                        self.check_cancelled(node, *id, *first, &answer);
+                        true
                     }
-                }
+                    Poll::Pending => false,
+                },
             };
-            if !is_answered {
+            if !is_answered && self.may_wait() {
+                self.tickets(node).push(pending);
+            } else if !is_answered {
                 self.wrong("a ticket has no answer");
             }
         }

@@ -1,7 +1,7 @@
 //! Calls: what callers ask of durable timers. Each answer is compared with what the store has done.
 
 use super::{Answers, Pending, Scene, Shared, State, token};
-use wheelwork::durable::{DeadLetter, DurableHandle, Target, When};
+use wheelwork::durable::{DeadLetter, DurableHandle, Row, Target, When};
 
 /// A timer that is about to be armed.
 struct NewTimer {
@@ -35,9 +35,13 @@ impl<W: Scene> Shared<W> {
 
     /// Arms a timer, with this key or by chance another.
     pub fn schedule(&self, node: W::Node, handle: &DurableHandle, key: Option<&'static str>) {
-        let timer = self.new_timer(node);
+        let mut timer = self.new_timer(node);
+        timer.key = key.or(timer.key);
+        if timer.key.is_some_and(|key| self.is_key_held(key)) {
+            return self.ask_for(node, handle, timer);
+        }
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
-        let answer = self.run(node, || match key.or(timer.key) {
+        let answer = self.run(node, || match timer.key {
             Some(key) => handle.key(key).schedule(kind, when, payload),
             None => handle.schedule(kind, when, payload),
         });
@@ -54,6 +58,9 @@ impl<W: Scene> Shared<W> {
         use std::time::Duration;
         use wheelwork::calendar::{Calendar, MissedRuns};
         let timer = self.new_timer(node);
+        if timer.key.is_some_and(|key| self.is_key_held(key)) {
+            return;
+        }
         let (kind, payload) = (W::recurring_kind(timer.kind), timer.payload);
         let (pattern, missed) = {
             let mut world = self.lock();
@@ -76,9 +83,23 @@ impl<W: Scene> Shared<W> {
         self.lock().check_arm(node, timer.token, &answer);
     }
 
-    /// Arms a timer, and does not wait for the answer.
-    pub fn schedule_ticket(&self, node: W::Node, handle: &DurableHandle) {
-        let timer = self.new_timer(node);
+    fn is_key_held(&self, key: &str) -> bool {
+        self.lock().is_held(&Target::Key(key.into()))
+    }
+
+    /// Arms a timer, with this key or by chance another, and does not wait for the answer.
+    pub fn schedule_ticket(
+        &self,
+        node: W::Node,
+        handle: &DurableHandle,
+        key: Option<&'static str>,
+    ) {
+        let mut timer = self.new_timer(node);
+        timer.key = key.or(timer.key);
+        self.ask_for(node, handle, timer);
+    }
+
+    fn ask_for(&self, node: W::Node, handle: &DurableHandle, timer: NewTimer) {
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
         let ticket = self.run(node, || match timer.key {
             Some(key) => handle.key(key).schedule_ticket(kind, when, payload),
@@ -114,11 +135,15 @@ impl<W: Scene> Shared<W> {
 
     /// Cancels a timer, and does not wait for the answer.
     pub fn cancel_ticket(&self, node: W::Node, handle: &DurableHandle) {
+        let row = self.lock().some_row(false);
+        if let Some(row) = row {
+            self.ask_to_cancel(node, handle, row);
+        }
+    }
+
+    fn ask_to_cancel(&self, node: W::Node, handle: &DurableHandle, row: Row) {
         let (id, first) = {
             let mut world = self.lock();
-            let Some(row) = world.some_row(false) else {
-                return;
-            };
             let (who, token) = (W::who(node), token(&row.payload));
             world.note(format_args!("{who}cancels {token}, without waiting"));
             (row.id, world.so_far().0)
@@ -152,6 +177,15 @@ impl<W: Scene> Shared<W> {
         is_outside: bool,
         moves: bool,
     ) {
+        // (Nothing else would be done until it has its answer.)
+        let is_held = self.lock().is_held(target);
+        if is_held {
+            let row = self.lock().records().find(target).map(|of| of.row.clone());
+            if let Some(row) = row.filter(|_| !moves) {
+                self.ask_to_cancel(node, handle, row);
+            }
+            return;
+        }
         let (when, (first, nested), stood) = {
             let mut world = self.lock();
             let when = world.when();
@@ -201,6 +235,7 @@ impl<W: Scene> Shared<W> {
                 .collect();
             ids.sort_unstable();
             ids.dedup();
+            ids.retain(|&id| !world.is_held(&Target::Id(id)));
             world.note(format_args!("{}cancels {ids:?}", W::who(node)));
             let (first, nested) = world.so_far();
             (ids, first, nested)

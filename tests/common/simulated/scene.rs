@@ -4,7 +4,7 @@ use super::{Pending, Records, Said};
 use fastrand::Rng;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wheelwork::durable::{Delivery, DurableError, Row, When};
+use wheelwork::durable::{Delivery, DurableError, Row, Target, When};
 
 /// What is counted in a world.
 #[derive(Default)]
@@ -53,6 +53,15 @@ pub trait Scene {
     fn check_refused(&mut self, token: u64, error: &DurableError);
     /// Whether a caller may be told that a row's last moments had come.
     fn may_be_gone(&mut self, row: &Row) -> bool;
+
+    /// Whether a user's transaction may be in the way of changes of this target.
+    fn is_held(&mut self, _: &Target) -> bool {
+        false
+    }
+    /// Whether a call may have no answer yet, because of such a transaction.
+    fn may_wait(&mut self) -> bool {
+        false
+    }
 
     /// A handler has ended.
     fn said(&mut self, node: Self::Node, delivery: &Delivery, said: Said);

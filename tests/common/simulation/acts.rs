@@ -33,12 +33,12 @@ impl Shared {
         let act = world.rng.u8(..100);
         drop(world);
         match (place, act) {
-            (Place::Store, 0..70) => self.schedule_ticket((), &handle),
+            (Place::Store, 0..70) => self.schedule_ticket((), &handle, None),
             (Place::Store, _) => self.cancel_ticket((), &handle),
             (_, 0..30) => self.schedule((), &handle, None),
             (_, 30..35) => self.schedule_recurring((), &handle),
             (_, 35..40) => self.schedule_many((), &handle),
-            (_, 40..45) => self.schedule_ticket((), &handle),
+            (_, 40..45) => self.schedule_ticket((), &handle, None),
             (_, 45..78) => {
                 if let Some(target) = self.some_target() {
                     self.end((), &handle, &target, place == Place::Outside, act >= 65);
