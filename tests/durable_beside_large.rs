@@ -1,5 +1,5 @@
 //! Promise: in a fleet no other timer is more than 50 ms late because of a call for many timers,
-//! however many these are, or how large.
+//! however many these are, or how large; nor because of many calls that wait.
 //!
 //! The store takes time for what it does, on a manual clock.
 
@@ -7,16 +7,15 @@
 
 #[path = "common/shared_memory/mod.rs"]
 mod shared_memory;
+#[path = "common/slow_store.rs"]
+mod slow_store;
 
-use shared_memory::{Making, MemoryClock, SharedMemory, SharedPlace};
-use std::sync::{Arc, Mutex};
+use shared_memory::{Making, MemoryClock, SharedPlace};
+use slow_store::{Slow, Speed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork::durable::{
-    DeadLetter, Durable, DurableId, Fleet, Gate, Lease, LeaseNews, Outcome, Partition, Position,
-    Row, SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target,
-    Write,
-};
+use wheelwork::durable::{Durable, DurableHandle, Partition, StoreClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -25,16 +24,11 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Between two timers that are watched.
 const EVERY: Duration = MS.saturating_mul(10);
 
+/// How many requests wait in the queue at one time.
+const QUEUED: usize = 20_000;
+
 /// The promise.
 const LATE_MAX: Duration = MS.saturating_mul(50);
-
-/// How long a commit or a read takes, and how much longer for each row and each KiB.
-#[derive(Clone, Copy, Debug)]
-struct Speed {
-    call: Duration,
-    row: Duration,
-    kib: Duration,
-}
 
 const FAST: Speed = Speed {
     call: Duration::from_millis(2),
@@ -49,11 +43,13 @@ const SLOW: Speed = Speed {
     kib: Duration::from_micros(120),
 };
 
-struct Exact(ManualClock);
+/// The store's clock, as a node knows it: at times only to within so much.
+struct Nearly(ManualClock, Duration);
 
-impl StoreClock for Exact {
+impl StoreClock for Nearly {
     fn at_least(&self) -> SystemTime {
-        self.0.system_time()
+        let is_known = (self.0.elapsed().as_millis() / 25).is_multiple_of(2);
+        self.0.system_time() - if is_known { Duration::ZERO } else { self.1 }
     }
 
     fn at_most(&self) -> SystemTime {
@@ -61,186 +57,9 @@ impl StoreClock for Exact {
     }
 }
 
-impl MemoryClock for Exact {
+impl MemoryClock for Nearly {
     fn now(&self) -> SystemTime {
         self.0.system_time()
-    }
-}
-
-/// A node's store that takes time.
-struct Slow {
-    inner: SharedMemory,
-    clock: ManualClock,
-    speed: Speed,
-}
-
-impl Slow {
-    fn pass(&self, rows: usize, bytes: usize) {
-        let rows = u32::try_from(rows).unwrap();
-        let kib = u32::try_from(bytes >> 10).unwrap();
-        self.clock
-            .advance(self.speed.call + self.speed.row * rows + self.speed.kib * kib);
-    }
-
-    fn read<R>(
-        &mut self,
-        read: impl FnOnce(&mut SharedMemory) -> Result<R, StoreError>,
-        size: impl FnOnce(&R) -> (usize, usize),
-    ) -> Result<R, StoreError> {
-        let found = read(&mut self.inner)?;
-        let (rows, bytes) = size(&found);
-        self.pass(rows, bytes);
-        Ok(found)
-    }
-}
-
-fn size_of(rows: &[Row]) -> (usize, usize) {
-    (rows.len(), rows.iter().map(Row::bytes).sum())
-}
-
-impl Store for Slow {
-    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.inner.acquire()
-    }
-
-    fn release(&mut self) -> Result<(), StoreError> {
-        self.inner.release()
-    }
-
-    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
-        self.inner.new_id(key, due)
-    }
-
-    fn commit(
-        &mut self,
-        writes: Vec<Write>,
-        gate: &mut dyn Gate,
-    ) -> Result<Vec<Outcome>, StoreError> {
-        let (mut rows, mut bytes) = (writes.len(), 0);
-        for write in &writes {
-            match write {
-                Write::Arm(row) => bytes += row.bytes(),
-                Write::CancelKind(slice) => rows += slice.limit.rows,
-                _ => {}
-            }
-        }
-        self.pass(rows, bytes);
-        self.inner.commit(writes, gate)
-    }
-
-    fn load(
-        &mut self,
-        partition: Partition,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.inner.load(partition, after, until, limit)
-    }
-
-    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
-        self.inner.hand_out(upto)
-    }
-
-    fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
-        Store::clock(&mut self.inner, node)
-    }
-
-    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
-        self.inner.get(target)
-    }
-
-    fn dead(
-        &mut self,
-        after: Option<DurableId>,
-        limit: SliceLimit,
-    ) -> Result<Vec<DeadLetter>, StoreError> {
-        let size = |letters: &Vec<DeadLetter>| {
-            let bytes = letters.iter().map(|letter| letter.row.bytes());
-            (letters.len(), bytes.sum())
-        };
-        self.read(|store| store.dead(after, limit), size)
-    }
-
-    fn size(&mut self) -> Result<StoreSize, StoreError> {
-        self.inner.size()
-    }
-
-    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
-        Some(self)
-    }
-}
-
-impl SharedStore for Slow {
-    fn partitions(&self) -> Partition {
-        self.inner.partitions()
-    }
-
-    fn claim_ahead(&self) -> Duration {
-        self.inner.claim_ahead()
-    }
-
-    fn renew(&mut self) -> Result<LeaseNews, StoreError> {
-        self.inner.renew()
-    }
-
-    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
-        self.inner.give_back(leases)
-    }
-
-    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
-        self.pass(0, 0);
-        self.inner.claim(leases, upto)
-    }
-
-    fn load_many(
-        &mut self,
-        partitions: &[Partition],
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.read(
-            |store| store.load_many(partitions, after, until, limit),
-            |rows| size_of(rows),
-        )
-    }
-
-    fn look_many(
-        &mut self,
-        partitions: &[Partition],
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.read(
-            |store| store.look_many(partitions, after, until, limit),
-            |rows| size_of(rows),
-        )
-    }
-
-    fn next_due(
-        &mut self,
-        partitions: &[Partition],
-        from: StoreTime,
-    ) -> Result<Option<StoreTime>, StoreError> {
-        self.inner.next_due(partitions, from)
-    }
-
-    fn clock(&self) -> Arc<dyn StoreClock> {
-        SharedStore::clock(&self.inner)
-    }
-
-    fn takes_clock(&self) -> bool {
-        true
-    }
-
-    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.inner.on_news(wake);
-    }
-
-    fn fleet(&mut self) -> Result<Fleet, StoreError> {
-        self.inner.fleet()
     }
 }
 
@@ -252,7 +71,7 @@ struct Scene {
     late: Arc<Mutex<Vec<Duration>>>,
 }
 
-fn scene(speed: Speed) -> Scene {
+fn scene(speed: Speed, unknown: Duration) -> Scene {
     let clock = ManualClock::new();
     let making = Making {
         partitions: 16,
@@ -264,13 +83,12 @@ fn scene(speed: Speed) -> Scene {
         broken: None,
     };
     let place = SharedPlace::new(making, clock.system_time());
-    let store = Slow {
-        inner: place.node("node", Arc::new(Exact(clock.clone()))),
-        clock: clock.clone(),
-        speed,
-    };
+    let node = place.node("node", Arc::new(Nearly(clock.clone(), unknown)));
+    let store = Slow::new(node, clock.clone(), speed);
     let late = Arc::<Mutex<Vec<_>>>::default();
     let (noted, shows) = (Arc::clone(&late), clock.clone());
+    let flooded = Arc::<OnceLock<DurableHandle>>::default();
+    let floods = Arc::clone(&flooded);
     let timers = Durable::open(store)
         .clock(clock.clone())
         .handle("watched", move |timer| {
@@ -279,8 +97,18 @@ fn scene(speed: Speed) -> Scene {
             Ok(())
         })
         .handle("bulk", |_| Ok(()))
+        .handle("flood", move |_| {
+            // (Nobody waits for the tickets.)
+            for number in 0..QUEUED {
+                let key = format!("{number}");
+                let timers = floods.get().unwrap();
+                drop(timers.key(&key).schedule_ticket("bulk", HOUR, "")?);
+            }
+            Ok(())
+        })
         .start()
         .unwrap();
+    flooded.set(timers.handle()).unwrap();
     Scene {
         timers,
         clock,
@@ -311,7 +139,7 @@ fn bulk(rows: usize, bytes: usize) -> impl Iterator<Item = (&'static str, Durati
 
 /// Makes each large call. Returns how late other timers were at most.
 fn lateness_beside_all(speed: Speed) -> Vec<(&'static str, Duration)> {
-    let scene = scene(speed);
+    let scene = scene(speed, Duration::ZERO);
     let (ids, many) = scene.beside(|timers| timers.schedule_many(bulk(20_000, 16)).unwrap());
     assert_eq!(ids.len(), 20_000);
     let (rows, list) = scene.beside(|timers| timers.list(.., 20_000).unwrap());
@@ -340,6 +168,40 @@ fn no_other_timer_is_late() {
     }
 }
 
+/// How late other timers are at most while the queue of requests is long. Some of them are sent
+/// back, because the node does not know the store's clock well enough just then.
+fn lateness_beside_a_queue(speed: Speed) -> Duration {
+    let scene = scene(speed, MS * 3);
+    let clock = scene.clock.clone();
+    let ((), late) = scene.beside(|timers| {
+        timers.schedule("flood", MS * 90, "").unwrap();
+        while timers.stats().armed < QUEUED as u64 {
+            timers.schedule("bulk", HOUR, "").unwrap();
+        }
+        // (What has come back fires.)
+        clock.advance(EVERY);
+    });
+    late
+}
+
+#[test]
+fn no_other_timer_is_late_beside_a_long_queue() {
+    for speed in [FAST, SLOW] {
+        let late = lateness_beside_a_queue(speed);
+        assert!(late <= LATE_MAX, "{late:?} late, at {speed:?}");
+    }
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn what_handlers_say_behind_a_long_queue_makes_others_late() {
+    use wheelwork::durable::{DurableFault, set_durable_fault};
+    set_durable_fault(Some(DurableFault::WordsBehindCalls));
+    let late = [FAST, SLOW].map(lateness_beside_a_queue);
+    set_durable_fault(None);
+    assert!(late.iter().all(|&late| late > LATE_MAX), "{late:?} late");
+}
+
 #[cfg(feature = "__faults")]
 #[test]
 fn slices_that_do_not_follow_the_time_make_others_late() {
@@ -359,7 +221,7 @@ fn a_store_that_answers_late_is_given_many_rows_at_once() {
         call: MS * 60,
         ..FAST
     };
-    let scene = scene(speed);
+    let scene = scene(speed, Duration::ZERO);
     scene.timers.schedule_many(bulk(10_000, 16)).unwrap();
     let before = scene.timers.stats().commits;
     scene.timers.schedule_many(bulk(20_000, 16)).unwrap();

@@ -146,8 +146,8 @@ const WAITING: [Waiting; 35] = [
         why: "a caller, for its commit",
     },
     Waiting {
-        file: "durable/writer.rs",
-        functions: &["run"],
+        file: "durable/queue.rs",
+        functions: &["wait"],
         why: "the writer, for requests",
     },
     Waiting {

@@ -6,6 +6,7 @@ use super::handle::Durable;
 use super::kinds::{HandlerFuture, KindHandler, Kinds, Said, SpawnedFuture};
 use super::manual::follow;
 use super::places::Places;
+use super::queue::queue;
 use super::retry::RetryPolicy;
 use super::row::DeadLetter;
 use super::runner::run;
@@ -425,17 +426,15 @@ impl<S: Store> DurableBuilder<S> {
             return Err(OpenError::Setting("the window is empty".to_owned()));
         }
         let is_manual = self.clock.is_some();
-        // (Without a bound of its own: only such a channel drops what waits in it when the writer
-        // ends, so that its callers are answered.)
         let mut store = self.store;
         if is_manual && store.shared().is_some_and(|store| !store.takes_clock()) {
             let why = "the store has a clock of its own, and cannot be given one";
             return Err(OpenError::Setting(why.to_owned()));
         }
         let payload_max = self.payload_max.min(store.payload_max());
-        let (sender, requests) = crossbeam_channel::unbounded();
+        let (senders, requests) = queue();
         let shared = Arc::new(DurableShared::new(
-            sender,
+            senders,
             self.kinds,
             self.hooks,
             payload_max,

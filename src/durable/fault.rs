@@ -58,6 +58,8 @@ pub enum DurableFault {
     RetryLost,
     /// TurnTake: requests are taken however large they are.
     BytesUnbounded,
+    /// TurnTake: what handlers say comes behind the calls that wait.
+    WordsBehindCalls,
     /// TurnSlice: slices have their full size, however long the store takes for them.
     PaceIgnored,
     /// TurnSlice: the first slice of a kind is taken for the last one.
@@ -79,6 +81,8 @@ pub enum DurableFault {
     LeaseFromAnswer,
     /// LeaseRelease: a partition is given back while rows of it are being handled.
     LeaseGivenEarly,
+    /// LeaseRest: a node that is to own no partition has them rest one by one.
+    RestOneByOne,
     /// TurnClaim: rows of a partition are loaded beyond its watermark.
     LoadBeyondClaim,
     /// ScanBelow: rows that come in at the watermark or before it are not looked for.

@@ -25,6 +25,8 @@ pub(super) struct FleetWatch {
     /// How many partitions are over the share; and when one of them rests, or another one.
     pub(super) surplus: usize,
     pub(super) rest_at: Duration,
+    /// Where all are: when all rest, or go on.
+    pub(super) rest_all_at: Duration,
     /// The loads since the last claim have found rows.
     pub(super) found: bool,
 }
@@ -44,6 +46,7 @@ impl FleetWatch {
             loaded_for: Duration::ZERO,
             surplus: 0,
             rest_at: Duration::ZERO,
+            rest_all_at: Duration::ZERO,
             found: false,
         }
     }

@@ -49,7 +49,7 @@ impl Driven for DurableShared {
 impl Turns for Writer {
     fn take_turns(&mut self) -> bool {
         loop {
-            match self.turn(None) {
+            match self.turn() {
                 After::End => return false,
                 After::Turn => {}
                 After::Wait(_) if !self.requests.is_empty() => {}

@@ -63,6 +63,7 @@ mod places;
 mod plan;
 #[cfg(feature = "durable-postgres")]
 pub(crate) mod postgres;
+mod queue;
 mod recurrence;
 #[cfg(feature = "calendar")]
 mod recurring;

@@ -30,7 +30,8 @@ const SCAN_SHARE: u32 = 10;
 /// Such a scan begins so long before the oldest row that is being handled.
 const LOW: Duration = Duration::from_secs(10);
 
-/// How long a partition rests that is to become idle, before another one does.
+/// How long a partition rests that is to become idle, before another one does; and how long all of
+/// them rest where all are over the share.
 const REST: Duration = Duration::from_secs(1);
 
 /// The last millisecond before a time.
@@ -64,7 +65,9 @@ impl Writer {
             };
             self.take_news(&news, counted);
         }
-        self.give_back()
+        self.give_back_idle()?;
+        self.rest();
+        Ok(())
     }
 
     fn take_news(&mut self, news: &LeaseNews, counted: Duration) {
@@ -110,14 +113,12 @@ impl Writer {
     }
 
     /// LeaseRelease: gives as many partitions back as are over this node's share, of those of which
-    /// nothing is being handled. Until then they are handed out as the others. If none is idle, one
-    /// rests for a while.
-    fn give_back(&mut self) -> Result<(), StoreError> {
+    /// nothing is being handled. Until then they are handed out as the others.
+    pub(super) fn give_back_idle(&mut self) -> Result<(), StoreError> {
         let elapsed = self.shared.elapsed();
         let Some(fleet) = &mut self.fleet else {
             return Ok(());
         };
-        let surplus = fleet.surplus;
         let is_idle = |owned: &&Owned| {
             let partition = owned.lease.partition;
             let is_busy = self.window.has_of(partition) || self.aside.has_answer_of(partition);
@@ -126,10 +127,9 @@ impl Writer {
         let free: Vec<Lease> = (self.owned.iter().rev())
             .filter(is_idle)
             .map(|owned| owned.lease)
-            .take(surplus)
+            .take(fleet.surplus)
             .collect();
         if free.is_empty() {
-            self.rest(elapsed);
             return Ok(());
         }
         fleet.surplus -= free.len();
@@ -145,34 +145,49 @@ impl Writer {
     }
 
     /// LeaseRest: of a partition over the share nothing more is loaded for a second, then of
-    /// another one: so it becomes idle, if its handlers are fast.
-    fn rest(&mut self, elapsed: Duration) {
+    /// another one: so it becomes idle, if its handlers are fast. A node that is to own none has
+    /// all of them rest, for a second or a turn, whichever is longer; then, for as long, it hands
+    /// those out that have not become idle.
+    fn rest(&mut self) {
+        let elapsed = self.shared.elapsed();
         let Some(fleet) = &mut self.fleet else {
             return;
         };
-        let rests = self.owned.iter().any(|owned| owned.is_leaving);
-        if fleet.surplus == 0 {
+        let (surplus, count) = (fleet.surplus, self.owned.len());
+        let is_all = surplus > 0 && surplus >= count && !is_broken(DurableFault::RestOneByOne);
+        let former = self.owned.iter().position(|owned| owned.is_leaving);
+        if surplus == 0 {
             fleet.rest_at = elapsed + REST;
         }
-        if (fleet.surplus > 0 || !rests) && elapsed < fleet.rest_at {
+        let rest_at = if is_all {
+            fleet.rest_all_at
+        } else {
+            fleet.rest_at
+        };
+        if (surplus > 0 || former.is_none()) && elapsed < rest_at {
             return;
         }
-        let former = self.owned.iter().position(|owned| owned.is_leaving);
-        if let Some(at) = former {
-            self.owned[at].is_leaving = false;
+        if former.is_some() {
+            for owned in &mut self.owned {
+                owned.is_leaving = false;
+            }
             fleet.next_due = Some(StoreTime::MIN);
         }
-        if fleet.surplus == 0 || self.owned.is_empty() {
-            return;
+        (fleet.rest_at, fleet.rest_all_at) = (elapsed + REST, elapsed + REST);
+        let next = former.map_or(0, |at| at + 1) % count.max(1);
+        let resting = match (is_all, former) {
+            (true, Some(_)) => 0..0,
+            (true, None) => 0..count,
+            (false, _) => next..(next + surplus.min(1)).min(count),
+        };
+        let mut partitions = Vec::new();
+        for owned in &mut self.owned[resting] {
+            owned.is_leaving = true;
+            // Nothing more of it is loaded; what nobody handles leaves the window.
+            owned.loaded = Position::MIN;
+            partitions.push(owned.lease.partition);
         }
-        fleet.rest_at = elapsed + REST;
-        let at = former.map_or(0, |at| at + 1) % self.owned.len();
-        let owned = &mut self.owned[at];
-        owned.is_leaving = true;
-        // Nothing more of it is loaded; what nobody handles leaves the window.
-        owned.loaded = Position::MIN;
-        let partition = owned.lease.partition;
-        self.window.empty_partitions(&[partition]);
+        self.window.empty_partitions(&partitions);
     }
 
     /// The leases under which rows are handed out.

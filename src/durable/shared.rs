@@ -3,6 +3,7 @@
 use super::delivery::Delivery;
 use super::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
 use super::kinds::{Kinds, SpawnedFuture};
+use super::queue::QueueSenders;
 use super::request::Request;
 use super::rights::LeaseRights;
 use super::row::{DeadLetter, Partition, StoreTime};
@@ -68,7 +69,7 @@ const STOPPING: usize = 1;
 
 /// What callers, handlers and the writer have in common.
 pub(super) struct DurableShared {
-    sender: Sender<Request>,
+    queue: QueueSenders,
     pub(super) kinds: Kinds,
     pub(super) hooks: DurableHooks,
     pub(super) counts: WriterCounts,
@@ -96,7 +97,7 @@ pub(super) struct DurableShared {
 
 impl DurableShared {
     pub(super) fn new(
-        sender: Sender<Request>,
+        queue: QueueSenders,
         kinds: Kinds,
         hooks: DurableHooks,
         payload_max: usize,
@@ -107,7 +108,7 @@ impl DurableShared {
         let store_clock = shared.as_ref().map(|store| store.clock());
         let rights = shared.map(|store| LeaseRights::new(store.partitions()));
         Self {
-            sender,
+            queue,
             kinds,
             hooks,
             counts: WriterCounts::default(),
@@ -217,6 +218,14 @@ impl DurableShared {
         &self,
         request: impl FnOnce(Teller<T>) -> Request,
     ) -> Result<Ticket<T>, DurableError> {
+        self.ask_by(&self.queue.calls, request)
+    }
+
+    fn ask_by<T>(
+        &self,
+        lane: &Sender<Request>,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<Ticket<T>, DurableError> {
         if let Some(error) = self.failed.get() {
             return Err(DurableError::Store(error.clone()));
         }
@@ -228,9 +237,9 @@ impl DurableShared {
         let bytes = request.queued_bytes();
         // Ordering: Relaxed. A count that decides who waits; the queue itself publishes requests.
         let queued = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.sender.send(request).map_err(|_| self.end())?;
+        lane.send(request).map_err(|_| self.end())?;
         self.take_turns();
-        let is_full = self.sender.len() > QUEUE_MAX || bytes > 0 && queued > QUEUE_BYTES_MAX;
+        let is_full = lane.len() > QUEUE_MAX || bytes > 0 && queued > QUEUE_BYTES_MAX;
         // (A thread that takes the writer's turns would wait for itself.)
         if is_full && !self.takes_turns() {
             ticket.wait_for_answer();
@@ -262,15 +271,15 @@ impl DurableShared {
 
     /// What to call when another node has done something: the writer looks.
     pub(super) fn news(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let sender = self.sender.clone();
+        let words = self.queue.words.clone();
         Arc::new(move || {
-            let _ = sender.send(Request::Look);
+            let _ = words.send(Request::Look);
         })
     }
 
     /// Tells the writer something. If it has ended, that is lost, and still stored.
     pub(super) fn tell(&self, request: Request) {
-        let _ = self.sender.send(request);
+        let _ = self.queue.words.send(request);
     }
 
     /// Why the writer takes nothing more.
@@ -311,7 +320,7 @@ impl DurableShared {
         }
         let crashes = delivery.row.crashes.saturating_add(1);
         let begin = |teller| Request::Begin(delivery.settled(), crashes, teller);
-        self.ask(begin).ok()
+        self.ask_by(&self.queue.words, begin).ok()
     }
 
     fn manual(&self) -> MutexGuard<'_, Option<Box<dyn Turns>>> {

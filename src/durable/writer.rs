@@ -13,6 +13,7 @@ use super::fleet_watch::FleetWatch;
 use super::id_map::IdMap;
 use super::large::LargeCalls;
 use super::pace::Pace;
+use super::queue::RequestQueue;
 use super::request::Request;
 use super::row::{DurableId, Partition, Position, Row, StoreTime};
 use super::shared::DurableShared;
@@ -23,7 +24,6 @@ use super::window::{Bounds, ClockReading, Fired, Window};
 use crate::dispatch::inside::inside;
 use crate::engine::id::TimerId;
 use crate::service::ServiceHandle;
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -87,7 +87,7 @@ pub(super) enum After {
 pub(super) struct Writer {
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Arc<DurableShared>,
-    pub(super) requests: Receiver<Request>,
+    pub(super) requests: RequestQueue,
     pub(super) window: Window,
     /// What waits for somebody's transaction.
     pub(super) aside: Aside,
@@ -137,7 +137,7 @@ impl Writer {
     pub(super) fn new(
         mut store: Box<dyn Store>,
         shared: Arc<DurableShared>,
-        requests: Receiver<Request>,
+        requests: RequestQueue,
         service: ServiceHandle<Fired>,
         bounds: Bounds,
         watch: Option<StallWatch>,
@@ -191,35 +191,23 @@ impl Writer {
     /// The writer's thread: turns until the service has stopped, or the store has failed.
     pub(super) fn run(mut self) {
         self.shared.take_turns_here();
-        let mut first = None;
         loop {
-            let wait = match self.turn(first.take()) {
-                After::Turn => continue,
+            match self.turn() {
+                After::Turn => {}
                 After::End => return,
-                After::Wait(wait) => wait,
-            };
-            let request = match wait {
-                Some(wait) => self.requests.recv_timeout(wait),
-                None => self.requests.recv().map_err(Into::into),
-            };
-            match request {
-                Ok(request) => first = Some(request),
-                Err(RecvTimeoutError::Timeout) => {}
-                // Nobody can ask for anything any more, and nobody has stopped it.
-                Err(RecvTimeoutError::Disconnected) => return,
+                After::Wait(wait) => self.requests.wait(wait),
             }
         }
     }
 
-    /// One turn. `first`: a request that came before those in the queue.
-    pub(super) fn turn(&mut self, mut first: Option<Request>) -> After {
+    pub(super) fn turn(&mut self) -> After {
         let began = self.shared.elapsed();
         if !is_broken(DurableFault::TurnNotPublished) {
             self.shared.counts.begin_turn(began);
         }
         let timer = self.watch.as_ref().and_then(|watch| watch.begin(began));
         // A store may be a user's.
-        let result = catch_unwind(AssertUnwindSafe(|| self.try_turn(&mut first)));
+        let result = catch_unwind(AssertUnwindSafe(|| self.try_turn()));
         self.shared.counts.end_turn();
         if let (Some(watch), Some(timer)) = (&self.watch, timer) {
             watch.end(timer);
@@ -229,15 +217,15 @@ impl Writer {
             Ok(Err(error)) => error,
             Err(panic) => StoreError::Io(panic_text(&*panic).into()),
         };
-        self.fail(first, error);
+        self.fail(error);
         After::End
     }
 
     /// The store has failed: whoever waits is told, and nothing fires any more.
-    fn fail(&mut self, first: Option<Request>, error: StoreError) {
+    fn fail(&mut self, error: StoreError) {
         let error = self.shared.fail(error);
         self.window.service().cancel_all();
-        for request in first.into_iter().chain(self.requests.try_iter()) {
+        for request in self.requests.drain() {
             request.refuse(&error);
         }
         for waiting in self.aside.take_all() {
@@ -258,7 +246,7 @@ impl Writer {
         }
     }
 
-    fn try_turn(&mut self, first: &mut Option<Request>) -> Result<After, StoreError> {
+    fn try_turn(&mut self) -> Result<After, StoreError> {
         let clocks = self.read_clocks();
         let now = self.store.clock(clocks.system)?;
         self.look_at_clock(clocks);
@@ -269,12 +257,14 @@ impl Writer {
         // (In a fleet the window has what is claimed. Elsewhere that is in it already.)
         let mut is_loaded = self.fleet.is_none() || self.load(clocks, now)?;
         // TurnTake. (If something fails before, those who wait are told why.)
-        let (requests, room) = self.take_requests(first);
+        let (requests, room) = self.take_requests();
         if !requests.is_empty() {
             self.look_every = LOOK_EVERY;
         }
         let is_full = room.is_reached(0, 0);
         self.serve(requests, room, clocks, now)?;
+        // (What handlers have said has made partitions idle.)
+        self.give_back_idle()?;
         let is_too_full = self.window.is_too_full();
         if is_too_full {
             self.shrink();
@@ -308,8 +298,9 @@ impl Writer {
         Ok(After::Wait(self.next(now)?))
     }
 
-    /// TurnTake: the requests that wait, and how much more the turn's commit has room for.
-    fn take_requests(&mut self, first: &mut Option<Request>) -> (Vec<Request>, SliceLimit) {
+    /// TurnTake: the requests that wait, and how much more the turn's commit has room for. Of what
+    /// it may take, half is first for what handlers have said.
+    fn take_requests(&mut self) -> (Vec<Request>, SliceLimit) {
         let slice = self.pace.limit();
         // (The many calls of one node's store cost it little.)
         let limit = SliceLimit {
@@ -319,9 +310,13 @@ impl Writer {
             },
             bytes: slice.bytes,
         };
+        let half = SliceLimit {
+            rows: limit.rows.div_ceil(2),
+            bytes: limit.bytes / 2,
+        };
         let (mut requests, mut bytes) = (Vec::new(), 0);
         while !limit.is_reached(requests.len(), bytes)
-            && let Some(request) = first.take().or_else(|| self.requests.try_recv().ok())
+            && let Some(request) = (self.requests).next(!half.is_reached(requests.len(), bytes))
         {
             if !is_broken(DurableFault::BytesUnbounded) {
                 bytes += self.bytes_of(&request);

@@ -37,6 +37,9 @@ const FAST: f64 = 0.075;
 /// How many renewals in a row say so.
 const SLOW_COUNT: u32 = 2;
 
+/// After one of them the next one comes by then.
+const SLOW_AGAIN: Duration = Duration::from_secs(2);
+
 /// The leases of this node, as the database has said.
 pub(super) struct Leases {
     pub(super) node: Uuid,
@@ -134,7 +137,10 @@ impl Leases {
         let mut renewed = session.run(async |live| look(live, node).await)?;
         renewed.time = time.unwrap_or(renewed.time);
         clock.read(sent, answered, renewed.time);
-        self.note_speed(answered - sent);
+        if self.note_speed(answered - sent) {
+            // Others are told before it gives anything back: a turn of a slow node takes long.
+            self.renew_row(session)?;
+        }
         let mut news = LeaseNews::new(self.lasts - self.lasts / MARGIN, self.lasts / 3);
         let former = std::mem::replace(&mut self.own, renewed.own);
         news.lost = former
@@ -179,6 +185,9 @@ impl Leases {
         } else if self.own.len() < share && is_free {
             news.again = news.again.min(LOOK_MIN);
         }
+        if self.contrary > 0 {
+            news.again = news.again.min(SLOW_AGAIN);
+        }
         self.renewals += 1;
         if self.renewals % 1_000 == 1 {
             session.run(async |live| {
@@ -210,18 +219,21 @@ impl Leases {
         Ok(())
     }
 
-    /// A renewal has taken `took` seconds.
-    fn note_speed(&mut self, took: f64) {
+    /// A renewal has taken `took` seconds. Returns whether the node is slow from now on, or is not
+    /// any more.
+    fn note_speed(&mut self, took: f64) -> bool {
         let is_contrary = if self.is_slow {
             took < FAST
         } else {
             took > SLOW
         };
         self.contrary = if is_contrary { self.contrary + 1 } else { 0 };
-        if self.contrary >= SLOW_COUNT {
+        let is_news = self.contrary >= SLOW_COUNT;
+        if is_news {
             self.is_slow = !self.is_slow;
             self.contrary = 0;
         }
+        is_news
     }
 }
 

@@ -15,6 +15,7 @@ use wheelwork::durable::{
 pub struct Node {
     pub name: String,
     pub until: SystemTime,
+    pub is_slow: bool,
     /// Rows of its partitions due by then may have been handed out. `None`: no row may.
     pub upto: Option<StoreTime>,
     pub wake: Option<Arc<dyn Fn() + Send + Sync>>,

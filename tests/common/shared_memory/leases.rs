@@ -67,15 +67,18 @@ impl SharedMemory {
         let own_node = Node {
             name: self.name.clone(),
             until,
+            is_slow: self.is_slow,
             upto: kept.nodes.get(&self.node).and_then(|node| node.upto),
             wake: self.wake.clone(),
         };
         kept.nodes.insert(self.node, own_node);
-        let others = kept
+        let others: Vec<bool> = kept
             .nodes
             .iter()
             .filter(|(node, state)| **node != self.node && state.until > now)
-            .count();
+            .map(|(_, state)| state.is_slow)
+            .collect();
+        let fast = others.iter().filter(|&&is_slow| !is_slow).count();
         let mut renewed = BTreeMap::new();
         let mut first_end: Option<SystemTime> = None;
         for partition in 0..kept.making.partitions {
@@ -100,7 +103,11 @@ impl SharedMemory {
                 news.taken.push(Lease { partition, epoch });
             }
         }
-        let share = usize::from(kept.making.partitions).div_ceil(others + 1);
+        let share = match (self.is_slow, fast) {
+            (true, 1..) => 0,
+            (true, 0) => usize::from(kept.making.partitions).div_ceil(others.len() + 1),
+            (false, fast) => usize::from(kept.making.partitions).div_ceil(fast + 1),
+        };
         let free: Vec<_> = (0..kept.making.partitions)
             .filter(|&partition| {
                 let lease = kept.lease(partition);

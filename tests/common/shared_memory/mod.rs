@@ -92,6 +92,7 @@ impl SharedPlace {
             clock,
             own: BTreeMap::new(),
             surplus: 0,
+            is_slow: false,
             turn: 0,
             wake: None,
         }

@@ -28,6 +28,7 @@ pub struct SharedMemory {
     /// Epochs by partition, as this node knows them.
     pub(super) own: BTreeMap<Partition, u64>,
     pub(super) surplus: usize,
+    pub(super) is_slow: bool,
     pub(super) turn: usize,
     pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -40,6 +41,12 @@ impl SharedMemory {
     /// The number of this node.
     pub fn number(&self) -> u64 {
         self.node
+    }
+
+    /// It is far from the store: others do its work, if there are any that are not. The next
+    /// renewal says so.
+    pub fn set_slow(&mut self, is_slow: bool) {
+        self.is_slow = is_slow;
     }
 
     pub(super) fn tell(&self) {
