@@ -73,6 +73,17 @@ pub(super) enum Ended {
 }
 
 impl Plan {
+    /// The plan of changes that wait, in a fleet. A timer may be due later when it is armed at
+    /// last, in a partition that another node has had meanwhile: so ScanBelow finds it.
+    pub(super) fn without_rows(mut self) -> Self {
+        match &mut self {
+            Self::Arm(_, near, _) => *near = None,
+            Self::ArmMany(many, _) => many.rows.iter_mut().for_each(|(_, near)| *near = None),
+            _ => {}
+        }
+        self
+    }
+
     /// Answers that the commit has failed.
     pub(super) fn refuse(self, error: &DurableError) {
         let error = error.clone();

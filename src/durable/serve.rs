@@ -190,6 +190,7 @@ impl Writer {
             }
             if since < elapsed {
                 self.aside.got_through();
+                self.scan_all_soon();
             }
             self.carry_out(plan, &mut outcomes, clocks);
         }
@@ -372,6 +373,10 @@ impl Writer {
         if is_broken(DurableFault::AsideForgotten) {
             return;
         }
+        let plan = match self.fleet {
+            Some(_) => plan.without_rows(),
+            None => plan,
+        };
         let waiting = HeldUp {
             writes,
             plan,
