@@ -43,7 +43,7 @@ const SLOW: Speed = Speed {
     kib: Duration::from_micros(120),
 };
 
-/// The store's clock, as a node knows it: at times only to within so much.
+/// The store's clock, as a node knows it: at times only to within this duration.
 struct Nearly(ManualClock, Duration);
 
 impl StoreClock for Nearly {

@@ -17,7 +17,7 @@ const FIRST: SliceLimit = SliceLimit {
     bytes: 512 << 10,
 };
 
-/// However slow it is, a slice has so much: each costs a turn.
+/// The smallest slice, however slow the database is: each costs a turn.
 const LEAST: SliceLimit = SliceLimit {
     rows: 32,
     bytes: 64 << 10,
@@ -56,7 +56,7 @@ impl Pace {
         self.limit
     }
 
-    /// So much was done, in this time.
+    /// These rows and bytes were stored, or read, in this time.
     pub(super) fn note(&mut self, rows: usize, bytes: usize, took: Duration) {
         let Some(goal) = self.goal else {
             return;

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// How often the path is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// redb's file begins with so many bytes of its own. They are the last that it writes when it makes
+/// The bytes that each of redb's files begins with. They are the last that it writes when it makes
 /// a file, after a sync; until then they are zeros.
 const MAGIC_BYTES: usize = 9;
 

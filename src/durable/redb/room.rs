@@ -67,8 +67,8 @@ impl RewriteBound {
         self.is_low
     }
 
-    /// Whether so many more bytes may be written. The first row may be larger, unless there is
-    /// little room.
+    /// Whether this number of bytes may be written besides. The first row may be larger, unless
+    /// there is little room.
     pub(super) fn admits(&mut self, bytes: usize) -> bool {
         let Some(max) = self.bytes_max else {
             return true;
