@@ -138,6 +138,28 @@ fn one_worker_is_enough() {
     fast_ones_run(&timers.start().unwrap(), &gate, &["slow"], "fast");
 }
 
+/// The shard is pinned to a core, and what it starts is not.
+#[test]
+fn a_thread_beside_the_pool_may_use_all_cores() {
+    let gate = Gate::default();
+    let cores = || std::thread::available_parallelism().unwrap().get();
+    let (all, fewest) = (cores(), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (noted, fast) = (fewest.clone(), gate.fast.clone());
+    let timers = gate.slow(open(2), "slow").handle("fast", move |_| {
+        noted.fetch_min(cores(), SeqCst);
+        fast.fetch_add(1, SeqCst);
+        Ok(())
+    });
+    let timers = timers.start().unwrap();
+    let opened = Opened(&gate);
+    let some = (0..2 * FAST).map(|at| (["slow", "fast"][at % 2], Duration::ZERO, ""));
+    timers.schedule_many(some).unwrap();
+    until("the fast ones", || gate.fast.load(SeqCst) == FAST);
+    assert_eq!(fewest.load(SeqCst), all);
+    drop(opened);
+    timers.stop().unwrap();
+}
+
 #[test]
 fn timers_that_are_due_together_are_told_apart() {
     let gate = Gate::default();

@@ -6,7 +6,7 @@
 use super::dispatcher::{Dispatcher, LookAgain};
 use super::fire::Fire;
 use super::job::{Buffers, Job, Notice, Spawn};
-use super::relief::Relief;
+use super::relief::{Begin, Relief};
 use super::sizes::{BATCH, EntryBatch, WAITING_MAX};
 use super::target::Execute;
 use crate::sync::{AtomicUsize, Ordering, ThreadBuilder, per_thread};
@@ -55,8 +55,9 @@ impl<F: Fire, S: Spawn> PoolDispatcher<F, S> {
     }
 
     /// The same, with up to this number of threads for when all workers are blocked.
-    pub(crate) fn relieved(mut self, threads_max: usize) -> Self {
-        self.relief = (threads_max > 0).then(|| Relief::new(self.waiting.clone(), threads_max));
+    pub(crate) fn relieved(mut self, threads_max: usize, begin: Begin) -> Self {
+        self.relief =
+            (threads_max > 0).then(|| Relief::new(self.waiting.clone(), threads_max, begin));
         self
     }
 

@@ -26,6 +26,9 @@ per_thread! {
     static RELIEVES: Cell<bool> = const { Cell::new(false) };
 }
 
+/// What a thread does before it works: it may use the cores again that its shard left to others.
+pub(crate) type Begin = Arc<dyn Fn() + Send + Sync>;
+
 /// Whether the calling thread was started because all workers of the pool are blocked.
 #[cfg(feature = "durable")]
 pub(crate) fn relieves() -> bool {
@@ -47,6 +50,7 @@ pub(super) struct Relief<F: Fire> {
     /// The threads that there are, and the most.
     threads: Arc<AtomicUsize>,
     threads_max: usize,
+    begin: Begin,
     clock: Clock,
     /// Since when nothing was taken, and when to look again.
     since_ns: u64,
@@ -54,8 +58,9 @@ pub(super) struct Relief<F: Fire> {
 }
 
 impl<F: Fire> Relief<F> {
-    pub(super) fn new(waiting: Arc<AtomicUsize>, threads_max: usize) -> Self {
+    pub(super) fn new(waiting: Arc<AtomicUsize>, threads_max: usize, begin: Begin) -> Self {
         Self {
+            begin,
             jobs: VecDeque::new(),
             waiting,
             threads: Arc::default(),
@@ -129,12 +134,13 @@ impl<F: Fire> Relief<F> {
         // Ordering: Relaxed. As above.
         self.threads.fetch_add(1, Ordering::Relaxed);
         let counted = CountedThread(self.threads.clone());
-        let (waiting, pool) = (self.waiting.clone(), pool.clone());
+        let (waiting, pool, begin) = (self.waiting.clone(), pool.clone(), self.begin.clone());
         let thread = ThreadBuilder::new().name("wheelwork-relief".to_owned());
         // (Without a thread the next look tries again.)
         let _ = thread.spawn(move || {
             let _counted = counted;
             RELIEVES.with(|relieves| relieves.set(true));
+            begin();
             for job in jobs {
                 if let Some(job) = job.get() {
                     relieve(&job, &waiting, &pool);

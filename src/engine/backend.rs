@@ -1,5 +1,6 @@
 //! Backend: where the timers of a service fire. Used at start only.
 
+use super::affinity::Affinity;
 use super::hooks::Users;
 use super::{Engine, pools};
 use crate::dispatch::channel::{Outbox, ToChannel};
@@ -7,6 +8,7 @@ use crate::dispatch::inline::Inline;
 use crate::dispatch::pool::{Pool, Threads};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::dispatch::queues::Woken;
+use crate::dispatch::relief::Begin;
 use crate::dispatch::{Dispatch, Dispatcher, Execute};
 use crate::error::StartError;
 use std::sync::Arc;
@@ -59,16 +61,19 @@ pub(super) fn dispatcher<T: Send + 'static>(
     relief_threads: usize,
 ) -> Box<dyn Dispatcher> {
     let (host, waiting) = (engine.host(shard), engine.backlogs[shard].clone());
+    // (The shard's thread, which starts them, will be pinned.)
+    let cores = Affinity::of_this_thread();
+    let free: Begin = Arc::new(move || _ = cores.as_ref().map(Affinity::restore));
     match backend {
         Backend::Inline => Box::new(Inline::new(host)),
         Backend::Pool(pool) => {
             let dispatcher = PoolDispatcher::new(host, pool.clone(), waiting, waiting_max);
-            Box::new(dispatcher.relieved(relief_threads))
+            Box::new(dispatcher.relieved(relief_threads, free))
         }
         Backend::Executor(execute) => {
             let executor = executor(engine, execute);
             let dispatcher = PoolDispatcher::new(host, executor, waiting, waiting_max);
-            Box::new(dispatcher.relieved(relief_threads))
+            Box::new(dispatcher.relieved(relief_threads, free))
         }
         Backend::Channel(outbox) => Box::new(ToChannel::new(host, outbox.clone())),
     }
