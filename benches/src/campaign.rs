@@ -9,10 +9,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime};
+use std::{panic, thread};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -55,6 +55,13 @@ impl Options {
     }
 }
 
+/// The machine, in lines, and the file of `--json`: for a program whose measurements are no groups.
+pub fn begin(json: Option<&Path>) -> Result<(String, Record), String> {
+    let machine = machine::describe(None, &["rayon"]);
+    let record = Record::create(json, &machine)?;
+    Ok((machine, record))
+}
+
 /// A subject in a workload, and the process that measures it.
 pub struct Measurement {
     /// What is known before. If it says why it is skipped, nothing is measured.
@@ -74,13 +81,13 @@ pub fn run<G>(
     measurements: impl Fn(&G) -> Vec<Measurement>,
     table: impl Fn(&G, &[Line]) -> String,
 ) -> Result<(Vec<Line>, Record), String> {
+    let place = options.place.as_deref();
     let versions = options
         .versions
         .iter()
         .map(|version| format!(", {version}"));
-    let place = options.place.as_deref();
     let machine = machine::describe(place, rivals) + &versions.collect::<String>();
-    let mut record = Record::create(options, &machine)?;
+    let mut record = Record::create(options.json.as_deref(), &machine)?;
     say(format_args!("{machine}"));
     let groups: Vec<_> = groups
         .iter()
@@ -152,25 +159,32 @@ impl Measurement {
         command
             .args(self.arguments.split(' '))
             .args(["--seed", &seed])
-            .args(options.quick.then_some("--quick"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        end_with_us(&mut command);
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("no process: {error}"))?;
-        if !ends_in_time(&mut child, options.timeout) {
-            return Err(format!("given up after {:?}", options.timeout));
-        }
-        // It has ended, so all is there; and it is little.
-        let (mut figures, mut errors) = (String::new(), String::new());
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        _ = out.map(|mut out| out.read_to_string(&mut figures));
-        _ = err.map(|mut err| err.read_to_string(&mut errors));
-        let last = errors.lines().last().unwrap_or("no figures");
-        Figures::from_json(&figures).ok_or_else(|| format!("failed: {last}"))
+            .args(options.quick.then_some("--quick"));
+        figures_of(command, options.timeout)
     }
+}
+
+/// The figures that this process prints, which has a line for what went wrong on standard error. It
+/// is ended if it takes longer.
+pub fn figures_of(mut command: Command, timeout: Duration) -> Result<Figures, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    end_with_us(&mut command);
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("no process: {error}"))?;
+    if !ends_in_time(&mut child, timeout) {
+        return Err(format!("given up after {timeout:?}"));
+    }
+    // It has ended, so all is there; and it is little.
+    let (mut figures, mut errors) = (String::new(), String::new());
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    _ = out.map(|mut out| out.read_to_string(&mut figures));
+    _ = err.map(|mut err| err.read_to_string(&mut errors));
+    let last = errors.lines().last().unwrap_or("no figures");
+    Figures::from_json(&figures).ok_or_else(|| format!("failed: {last}"))
 }
 
 /// Waits until the process has ended, and ends it if it takes too long. Returns whether it did not.
@@ -186,6 +200,17 @@ fn ends_in_time(child: &mut Child, timeout: Duration) -> bool {
         thread::sleep(LOOK_AGAIN);
     }
     true
+}
+
+/// One measurement, in a process of its own. Its threads end with the process.
+pub fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        // The other threads would wait for this one.
+        process::exit(101);
+    }));
+    answer(measure())
 }
 
 /// What the process of a measurement does with its figures.
@@ -232,11 +257,11 @@ pub struct Record(Option<File>);
 
 impl Record {
     /// Makes the file: before the measurements, not after them.
-    fn create(options: &Options, machine: &str) -> Result<Self, String> {
-        let create = |path: &PathBuf| {
+    fn create(json: Option<&Path>, machine: &str) -> Result<Self, String> {
+        let create = |path: &Path| {
             File::create(path).map_err(|error| format!("--json {}: {error}", path.display()))
         };
-        let mut record = options.json.as_ref().map(create).transpose().map(Self)?;
+        let mut record = json.map(create).transpose().map(Self)?;
         let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         record.add([json!({ "machine": machine, "date": date })])?;
         Ok(record)

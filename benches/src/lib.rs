@@ -3,6 +3,7 @@
 
 pub mod campaign;
 pub mod command_line;
+pub mod in_flight;
 pub mod lateness;
 pub mod line;
 pub mod lock;

@@ -42,11 +42,16 @@ pub fn resident_bytes() -> u64 {
     field("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
+/// Memory that is free, where /proc says it.
+pub fn available_bytes() -> Option<u64> {
+    field("/proc/meminfo", "MemAvailable:")
+}
+
 /// Whether there is memory for this number of timers, where /proc says it: else why not, in one
 /// line.
 pub fn check_memory(timers: usize, bytes_per_timer: u64) -> Result<(), String> {
     let needed = timers as u64 * bytes_per_timer;
-    match field("/proc/meminfo", "MemAvailable:") {
+    match available_bytes() {
         Some(available) if needed > available => Err(format!(
             "{timers} timers need up to {} MiB of memory, {} are free",
             needed >> 20,

@@ -25,7 +25,7 @@ use goals::Claim;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use wheelwork_bench::campaign::{self, Measurement};
-use wheelwork_bench::line::{Figures, Line};
+use wheelwork_bench::line::Line;
 use wheelwork_bench::program::{self, say_text};
 use wheelwork_bench::table::growth;
 
@@ -41,24 +41,15 @@ const RIVALS: [&str; 5] = [
 fn main() -> ExitCode {
     program::run(|args: &Args| {
         match &args.command {
-            Some(Command::Measure(job)) => return Ok(child(|| measure::measure(job))),
-            Some(Command::MeasureWheel(job)) => return Ok(child(|| wheels::measure(job))),
+            Some(Command::Measure(job)) => return Ok(campaign::child(|| measure::measure(job))),
+            Some(Command::MeasureWheel(job)) => {
+                return Ok(campaign::child(|| wheels::measure(job)));
+            }
             Some(Command::Wheels(args)) => wheels::run(args)?,
             None => run(args)?,
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// One measurement. Its threads end with the process.
-fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        hook(panic);
-        // The other threads would wait for this one.
-        std::process::exit(101);
-    }));
-    campaign::answer(measure())
 }
 
 /// All measurements.

@@ -14,6 +14,7 @@ mod rivals;
 #[cfg(feature = "server")]
 mod server;
 mod soak;
+mod window;
 
 use serde_json::Value;
 use std::path::PathBuf;
