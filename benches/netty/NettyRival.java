@@ -16,11 +16,12 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.LockSupport;
 
 /**
  * One measurement of Netty's HashedWheelTimer, by the rules of benches/src/rivals: the same arguments as its `measure`, the figures as one JSON object on standard output.
- * The workloads are those of throughput.rs, fires.rs, rest.rs and paced.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
+ * The workloads are those of throughput.rs, fires.rs, rest.rs, paced.rs and in_flight.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
  */
 final class NettyRival {
     private static final long SECOND_NS = 1_000_000_000L;
@@ -47,6 +48,12 @@ final class NettyRival {
     /** Steps of a rehearsal, for the compiler, and timers in each. */
     private static final int REHEARSAL = 40_000;
     private static final int REHEARSED = 10;
+    /** As in in_flight/. */
+    private static final int FLIGHT_BLOCK = 256;
+    private static final int SLACK = 4_096;
+    private static final int SPINS = 64;
+    private static final long NAP_NS = 20_000;
+    private static final long PROBE_NS = 5_000_000L;
 
     /** What has fired. The wheel's one thread alone writes it: without a fence. */
     private static final AtomicLong FIRED = new AtomicLong();
@@ -213,6 +220,9 @@ final class NettyRival {
             case "w10" -> paced(50);
             case "w10-fast" -> paced(5);
             case "w10-slow" -> paced(500);
+            case "w11" -> inFlight("same");
+            case "w11-other" -> inFlight("other");
+            case "w11-random" -> inFlight("random");
             default -> throw new IllegalArgumentException("no workload " + text("--workload"));
         }
         StringBuilder json = new StringBuilder();
@@ -331,11 +341,15 @@ final class NettyRival {
         }
     }
 
-    /** Java has no call for it: from the last core down, as the other subjects' producers. */
     private static void pin(int number) throws Exception {
+        pin(number, number);
+    }
+
+    /** Java has no call for it: from the last core down, as the other subjects' producers. */
+    private static void pin(int number, int place) throws Exception {
         int cores = Runtime.getRuntime().availableProcessors();
         String thread = task(PRODUCER + number).getFileName().toString();
-        String core = Integer.toString(cores - 1 - number % cores);
+        String core = Integer.toString(cores - 1 - place % cores);
         Process taskset = new ProcessBuilder("taskset", "-cp", core, thread).redirectErrorStream(true).start();
         taskset.getInputStream().readAllBytes();
         if (taskset.waitFor() != 0) throw new IllegalStateException("taskset failed");
@@ -391,6 +405,232 @@ final class NettyRival {
             }
             for (Timeout armed : ring) if (armed != null) armed.cancel();
         });
+    }
+
+    /** Handles on their way from the thread that arms to the one that cancels: as in in_flight/ring.rs. */
+    private static final class Ring {
+        final AtomicReferenceArray<Timeout> slots;
+        final AtomicLong pushed = new AtomicLong();
+        final AtomicLong popped = new AtomicLong();
+        volatile boolean closed;
+        // The sender's: what it has seen of the other one.
+        long poppedSeen;
+        // The receiver's.
+        long pushedSeen;
+
+        Ring(int window) {
+            slots = new AtomicReferenceArray<>(window + SLACK);
+        }
+
+        boolean push(Timeout armed) {
+            long number = pushed.getPlain();
+            if (number - poppedSeen == slots.length()) {
+                poppedSeen = popped.get();
+                if (number - poppedSeen == slots.length()) return false;
+            }
+            slots.setPlain((int) (number % slots.length()), armed);
+            pushed.setRelease(number + 1);
+            return true;
+        }
+
+        /** The oldest one, if there are more than `held`. */
+        Timeout popBeyond(int held) {
+            long number = popped.getPlain();
+            if (pushedSeen - number <= held) {
+                pushedSeen = pushed.getAcquire();
+                if (pushedSeen - number <= held) return null;
+            }
+            int place = (int) (number % slots.length());
+            Timeout armed = slots.getPlain(place);
+            slots.setPlain(place, null);
+            popped.setRelease(number + 1);
+            return armed;
+        }
+
+        boolean isOver() {
+            return closed && pushed.get() == popped.getPlain();
+        }
+    }
+
+    /** A thread of W11, and what it has done while the windows were full. */
+    private abstract static class Flier {
+        long pairs;
+        long ns;
+
+        abstract void fly() throws Exception;
+    }
+
+    private volatile boolean landed;
+
+    /** Arms, and cancels what was armed a window of inserts ago, or a random one. */
+    private final class Both extends Flier {
+        final Timeout[] window = new Timeout[timers];
+        final SplittableRandom random;
+
+        Both(SplittableRandom random) {
+            this.random = random;
+        }
+
+        @Override
+        void fly() {
+            for (int i = 0; i < window.length && !(i % FLIGHT_BLOCK == 0 && landed); i++) window[i] = arm(TIMEOUT_NS);
+            long start = System.nanoTime();
+            int place = 0;
+            while (!landed) {
+                for (int i = 0; i < FLIGHT_BLOCK; i++) {
+                    if (random != null) place = random.nextInt(window.length);
+                    Timeout before = window[place];
+                    window[place] = arm(TIMEOUT_NS);
+                    if (before != null) before.cancel();
+                    if (random == null) place = place + 1 == window.length ? 0 : place + 1;
+                }
+                pairs += FLIGHT_BLOCK;
+            }
+            ns = System.nanoTime() - start;
+            for (int i = 0; i < window.length; i++) {
+                if (window[i] != null) window[i].cancel();
+                window[i] = null;
+            }
+        }
+    }
+
+    private final class Arms extends Flier {
+        final Ring ring;
+
+        Arms(Ring ring) {
+            this.ring = ring;
+        }
+
+        @Override
+        void fly() {
+            while (!landed) {
+                for (int i = 0; i < FLIGHT_BLOCK; i++) {
+                    Timeout armed = arm(TIMEOUT_NS);
+                    for (int looks = 1; !ring.push(armed); looks++) pause(looks);
+                }
+            }
+            ring.closed = true;
+        }
+    }
+
+    private final class Cancels extends Flier {
+        final Ring ring;
+
+        Cancels(Ring ring) {
+            this.ring = ring;
+        }
+
+        @Override
+        void fly() {
+            long start = 0;
+            for (int looks = 1; !landed; looks++) {
+                Timeout armed = null;
+                for (int i = 0; i < FLIGHT_BLOCK && (armed = ring.popBeyond(timers)) != null; i++) {
+                    if (start == 0) start = System.nanoTime();
+                    armed.cancel();
+                    pairs++;
+                    looks = 1;
+                }
+                if (armed == null) pause(looks);
+            }
+            if (start != 0) ns = System.nanoTime() - start;
+            for (int looks = 1; !ring.isOver(); looks++) {
+                Timeout armed = ring.popBeyond(0);
+                if (armed == null) pause(looks);
+                else armed.cancel();
+            }
+        }
+    }
+
+    private static void pause(int looks) {
+        if (looks < SPINS) Thread.onSpinWait();
+        else LockSupport.parkNanos(NAP_NS);
+    }
+
+    /** W11: a timeout of 5 ms each millisecond, until the flight has landed. Returns how many. */
+    private int probe() throws Exception {
+        int armed = 0;
+        while (!landed && armed < Late.lateNs.length) {
+            timer.newTimeout(new Late(System.nanoTime() + PROBE_NS), PROBE_NS, TimeUnit.NANOSECONDS);
+            armed++;
+            Thread.sleep(1);
+        }
+        return armed;
+    }
+
+    /** W11: arm at full speed, cancel a window of inserts later, with a probe beside it. */
+    private void inFlight(String cancelledBy) throws Exception {
+        long seed = Long.parseLong(text("--seed"));
+        long timeNs = quick ? 300_000_000L : 3 * SECOND_NS;
+        Late.begin((int) (timeNs / 1_000_000));
+        List<Flier> fliers = new ArrayList<>();
+        List<Integer> cores = new ArrayList<>();
+        for (int t = 0; t < threads; t++) {
+            cores.add(t);
+            if (cancelledBy.equals("other")) {
+                Ring ring = new Ring(timers);
+                fliers.add(new Arms(ring));
+                fliers.add(new Cancels(ring));
+                cores.add(t + 1);
+            } else {
+                fliers.add(new Both(cancelledBy.equals("random") ? new SplittableRandom(seed * 4007 + t) : null));
+            }
+        }
+        long before = liveBytes();
+        CyclicBarrier gate = new CyclicBarrier(fliers.size() + 1);
+        for (int t = 0; t < fliers.size(); t++) {
+            int number = t;
+            Thread producer = new Thread(() -> {
+                try {
+                    pin(number, cores.get(number));
+                    gate.await();
+                    fliers.get(number).fly();
+                    gate.await();
+                } catch (Exception error) {
+                    System.err.println(error.getMessage());
+                    Runtime.getRuntime().halt(1);
+                }
+            }, PRODUCER + t);
+            producer.setDaemon(true);
+            producer.start();
+        }
+        int[] probes = {0};
+        Thread probe = new Thread(() -> {
+            try {
+                probes[0] = probe();
+            } catch (Exception error) {
+                System.err.println(error.getMessage());
+                Runtime.getRuntime().halt(1);
+            }
+        }, "probe");
+        probe.setDaemon(true);
+        while (gate.getNumberWaiting() < fliers.size()) Thread.sleep(1);
+        long cpu = cpuNs();
+        gate.await();
+        probe.start();
+        Thread.sleep(timeNs / 1_000_000);
+        landed = true;
+        gate.await();
+        long end = System.nanoTime();
+        settle();
+        long settlingNs = System.nanoTime() - end;
+        long pairs = 0;
+        double rate = 0;
+        for (Flier flier : fliers) {
+            pairs += flier.pairs;
+            if (flier.ns > 0) rate += flier.pairs / 1e6 / ((flier.ns + settlingNs) / 1e9);
+        }
+        figures.put("mops", rate);
+        figures.put("cpu_s_per_mop", (cpuNs() - cpu) / 1e9 / (Math.max(1, pairs) / 1e6));
+        figures.put("settle_ms", settlingNs / 1e6);
+        Thread.sleep(1_000);
+        figures.put("left_bytes", (double) Math.max(0, liveBytes() - before));
+        probe.join();
+        for (int i = 0; i < 1_000 && Late.count < probes[0]; i++) Thread.sleep(10);
+        // What the wheel's thread wrote is seen after this.
+        settle();
+        figures.put("lost", (double) Math.max(0, probes[0] - Late.count));
+        lateness(Late.count);
     }
 
     private void churn() throws Exception {

@@ -202,7 +202,7 @@ fn ends_in_time(child: &mut Child, timeout: Duration) -> bool {
     true
 }
 
-/// One measurement, in a process of its own. Its threads end with the process.
+/// One measurement, or what one needs of another process. Its threads end with the process.
 pub fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

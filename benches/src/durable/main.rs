@@ -22,7 +22,7 @@ use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
 use wheelwork_bench::campaign;
-use wheelwork_bench::line::{Figures, Line};
+use wheelwork_bench::line::Line;
 use wheelwork_bench::program::{self, say_text};
 
 /// Whose versions are told.
@@ -38,23 +38,12 @@ const RIVALS: [&str; 6] = [
 fn main() -> ExitCode {
     program::run(|args: &Args| {
         match &args.command {
-            Some(Command::Measure(job)) => return Ok(child(|| measure::measure(job))),
-            Some(Command::Load(load)) => return Ok(child(|| stored::load(load))),
+            Some(Command::Measure(job)) => return Ok(campaign::child(|| measure::measure(job))),
+            Some(Command::Load(load)) => return Ok(campaign::child(|| stored::load(load))),
             None => run(args)?,
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// One measurement, or what one needs of another process. Its threads end with the process.
-fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        hook(panic);
-        // The other threads would wait for this one.
-        std::process::exit(101);
-    }));
-    campaign::answer(measure())
 }
 
 /// All measurements.

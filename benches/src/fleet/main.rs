@@ -29,7 +29,7 @@ use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
 use wheelwork_bench::campaign;
-use wheelwork_bench::line::{Figures, Line};
+use wheelwork_bench::line::Line;
 use wheelwork_bench::program::{self, say_text};
 
 /// Whose versions are told; the script tells those of packages for Node.js.
@@ -38,23 +38,12 @@ const RIVALS: [&str; 3] = ["postgres", "apalis-postgres", "tokio-cron-scheduler"
 fn main() -> ExitCode {
     program::run(|args: &Args| {
         match &args.command {
-            Some(Command::Measure(job)) => return Ok(child(|| measure::measure(job))),
+            Some(Command::Measure(job)) => return Ok(campaign::child(|| measure::measure(job))),
             Some(Command::Node(node)) => return Ok(serve::serve(node.subject)),
             None => run(args)?,
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// One measurement. Its threads end with the process.
-fn child(measure: impl FnOnce() -> Result<Figures, String>) -> ExitCode {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        hook(panic);
-        // The other threads would wait for this one.
-        std::process::exit(101);
-    }));
-    campaign::answer(measure())
 }
 
 /// All measurements.

@@ -236,6 +236,7 @@ mod tests {
             threads: 1,
             cancelled_by,
             time: Duration::ZERO,
+            has_probe: true,
             seed: 1,
             resident_bytes_max: u64::MAX,
         }

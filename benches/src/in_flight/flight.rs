@@ -50,7 +50,11 @@ pub fn fly<S: InFlight>(
     mut watch: impl FnMut(&S),
 ) -> (S, Flight) {
     let mut crew = producers::<S::Handle>(plan);
-    let mut probes = handles(plan.time);
+    let mut probes = if plan.has_probe {
+        handles(plan.time)
+    } else {
+        Vec::new()
+    };
     let gate = &Barrier::new(crew.len() + 2);
     let service: OnceLock<S> = OnceLock::new();
     let (is_over, armed) = (&AtomicBool::new(false), &AtomicU64::new(0));
@@ -113,7 +117,7 @@ pub fn fly<S: InFlight>(
         flight.settling = end.elapsed();
         flight.cpu = system::cpu_time() - cpu;
         thread::sleep(BACK);
-        resident.after = system::resident_bytes();
+        resident.after = service.resident_bytes_after();
         watch(service);
         gate.wait();
     });

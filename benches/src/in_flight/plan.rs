@@ -26,6 +26,8 @@ pub struct Plan {
     pub cancelled_by: CancelledBy,
     /// For how long. The windows are filled within this time.
     pub time: Duration,
+    /// Whether a probe is beside them. Else its thread arms nothing.
+    pub has_probe: bool,
     /// For the random choices.
     pub seed: u64,
     /// The flight ends early when the process has more resident memory than this.

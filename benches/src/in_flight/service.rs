@@ -1,5 +1,6 @@
 //! What a timer service must offer to be flown.
 
+use crate::system;
 use std::time::Duration;
 
 /// A timer service.
@@ -20,6 +21,11 @@ pub trait InFlight: Send + Sync {
 
     /// Waits until everything that was handed over has been taken in.
     fn settle(&self) {}
+
+    /// Resident memory a second after the end.
+    fn resident_bytes_after(&self) -> u64 {
+        system::resident_bytes()
+    }
 }
 
 /// A thread's way to a service.

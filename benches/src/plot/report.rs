@@ -57,7 +57,7 @@ const CPU: &str = "cpu_percent";
 const CPU_UNIT: &str = "CPU, per cent of a core";
 
 /// The bars of rivals and of durable timers, workload by workload.
-const SHOWN: [Shown; 33] = [
+const SHOWN: [Shown; 36] = [
     Shown::more("w1", "W1: arm, warm memory", MOPS),
     Shown::more("w1-cold", "W1: arm, cold memory", MOPS),
     Shown::more("w2", "W2: arm, cancel at once", PAIRS),
@@ -112,6 +112,17 @@ const SHOWN: [Shown; 33] = [
         "W10: answered after 500 ms, each second",
         CPU,
         CPU_UNIT,
+    ),
+    Shown::more("w11", "W11: in flight, cancelled N inserts later", PAIRS),
+    Shown::more(
+        "w11-other",
+        "W11: in flight, cancelled by another thread",
+        PAIRS,
+    ),
+    Shown::more(
+        "w11-random",
+        "W11: in flight, a random one cancelled",
+        PAIRS,
     ),
     Shown::less(
         "floor",

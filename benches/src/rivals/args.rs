@@ -4,10 +4,10 @@ use crate::external::External;
 use crate::job::Job;
 use crate::name::Name;
 use crate::wheels;
-use crate::workload::Workload;
+use crate::workload::{WINDOWS, Workload};
 use clap::{Parser, Subcommand};
 use wheelwork_bench::campaign::Options;
-use wheelwork_bench::program::{chosen, count};
+use wheelwork_bench::program::{self, chosen, count};
 use wheelwork_bench::system;
 
 /// The most that a timer and its harness take in any subject.
@@ -18,12 +18,19 @@ const TIMERS_MANY: usize = 10_000_000;
 const TIMERS_QUICK: usize = 50_000;
 const RATE_QUICK: usize = 10_000;
 
+/// In most workloads.
+const TIMERS_MIN: usize = 100;
+
+/// Timers that each producer of W11 leaves pending, and producers.
+const WINDOW_QUICK: usize = 1_000;
+const PRODUCERS_MANY: usize = 16;
+
 /// wheelwork against other timers, in the same run: one process for each measurement, subjects in
 /// turn, medians.
 ///
-/// Ends with the distance to the goals. Everything takes more than two hours: w9 and w10, with
-/// their rates, some 90 minutes of it, 7 s for each measurement. --quick takes four minutes, for
-/// figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
+/// Ends with the distance to the goals. Everything takes more than four hours: w9 and w10,
+/// with their rates, some 90 minutes of it, 7 s for each measurement; w11 two hours. --quick takes
+/// four minutes, for figures that only show that it works. Exit codes: 0 it ran, 2 wrong arguments.
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "rivals",
@@ -48,13 +55,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<Workload>,
 
-    /// Sizes, 100 to 100,000,000 timers, of w9 and w10 in a second; k and M are understood
-    /// [default: 1M; w6 with 10M too; w9 100 to 100k, w10 1k to 1M, w10-fast and w10-slow 10k and
-    /// 100k]
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(100..=100_000_000))]
+    /// Sizes, 100 to 100,000,000 timers, of w9 and w10 in a second, of w11 pending for each thread
+    /// and from 1 on; k and M are understood [default: 1M; w6 with 10M too; w9 100 to 100k, w10 1k
+    /// to 1M, w10-fast and w10-slow 10k and 100k; w11 1, 1k, 8k, 64k, 1M]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(1..=100_000_000))]
     timers: Vec<usize>,
 
-    /// Producer threads, 1 to 256 [default: 1, and one for each core]
+    /// Producer threads, 1 to 256 [default: 1, and one for each core; w11 16 too]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(1..=256))]
     threads: Vec<usize>,
 
@@ -89,8 +96,23 @@ pub(crate) struct Group {
 impl Args {
     /// What clap cannot check by itself: a message, in one line, if a value is absurd.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let timers = self.groups().iter().map(|group| group.timers).max();
-        system::check_memory(timers.unwrap_or(0), BYTES_PER_TIMER)
+        let groups = self.groups();
+        let few = groups
+            .iter()
+            .find(|group| group.timers < TIMERS_MIN && !group.workload.has_windows());
+        if let Some(Group { workload, .. }) = few {
+            let name = program::name(workload);
+            return Err(format!("{name} takes {TIMERS_MIN} timers at least"));
+        }
+        let timers = groups.iter().map(|group| {
+            let times = if group.workload.has_windows() {
+                group.threads
+            } else {
+                1
+            };
+            group.timers.saturating_mul(times)
+        });
+        system::check_memory(timers.max().unwrap_or(0), BYTES_PER_TIMER)
     }
 
     pub(crate) fn subjects(&self) -> Vec<Name> {
@@ -119,6 +141,8 @@ impl Args {
             _ if workload == Workload::Growth => vec![10_000, 100_000, TIMERS, TIMERS_MANY],
             ([], Some(_)) if quick => vec![RATE_QUICK],
             ([], Some(rates)) => rates.to_vec(),
+            ([], None) if workload.has_windows() && quick => vec![WINDOW_QUICK],
+            ([], None) if workload.has_windows() => WINDOWS.to_vec(),
             ([], None) if quick => vec![TIMERS_QUICK],
             ([], None) if workload == Workload::W6 => vec![TIMERS, TIMERS_MANY],
             ([], None) => vec![TIMERS],
@@ -126,6 +150,7 @@ impl Args {
         };
         let threads = match self.threads.as_slice() {
             _ if !workload.has_threads() => vec![1],
+            [] if workload.has_windows() && !quick => vec![1, system::cores(), PRODUCERS_MANY],
             [] if system::cores() == 1 => vec![1],
             [] => vec![1, system::cores()],
             threads => threads.to_vec(),

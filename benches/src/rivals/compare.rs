@@ -12,16 +12,28 @@ fn is_rival(line: &Line) -> bool {
     Name::from_str(&line.subject, false).map_or(true, Name::is_rival)
 }
 
+/// Memory that is left after W11 is kept if it is more than this, and more than half of the most.
+const LEFT_BYTES: f64 = 24e6;
+
+/// Whether the memory of what was cancelled is back in time, where that is measured.
+fn gives_back(line: &Line) -> bool {
+    if line.workload == "w4" {
+        return line.figures.contains_key("back_ms");
+    }
+    let [left, most] = ["left_bytes", "resident_bytes_max"].map(|figure| line.median(figure));
+    left.zip(most)
+        .is_none_or(|(left, most)| left <= LEFT_BYTES || left <= most / 2.0)
+}
+
 /// The best rival's median of a figure. One that keeps the memory has not cancelled anything.
 pub(crate) fn best_rival<'a>(
     lines: impl IntoIterator<Item = &'a Line>,
     figure: &str,
     higher_is_better: bool,
 ) -> Option<(&'a str, f64)> {
-    let frees = |line: &Line| line.workload != "w4" || line.figures.contains_key("back_ms");
     let rivals = lines
         .into_iter()
-        .filter(|line| is_rival(line) && frees(line));
+        .filter(|line| is_rival(line) && gives_back(line));
     let figures = rivals.filter_map(|line| Some((line.subject.as_str(), line.median(figure)?)));
     let sign = if higher_is_better { -1.0 } else { 1.0 };
     figures.min_by(|one, other| (one.1 * sign).total_cmp(&(other.1 * sign)))
@@ -50,8 +62,13 @@ pub(crate) fn table(group: &Group, lines: &[Line]) -> String {
         ..
     } = &columns[0];
     let best = best_rival(lines, figure, higher_is_better);
+    let timers = if workload.has_windows() {
+        format!("a window of {timers}")
+    } else {
+        format!("{timers} timers")
+    };
     let head = format!(
-        "{} {timers} timers{}, {threads} thread{}\n  {}",
+        "{} {timers}{}, {threads} thread{}\n  {}",
         program::name(&workload),
         workload.rates().map_or("", |_| " a second"),
         if threads == 1 { "" } else { "s" },
@@ -82,6 +99,20 @@ mod tests {
         let mut line = Line::new(subject, "w3", 1, 1_000);
         line.summarize(&[Figures::from([("mops", mops), ("ns_per_op", 1e3 / mops)])]);
         line
+    }
+
+    #[test]
+    fn nor_is_one_that_keeps_the_memory() {
+        let line = |subject: &str, mops, left| {
+            let mut line = Line::new(subject, "w11", 2, 1_000);
+            let bytes = [("resident_bytes_max", 100e6), ("left_bytes", left)];
+            let mut figures = Figures::from([("mops", mops)]);
+            figures.extend(bytes);
+            line.summarize(&[figures]);
+            line
+        };
+        let lines = [line("heap", 9.0, 90e6), line("pingora", 8.0, 30e6)];
+        assert_eq!(best_rival(&lines, "mops", true), Some(("pingora", 8.0)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and against the best rival of the same run on any.
 
 use crate::compare::{best_rival, ratio};
-use crate::workload::Workload;
+use crate::workload::{IN_FLIGHT, WINDOWS, Workload};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use wheelwork_bench::line::Line;
@@ -88,6 +88,12 @@ const LATE_UP_TO: usize = 1_000;
 /// second.
 const SERVER_PERCENT: f64 = 0.3;
 const SERVER_UP_TO: usize = 10_000;
+
+/// Pairs a second with timers in flight: against the best rival, and with this window against those
+/// with the other one.
+const IN_FLIGHT_TIMES: f64 = 3.0;
+const IN_FLIGHT_PART: f64 = 0.8;
+const IN_FLIGHT_WINDOWS: [usize; 2] = [64_000, 1_000];
 
 /// A claim, what was measured of it, and what it takes.
 pub(crate) struct Claim {
@@ -197,6 +203,7 @@ pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
     claims.extend(within_ourselves(lines));
     claims.extend(fires_at_rates(lines));
     claims.extend(servers_at_rates(lines));
+    claims.extend(in_flight(lines));
     claims
 }
 
@@ -374,6 +381,37 @@ fn servers_at_rates(lines: &[Line]) -> Vec<Claim> {
     claims
 }
 
+/// W11: how many timers a second are armed and cancelled, whatever the window.
+fn in_flight(lines: &[Line]) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for workload in IN_FLIGHT {
+        let name = program::name(&workload);
+        let at = |window| group(lines, &name, TWO, window);
+        for window in WINDOWS {
+            let best = best_rival(at(window).iter().copied(), "mops", true);
+            let lead = median(&at(window), OURS, "mops").zip(best);
+            let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
+            claims.push(at_least(
+                format!(
+                    "{name} T={TWO} at {window} mops: {IN_FLIGHT_TIMES} x the best rival{rival}"
+                ),
+                lead.map(|(ours, (_, best))| ratio(ours, best, true)),
+                IN_FLIGHT_TIMES,
+            ));
+        }
+        let [wide, narrow] = IN_FLIGHT_WINDOWS;
+        claims.push(at_least(
+            format!("{name} T={TWO} mops at {wide} >= {IN_FLIGHT_PART} x at {narrow}"),
+            over(
+                median(&at(wide), OURS, "mops"),
+                median(&at(narrow), OURS, "mops"),
+            ),
+            IN_FLIGHT_PART,
+        ));
+    }
+    claims
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,6 +516,33 @@ mod tests {
                 "does not hold: 1.50, by 1.25 x",
             ),
             ("w9 at 100: late_ms_p99", "not measured"),
+        ];
+        assert_verdicts(&lines, &expected);
+    }
+
+    #[test]
+    fn each_window_is_judged() {
+        let at = |subject, window, mops| line("w11-other", subject, TWO, window, &[("mops", mops)]);
+        let lines = [
+            at(OURS, 1_000, 20.0),
+            at("pingora", 1_000, 5.0),
+            at(OURS, 64_000, 12.0),
+            at("pingora", 64_000, 6.0),
+        ];
+        let expected = [
+            (
+                "w11-other T=2 at 1000 mops: 3 x the best rival (pingora)",
+                "holds: 4.00",
+            ),
+            (
+                "w11-other T=2 at 64000 mops: 3 x the best rival (pingora)",
+                "does not hold: 2.00, by 1.50 x",
+            ),
+            (
+                "w11-other T=2 mops at 64000 >= 0.8 x at 1000",
+                "does not hold: 0.600, by 1.33 x",
+            ),
+            ("w11 T=2 mops at 64000 >= 0.8 x at 1000", "not measured"),
         ];
         assert_verdicts(&lines, &expected);
     }

@@ -6,6 +6,7 @@ mod compare;
 mod external;
 mod fires;
 mod goals;
+mod in_flight;
 mod job;
 mod ledger;
 mod measure;

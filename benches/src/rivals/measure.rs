@@ -7,7 +7,8 @@ use crate::subjects::polled::{AsyncIo, OurTimeouts, Pingora, Polled, TokioSleeps
 use crate::subjects::tasks::{self, Tasks};
 use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, wheelwork};
 use crate::workload::Workload;
-use crate::{fires, paced, rest, throughput};
+use crate::{fires, in_flight, paced, rest, throughput};
+use wheelwork_bench::in_flight::CancelledBy;
 use wheelwork_bench::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
@@ -56,6 +57,9 @@ fn by<S: Subject>(job: &Job) -> Result<Figures, String> {
         Workload::W10 => Ok(paced::server::<S>(job, 50)),
         Workload::W10Fast => Ok(paced::server::<S>(job, 5)),
         Workload::W10Slow => Ok(paced::server::<S>(job, 500)),
+        Workload::W11 => Ok(in_flight::window::<S>(job, CancelledBy::Same)),
+        Workload::W11Other => Ok(in_flight::window::<S>(job, CancelledBy::Other)),
+        Workload::W11Random => Ok(in_flight::window::<S>(job, CancelledBy::Random)),
         Workload::Growth => Err("growth is measured by w1 and w3".to_string()),
     }
 }

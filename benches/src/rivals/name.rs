@@ -53,6 +53,7 @@ impl Name {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
             Self::WheelworkBatch => Some("its calls take many timers at a time"),
             Self::WheelworkInline | Self::WheelworkFuture | Self::TokioFuture if is_paced => None,
+            Self::WheelworkInline if workload.has_windows() => None,
             Self::WheelworkFuture | Self::TokioFuture => {
                 Some("its tasks matter where something fires")
             }
@@ -63,6 +64,7 @@ impl Name {
             Self::WheelworkFine | Self::WheelworkSpin => {
                 Some("its tick matters for lateness alone")
             }
+            Self::Delayqueue if workload == Workload::W11Other => Some("it has one owner"),
             Self::Delayqueue if is_paced => Some("its owner sleeps, and polls nothing"),
             Self::Tokio if workload == W9Periodic => {
                 Some("its interval needs a task: tokio-future")
@@ -78,14 +80,21 @@ impl Name {
             (Self::Heap | Self::Hhwt | Self::Pingora, Workload::W8) => {
                 Some("no re-arm: by cancel and arm")
             }
-            (Self::Heap, _) if workload == Workload::W4 || workload.is_server() => {
+            (Self::Heap, _)
+                if workload == Workload::W4 || workload.is_server() || workload.has_windows() =>
+            {
                 Some("cancel frees nothing")
             }
             (Self::Pingora | Self::AsyncIo, Workload::W9Periodic) => {
                 Some("by sleeps, in tasks of tokio's")
             }
             (Self::Pingora, Workload::W5 | Workload::W5b) => Some("on a grid of 10 ms"),
-            (Self::Pingora, _) if workload.rates().is_some() => Some("on a grid of 10 ms"),
+            (Self::Delayqueue, _) if workload.has_windows() => {
+                Some("its owner polls nothing: no probe")
+            }
+            (Self::Pingora, _) if workload.rates().is_some() || workload.has_windows() => {
+                Some("on a grid of 10 ms")
+            }
             _ => None,
         }
     }

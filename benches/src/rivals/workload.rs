@@ -38,14 +38,37 @@ pub(crate) enum Workload {
     W10Fast,
     /// The same, answered after 500 ms
     W10Slow,
+    /// Each thread arms for 30 s at full speed and cancels what it armed N inserts ago; a probe of
+    /// 5 ms each millisecond
+    W11,
+    /// The same, cancelled by another thread for each that arms
+    W11Other,
+    /// The same, a random one of the window cancelled with each insert
+    W11Random,
     /// W1 and W3 at 10 k to 10 M timers on one thread
     Growth,
 }
+
+/// Timers in flight, by who cancels.
+pub(crate) const IN_FLIGHT: [Workload; 3] =
+    [Workload::W11, Workload::W11Other, Workload::W11Random];
+
+/// How many each producer leaves pending.
+pub(crate) const WINDOWS: [usize; 5] = [1, 1_000, 8_000, 64_000, 1_000_000];
 
 const MOPS: Column = Column {
     higher_is_better: true,
     ..column("mops", "M op/s", 2)
 };
+
+/// Bytes, as MB.
+const fn megabytes(figure: &'static str, title: &'static str) -> Column {
+    Column {
+        unit: 1e6,
+        ..column(figure, title, 1)
+    }
+}
+
 const CPU_ALL: Column = column("cpu_s", "CPU s", 3);
 const EARLY: Column = column("early", "early", 0);
 const WAKEUPS: Column = column("wakeups_per_s", "wake-ups/s", 0);
@@ -71,6 +94,11 @@ impl Workload {
 
     pub(crate) fn is_server(self) -> bool {
         matches!(self, Self::W10 | Self::W10Fast | Self::W10Slow)
+    }
+
+    /// Whether N is how many timers each producer leaves pending.
+    pub(crate) fn has_windows(self) -> bool {
+        IN_FLIGHT.contains(&self)
     }
 
     /// What is measured at some rates, in timers a second.
@@ -116,9 +144,16 @@ impl Workload {
                 column("rings_per_s", "rings/s", 1),
                 column("fires_cpu_percent", "1 %: CPU %", 2),
             ],
+            _ if self.has_windows() => vec![
+                MOPS,
+                column("cpu_s_per_mop", "CPU s/M", 3),
+                column("settle_ms", "settle ms", 1),
+                megabytes("resident_bytes_max", "RSS MB"),
+                megabytes("left_bytes", "left MB"),
+            ],
             _ => RATES.to_vec(),
         };
-        if self.rates().is_some() {
+        if self.rates().is_some() || self.has_windows() {
             columns.extend([P50, P99, MAX, EARLY, column("lost", "lost", 0)]);
         }
         if self == Self::W4 {

@@ -145,6 +145,7 @@ impl Row {
             threads: self.threads,
             cancelled_by: self.cancel,
             time: Duration::from_secs_f64(self.seconds),
+            has_probe: true,
             seed: 1,
             resident_bytes_max: u64::MAX,
         };

@@ -86,6 +86,36 @@ fn rates_that_programs_have_are_measured() {
 }
 
 #[test]
+fn timers_in_flight_are_measured_beside_a_probe() {
+    let words = "--timers 10 --threads 2 --workloads w11,w11-other,w11-random";
+    let (out, lines, _) = measure(&format!("{words} --subjects wheelwork,hhwt"), "w11.json");
+    for told in [
+        "w11-other a window of 10, 2 threads",
+        "w11 T=2 at 1000 mops",
+    ] {
+        assert!(out.contains(told), "{told} in {out}");
+    }
+    assert_eq!(lines.len(), 6);
+    for line in lines {
+        assert!(line["skipped"].is_null(), "{line}");
+        assert_numbers(&line, &["mops", "cpu_s_per_mop", "settle_ms", "pending"]);
+        assert_numbers(
+            &line,
+            &["resident_bytes_max", "resident_bytes_last", "left_bytes"],
+        );
+        assert_numbers(
+            &line,
+            &["late_ms_p50", "late_ms_p99", "late_ms_max", "lost"],
+        );
+        assert_eq!(line["early"], 0.0, "{line}");
+    }
+    let alone = "--timers 10 --threads 1 --workloads w11 --subjects delayqueue";
+    let (out, lines, _) = measure(alone, "owner.json");
+    assert!(out.contains("no probe"), "{out}");
+    assert!(lines[0]["late_ms_p99"].is_null(), "{}", lines[0]);
+}
+
+#[test]
 fn another_program_is_a_rival_too() {
     let program = Place::new("external.sh");
     let expected =

@@ -21,6 +21,8 @@ pub(crate) struct Owner {
 }
 
 impl Subject for Owned {
+    const SHARED: bool = false;
+
     type Producer = Owner;
 
     fn start(_: Name) -> Self {

@@ -20,7 +20,10 @@ pub(crate) trait Subject: Sync + Sized + 'static {
     /// Whether each timer has a task, which waits for it again and again.
     const TASKS: bool = false;
 
-    type Producer: Producer;
+    /// Whether its producers share their timers, and something fires them meanwhile.
+    const SHARED: bool = true;
+
+    type Producer: Producer + 'static;
 
     fn start(name: Name) -> Self;
 

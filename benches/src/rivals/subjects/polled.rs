@@ -40,8 +40,12 @@ pub(crate) trait Futures: 'static {
     }
 }
 
+/// One that is over before it was polled, since its thread was held up, has fired too.
 fn polled<F: Future + ?Sized>(mut future: Pin<Box<F>>, waker: &Waker) -> Pin<Box<F>> {
-    let _ = future.as_mut().poll(&mut Context::from_waker(waker));
+    let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+    if polled.is_ready() {
+        waker.wake_by_ref();
+    }
     future
 }
 
@@ -120,12 +124,21 @@ pub(crate) struct AsyncIo;
 /// it is registered.
 const SHORTLY: Duration = Duration::from_micros(100);
 
+/// One that was polled once, and whether it was over by then.
+fn registered(delay: Duration, waker: &Waker) -> (async_io::Timer, bool) {
+    let mut timer = async_io::Timer::after(delay);
+    let polled = Pin::new(&mut timer).poll(&mut Context::from_waker(waker));
+    (timer, polled.is_ready())
+}
+
 impl Futures for AsyncIo {
     type Timer = async_io::Timer;
 
     fn arm(delay: Duration, waker: &Waker) -> Self::Timer {
-        let mut timer = async_io::Timer::after(delay);
-        let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(waker));
+        let (timer, is_over) = registered(delay, waker);
+        if is_over {
+            waker.wake_by_ref();
+        }
         timer
     }
 
@@ -138,7 +151,7 @@ impl Futures for AsyncIo {
         // too soon says nothing.
         loop {
             let (tell, told) = mpsc::channel();
-            let _timer = Self::arm(SHORTLY, &Arc::new(Settled(tell)).into());
+            let _timer = registered(SHORTLY, &Arc::new(Settled(tell)).into());
             if told.recv().is_ok() {
                 return;
             }
