@@ -38,8 +38,8 @@ pub(crate) enum Workload {
     W10Fast,
     /// The same, answered after 500 ms
     W10Slow,
-    /// Each thread arms for 30 s at full speed and cancels what it armed N inserts ago; a probe of
-    /// 5 ms each millisecond
+    /// Arm timers of 30 s at full speed, cancel what the thread armed N inserts ago; beside it a
+    /// timer of 5 ms each millisecond
     W11,
     /// The same, cancelled by another thread for each that arms
     W11Other,

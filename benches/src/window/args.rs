@@ -171,7 +171,7 @@ impl Row {
         let mut command = campaign::itself()?;
         command.args(arguments.split(' '));
         let patience = Duration::from_secs_f64(*seconds) + PATIENCE;
-        campaign::figures_of(command, patience).map_err(|why| format!("{self}: {why}"))
+        campaign::figures_of(command, patience)
     }
 }
 

@@ -11,6 +11,7 @@ use args::{Args, Command};
 use bounds::Bounds;
 use std::process::ExitCode;
 use wheelwork_bench::campaign;
+use wheelwork_bench::line::Figures;
 use wheelwork_bench::program::{self, say};
 
 fn main() -> ExitCode {
@@ -30,9 +31,15 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let mut failures = Vec::new();
     for (number, row) in rows.iter().enumerate() {
         eprintln!("{} of {}: {row}", number + 1, rows.len());
-        let figures = row.measured()?;
         let bounds = Bounds::of(row);
-        let failed = bounds.failed(&figures);
+        // One that has no figures does not end the others.
+        let (figures, failed) = match row.measured() {
+            Ok(figures) => {
+                let failed = bounds.failed(&figures);
+                (figures, failed)
+            }
+            Err(why) => (Figures::default(), vec![why]),
+        };
         say(format_args!("{}", rows::line(row, &figures)));
         record.add([rows::json(row, &bounds, &figures, &failed)])?;
         failures.extend(failed.into_iter().map(|why| format!("FAILED {row}: {why}")));
