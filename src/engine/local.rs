@@ -10,6 +10,7 @@
 //! - No user code runs while a local is borrowed.
 
 use super::lateness::Histogram;
+use super::links::Links;
 use super::shared::Shared;
 use super::shared_clock::SharedClock;
 use super::tally::{Event, Tally};
@@ -34,7 +35,7 @@ pub(crate) struct Local {
     /// waits for a timer's cell to say which shard the timer has: see `link_to`.
     home_link: Option<ShardLink>,
     /// The links to the other shards.
-    links: Box<[Option<ShardLink>]>,
+    links: Links<ShardLink>,
     /// `None` until this thread has claimed due entries.
     lateness: Option<Own<Histogram>>,
     pub(super) shared: Arc<Shared>,
@@ -59,7 +60,7 @@ impl Local {
             magazines: ManuallyDrop::new(Magazines::new(shared.depot())),
             pinner: shared.pins().register(),
             home_link: None,
-            links: (0..shared.shards()).map(|_| None).collect(),
+            links: Links::new(shared.shards()),
             lateness: None,
             shared: shared.clone(),
         }
@@ -78,7 +79,7 @@ impl Local {
     #[inline(never)]
     fn find_home(&mut self) {
         self.home = self.shared.next_home();
-        self.home_link = self.links[self.home].take();
+        self.home_link = self.links.take(self.home);
     }
 
     /// The date that the next timer for the home shard may share. `None`: read the clock.
@@ -206,21 +207,28 @@ impl Local {
     /// whose address is unknown, so all later loads would wait, and with them the next call. A
     /// branch is predicted, and does not wait.
     #[inline]
-    fn link_to(&mut self, shard: usize) -> &mut Option<ShardLink> {
+    fn link_to(&mut self, shard: usize) -> Option<&mut ShardLink> {
         if shard == self.home {
-            &mut self.home_link
+            self.home_link.as_mut()
         } else {
-            &mut self.links[shard]
+            self.links.get(shard)
         }
     }
 
     #[cold]
     fn link(&mut self, shard: usize) -> &mut ShardLink {
-        let tallies = self.shared.tallies(shard).clone();
-        self.link_to(shard).get_or_insert_with(|| ShardLink {
-            lane: None,
-            tally: tallies.attach(),
-        })
+        if self.link_to(shard).is_none() {
+            let link = ShardLink {
+                lane: None,
+                tally: self.shared.tallies(shard).attach(),
+            };
+            if shard == self.home {
+                self.home_link = Some(link);
+            } else {
+                self.links.insert(shard, link);
+            }
+        }
+        self.link_to(shard).expect("it was made")
     }
 
     /// Gives `f` the local and this thread's histogram.

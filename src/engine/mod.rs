@@ -17,6 +17,7 @@ mod host;
 pub(crate) mod id;
 pub(crate) mod in_flight;
 pub(crate) mod lateness;
+mod links;
 pub(crate) mod local;
 mod look;
 pub(crate) mod manual;
