@@ -98,6 +98,7 @@ mod mem;
 mod repeat;
 mod service;
 mod shard;
+mod slab_box;
 mod sync;
 mod time;
 pub mod wheel;

@@ -61,6 +61,28 @@ mod source {
             self.0.advise_range(advice, 0, bytes).is_ok()
         }
 
+        /// Gives the whole pages among these bytes back to the system. They are zeros from then on.
+        /// Returns whether there were any.
+        #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
+        pub(super) fn discard(&self, bytes: std::ops::Range<usize>) -> bool {
+            // SAFETY: takes an integer.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+            let (start, end) = (bytes.start.next_multiple_of(page), bytes.end / page * page);
+            if start >= end {
+                return false;
+            }
+            let address = self.start().wrapping_add(start).cast_mut().cast();
+            // SAFETY: whole pages of a private mapping of this process: the caller says that they
+            // may become zeros.
+            unsafe { libc::madvise(address, end - start, libc::MADV_DONTNEED) == 0 }
+        }
+
+        /// Other systems do not say that the pages are zeros from then on.
+        #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
+        pub(super) fn discard(&self, _: std::ops::Range<usize>) -> bool {
+            false
+        }
+
         /// Other systems provide each page at its first access.
         #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
         pub(super) fn populate(&self, _: usize) -> bool {
@@ -101,6 +123,11 @@ mod source {
 
         /// The allocator cannot be asked for it.
         pub(super) fn populate(&self, _: usize) -> bool {
+            false
+        }
+
+        /// The allocator cannot take a part of it back.
+        pub(super) fn discard(&self, _: std::ops::Range<usize>) -> bool {
             false
         }
     }
@@ -170,6 +197,18 @@ impl<T: Zeroable> Zeroed<T> {
         return self.memory.populate(bytes.min(self.len * size_of::<T>()));
         #[cfg(loom)]
         return bytes == 0;
+    }
+
+    /// Gives the whole pages of the system among these bytes back to it. They are zeros from then
+    /// on. Returns whether it did so.
+    ///
+    /// # Safety
+    /// Whatever other threads read of these bytes, they read by atomics, and zeros may be there at
+    /// any moment. Nobody writes them meanwhile.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn discard(&self, bytes: std::ops::Range<usize>) -> bool {
+        self.memory
+            .discard(bytes.start..bytes.end.min(self.len * size_of::<T>()))
     }
 
     /// The first value, without a bounds check.

@@ -7,11 +7,11 @@
 
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork::{Batch, Dispatch, TimerService};
+use wheelwork::{Batch, Dispatch, TimerId, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -41,6 +41,7 @@ fn main() {
         services_that_come_and_go_leave_nothing();
         a_spike_is_given_back(spike, End::Cancelled);
         a_spike_is_given_back(spike, End::Fired);
+        cancels_in_any_order_by_threads_that_live_on(spike);
     }
 }
 
@@ -209,4 +210,40 @@ fn a_spike_is_given_back(timers: u64, end: End) {
         resident() / 1024
     );
     assert_eq!(service.stop().len(), base as usize);
+}
+
+/// Each of the threads keeps free cells, which lie all over the pages. A page of the system stays
+/// for each of them, and not the memory of a million timers.
+fn cancels_in_any_order_by_threads_that_live_on(timers: u64) {
+    let fixture = Fixture::new();
+    let service = &fixture.service;
+    let mut ids = Vec::with_capacity(timers as usize);
+    let before = resident() + timers * size_of::<TimerId>() as u64;
+    ids.extend((0..timers).map(|_| service.schedule(Duration::from_secs(3600), 0).unwrap()));
+    fixture.taken_in();
+    let peak = resident();
+    fastrand::Rng::with_seed(1).shuffle(&mut ids);
+    let (cancelled, over) = (Barrier::new(3), Barrier::new(3));
+    thread::scope(|scope| {
+        for ids in ids.chunks(ids.len().div_ceil(2)) {
+            let (cancelled, over) = (&cancelled, &over);
+            scope.spawn(move || {
+                assert!(ids.iter().all(|&id| service.cancel(id)));
+                cancelled.wait();
+                over.wait();
+            });
+        }
+        cancelled.wait();
+        wait("more stays than two bytes a timer", || {
+            trim();
+            resident() <= before + 2 * timers + KEPT_MAX
+        });
+        println!(
+            "{timers} cancelled in any order: {} KiB before, {} at the spike, {} after",
+            before / 1024,
+            peak / 1024,
+            resident() / 1024
+        );
+        over.wait();
+    });
 }

@@ -12,7 +12,7 @@ use source::{DOORS, File, arrows, code, document, files, part, quoted, words};
 /// The rooms of each floor.
 const FLOORS: [&[&str]; 9] = [
     &["sync", "mem", "disk", "entry", "error"],
-    &["time", "counters"],
+    &["time", "counters", "slab_box"],
     &["repeat"],
     &["cell", "entry_wheel", "lane", "doorbell", "dispatch"],
     &["shard", "wheel"],

@@ -206,6 +206,56 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     );
 }
 
+/// One thread looks at a cell with a pin while another strips it, and takes it again for a timer.
+/// The other cell of its page is armed all the time.
+fn look_at_a_cell_that_is_stripped(look: impl FnOnce(&Cells<u64>, &mut Local, TimerId)) {
+    const LOOK_NS: u64 = 250_000_000;
+    set_pins(true);
+    let (cells, shard) = Cells::new();
+    set_pins(false);
+    let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(shard));
+    let mut first = Held::new(cells.local());
+    // Three of four cells end in the depot; two looks see it.
+    let [stale, kept, others @ ..] =
+        [0; 4].map(|_| cells.schedule(&mut first, 9, 1).expect("it runs"));
+    for id in [others[0], others[1], stale] {
+        assert_eq!(cells.take(&mut first, id), Some(1));
+    }
+    drop(first);
+    (0..2).for_each(|look| cells.maintain(look * LOOK_NS));
+    let others = cells.clone();
+    let other = thread::spawn(move || {
+        others.maintain(2 * LOOK_NS);
+        let mut local = Held::new(others.local());
+        let id = others.schedule(&mut local, 9, 2).expect("it runs");
+        (local, id)
+    });
+    let mut local = Held::new(cells.local());
+    look(&cells, &mut local, stale);
+    let (mut other_local, id) = other.join().unwrap();
+    assert_eq!(cells.take(&mut local, stale), None, "it is stale");
+    assert_eq!(cells.take(&mut local, kept), Some(1), "it was armed");
+    assert_eq!(cells.take(&mut other_local, id), Some(2), "it is new");
+}
+
+fn strip_under_a_stale_id() {
+    look_at_a_cell_that_is_stripped(|cells, local, id| {
+        assert_eq!(cells.take(local, id), None, "it is stale")
+    });
+}
+
+fn strip_under_a_dead_entry() {
+    look_at_a_cell_that_is_stripped(|cells, local, id| {
+        assert_eq!(cells.claim_due(local, Entry::of(id, 9)), None, "it is dead")
+    });
+}
+
+fn strip_under_a_re_arm() {
+    look_at_a_cell_that_is_stripped(|cells, local, id| {
+        assert!(!cells.rearm(local, id, 8), "it is stale")
+    });
+}
+
 fn look_by_a_stale_id() {
     look_at_a_page_that_is_retired(|cells, local, id| {
         assert_eq!(cells.take(local, id), None, "it is stale")
@@ -369,6 +419,41 @@ fn broken_fresh() {
 #[test]
 fn broken_fresh_relaxed() {
     must_fail(Fault::FreshRelaxed, "is_null", Some(4), first_cells);
+}
+
+#[test]
+fn a_stripped_cell_counts_on() {
+    explore(Some(3), strip_under_a_stale_id);
+}
+
+#[test]
+fn so_it_does_for_a_dead_entry() {
+    explore(Some(3), strip_under_a_dead_entry);
+}
+
+#[test]
+fn so_it_does_for_a_re_arm() {
+    explore(Some(3), strip_under_a_re_arm);
+}
+
+#[test]
+fn broken_strip_note() {
+    must_fail(
+        Fault::StripForgetsGeneration,
+        "it is stale",
+        Some(3),
+        strip_under_a_stale_id,
+    );
+}
+
+#[test]
+fn broken_strip() {
+    must_fail(
+        Fault::StripAll,
+        "it was armed",
+        Some(3),
+        strip_under_a_stale_id,
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use super::claim::Claimed;
 use super::depot::Depot;
-use super::gather::{Gather, LOOK_EVERY_NS, Maintenance};
+use super::gather::{Gather, Gathered, LOOK_EVERY_NS, Maintenance};
 use super::magazine::{CELLS, Full, Runs};
 use super::page::{Page, Start};
 use super::pair::Magazines;
@@ -203,11 +203,60 @@ impl<T: Send + 'static> Arena<T> {
     #[cold]
     fn refill(&self, magazines: &mut Magazines) -> Option<u32> {
         if !magazines.refill(&self.depot) {
-            let first = self.take_run()?;
+            let (first, cells) = match self.depot.pop_bare() {
+                Some((first, cells)) => {
+                    self.dress(first, cells);
+                    (first, cells)
+                }
+                None => (self.take_run()?, Self::RUN),
+            };
             // The lowest index is taken first, so that memory is used in order.
-            magazines.fill(first, Self::RUN);
+            magazines.fill(first, cells);
         }
         magazines.take()
+    }
+
+    /// Dress. Gives stripped cells generations that none of their timers had. The caller holds
+    /// these cells of one page.
+    fn dress(&self, first: u32, cells: u32) {
+        let record = &self.records[(first / Self::PAGE_CELLS) as usize];
+        // Ordering: Relaxed. StripNote came before the cells went into the depot, from where the
+        // caller has them. A greater generation of a later one is as good.
+        let generation = record.generation.load(Ordering::Relaxed);
+        for cell in first..first + cells {
+            // SAFETY: the caller holds it.
+            unsafe { self.held(cell) }.cell.dress(generation);
+        }
+    }
+
+    /// Takes the memory of successive cells of a page, as far as whole pages of the system lie in
+    /// it. Returns whether there were any; else the cells stay as they are. The caller holds the
+    /// cells.
+    fn strip(&self, first: u32, cells: u32) -> bool {
+        let record = &self.records[(first / Self::PAGE_CELLS) as usize];
+        let generation = (first..first + cells)
+            // SAFETY: the caller holds it.
+            .map(|cell| unsafe { self.held(cell) }.cell.generation())
+            .max();
+        // Ordering: Relaxed (StripNote). Ordered by the depot: see `dress`.
+        record.generation.fetch_max(
+            generation
+                .filter(|_| !broken(Fault::StripForgetsGeneration))
+                .unwrap_or(0),
+            Ordering::Relaxed,
+        );
+        // Ordering: Relaxed. As in `retire_page`: the caller got the cells through the depot.
+        let page = record.page.load(Ordering::Relaxed);
+        let position = first % Self::PAGE_CELLS;
+        // SAFETY: `make_page` made it, and this thread holds cells of it, so it is not retired.
+        let page = unsafe { &*page };
+        // SAFETY: the caller holds these cells of this page.
+        if unsafe { page.strip(position..position + cells) } {
+            return true;
+        }
+        // Some may have been stripped before, with others.
+        self.dress(first, cells);
+        false
     }
 
     /// Takes `RUN` fresh cells. Returns the first one.
@@ -358,9 +407,7 @@ impl<T: Send + 'static> Arena<T> {
     fn retire_step(&self, retirement: &mut Retirement<T>, now_ns: u64) -> Maintenance {
         let Retirement { gather, limbo } = retirement;
         let next = if gather.is_in_progress() {
-            gather.step(&self.depot, now_ns, |number| {
-                self.retire_page(number, limbo)
-            })
+            gather.step(&self.depot, now_ns, &mut Retiring { arena: self, limbo })
         } else {
             // Ordering: Relaxed. A counter.
             let pages = self.pages.load(Ordering::Relaxed) as usize;
@@ -369,10 +416,10 @@ impl<T: Send + 'static> Arena<T> {
         if next != Maintenance::Soon || limbo.has_enough() {
             limbo.look();
         }
-        // RetireFree. One page in a step: the system takes its time for it.
-        if let Some(page) = limbo.take() {
-            page.free();
-        }
+        // RetireFree. A few pages in a step: the system takes its time for it.
+        (0..gather.step_pages())
+            .map_while(|_| limbo.take())
+            .for_each(|page| page.free());
         if limbo.has_free() {
             return Maintenance::Soon;
         }
@@ -398,8 +445,9 @@ impl<T: Send + 'static> Arena<T> {
         // SAFETY: `make_page` made it, and the swap took it out once. It is not freed before
         // RetireFree.
         let generation = unsafe { &*page }.cells().map(Cell::generation).max();
-        // Ordering: Relaxed. Ordered by the queue of free numbers.
-        record.generation.store(
+        // Ordering: Relaxed. Ordered by the queue of free numbers. Not less than StripNote, which
+        // counts for cells that were not dressed since.
+        record.generation.fetch_max(
             generation
                 .filter(|_| !broken(Fault::RetireForgetsGeneration))
                 .unwrap_or(0),
@@ -429,6 +477,22 @@ impl<T: Send + 'static> Arena<T> {
         // Ordering: Relaxed. A counter.
         self.pages.fetch_sub(1, Ordering::Relaxed);
         self.free_numbers.push(number);
+    }
+}
+
+/// What a gathering does with the cells that it has.
+struct Retiring<'a, T> {
+    arena: &'a Arena<T>,
+    limbo: &'a mut Limbo<Box<Page<T>>>,
+}
+
+impl<T: Send + 'static> Gathered for Retiring<'_, T> {
+    fn retire(&mut self, number: u32) {
+        self.arena.retire_page(number, self.limbo);
+    }
+
+    fn strip(&mut self, first: u32, cells: u32) -> bool {
+        self.arena.strip(first, cells)
     }
 }
 

@@ -4,7 +4,7 @@
 //! magazines out and puts cells back. Full magazines lie in stripes: each pair has its own stripe,
 //! and looks at the others when that is empty.
 
-use super::magazine::{Full, Magazine};
+use super::magazine::{Full, Magazine, OwnMagazine};
 use crate::sync::{AtomicUsize, Ordering, Queue};
 
 /// Stripes of the depot. At the end of one single queue, threads that free cells at one time would
@@ -24,10 +24,15 @@ pub(crate) struct Depot {
     full: [Queue<Full>; STRIPES],
     /// Pairs of magazines that were ever made: the next pair's number, which gives its stripe.
     pairs: AtomicUsize,
-    empty: Queue<Box<Magazine>>,
+    /// Free cells that have no memory: the first one, and how many follow each other. A thread
+    /// takes them when there are no others.
+    bare: Queue<(u32, u32)>,
+    /// How many these are.
+    bare_cells: AtomicUsize,
+    empty: Queue<OwnMagazine>,
     /// Magazines of threads that have ended, neither full nor empty. There are few, because a
     /// thread that adds one fills up another.
-    partial: Queue<Box<Magazine>>,
+    partial: Queue<OwnMagazine>,
 }
 
 impl Depot {
@@ -35,6 +40,8 @@ impl Depot {
         Self {
             full: std::array::from_fn(|_| Queue::new()),
             pairs: AtomicUsize::new(0),
+            bare: Queue::new(),
+            bare_cells: AtomicUsize::new(0),
             empty: Queue::new(),
             partial: Queue::new(),
         }
@@ -64,34 +71,65 @@ impl Depot {
         self.full[stripe % STRIPES].push(full);
     }
 
-    pub(super) fn pop_partial(&self) -> Option<Box<Magazine>> {
+    /// Successive cells without memory, and how many: at most a magazine's.
+    pub(super) fn pop_bare(&self) -> Option<(u32, u32)> {
+        let bare = self.bare.pop()?;
+        // Ordering: Relaxed. A counter.
+        self.bare_cells
+            .fetch_sub(bare.1 as usize, Ordering::Relaxed);
+        Some(bare)
+    }
+
+    /// Takes cells without memory in: from `first` on, at most a magazine's.
+    pub(super) fn push_bare(&self, first: u32, cells: u32) {
+        // Ordering: Relaxed. A counter, raised first, so that it is never less than nothing.
+        self.bare_cells.fetch_add(cells as usize, Ordering::Relaxed);
+        self.bare.push((first, cells));
+    }
+
+    /// How many cells have no memory.
+    pub(super) fn bare_cells(&self) -> usize {
+        // Ordering: Relaxed. A counter.
+        self.bare_cells.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pop_partial(&self) -> Option<OwnMagazine> {
         self.partial.pop()
     }
 
-    pub(super) fn pop_empty(&self) -> Box<Magazine> {
-        self.empty.pop().unwrap_or_else(Magazine::empty)
+    pub(super) fn pop_empty(&self) -> OwnMagazine {
+        self.empty.pop().unwrap_or_else(|| self.new_slab())
     }
 
-    pub(super) fn push_empty(&self, magazine: Box<Magazine>) {
+    /// Adds a slab of empty magazines, all but the one that is returned.
+    #[cold]
+    fn new_slab(&self) -> OwnMagazine {
+        let mut magazines = Magazine::slab();
+        let first = magazines.next().expect("a slab has some");
+        magazines.for_each(|magazine| self.push_empty(magazine));
+        first
+    }
+
+    pub(super) fn push_empty(&self, magazine: OwnMagazine) {
         self.empty.push(magazine);
     }
 
     /// An empty magazine for a new pair.
-    pub(super) fn empty_for_pair(&self) -> Box<Magazine> {
+    pub(super) fn empty_for_pair(&self) -> OwnMagazine {
         if RECYCLES {
-            self.pop_empty()
+            self.empty.pop().unwrap_or_else(Magazine::alone)
         } else {
-            Magazine::empty()
+            Magazine::alone()
         }
     }
 
-    /// Frees an empty magazine.
-    pub(super) fn drop_empty(&self) {
-        drop(self.empty.pop());
+    /// Frees the empty magazines that there are, up to this number of them.
+    pub(super) fn drop_empty(&self, most: usize) {
+        (0..most).map_while(|_| self.empty.pop()).for_each(drop);
     }
 
     /// Takes a magazine in, however full it is.
-    pub(super) fn take_in(&self, mut magazine: Box<Magazine>) {
+    pub(super) fn take_in(&self, mut magazine: OwnMagazine) {
         while !magazine.is_empty() {
             if magazine.is_full() {
                 return self.push_full(Full::of(magazine), 0);
@@ -224,7 +262,7 @@ mod tests {
         let depot = Depot::new();
         let mut cells = 0u32..;
         for len in (0..=CELLS).chain((0..=CELLS).rev()) {
-            let mut magazine = Magazine::empty();
+            let mut magazine = Magazine::alone();
             cells
                 .by_ref()
                 .take(len)
@@ -255,7 +293,7 @@ mod tests {
         assert_eq!(depot.empty.len(), 0);
         magazines.give_back(&depot);
         for left in [1, 0, 0] {
-            depot.drop_empty();
+            depot.drop_empty(1);
             assert_eq!(depot.empty.len(), left);
         }
     }

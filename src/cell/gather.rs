@@ -1,20 +1,29 @@
-//! Gather: takes surplus free cells out of the depot, page by page, until pages are complete.
+//! Gather: takes surplus free cells out of the depot until pages are complete, or most of a page's
+//! memory is free.
 //!
 //! The shard that has won `gathering` owns it; `arena.rs` retires the pages that are complete
-//! (RetireGather in README.md of this room). A call is one bounded step: a look at the depot, or
-//! one page's worth of magazines.
+//! (RetireGather in README.md of this room), and strips the cells of others (StripNote). A call is
+//! one bounded step: a look at the depot, or some pages' worth of cells.
 //!
 //! Two looks in a row that find more than half of all cells in the depot start a gathering. It
 //! gathers as many magazines as both looks have seen: cells that nobody needed in between. When it
-//! has freed pages, it looks again later. When it has freed none, and nothing came to the depot
+//! has freed memory, it looks again later. When it has freed none, and nothing came to the depot
 //! meanwhile, there is nothing to do until somebody frees cells again.
+//!
+//! Threads keep some cells that they have freed. After cancels in random order these are all over
+//! the pages, so that no page is complete. Then the free cells of a page give their memory back and
+//! keep their places: a cell that a thread keeps costs a page of the system, not a page of cells.
 
 use super::depot::Depot;
-use super::magazine::{CELLS, Magazine};
+use super::magazine::{CELLS, Full, Magazine, OwnMagazine};
 use crate::sync::{Fault, broken};
+use std::ops::{Range, RangeInclusive};
 
 /// From one look at the depot to the next, when nothing is being gathered.
 pub(super) const LOOK_EVERY_NS: u64 = 250_000_000;
+
+/// From a look that has found a surplus to the next.
+pub(super) const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// After a gathering that freed little, the time to the next look doubles, up to this limit.
 const LOOK_EVERY_NS_MAX: u64 = 4_000_000_000;
@@ -25,12 +34,16 @@ const SURPLUS_MIN_PAGES: usize = 4;
 #[cfg(loom)]
 const SURPLUS_MIN_PAGES: usize = 1;
 
-/// Pages that are retired in one step: each is a look at all of its cells. (After cancels in random
-/// order nearly all pages become complete in the last step.)
+/// A gathering is to take about this many steps each way.
+const STEPS: usize = 64;
+
+/// Pages that are retired, gathered or put back in one step, if there are many: each is a look at
+/// all of its cells. (After cancels in random order nearly all pages become complete in the last
+/// step.)
 #[cfg(not(loom))]
-const RETIRED_MAX: usize = 1;
+const STEP_PAGES: RangeInclusive<usize> = 1..=8;
 #[cfg(loom)]
-const RETIRED_MAX: usize = usize::MAX;
+const STEP_PAGES: RangeInclusive<usize> = 64..=64;
 
 /// When the arena wants its next `maintain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,24 +56,89 @@ pub(crate) enum Maintenance {
     At(u64),
 }
 
+/// What is done with the cells that a gathering has.
+pub(super) trait Gathered {
+    /// Retires a page that is complete.
+    fn retire(&mut self, number: u32);
+
+    /// Strips successive cells of a page that is not. Returns whether they have no memory now.
+    fn strip(&mut self, first: u32, cells: u32) -> bool;
+}
+
+/// The cells of a page that were gathered: a bit each.
+struct GatheredPage {
+    bits: Box<[u64]>,
+    cells: usize,
+}
+
+impl GatheredPage {
+    fn new(page_cells: usize) -> Self {
+        Self {
+            bits: vec![0; page_cells.div_ceil(64)].into(),
+            cells: 0,
+        }
+    }
+
+    fn add(&mut self, position: usize) {
+        let (word, bit) = (&mut self.bits[position / 64], 1 << (position % 64));
+        debug_assert!(*word & bit == 0, "a cell came twice");
+        *word |= bit;
+        self.cells += 1;
+    }
+
+    /// The positions from `from` on, up to the first one whose bit is not this.
+    fn same(&self, from: usize, bit: bool) -> Range<usize> {
+        let end = self.bits.len() * 64;
+        let mut position = from;
+        while position < end {
+            let word = self.bits[position / 64];
+            let others = if bit { !word } else { word } >> (position % 64);
+            if others != 0 {
+                position += others.trailing_zeros() as usize;
+                break;
+            }
+            position = (position / 64 + 1) * 64;
+        }
+        from..position.min(end)
+    }
+
+    /// The runs of successive cells.
+    fn runs(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let run = self.same(self.same(from, false).end, true);
+            from = run.end;
+            (!run.is_empty()).then_some(run)
+        })
+    }
+}
+
 /// Indices taken from the depot, by page, until a page is complete.
 pub(super) struct Gather {
     /// Cells in a page.
     page_cells: usize,
-    /// Magazines of one step.
-    step_magazines: usize,
-    by_page: Vec<Vec<u32>>,
+    /// Magazines that a page fills.
+    page_magazines: usize,
+    /// Pages of one step.
+    step_pages: usize,
+    by_page: Vec<Option<GatheredPage>>,
     /// Pages that are complete, and not retired yet.
     complete: Vec<u32>,
     /// Magazines to take before the rest is put back; 0: not gathering.
     magazines_left: usize,
+    /// Cells without memory to take, so that their pages become complete too.
+    bare_left: usize,
+    /// Cells that are put back, and are too few for a magazine.
+    loose: Option<OwnMagazine>,
     /// Surplus magazines that the depot had at the last look.
     surplus: usize,
     /// Magazines that the depot had when the gathering began.
     seen: usize,
-    /// Pages that this gathering has retired.
-    retired: usize,
-    /// Pages that the magazines of this gathering would make.
+    /// Cells whose memory this gathering has given back, or that had none before.
+    freed: usize,
+    /// Cells that had none.
+    were_bare: usize,
+    /// Cells that the magazines of this gathering have.
     wanted: usize,
     look_at_ns: u64,
     /// From the end of a gathering to the next look.
@@ -68,20 +146,29 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) const fn new(page_cells: usize, step_magazines: usize) -> Self {
+    pub(super) const fn new(page_cells: usize, page_magazines: usize) -> Self {
         Self {
             page_cells,
-            step_magazines,
+            page_magazines,
+            step_pages: *STEP_PAGES.start(),
             by_page: Vec::new(),
             complete: Vec::new(),
             magazines_left: 0,
+            bare_left: 0,
+            loose: None,
             surplus: 0,
             seen: 0,
-            retired: 0,
+            freed: 0,
+            were_bare: 0,
             wanted: 0,
             look_at_ns: 0,
             rest_ns: LOOK_EVERY_NS,
         }
+    }
+
+    /// How many pages one step may free.
+    pub(super) fn step_pages(&self) -> usize {
+        self.step_pages
     }
 
     /// Whether a gathering is in progress, or is being put back.
@@ -94,18 +181,20 @@ impl Gather {
         if now_ns < self.look_at_ns {
             return Maintenance::At(self.look_at_ns);
         }
-        self.look_at_ns = now_ns + LOOK_EVERY_NS;
-        let cells = pages * self.page_cells;
         let full = depot.full_len();
-        let surplus =
-            if full * CELLS >= SURPLUS_MIN_PAGES * self.page_cells && full * CELLS > cells / 2 {
-                full
+        let surplus = self.surplus_of(depot, pages);
+        self.look_at_ns = now_ns
+            + if surplus > 0 {
+                LOOK_AGAIN_NS
             } else {
-                0
+                LOOK_EVERY_NS
             };
         let unused = surplus.min(std::mem::replace(&mut self.surplus, surplus));
         (self.magazines_left, self.seen) = (unused, full);
-        (self.retired, self.wanted) = (0, unused * CELLS / self.page_cells);
+        (self.freed, self.were_bare, self.wanted) = (0, 0, unused * CELLS);
+        self.bare_left = depot.bare_cells().min(4 * self.wanted);
+        let pages = (self.wanted + self.bare_left) / self.page_cells;
+        self.step_pages = (pages / STEPS).clamp(*STEP_PAGES.start(), *STEP_PAGES.end());
         match (unused, surplus) {
             (0, 0) => Maintenance::Done,
             (0, _) => Maintenance::At(self.look_at_ns),
@@ -113,76 +202,127 @@ impl Gather {
         }
     }
 
-    /// Gathers some magazines (RetireGather), or puts cells of incomplete pages back. Calls
-    /// `retire` with the number of a page that is complete.
+    /// Magazines of the depot, if their cells are more than half of those that have memory.
+    fn surplus_of(&self, depot: &Depot, pages: usize) -> usize {
+        let full = depot.full_len();
+        let cells = (pages * self.page_cells).saturating_sub(depot.bare_cells());
+        if full * CELLS >= SURPLUS_MIN_PAGES * self.page_cells && full * CELLS > cells / 2 {
+            full
+        } else {
+            0
+        }
+    }
+
+    /// Gathers some magazines (RetireGather), or puts cells of incomplete pages back.
     pub(super) fn step(
         &mut self,
         depot: &Depot,
         now_ns: u64,
-        mut retire: impl FnMut(u32),
+        gathered: &mut impl Gathered,
     ) -> Maintenance {
-        for _ in 0..self.step_magazines.min(self.magazines_left) {
-            self.magazines_left -= 1;
+        let mut room = self.step_pages * self.page_magazines;
+        while room > 0 && self.magazines_left > 0 {
+            (room, self.magazines_left) = (room - 1, self.magazines_left - 1);
             let Some(full) = depot.pop_full(0) else {
                 self.magazines_left = 0;
                 break;
             };
-            depot.drop_empty();
-            full.for_each(|cell| {
-                if let Some(number) = self.sort(cell) {
-                    self.retired += 1;
-                    self.complete.push(number);
-                }
-            });
+            depot.drop_empty(1);
+            full.for_each(|cell| self.sort(cell));
         }
-        let left = self.complete.len().saturating_sub(RETIRED_MAX);
-        self.complete.drain(left..).for_each(&mut retire);
-        if self.magazines_left > 0 || !self.complete.is_empty() || self.put_back(depot) {
+        while room > 0 && self.bare_left > 0 {
+            room -= 1;
+            let Some((first, cells)) = depot.pop_bare() else {
+                self.bare_left = 0;
+                break;
+            };
+            self.bare_left = self.bare_left.saturating_sub(cells as usize);
+            self.were_bare += cells as usize;
+            (first..first + cells).for_each(|cell| self.sort(cell));
+        }
+        let left = self.complete.len().saturating_sub(self.step_pages);
+        self.complete
+            .drain(left..)
+            .for_each(|number| gathered.retire(number));
+        if self.magazines_left > 0
+            || self.bare_left > 0
+            || !self.complete.is_empty()
+            || self.put_back(depot, gathered)
+        {
             return Maintenance::Soon;
         }
         self.rest(depot, now_ns)
     }
 
-    /// Sorts a cell to the others of its page. The page's number, if that is complete now.
-    fn sort(&mut self, cell: u32) -> Option<u32> {
+    /// Sorts a cell to the others of its page, which may be complete now.
+    fn sort(&mut self, cell: u32) {
         // A page has a power of two of cells.
         let number = (cell >> self.page_cells.trailing_zeros()) as usize;
         if self.by_page.len() <= number {
-            self.by_page.resize_with(number + 1, Vec::new);
+            self.by_page.resize_with(number + 1, || None);
         }
-        let cells = &mut self.by_page[number];
-        cells.push(cell);
-        if cells.len() != self.page_cells - usize::from(broken(Fault::RetireIncomplete)) {
-            return None;
+        let page = self.by_page[number].get_or_insert_with(|| GatheredPage::new(self.page_cells));
+        page.add(cell as usize % self.page_cells);
+        if page.cells == self.page_cells - usize::from(broken(Fault::RetireIncomplete)) {
+            self.by_page[number] = None;
+            self.freed += self.page_cells;
+            self.complete.push(number as u32);
         }
-        *cells = Vec::new();
-        Some(number as u32)
     }
 
-    /// Gives some of the cells of incomplete pages back to the depot. Whether there are more.
-    fn put_back(&mut self, depot: &Depot) -> bool {
-        for _ in 0..self.step_magazines {
-            let mut magazine = Magazine::empty();
-            while let Some(cells) = self.by_page.last_mut()
-                && !magazine.is_full()
-            {
-                match cells.pop() {
-                    Some(cell) => magazine.push(cell).expect("it is not full"),
-                    None => _ = self.by_page.pop(),
+    /// Gives the cells of some incomplete pages back to the depot, without their memory where that
+    /// is possible. Returns whether there are more.
+    fn put_back(&mut self, depot: &Depot, gathered: &mut impl Gathered) -> bool {
+        let mut room = self.step_pages;
+        while room > 0
+            && let Some(page) = self.by_page.pop()
+        {
+            let Some(page) = page else { continue };
+            room -= 1;
+            let first = self.by_page.len() * self.page_cells;
+            for run in page.runs() {
+                let cells = first + run.start..first + run.end;
+                let strips = if broken(Fault::StripAll) {
+                    gathered.strip(first as u32, self.page_cells as u32)
+                } else {
+                    gathered.strip(cells.start as u32, cells.len() as u32)
+                };
+                if strips {
+                    self.freed += cells.len();
+                    for from in cells.clone().step_by(CELLS) {
+                        depot.push_bare(from as u32, (cells.end - from).min(CELLS) as u32);
+                    }
+                } else {
+                    cells.for_each(|cell| self.put(cell as u32, depot));
                 }
             }
-            if self.by_page.is_empty() && magazine.is_empty() {
-                break;
-            }
-            depot.take_in(magazine);
+        }
+        if self.by_page.is_empty()
+            && let Some(loose) = self.loose.take()
+        {
+            depot.take_in(loose);
         }
         !self.by_page.is_empty()
     }
 
+    /// Puts a cell back that has its memory.
+    fn put(&mut self, cell: u32, depot: &Depot) {
+        let mut loose = self.loose.take().unwrap_or_else(Magazine::alone);
+        loose.push(cell).expect("it is not full");
+        if loose.is_full() {
+            depot.push_full(Full::of(loose), 0);
+        } else {
+            self.loose = Some(loose);
+        }
+    }
+
     /// Ends the gathering, and says when to look again.
     fn rest(&mut self, depot: &Depot, now_ns: u64) -> Maintenance {
-        self.surplus = 0;
-        self.rest_ns = if self.retired > self.wanted / 4 {
+        depot.drop_empty(self.seen);
+        // What came meanwhile is gathered at the next look, if nobody needs it until then.
+        self.surplus = depot.full_len();
+        let freed = self.freed.saturating_sub(self.were_bare);
+        self.rest_ns = if freed > self.wanted / 4 {
             LOOK_EVERY_NS
         } else {
             (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX)
@@ -190,7 +330,7 @@ impl Gather {
         self.look_at_ns = now_ns + self.rest_ns;
         // Cells that were freed since the two looks are left. The shard does not hear of them:
         // timers may go on firing after the shard has given them away.
-        if self.retired > 0 || depot.full_len() > self.seen {
+        if freed > 0 || depot.full_len() > self.seen {
             Maintenance::At(self.look_at_ns)
         } else {
             Maintenance::Done

@@ -4,6 +4,9 @@
 //! The thread that has a magazine holds its indices. [`Full`] is the form in which the depot keeps
 //! the indices of a full magazine: as [`Runs`] of successive indices, or as the magazine itself.
 
+use crate::mem::Zeroable;
+use crate::slab_box::SlabBox;
+
 /// Indices in a magazine.
 #[cfg(not(loom))]
 pub(super) const CELLS: usize = 64;
@@ -20,12 +23,35 @@ pub(super) struct Magazine {
     pub(super) cells: [u32; CELLS],
 }
 
+// SAFETY: numbers.
+unsafe impl Zeroable for Magazine {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// A magazine, owned. Those of a burst lie in slabs: after cancels in random order the depot has
+/// one for each 64 free cells, for some tenths of a second.
+pub(super) type OwnMagazine = SlabBox<Magazine>;
+
+/// Bytes of a slab of magazines.
+const SLAB: usize = if cfg!(loom) { 1 } else { 64 << 10 };
+
 impl Magazine {
-    pub(super) fn empty() -> Box<Self> {
-        Box::new(Self {
-            len: 0,
-            cells: [0; CELLS],
-        })
+    const EMPTY: Self = Self {
+        len: 0,
+        cells: [0; CELLS],
+    };
+
+    /// An empty magazine by itself.
+    pub(super) fn alone() -> OwnMagazine {
+        SlabBox::alone(Self::EMPTY)
+    }
+
+    /// Some empty magazines, which share a slab. At least one.
+    pub(super) fn slab() -> impl Iterator<Item = OwnMagazine> {
+        SlabBox::slab(SLAB)
     }
 
     #[inline]
@@ -145,13 +171,13 @@ pub(super) enum Full {
     /// Runs need no memory. (A million timers that end at once would have to wait for it.)
     Runs(Runs),
     /// In any order.
-    Any(Box<Magazine>),
+    Any(OwnMagazine),
 }
 
 const _: () = assert!(size_of::<Full>() == 16);
 
 impl Full {
-    pub(super) fn of(magazine: Box<Magazine>) -> Self {
+    pub(super) fn of(magazine: OwnMagazine) -> Self {
         match magazine.runs() {
             Some(runs) => Self::Runs(runs),
             None => Self::Any(magazine),
@@ -185,7 +211,7 @@ mod tests {
             full.for_each(|cell| cells.push(cell));
             cells
         };
-        let mut magazine = Magazine::empty();
+        let mut magazine = Magazine::alone();
         magazine.fill(Runs {
             first: 0,
             split: 10,

@@ -91,6 +91,31 @@ impl<T> Page<T> {
         self.memory.populate(Self::CELLS_BYTES);
     }
 
+    /// StripZero. Gives the memory of some cells back to the system, as far as it is whole pages of
+    /// the system. Returns whether there were any: then the words of these cells are zeros now, or
+    /// may be.
+    ///
+    /// # Safety
+    /// The caller holds these cells. They are cells of this page, by their position.
+    pub(super) unsafe fn strip(&self, cells: std::ops::Range<u32>) -> bool {
+        #[cfg(not(loom))]
+        {
+            let [start, end] =
+                [cells.start, cells.end].map(|cell| cell as usize * size_of::<Cell<T>>());
+            // SAFETY: the caller holds the cells, so they are VACANT: nobody writes them, others
+            // read their words and `due_at` only, and zeros are a word that is VACANT.
+            unsafe { self.memory.discard(start..end) }
+        }
+        #[cfg(loom)]
+        {
+            let Start(all, _) = &self.memory[0];
+            all[cells.start as usize..cells.end as usize]
+                .iter()
+                .for_each(Cell::strip);
+            true
+        }
+    }
+
     pub(super) fn start(&self) -> *mut Start<T> {
         self.memory.as_ptr().cast_mut().cast()
     }

@@ -7,16 +7,16 @@
 //! magazine.
 
 use super::depot::Depot;
-use super::magazine::{CELLS, Full, Magazine, Runs};
+use super::magazine::{CELLS, Full, OwnMagazine, Runs};
 use crate::mem::prefetch_all_to_write;
 use crate::sync::{Fault, broken};
 
 /// A thread's pair of magazines.
 #[derive(Debug)]
 pub(crate) struct Magazines {
-    loaded: Box<Magazine>,
+    loaded: OwnMagazine,
     /// Full or empty: the magazine that was loaded before.
-    previous: Box<Magazine>,
+    previous: OwnMagazine,
     /// The stripe of the depot to which full magazines go.
     stripe: usize,
 }

@@ -141,11 +141,31 @@ impl<T> Cell<T> {
         self.word.set(u64::MAX);
     }
 
-    /// Lets a cell of a new page start at a generation that no earlier cell of its index has had.
+    /// Lets a cell of a new page, or one that was stripped, start at a generation that no earlier
+    /// timer of its index has had.
     pub(crate) fn start_at(&self, generation: u64) {
-        // Ordering: Relaxed. The page is not published yet.
+        // Ordering: Relaxed. The page is not published yet, or the caller holds the index: others
+        // see a word that is VACANT, before and after. ArmPublish publishes what follows.
         self.word
             .store(Word::new(generation, State::Vacant).0, Ordering::Relaxed);
+    }
+
+    /// Dress. `start_at`, if the cell's word was zeroed. The caller holds the index.
+    pub(super) fn dress(&self, generation: u64) {
+        // Ordering: Relaxed. The caller holds the index: it got the word with it, by the depot.
+        if self.word.load(Ordering::Relaxed) == 0 {
+            self.start_at(generation);
+        }
+    }
+
+    /// StripZero, in a model.
+    #[cfg(loom)]
+    pub(super) fn strip(&self) {
+        // Ordering: Relaxed. As the system does it.
+        self.word.store(0, Ordering::Relaxed);
+        // Ordering: Relaxed. As above.
+        self.due_at.store(0, Ordering::Relaxed);
+        self.content.with_mut(|_| ());
     }
 
     /// Puts a content in.

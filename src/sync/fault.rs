@@ -94,6 +94,10 @@ pub enum Fault {
     FreshNotAtomic,
     /// RetireUnlink: a page is retired, and its highest generation is not noted.
     RetireForgetsGeneration,
+    /// StripNote: cells that were stripped start at generation 0 again.
+    StripForgetsGeneration,
+    /// StripZero: a whole page is stripped, though somebody has a cell of it.
+    StripAll,
     /// `membarrier` has no effect.
     #[cfg(loom)]
     BarrierSkipped,

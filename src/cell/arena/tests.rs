@@ -1,10 +1,18 @@
 use super::super::content::Payload;
+use super::super::gather::LOOK_AGAIN_NS;
 use super::super::state::DueAt;
 use super::*;
 
 const PAGE_CELLS: u32 = Arena::<u64>::PAGE_CELLS;
 const RUN: u32 = Arena::<u64>::RUN;
 const STEP_MAGAZINES: usize = Arena::<u64>::STEP_MAGAZINES;
+
+/// Whether cells can be stripped of their memory here.
+const STRIPS: bool = cfg!(all(
+    target_os = "linux",
+    not(wheelwork_no_linux),
+    not(wheelwork_no_mmap)
+));
 
 /// Magazines that the cells of a page fill.
 const MAGAZINES: usize = PAGE_CELLS as usize / CELLS;
@@ -60,10 +68,17 @@ impl<T: Send + 'static> Fixture<T> {
     /// Looks at this time, finds nothing yet, looks again, and gathers to the end. The steps, and
     /// what it wants next.
     fn gather(&self, now_ns: u64) -> (usize, Maintenance) {
-        let again_ns = now_ns + LOOK_EVERY_NS;
+        let again_ns = now_ns + LOOK_AGAIN_NS;
         assert_eq!(self.arena.maintain(now_ns), Maintenance::At(again_ns));
         assert_eq!(self.arena.maintain(again_ns), Maintenance::Soon);
         self.finish(again_ns)
+    }
+
+    /// Looks and gathers for some seconds from this time on.
+    fn gather_all(&self, now_ns: u64) {
+        for look in 0..20 {
+            self.finish(now_ns + look * LOOK_EVERY_NS);
+        }
     }
 
     fn finish(&self, now_ns: u64) -> (usize, Maintenance) {
@@ -165,14 +180,14 @@ fn cells_that_two_looks_have_seen_are_given_back() {
     );
     assert_eq!(
         fixture.arena.maintain(first_ns),
-        Maintenance::At(first_ns + LOOK_EVERY_NS)
+        Maintenance::At(first_ns + LOOK_AGAIN_NS)
     );
     assert_eq!(
         fixture.arena.maintain(first_ns + 1),
-        Maintenance::At(first_ns + LOOK_EVERY_NS)
+        Maintenance::At(first_ns + LOOK_AGAIN_NS)
     );
     assert_eq!(fixture.pages(), 8);
-    let second_ns = first_ns + LOOK_EVERY_NS;
+    let second_ns = first_ns + LOOK_AGAIN_NS;
     assert_eq!(fixture.arena.maintain(second_ns), Maintenance::Soon);
     assert_eq!(
         fixture.finish(second_ns),
@@ -191,36 +206,91 @@ fn cells_that_two_looks_have_seen_are_given_back() {
     assert!((0..8 * PAGE_CELLS).all(|cell| fixture.arena.get(cell, &collected.pin()).is_none()));
 }
 
-/// One cell of each page is in use. What was gathered goes back as it came: a step at a time, and
-/// all of it.
+/// One cell of each page is in use. What was gathered goes back a step at a time, and all of it:
+/// the memory to the system, but for a page beside each cell that is in use, and the cells to the
+/// depot.
 #[test]
-fn what_is_gathered_in_vain_is_put_back_in_steps() {
+fn what_is_gathered_is_stripped_and_put_back_in_steps() {
     let mut fixture = Fixture::new();
     let mut cells = fixture.take(20 * PAGE_CELLS as usize);
     let kept: Vec<_> = cells
-        .extract_if(.., |cell| *cell % PAGE_CELLS == 77)
+        .extract_if(.., |cell| *cell % PAGE_CELLS == 777)
         .collect();
     fixture.put(cells);
-    let before = fixture.arena.depot.full_len();
+    let depot = fixture.arena.depot.clone();
+    let before = depot.full_len();
     assert_eq!(before, 20 * MAGAZINES - 1, "and some in a partial one");
-    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
-    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
-    let (mut full, mut steps) = (before, 0);
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_AGAIN_NS));
+    assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
+    let (mut free, mut steps) = (before * CELLS, 0);
     loop {
-        let next = fixture.arena.maintain(LOOK_EVERY_NS);
-        let now = fixture.arena.depot.full_len();
-        assert!(now.abs_diff(full) <= STEP_MAGAZINES);
-        (full, steps) = (now, steps + 1);
+        let next = fixture.arena.maintain(LOOK_AGAIN_NS);
+        let now = depot.full_len() * CELLS + depot.bare_cells();
+        assert!(now.abs_diff(free) <= (STEP_MAGAZINES + 1) * CELLS);
+        (free, steps) = (now, steps + 1);
         if next != Maintenance::Soon {
             break;
         }
     }
-    assert_eq!((full, fixture.pages()), (before, 20));
     assert_eq!(steps, 2 * before.div_ceil(STEP_MAGAZINES) - 1);
+    assert_eq!(fixture.pages(), 20);
+    assert_eq!(
+        depot.bare_cells() > 20 * (PAGE_CELLS as usize - 400),
+        STRIPS
+    );
     let mut all = fixture.take(20 * PAGE_CELLS as usize - kept.len());
+    assert_eq!((fixture.pages(), depot.bare_cells()), (20, 0));
     all.extend(kept);
     all.sort_unstable();
     assert!(all.into_iter().eq(0..20 * PAGE_CELLS));
+}
+
+/// A cell that was stripped has a generation that none of its timers had. One that nobody has free
+/// keeps what it has.
+#[test]
+fn a_stripped_cell_goes_on_counting() {
+    let mut fixture = Fixture::new();
+    let mut cells = fixture.take(8 * PAGE_CELLS as usize);
+    let local = fixture.pins.register();
+    let arm = |fixture: &Fixture, cell: u32| {
+        let pin = local.pin();
+        let cell = fixture.arena.get(cell, &pin).expect("the page is there");
+        // SAFETY: nobody else has the cell.
+        unsafe { cell.arm(DueAt::new(1, 0), Payload(1)) }
+    };
+    let claim = |fixture: &Fixture, cell: u32, birth: u64| {
+        let pin = local.pin();
+        let cell = fixture.arena.get(cell, &pin).expect("the page is there");
+        cell.claim_id(birth).is_some()
+    };
+    let kept: Vec<_> = cells
+        .extract_if(.., |cell| *cell % PAGE_CELLS == 1_000)
+        .collect();
+    let (busy, births) = (PAGE_CELLS + 9, [0, 1, 2]);
+    for birth in births {
+        assert_eq!(arm(&fixture, busy), birth);
+        assert!(claim(&fixture, busy, birth));
+    }
+    kept.iter()
+        .for_each(|&cell| assert_eq!(arm(&fixture, cell), 0));
+    fixture.put(cells);
+    for round in 0..3 {
+        fixture.gather_all(round * 100 * LOOK_EVERY_NS);
+        let bare = fixture.arena.depot.bare_cells();
+        assert_eq!(bare > 8 * (PAGE_CELLS as usize - 400), STRIPS);
+        assert!(births.iter().all(|&birth| !claim(&fixture, busy, birth)));
+        let cells = fixture.take(8 * PAGE_CELLS as usize - kept.len());
+        assert_eq!(arm(&fixture, busy), 3 + round, "dressed");
+        assert!(births.iter().all(|&birth| !claim(&fixture, busy, birth)));
+        assert!(claim(&fixture, busy, 3 + round));
+        fixture.put(cells);
+    }
+    assert!(kept.iter().all(|&cell| claim(&fixture, cell, 0)));
+    fixture.put(kept);
+    fixture.gather_all(1_000 * LOOK_EVERY_NS);
+    assert_eq!(fixture.pages(), 0, "stripped pages are retired, too");
+    fixture.take(8 * PAGE_CELLS as usize);
+    assert_eq!(arm(&fixture, busy), 6);
 }
 
 /// One who gathers is enough.
@@ -242,15 +312,15 @@ fn what_is_taken_between_two_looks_stays() {
     let mut cells = fixture.take(16 * PAGE_CELLS as usize);
     let later = cells.split_off(15 * PAGE_CELLS as usize);
     fixture.put(cells);
-    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_AGAIN_NS));
     fixture.put(later);
-    assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
-    let (steps, next) = fixture.finish(LOOK_EVERY_NS);
+    assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
+    let (steps, next) = fixture.finish(LOOK_AGAIN_NS);
     assert_eq!(
         (steps, next),
         (
             15 * MAGAZINES / STEP_MAGAZINES + 14,
-            Maintenance::At(2 * LOOK_EVERY_NS)
+            Maintenance::At(LOOK_AGAIN_NS + LOOK_EVERY_NS)
         )
     );
     assert_eq!(
@@ -261,10 +331,10 @@ fn what_is_taken_between_two_looks_stays() {
     let mut fixture = Fixture::new();
     let cells = fixture.take(16 * PAGE_CELLS as usize);
     fixture.put(cells);
-    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
+    assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_AGAIN_NS));
     fixture.take(8 * PAGE_CELLS as usize);
     assert_eq!(
-        fixture.arena.maintain(LOOK_EVERY_NS),
+        fixture.arena.maintain(LOOK_AGAIN_NS),
         Maintenance::Done,
         "half of all is no surplus"
     );
@@ -283,7 +353,7 @@ fn a_surplus_is_four_pages_and_more_than_half() {
         let cells = fixture.take(pages * PAGE_CELLS as usize);
         fixture.put(cells[..put * CELLS].iter().copied());
         let expected = if surplus {
-            Maintenance::At(5 + LOOK_EVERY_NS)
+            Maintenance::At(5 + LOOK_AGAIN_NS)
         } else {
             Maintenance::Done
         };
@@ -295,32 +365,39 @@ fn a_surplus_is_four_pages_and_more_than_half() {
     }
 }
 
-/// A cell of each page is in use: nothing can be freed, nothing is lost, and it is tried less and
-/// less often.
+/// Cells of each system's page are in use: nothing can be freed, nothing is lost, and it is tried
+/// less and less often.
 #[test]
 fn a_gathering_in_vain_puts_all_back_and_rests() {
     let mut fixture = Fixture::new();
     let cells = fixture.take(8 * PAGE_CELLS as usize);
-    fixture.put(cells.iter().copied().filter(|cell| cell % PAGE_CELLS != 3));
-    let free = 8 * (PAGE_CELLS as usize - 1);
+    fixture.put(cells.iter().copied().filter(|cell| cell % 100 != 3));
+    let free = cells.iter().filter(|&cell| cell % 100 != 3).count();
     let mut now_ns = 0;
-    for rest in [2, 4, 8, 16, 16] {
-        let (_, next) = fixture.gather(now_ns);
-        assert_eq!(next, Maintenance::Done);
-        let end_ns = now_ns + LOOK_EVERY_NS;
+    for (round, rest) in [2, 4, 8, 16, 16].into_iter().enumerate() {
+        // What was put back was there all the time: one look is enough.
+        let end_ns = if round == 0 {
+            assert_eq!(fixture.gather(now_ns).1, Maintenance::Done);
+            now_ns + LOOK_AGAIN_NS
+        } else {
+            assert_eq!(fixture.arena.maintain(now_ns), Maintenance::Soon);
+            assert_eq!(fixture.finish(now_ns).1, Maintenance::Done);
+            now_ns
+        };
         now_ns = end_ns + rest * LOOK_EVERY_NS;
         assert_eq!(fixture.arena.maintain(now_ns - 1), Maintenance::At(now_ns));
         assert_eq!(
             (fixture.pages(), fixture.arena.depot.full_len()),
             (8, free / CELLS)
         );
+        assert_eq!(fixture.arena.depot.bare_cells(), 0);
     }
     let mut again = fixture.take(free);
     again.sort_unstable();
     assert!(
         again
             .into_iter()
-            .eq((0..8 * PAGE_CELLS).filter(|cell| cell % PAGE_CELLS != 3))
+            .eq((0..8 * PAGE_CELLS).filter(|cell| cell % 100 != 3))
     );
     assert_eq!(fixture.pages(), 8);
 }
@@ -335,22 +412,15 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
             cells
                 .iter()
                 .copied()
-                .filter(|cell| cell / PAGE_CELLS < retired || cell % PAGE_CELLS != 3),
+                .filter(|cell| cell / PAGE_CELLS < retired || cell % 64 != 3),
         );
-        // Of the ninth page a magazine is not full: eight are wanted.
-        let free = 9 * PAGE_CELLS as usize - (9 - retired) as usize;
+        let free = (PAGE_CELLS * retired + (PAGE_CELLS - PAGE_CELLS / 64) * (9 - retired)) as usize;
         let (steps, next) = fixture.gather(0);
-        // What is left is put back from the last of them on.
-        let left = free - (retired * PAGE_CELLS) as usize;
-        assert_eq!(
-            steps,
-            (free / CELLS).div_ceil(STEP_MAGAZINES) + left.div_ceil(CELLS).div_ceil(STEP_MAGAZINES)
-                - 1
-                + (retired - 1) as usize
-        );
+        // Each page is a step, by which it is retired or put back: the first one follows at once.
+        assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES) + 9 - 1);
         assert_eq!(
             next,
-            Maintenance::At(LOOK_EVERY_NS + rest * LOOK_EVERY_NS),
+            Maintenance::At(LOOK_AGAIN_NS + rest * LOOK_EVERY_NS),
             "{retired} of 9 pages"
         );
         assert_eq!(fixture.pages(), 9 - retired);
@@ -361,19 +431,18 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
 #[test]
 fn what_is_freed_during_a_gathering_is_looked_at() {
     for (freed, next) in [
-        (CELLS, Maintenance::At(3 * LOOK_EVERY_NS)),
+        (CELLS, Maintenance::At(LOOK_AGAIN_NS + 2 * LOOK_EVERY_NS)),
         (0, Maintenance::Done),
     ] {
         let mut fixture = Fixture::new();
         let cells = fixture.take(9 * PAGE_CELLS as usize);
-        let (used, free): (Vec<u32>, Vec<u32>) =
-            cells.iter().partition(|&&cell| cell % PAGE_CELLS < RUN);
+        let (used, free): (Vec<u32>, Vec<u32>) = cells.iter().partition(|&&cell| cell % 64 == 3);
         fixture.put(free);
-        assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_EVERY_NS));
-        assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
-        assert_eq!(fixture.arena.maintain(LOOK_EVERY_NS), Maintenance::Soon);
+        assert_eq!(fixture.arena.maintain(0), Maintenance::At(LOOK_AGAIN_NS));
+        assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
+        assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
         fixture.put(used[..freed].iter().copied());
-        assert_eq!(fixture.finish(LOOK_EVERY_NS).1, next, "{freed} cells");
+        assert_eq!(fixture.finish(LOOK_AGAIN_NS).1, next, "{freed} cells");
     }
 }
 
