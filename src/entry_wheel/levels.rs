@@ -103,13 +103,13 @@ impl Levels {
         }
     }
 
-    /// Marks the slots of which more than an eighth is dead, for a compaction. Looks at every slot
-    /// that is not empty.
-    pub(super) fn mark_partly_dead(&mut self) {
+    /// Marks the slots for which `is_marked` holds, for a compaction. Looks at every slot that is
+    /// not empty.
+    pub(super) fn mark(&mut self, is_marked: impl Fn(&Slot<Self>) -> bool) {
         for (level, slots) in self.slots.iter().enumerate() {
             for index in self.occupied[level]
                 .iter()
-                .filter(|&index| slots[index].is_partly_dead())
+                .filter(|&index| is_marked(&slots[index]))
             {
                 self.to_be_compacted.set(Place { level, index });
             }

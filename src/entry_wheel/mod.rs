@@ -15,7 +15,7 @@ use chunk::{ChunkList, Form};
 use levels::Levels;
 use parts::WheelParts;
 use place::Place;
-use slot::LARGE_SLOT;
+use slot::{LARGE_SLOT, Slot};
 
 pub(crate) use place::LEVELS;
 
@@ -26,6 +26,9 @@ const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 /// A cascade begins early enough to move this many entries more than the slot has: the shard's
 /// thread may be late.
 const SLACK: u64 = 32_768;
+
+/// Tombstones with memory for this many times the cells of all entries are too many.
+const SPARSE: u64 = 4;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
@@ -40,6 +43,8 @@ pub(crate) struct EntryWheel {
     budget: u64,
     /// No tombstone has come since `tidy` last looked at the slots.
     is_tidy: bool,
+    /// `shrink` has come to its end.
+    is_shrunk: bool,
 }
 
 impl EntryWheel {
@@ -59,6 +64,7 @@ impl EntryWheel {
             pace,
             budget,
             is_tidy: true,
+            is_shrunk: false,
         }
     }
 
@@ -252,13 +258,35 @@ impl EntryWheel {
     /// memory through it. Looks at the slots only if a tombstone has come since its last look.
     pub(crate) fn tidy(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_tidy, true) {
-            self.levels.mark_partly_dead();
+            self.levels.mark(Slot::is_partly_dead);
         }
         let is_more = self.compact(self.parts.budget_end(self.budget));
         if self.parts.holes == 0 {
             // A tombstone that named a wrong deadline might stay unmatched for ever.
             self.parts.tombstones.clear();
         }
+        is_more
+    }
+
+    /// Gives the memory of tombstones back when a storm of cancels is over: when there is memory
+    /// for the tombstones of four times as many cells as the wheel has entries, it compacts every
+    /// slot with a hole. The tombstones go at the next call, if it finds no hole: the entries of
+    /// those that are left have had time to come. Returns whether the budget was used up before the
+    /// end. To be called from time to time.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let tombstones = &mut self.parts.tombstones;
+        let entries = self.due.len() as u64 + self.parts.levels.iter().sum::<u64>();
+        if !tombstones.is_large() || tombstones.cells() / SPARSE < entries {
+            self.is_shrunk = false;
+            return false;
+        }
+        if self.is_shrunk && self.parts.holes == 0 {
+            tombstones.clear();
+            return false;
+        }
+        self.levels.mark(Slot::has_any_holes);
+        let is_more = self.compact(self.parts.budget_end(self.budget));
+        self.is_shrunk = !is_more;
         is_more
     }
 

@@ -109,6 +109,12 @@ impl<L> Slot<L> {
         self.has_holes(8)
     }
 
+    /// Whether some entries are holes. False while the slot is cascaded.
+    #[inline]
+    pub(super) fn has_any_holes(&self) -> bool {
+        self.holes > 0 && self.ahead.is_none()
+    }
+
     /// Whether there are more than `HOLES_MIN` holes, and `times` as many are more than all
     /// entries. False while the slot is cascaded.
     #[inline]

@@ -28,6 +28,7 @@ enum Step {
     ToNext,
     Settle,
     Tidy,
+    Shrink,
 }
 
 /// Delays and jumps, many of them at the edges of levels.
@@ -49,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ToNext),
         1 => Just(Step::Settle),
         1 => Just(Step::Tidy),
+        1 => Just(Step::Shrink),
     ]
 }
 
@@ -176,11 +178,11 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
                     advance(&mut wheel, now, limit, &mut model, &mut dead);
                 }
             }
-            Step::Settle | Step::Tidy => {
-                if let Step::Tidy = step {
-                    wheel.tidy()
-                } else {
-                    wheel.settle()
+            Step::Settle | Step::Tidy | Step::Shrink => {
+                match step {
+                    Step::Tidy => wheel.tidy(),
+                    Step::Shrink => wheel.shrink(),
+                    _ => wheel.settle(),
                 };
                 let next = wheel.next_event().unwrap();
                 prop_assert!(next <= model.first_key_value().unwrap().0.0);
@@ -368,6 +370,62 @@ fn tidying_leaves_few_dead() {
     let compactions = wheel.compactions();
     while wheel.tidy() {}
     assert_eq!((wheel.compactions(), wheel.holes()), (compactions, 1_000));
+}
+
+/// Slots with a few dead entries are left alone, and a few of them keep the memory for the
+/// tombstones of all cells. Not after a storm of cancels, however many timers come meanwhile.
+#[test]
+fn the_memory_of_tombstones_goes_back_after_a_storm() {
+    let mut wheel = EntryWheel::new(0, PACE);
+    let entry = |cell: u32| Entry::new(1_000 + u64::from(cell % 50_000), cell, 1);
+    let (timers, left) = (200_000, 1_000);
+    (0..timers).for_each(|cell| wheel.accept(entry(cell)));
+    let cancels = |cells: std::ops::Range<u32>, wheel: &mut EntryWheel| {
+        // In any order.
+        cells
+            .map(|cell| (u64::from(cell) * 77_773 % u64::from(timers)) as u32)
+            .filter(|cell| cell % (timers / left) != 0)
+            .for_each(|cell| {
+                wheel.accept(entry(cell).tombstone());
+                if cell % 1_000 == 7 {
+                    compact_all(wheel);
+                }
+            });
+        compact_all(wheel);
+    };
+    // Half of them: no storm is over.
+    cancels(0..timers / 2, &mut wheel);
+    let (holes, compactions) = (wheel.holes(), wheel.compactions());
+    assert!(holes > 0 && !wheel.shrink() && !wheel.shrink());
+    assert_eq!((wheel.holes(), wheel.compactions()), (holes, compactions));
+    cancels(timers / 2..timers, &mut wheel);
+    let (holes, cells) = (wheel.holes(), wheel.parts.tombstones.cells());
+    assert!(
+        holes > 0 && cells > u64::from(timers / 2),
+        "{holes} {cells}"
+    );
+    for cell in timers.. {
+        wheel.accept(entry(cell));
+        let moved = wheel.parts.moved;
+        let is_more = wheel.shrink();
+        assert!(wheel.parts.moved - moved <= 2 * PACE, "in steps");
+        if !is_more {
+            break;
+        }
+    }
+    assert_eq!(wheel.holes(), 0);
+    // Of an entry that has not come yet.
+    wheel.accept(Entry::new(70_000, 3, 2).tombstone());
+    wheel.shrink();
+    assert!(!wheel.parts.tombstones.is_large());
+    let live = wheel.len();
+    assert!(
+        (left as usize..left as usize + 100).contains(&live),
+        "{live} live"
+    );
+    let mut came = 0;
+    while wheel.advance(60_000, usize::MAX, |entries| came += entries.len()) {}
+    assert_eq!(came, live);
 }
 
 /// A tombstone may come while its entry is still in another lane.

@@ -100,6 +100,11 @@ impl Tombstones {
         self.page_count > CACHED_PAGES
     }
 
+    /// Cells for which there is memory.
+    pub(super) fn cells(&self) -> u64 {
+        u64::from(self.page_count) * u64::from(PAGE_CELLS)
+    }
+
     /// Records a tombstone: the entry that it names is dead, and all earlier ones of its cell.
     pub(super) fn insert(&mut self, tombstone: Entry) {
         let (number, position) = Self::position(tombstone);

@@ -227,6 +227,14 @@ impl Shard {
         more
     }
 
+    /// Drops dead entries and memory when a storm of cancels is over. Returns whether there is more
+    /// to do.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let more = self.wheel.shrink() || self.wheel.trim();
+        self.count_wheel();
+        more
+    }
+
     /// Drops dead entries and memory before a long quiet. Returns whether there is more to do.
     pub(crate) fn tidy(&mut self) -> bool {
         let more = self.wheel.tidy() || self.wheel.trim();

@@ -86,7 +86,14 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
         if turn.more {
             continue;
         }
-        let upkeep_ns = upkeep.run(now_ns, |now_ns| host.maintain(now_ns));
+        let upkeep_ns = upkeep.run(now_ns, |now_ns| {
+            let next = host.maintain(now_ns);
+            if shard.shrink() {
+                Maintenance::Soon
+            } else {
+                next
+            }
+        });
         let nap_until_ns = if let Some(nap_ns) = arrivals.nap_ns(now_ns, tick.nanos()) {
             now_ns + nap_ns
         } else if shard.settle() || shard.tidy() {
