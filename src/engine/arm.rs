@@ -89,7 +89,8 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Cells<T> {
     /// Arms a timer for a tick, in a shard.
-    #[inline]
+    // (`always`, here and in `arm`: a crate that is one unit of code would call them otherwise.)
+    #[inline(always)]
     pub(crate) fn schedule<C: Fill<T>>(
         &self,
         local: &mut Local,
@@ -179,7 +180,7 @@ impl<T: Send + 'static> Cells<T> {
     ///
     /// # Safety
     /// The caller holds the cell, and gives it up here.
-    #[inline]
+    #[inline(always)]
     unsafe fn arm<C: Fill<T>>(
         &self,
         local: &mut Local,
