@@ -22,6 +22,14 @@ use crate::entry::Entry;
 use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
 use std::sync::Arc;
 
+/// A channel, known by this call alone: a program without a channel need not compile what one is
+/// made of.
+pub(crate) trait Outgoing<P>: Send + Sync {
+    /// Sends a message, even if the channel is full. The message comes back if all receivers are
+    /// gone.
+    fn send(&self, payloads: Vec<P>) -> Result<(), Vec<P>>;
+}
+
 /// The shards' end of a channel.
 pub(crate) struct Outbox<P> {
     sender: Sender<Vec<P>>,
@@ -42,15 +50,15 @@ impl<P> Outbox<P> {
         )
     }
 
-    /// Sends a message, even if the channel is full. The message comes back if all receivers are
-    /// gone.
-    pub(crate) fn send(&self, payloads: Vec<P>) -> Result<(), Vec<P>> {
-        self.sender.send(payloads).map_err(SendError::into_inner)
-    }
-
     /// The number of free places. All places are free if all receivers are gone.
     fn free(&self) -> usize {
         self.capacity.saturating_sub(self.sender.len())
+    }
+}
+
+impl<P: Send> Outgoing<P> for Outbox<P> {
+    fn send(&self, payloads: Vec<P>) -> Result<(), Vec<P>> {
+        self.sender.send(payloads).map_err(SendError::into_inner)
     }
 }
 

@@ -68,6 +68,11 @@ impl Pool {
         &self.0.threads.queues
     }
 
+    /// Leaves a job for whoever looks for one.
+    fn push(&self, job: Box<dyn FnOnce() + Send>) {
+        self.queues().jobs.push(job);
+    }
+
     /// Has a thread take the work that comes first.
     fn announce(&self) {
         let queues = self.queues().clone();
@@ -125,18 +130,18 @@ impl Pool {
 
 impl Spawn for Pool {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        self.queues().jobs.push(Box::new(work));
+        self.push(Box::new(work));
         self.pushed(false);
     }
 
     fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
-        self.queues().jobs.push(Box::new(work));
+        self.push(Box::new(work));
         self.pushed(true);
     }
 
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
+        self.push(Box::new(begin));
         let queues = self.queues();
-        queues.jobs.push(Box::new(begin));
         if let Some(post) = &queues.post {
             match self.call(post) {
                 Called::Woken => return Notice::Called,

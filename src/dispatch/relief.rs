@@ -135,19 +135,25 @@ impl<F: Fire> Relief<F> {
         self.threads.fetch_add(1, Ordering::Relaxed);
         let counted = CountedThread(self.threads.clone());
         let (waiting, pool, begin) = (self.waiting.clone(), pool.clone(), self.begin.clone());
-        let thread = ThreadBuilder::new().name("wheelwork-relief".to_owned());
-        // (Without a thread the next look tries again.)
-        let _ = thread.spawn(move || {
+        start_thread(Box::new(move || {
             let _counted = counted;
-            RELIEVES.with(|relieves| relieves.set(true));
             begin();
             for job in jobs {
                 if let Some(job) = job.get() {
                     relieve(&job, &waiting, &pool);
                 }
             }
-        });
+        }));
     }
+}
+
+/// Starts a thread that relieves. (Without a thread the next look tries again.)
+fn start_thread(work: Box<dyn FnOnce() + Send>) {
+    let thread = ThreadBuilder::new().name("wheelwork-relief".to_owned());
+    let _ = thread.spawn(move || {
+        RELIEVES.with(|relieves| relieves.set(true));
+        work();
+    });
 }
 
 /// Works at a job: as its first worker, if it has none.

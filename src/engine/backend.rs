@@ -2,9 +2,11 @@
 
 use super::affinity::Affinity;
 use super::hooks::Users;
+use super::host::ShardHost;
 use super::{Engine, pools};
-use crate::dispatch::channel::{Outbox, ToChannel};
+use crate::dispatch::channel::{Outbox, Outgoing, ToChannel};
 use crate::dispatch::inline::Inline;
+use crate::dispatch::job::{Notice, Spawn};
 use crate::dispatch::pool::{Pool, Threads};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::dispatch::queues::Woken;
@@ -18,7 +20,83 @@ pub(super) enum Backend<T> {
     Inline,
     Pool(Pool),
     Executor(Arc<Execute>),
-    Channel(Outbox<T>),
+    Channel(Arc<dyn Channel<T>>),
+}
+
+/// A channel for payloads, and the shards' way to it.
+pub(crate) trait Channel<T>: Outgoing<T> {
+    fn dispatcher(&self, host: Arc<ShardHost<T>>) -> Box<dyn Dispatcher>;
+}
+
+impl<T: Send + 'static> Channel<T> for Outbox<T> {
+    fn dispatcher(&self, host: Arc<ShardHost<T>>) -> Box<dyn Dispatcher> {
+        Box::new(ToChannel::new(host, self.clone()))
+    }
+}
+
+/// A pool of rayon's, or a user's executor. One type for both: what works at jobs is compiled once.
+#[derive(Clone)]
+enum Workers {
+    Pool(Pool),
+    Executor(Executor),
+}
+
+impl Spawn for Workers {
+    fn spawn(&self, work: impl FnOnce() + Send + 'static) {
+        match self {
+            Self::Pool(pool) => pool.spawn(work),
+            Self::Executor(executor) => executor.spawn(work),
+        }
+    }
+
+    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
+        match self {
+            Self::Pool(pool) => pool.spawn_last(work),
+            Self::Executor(executor) => executor.spawn_last(work),
+        }
+    }
+
+    fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
+        match self {
+            Self::Pool(pool) => pool.submit(is_urgent, begin),
+            Self::Executor(executor) => executor.submit(is_urgent, begin),
+        }
+    }
+
+    fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
+        match self {
+            Self::Pool(pool) => pool.offer(take_up),
+            Self::Executor(executor) => executor.offer(take_up),
+        }
+    }
+
+    fn pulse(&self) {
+        match self {
+            Self::Pool(pool) => pool.pulse(),
+            Self::Executor(executor) => executor.pulse(),
+        }
+    }
+
+    fn watch(&self) {
+        match self {
+            Self::Pool(pool) => pool.watch(),
+            Self::Executor(executor) => executor.watch(),
+        }
+    }
+
+    fn look(&self) -> bool {
+        match self {
+            Self::Pool(pool) => pool.look(),
+            Self::Executor(executor) => executor.look(),
+        }
+    }
+
+    fn unwatch(&self) {
+        match self {
+            Self::Pool(pool) => pool.unwatch(),
+            Self::Executor(executor) => executor.unwatch(),
+        }
+    }
 }
 
 impl<T> Backend<T> {
@@ -64,19 +142,14 @@ pub(super) fn dispatcher<T: Send + 'static>(
     // (The shard's thread, which starts them, will be pinned.)
     let cores = Affinity::of_this_thread();
     let free: Begin = Arc::new(move || _ = cores.as_ref().map(Affinity::restore));
-    match backend {
-        Backend::Inline => Box::new(Inline::new(host)),
-        Backend::Pool(pool) => {
-            let dispatcher = PoolDispatcher::new(host, pool.clone(), waiting, waiting_max);
-            Box::new(dispatcher.relieved(relief_threads, free))
-        }
-        Backend::Executor(execute) => {
-            let executor = executor(engine, execute);
-            let dispatcher = PoolDispatcher::new(host, executor, waiting, waiting_max);
-            Box::new(dispatcher.relieved(relief_threads, free))
-        }
-        Backend::Channel(outbox) => Box::new(ToChannel::new(host, outbox.clone())),
-    }
+    let workers = match backend {
+        Backend::Inline => return Box::new(Inline::new(host)),
+        Backend::Channel(channel) => return channel.dispatcher(host),
+        Backend::Pool(pool) => Workers::Pool(pool.clone()),
+        Backend::Executor(execute) => Workers::Executor(executor(engine, execute)),
+    };
+    let dispatcher = PoolDispatcher::new(host, workers, waiting, waiting_max);
+    Box::new(dispatcher.relieved(relief_threads, free))
 }
 
 /// A user's executor. Its panics are caught, as the panics of hooks are.

@@ -111,12 +111,12 @@ impl<T: Send + 'static> Engine<T> {
     /// Fires payloads on the calling thread. They count for the first shard, because their shards
     /// are no longer known.
     pub(crate) fn fire_here(self: &Arc<Self>, mut payloads: impl Iterator<Item = T>) {
-        if let Some(outbox) = &self.outbox {
+        if let Some(channel) = &self.channel {
             while let Some(first) = payloads.next() {
                 let some = std::iter::once(first)
                     .chain(payloads.by_ref().take(GRAIN - 1))
                     .collect();
-                if let Err(refused) = outbox.send(some) {
+                if let Err(refused) = channel.send(some) {
                     self.discard(0, refused.into_iter());
                 }
             }

@@ -9,7 +9,8 @@ use super::id::TimerId;
 use crate::dispatch::inside::inside;
 use crate::repeat::NextLook;
 use crate::shard::Count;
-use crate::shard::turn::{Shard, Turn};
+use crate::shard::turn::Shard;
+use crate::shard::worker::turn;
 use crate::sync::{Fault, Mutex, broken};
 use crate::time::{Busy, Driven, Pass};
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -25,11 +26,6 @@ impl<T> ManualShards<T> {
         let shards = Mutex::new(shards);
         Self { engine, shards }
     }
-}
-
-/// Takes one turn of a shard.
-pub(crate) fn turn<T>(engine: &Engine<T>, shard: &mut Shard) -> Turn {
-    shard.turn(|| engine.clock.now_ns())
 }
 
 impl<T: Send + 'static> Engine<T> {
@@ -87,7 +83,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
                 return Pass::default();
             }
             let passes = shards.iter_mut().map(|shard| {
-                let turn = turn(&self.engine, shard);
+                let turn = turn(shard, &self.engine.clock);
                 Pass {
                     has_fired: turn.dispatched > 0,
                     is_more: turn.more && !turn.held,

@@ -39,7 +39,7 @@ mod wall;
 pub(crate) mod watchdog;
 
 use crate::counters::Counter;
-use crate::dispatch::channel::Outbox;
+use crate::dispatch::channel::Outgoing;
 use crate::dispatch::queues::Woken;
 use crate::shard::Counters;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ pub(crate) struct Engine<T> {
     pub(crate) wakeup_ns: u64,
     pub(crate) handler: Users<Box<Handler<T>>>,
     /// The channel that gets the payloads in place of the handler, if the builder set one.
-    pub(crate) outbox: Option<Outbox<T>>,
+    pub(crate) channel: Option<Arc<dyn Outgoing<T>>>,
     /// What `cancel_all` does with a payload: drop it, or wake a task.
     pub(crate) let_go: fn(T),
     pub(crate) hooks: Hooks,

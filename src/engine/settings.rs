@@ -1,12 +1,13 @@
 //! Settings: what a service is started with.
 
 use super::Handler;
+use super::backend::Channel;
 use super::hooks::Hooks;
 use crate::dispatch::Dispatch;
-use crate::dispatch::channel::Outbox;
 use crate::time::ManualClock;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All settings except those that depend on the payload's type. The builder's calls say what each
@@ -75,7 +76,7 @@ impl fmt::Debug for Settings {
 /// Where payloads go.
 pub(crate) enum Outlet<T> {
     Handler(Box<Handler<T>>),
-    Channel(Outbox<T>),
+    Channel(Arc<dyn Channel<T>>),
 }
 
 /// The cores on which the shards' threads run.

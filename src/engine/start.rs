@@ -16,7 +16,7 @@ use super::threads::{Started, Unstarted};
 use super::wall::WallTimers;
 use super::{Engine, Handler, shared_clock};
 use crate::counters::Counter;
-use crate::dispatch::channel::Outbox;
+use crate::dispatch::channel::Outgoing;
 use crate::dispatch::{Dispatch, WAITING_MAX};
 use crate::entry::Entry;
 use crate::error::StartError;
@@ -39,7 +39,7 @@ const TICK_MAX: Duration = Duration::from_secs(24 * 3600);
 struct Sink<T> {
     handler: Box<Handler<T>>,
     /// The channel, if there is one. No payload comes to the handler then.
-    outbox: Option<Outbox<T>>,
+    channel: Option<Arc<dyn Outgoing<T>>>,
     backend: Backend<T>,
 }
 
@@ -105,11 +105,11 @@ fn sink<T>(outlet: Outlet<T>, settings: &mut Settings) -> Result<Sink<T>, StartE
     let is_manual = settings.clock.is_some();
     let handler = match outlet {
         Outlet::Handler(handler) => handler,
-        Outlet::Channel(outbox) => {
+        Outlet::Channel(channel) => {
             return Ok(Sink {
                 handler: Box::new(|_| ()),
-                outbox: Some(outbox.clone()),
-                backend: Backend::Channel(outbox),
+                channel: Some(channel.clone()),
+                backend: Backend::Channel(channel),
             });
         }
     };
@@ -120,7 +120,7 @@ fn sink<T>(outlet: Outlet<T>, settings: &mut Settings) -> Result<Sink<T>, StartE
     });
     Ok(Sink {
         handler,
-        outbox: None,
+        channel: None,
         backend: backend(dispatch, &settings.name, is_manual)?,
     })
 }
@@ -153,7 +153,7 @@ fn engine<T: Send + 'static>(
             .wakeups
             .map_or(0, |per_s| 1_000_000_000 / u64::from(per_s.get())),
         handler: Users::new(sink.handler),
-        outbox: sink.outbox,
+        channel: sink.channel,
         let_go,
         hooks: Hooks {
             #[cfg(feature = "tracing")]

@@ -45,7 +45,7 @@ impl<T: Send + 'static> Started<T> {
             let (host, mut tenant) = (self.engine.host(number), Tenant::new(&pinning, number));
             let pins = pinning != Pinning::Off;
             let name = thread_name(&name, &format!("shard-{number}"));
-            self.spawn_one(name, move || {
+            let run = Box::new(move || {
                 tenant.take_up();
                 if pins && !tenant.is_pinned() {
                     note_unpinned(&host);
@@ -55,7 +55,8 @@ impl<T: Send + 'static> Started<T> {
                     tenant.review(now_ns, wakes);
                     host.engine.count_pinning(was_pinned, tenant.is_pinned());
                 });
-            })?;
+            });
+            spawn_one(&self.threads, name, run)?;
         }
         self.spawn_watchdog(&name)
     }
@@ -66,29 +67,28 @@ impl<T: Send + 'static> Started<T> {
             return Ok(());
         };
         let (engine, threshold_ns) = (self.engine.clone(), *threshold_ns);
-        self.spawn_one(thread_name(name, "watchdog"), move || {
-            watchdog::run(&engine, threshold_ns);
-        })
+        let run = Box::new(move || watchdog::run(&engine, threshold_ns));
+        spawn_one(&self.threads, thread_name(name, "watchdog"), run)
     }
+}
 
-    /// Starts a thread that is inside a task for good.
-    fn spawn_one(
-        &self,
-        name: String,
-        run: impl FnOnce() + Send + 'static,
-    ) -> Result<(), StartError> {
-        let run = || {
-            inside_for_good();
-            run();
-        };
-        let thread = ThreadBuilder::new().name(name).spawn(run);
-        let thread = thread.map_err(StartError::Thread)?;
-        self.threads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(thread);
-        Ok(())
-    }
+/// Starts a thread that is inside a task for good, for these.
+fn spawn_one(
+    threads: &Mutex<Vec<JoinHandle<()>>>,
+    name: String,
+    run: Box<dyn FnOnce() + Send>,
+) -> Result<(), StartError> {
+    let run = || {
+        inside_for_good();
+        run();
+    };
+    let thread = ThreadBuilder::new().name(name).spawn(run);
+    let thread = thread.map_err(StartError::Thread)?;
+    threads
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(thread);
+    Ok(())
 }
 
 /// Counts a shard's thread that could not be pinned, and reports it.

@@ -2,8 +2,8 @@
 
 use crate::TimerService;
 use crate::dispatch::inside::inside;
-use crate::engine::{Engine, manual};
-use crate::shard::turn;
+use crate::engine::Engine;
+use crate::shard::{turn, worker};
 use std::sync::{Arc, PoisonError};
 
 /// A shard of a service on a manual clock.
@@ -29,7 +29,7 @@ pub fn take_shards<T: Send + 'static>(service: &TimerService<T>) -> Vec<Shard<T>
 impl<T: Send + 'static> Shard<T> {
     /// Takes one turn. Returns whether anything was drained or fired.
     pub fn turn(&mut self) -> bool {
-        let turn = inside(|| manual::turn(&self.engine, &mut self.shard));
+        let turn = inside(|| worker::turn(&mut self.shard, &self.engine.clock));
         turn.drained > 0 || turn.dispatched > 0 || (turn.more && !turn.held)
     }
 }

@@ -118,7 +118,7 @@ impl<T: Send + 'static> Builder<T> {
         capacity: Option<usize>,
     ) -> (Builder<U>, Receiver<Vec<U>>) {
         let (outbox, receiver) = Outbox::new(capacity);
-        (self.outlet(Outlet::Channel(outbox)), receiver)
+        (self.outlet(Outlet::Channel(Arc::new(outbox))), receiver)
     }
 
     /// The tick: deadlines round up to a multiple of it. From 1 us to 24 h. Default: 1 ms.

@@ -5,9 +5,11 @@ use super::start_once::StartOnce;
 use crate::engine::id::TimerId;
 use crate::engine::task::Task;
 use crate::error::{ScheduleError, StartError};
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-static GLOBAL: StartOnce<TimerService> = StartOnce::new();
+/// It never ends: so what ends a service is compiled for those that have one of their own.
+static GLOBAL: StartOnce<ManuallyDrop<TimerService>> = StartOnce::new();
 
 /// Runs a closure after `delay`, on the service for callbacks that the whole process shares.
 ///
@@ -36,6 +38,7 @@ static GLOBAL: StartOnce<TimerService> = StartOnce::new();
 /// assert!(wheelwork::global()?.cancel(id));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg_attr(not(debug_assertions), inline)]
 pub fn after(
     delay: Duration,
     task: impl FnOnce() + Send + 'static,
@@ -43,6 +46,7 @@ pub fn after(
     after_on(global(), delay, Task::new(task))
 }
 
+#[cfg_attr(not(debug_assertions), inline)]
 fn after_on(
     service: Result<&ServiceHandle, StartError>,
     delay: Duration,
@@ -77,10 +81,11 @@ fn after_on(
 /// assert!(service.cancel(id));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg_attr(not(debug_assertions), inline)]
 pub fn global() -> Result<&'static ServiceHandle, StartError> {
     let start = || {
         let builder = TimerService::builder().name("wheelwork-after");
-        builder.shards(1).untold().start()
+        builder.shards(1).untold().start().map(ManuallyDrop::new)
     };
     // Told when it is there: the subscriber may call `after`.
     let service = GLOBAL.get_or_start(start, |service| service.engine.tell_start())?;

@@ -5,7 +5,7 @@
 use super::arrivals::{Arrivals, NAP_MIN_NS};
 use super::budget::{Budget, Grid};
 use super::counters::{Count, Counters};
-use super::turn::Shard;
+use super::turn::{Shard, Turn};
 use super::upkeep::Upkeep;
 use super::wakes::Wakes;
 use crate::cell::Maintenance;
@@ -64,7 +64,7 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
     let mut held_nap = HELD_NAP;
     let (mut wakes, mut review_at_ns) = (Wakes::default(), 0);
     while !host.is_stopped() {
-        let turn = shard.turn(now_of(host));
+        let turn = turn(&mut shard, host.clock());
         let now_ns = turn.now_ns;
         if now_ns >= review_at_ns {
             review_at_ns = now_ns.saturating_add(REVIEW_NS);
@@ -118,9 +118,15 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
     }
 }
 
+/// Takes one turn of a shard. Of one type, as drains are: see `now_of`.
+#[inline]
+pub(crate) fn turn(shard: &mut Shard, clock: &Clock) -> Turn {
+    shard.turn(now_of(clock))
+}
+
 /// The clock, as turns and drains read it. One type, so that the drain is compiled once.
-fn now_of(host: &impl Host) -> impl Fn() -> u64 + Copy {
-    || host.clock().now_ns()
+fn now_of(clock: &Clock) -> impl Fn() -> u64 + Copy {
+    || clock.now_ns()
 }
 
 /// The tick of the next event, held to the grid. `FOREVER` if there is none.
@@ -187,7 +193,7 @@ fn sleep(
         }
         // A timer that came before the announcement is drained here, and may be due sooner. A timer
         // that comes after it rings if it is due before `wake_at`.
-        drained = shard.drain(now_of(host));
+        drained = shard.drain(now_of(host.clock()));
         let wake_at = next_wakeup(shard, grid).min(wake_at);
         match sleep_time(wake_at, host) {
             Some(Duration::ZERO) => SecondLook::Work,

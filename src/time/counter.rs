@@ -1,8 +1,7 @@
 //! Counter: the processor's counter of cycles, for the time between two readings of `Instant`.
 //!
 //! For Linux, where it was compared with `Instant`. Elsewhere (`no_counter.rs`) the two may differ
-//! by more than the bias makes up for: `quanta` takes the period of the counter of Windows for a
-//! whole number of nanoseconds, for example.
+//! by more than the bias makes up for. Processors other than x86-64 and AArch64 have none here.
 
 use super::nanos::nanos;
 use super::rate::{Pair, Rate};
@@ -12,7 +11,6 @@ use std::time::Instant;
 /// The counter of a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct CycleCounter {
-    clock: quanta::Clock,
     /// `None` if it is not known: each reading of the time is one of `Instant` then.
     rate: Option<Rate>,
 }
@@ -24,26 +22,11 @@ impl CycleCounter {
         OF_THE_PROCESS.get_or_init(Self::calibrated).clone()
     }
 
-    /// `quanta` measures the counter's rate, for at most 200 ms. If the process is stopped
-    /// meanwhile, the rate may be anything. So it is compared with `Instant` before it is used: for
-    /// a millisecond, and for longer if that is too short to tell.
     fn calibrated() -> Self {
-        const TRIES: u64 = 20;
-        let (clock, start) = (quanta::Clock::new(), Instant::now());
-        let rate = Rate::of_2_40_counts(clock.delta_as_nanos(0, 1 << 40));
-        let base = closest(&clock, start);
-        let is_right = (1..=TRIES).any(|tries| {
-            let pair = loop {
-                let pair = closest(&clock, start);
-                if pair.before_ns >= base.after_ns + tries * 1_000_000 {
-                    break pair;
-                }
-            };
-            rate.is_right(base, pair)
-        });
+        let start = Instant::now();
+        let pair = || Pair::read(|| nanos(start.elapsed()), cycles);
         Self {
-            clock,
-            rate: is_right.then_some(rate),
+            rate: is_steady().then(|| Rate::calibrated(pair)).flatten(),
         }
     }
 
@@ -56,22 +39,72 @@ impl CycleCounter {
     /// A counter whose rate is not known.
     #[cfg(all(test, not(loom)))]
     pub(super) fn doubted() -> Self {
-        Self {
-            rate: None,
-            ..Self::new()
-        }
+        Self { rate: None }
     }
 
     /// The counter now.
     #[inline]
+    #[expect(clippy::unused_self, reason = "others have none to read")]
     pub(super) fn reading(&self) -> u64 {
-        self.clock.raw()
+        cycles()
     }
 }
 
-/// Of some pairs, the one whose readings of `Instant` are closest: nothing came between.
-fn closest(clock: &quanta::Clock, start: Instant) -> Pair {
-    let pairs = std::iter::repeat_with(|| Pair::read(|| nanos(start.elapsed()), || clock.raw()));
-    let closest = pairs.take(5).min_by_key(|pair| pair.width_ns());
-    closest.expect("there are five")
+/// The time stamp counter.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn cycles() -> u64 {
+    // SAFETY: each x86-64 processor has the instruction, and it changes nothing.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Whether the counter counts at one rate, at whatever speed the processor runs and however deep it
+/// sleeps: the processor says so ("invariant TSC").
+#[cfg(target_arch = "x86_64")]
+fn is_steady() -> bool {
+    const POWER_MANAGEMENT: u32 = 0x8000_0007;
+    const INVARIANT_TSC: u32 = 1 << 8;
+    #[allow(unused_unsafe, reason = "some versions of Rust call it safe")]
+    // SAFETY: each x86-64 processor has the instruction, and it changes nothing.
+    let ask = |about| unsafe { std::arch::x86_64::__cpuid(about) };
+    ask(0x8000_0000).eax >= POWER_MANAGEMENT && ask(POWER_MANAGEMENT).edx & INVARIANT_TSC != 0
+}
+
+/// The system counter, as the kernel shows it.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn cycles() -> u64 {
+    let count: u64;
+    // SAFETY: Linux lets programs read this register, and reading changes nothing.
+    unsafe {
+        std::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags));
+    }
+    count
+}
+
+/// Each AArch64 has a system counter of one rate.
+#[cfg(target_arch = "aarch64")]
+const fn is_steady() -> bool {
+    true
+}
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+const fn cycles() -> u64 {
+    0
+}
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+const fn is_steady() -> bool {
+    false
+}
+
+#[cfg(all(test, not(loom), any(target_arch = "aarch64", target_arch = "x86_64")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_counts() {
+        let before = cycles();
+        assert!(std::iter::repeat_with(cycles).any(|now| now > before));
+    }
 }

@@ -14,13 +14,43 @@ const BIAS_SHIFT: u32 = 10;
 pub(super) struct Rate(u64);
 
 impl Rate {
-    /// By the nanoseconds of 2^40 counts, rounded up: so it is exact to 1 in 10^9.
+    /// By the nanoseconds of 2^32 counts.
+    #[cfg(all(test, not(loom)))]
+    pub(super) const fn of_2_32_counts(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// As the counter counts for two milliseconds, by pairs that `read` makes. `None` if the
+    /// counter has not counted evenly, or if twenty milliseconds are too short to tell.
+    ///
+    /// It does not matter where the thread is interrupted, or its process stopped: of a few pairs
+    /// the closest one counts, and one that is too wide is no proof.
     #[cfg_attr(
         not(all(target_os = "linux", not(wheelwork_no_linux))),
         allow(dead_code, reason = "no other system has a counter; the tests use it")
     )]
-    pub(super) const fn of_2_40_counts(nanos: u64) -> Self {
-        Self((nanos >> 8) + 1)
+    pub(super) fn calibrated(read: impl Fn() -> Pair) -> Option<Self> {
+        const TRIES: u64 = 10;
+        const MILLISECOND_NS: u64 = 1_000_000;
+        let base = closest(&read);
+        let after = |ns| loop {
+            let pair = closest(&read);
+            if pair.before_ns >= base.after_ns.saturating_add(ns) {
+                return pair;
+            }
+        };
+        for tries in 1..=TRIES {
+            let middle = after(tries * MILLISECOND_NS);
+            let end = after(2 * tries * MILLISECOND_NS);
+            let rate = Self::measured(base, end)?;
+            if rate.is_wrong(base, middle) {
+                return None;
+            }
+            if rate.is_right(base, middle) && rate.is_right(base, end) {
+                return Some(rate);
+            }
+        }
+        None
     }
 
     /// As two pairs measure it, rounded up: so that no time is taken for shorter than it is. `None`
@@ -90,6 +120,13 @@ pub(super) struct Pair {
     pub(super) after_ns: u64,
 }
 
+/// Of some pairs, the one whose readings of `Instant` are closest: nothing came between.
+fn closest(read: impl Fn() -> Pair) -> Pair {
+    let pairs = std::iter::repeat_with(read).take(5);
+    let closest = pairs.min_by_key(|pair| pair.width_ns());
+    closest.expect("there are five")
+}
+
 impl Pair {
     pub(super) fn read(now_ns: impl Fn() -> u64, counter: impl Fn() -> u64) -> Self {
         let before_ns = now_ns();
@@ -127,6 +164,7 @@ impl Pair {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn pair(before_ns: u64, counter: u64, after_ns: u64) -> Pair {
         Pair {
@@ -137,7 +175,30 @@ mod tests {
     }
 
     /// A count is a nanosecond.
-    const GHZ: Rate = Rate(1 << 32);
+    const GHZ: Rate = Rate::of_2_32_counts(1 << 32);
+
+    /// A machine whose each reading takes 20 ns, with a counter of 2.4 GHz that is changed by
+    /// `counter`, and the number of its readings. Its process is stopped for 260 ms at one of them.
+    fn calibrated(counter: impl Fn(u64) -> u64, stopped_at: u64) -> (Option<Rate>, u64) {
+        let (now_ns, readings) = (Cell::new(0), Cell::new(0));
+        let read_ns = || {
+            readings.set(readings.get() + 1);
+            let stopped_ns = if readings.get() == stopped_at {
+                260_000_000
+            } else {
+                0
+            };
+            now_ns.set(now_ns.get() + 20 + stopped_ns);
+            now_ns.get()
+        };
+        let rate = Rate::calibrated(|| Pair::read(read_ns, || counter(read_ns()) * 12 / 5));
+        (rate, readings.get())
+    }
+
+    /// Of a millisecond of 2.4 GHz.
+    fn is_millisecond(rate: Rate) -> bool {
+        (1_000_000..=1_000_488).contains(&rate.nanos(2_400_000))
+    }
 
     #[test]
     fn a_rate_gives_the_nanoseconds_of_its_counts() {
@@ -147,7 +208,7 @@ mod tests {
             (1 << 40, 1_000_000),
             (45_812_984_491_000, 24_000),
         ] {
-            let rate = Rate::of_2_40_counts(ns);
+            let rate = Rate::of_2_32_counts((ns >> 8) + 1);
             assert!((999_999..=1_000_001).contains(&rate.nanos(counts)), "{ns}");
             assert!(
                 (counts - 1..=counts).contains(&rate.counts(1_000_000)),
@@ -197,6 +258,30 @@ mod tests {
         // The counter went back; `Instant` did.
         assert!(GHZ.is_wrong(base, pair(1_001_050, 4_999, 1_001_150)));
         assert!(wrong(1_000_000, 500, 600));
+    }
+
+    #[test]
+    fn an_even_counter_is_calibrated_wherever_the_process_is_stopped() {
+        let (rate, readings) = calibrated(|ns| ns, 0);
+        assert!(is_millisecond(rate.unwrap()));
+        for stopped_at in (1..40)
+            .chain(readings / 2 - 40..readings / 2 + 40)
+            .chain(readings - 40..=readings)
+        {
+            let (rate, _) = calibrated(|ns| ns, stopped_at);
+            assert!(is_millisecond(rate.unwrap()), "stopped at {stopped_at}");
+        }
+    }
+
+    #[test]
+    fn an_uneven_counter_is_not_calibrated() {
+        let stands_still = |_| 7;
+        let slows_down = |ns: u64| ns.min(1_500_000) + ns.saturating_sub(1_500_000) / 2;
+        let goes_back = |ns: u64| 1_000_000_000 - ns;
+        let jumps = |ns: u64| ns + ns / 1_500_000 * 100_000;
+        for counter in [stands_still, slows_down, goes_back, jumps] {
+            assert!(calibrated(counter, 0).0.is_none());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
 /// Nanoseconds a count.
-const PROCESS: Rate = Rate::of_2_40_counts(1 << 40);
+const PROCESS: Rate = Rate::of_2_32_counts((1 << 32) + 1);
 
 /// A machine: what its clocks show, by the time that has passed.
 struct Machine<F, G> {
