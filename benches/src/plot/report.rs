@@ -57,7 +57,7 @@ const CPU: &str = "cpu_percent";
 const CPU_UNIT: &str = "CPU, per cent of a core";
 
 /// The bars of rivals and of durable timers, workload by workload.
-const SHOWN: [Shown; 36] = [
+const SHOWN: [Shown; 37] = [
     Shown::more("w1", "W1: arm, warm memory", MOPS),
     Shown::more("w1-cold", "W1: arm, cold memory", MOPS),
     Shown::more("w2", "W2: arm, cancel at once", PAIRS),
@@ -92,6 +92,12 @@ const SHOWN: [Shown; 36] = [
     Shown::less(
         "w9-periodic",
         "W9: a period of a second",
+        "cpu_us_per_fire",
+        "us of CPU for a run",
+    ),
+    Shown::less(
+        "w9-instant",
+        "W9: a period of a second, all at one instant",
         "cpu_us_per_fire",
         "us of CPU for a run",
     ),

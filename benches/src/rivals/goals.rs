@@ -312,8 +312,9 @@ fn within_ourselves(lines: &[Line]) -> Vec<Claim> {
 /// W9: what a timer costs that fires, and how late it is.
 fn fires_at_rates(lines: &[Line]) -> Vec<Claim> {
     const CPU: &str = "cpu_us_per_fire";
+    const LATE: &str = "late_ms_p50";
     let mut claims = Vec::new();
-    for workload in [Workload::W9, Workload::W9Periodic] {
+    for workload in [Workload::W9, Workload::W9Periodic, Workload::W9Instant] {
         let name = program::name(&workload);
         for &rate in workload.rates().unwrap_or_default() {
             let group = group(lines, &name, 1, rate);
@@ -327,6 +328,13 @@ fn fires_at_rates(lines: &[Line]) -> Vec<Claim> {
             below(OVER_INLINE, INLINE);
             if rate >= BELOW_TOKIO_FROM {
                 below(1.0, TOKIO_FUTURE);
+            }
+            if workload == Workload::W9Instant {
+                let limit = median(&group, TOKIO_FUTURE, LATE);
+                let beside = in_brackets(limit);
+                let what = format!("{name} at {rate}: {LATE} <= {TOKIO_FUTURE}{beside}");
+                let measured = limit.and(median(&group, OURS, LATE));
+                claims.push(at_most(what, measured, limit.unwrap_or(0.0)));
             }
             if rate <= LATE_UP_TO {
                 let what = format!("{name} at {rate}: late_ms_p99 <= {LATE_MS_P99}");

@@ -12,10 +12,7 @@ use wheelwork_bench::in_flight::CancelledBy;
 use wheelwork_bench::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
-    let (is_server, is_periodic) = (
-        job.workload.is_server(),
-        job.workload == Workload::W9Periodic,
-    );
+    let (is_server, is_periodic) = (job.workload.is_server(), job.workload.is_periodic());
     match job.subject {
         Name::Wheelwork
         | Name::WheelworkBatch
@@ -54,6 +51,7 @@ fn by<S: Subject>(job: &Job) -> Result<Figures, String> {
         Workload::W8 => Ok(throughput::rearm::<S>(job)),
         Workload::W9 => paced::fires::<S>(job),
         Workload::W9Periodic => paced::periodic::<S>(job),
+        Workload::W9Instant => paced::periodic_at_once::<S>(job),
         Workload::W10 => Ok(paced::server::<S>(job, 50)),
         Workload::W10Fast => Ok(paced::server::<S>(job, 5)),
         Workload::W10Slow => Ok(paced::server::<S>(job, 500)),

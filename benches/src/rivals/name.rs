@@ -47,7 +47,7 @@ impl Name {
 
     /// Why it is not measured in a workload, if it is not.
     pub(crate) fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
-        use Workload::{W1, W1Cold, W4, W5, W5b, W8, W9Periodic};
+        use Workload::{W1, W1Cold, W4, W5, W5b, W8};
         let is_paced = workload.rates().is_some();
         match self {
             Self::WheelworkBatch if matches!(workload, W1 | W1Cold | W4 | W8) => None,
@@ -66,7 +66,7 @@ impl Name {
             }
             Self::Delayqueue if workload == Workload::W11Other => Some("it has one owner"),
             Self::Delayqueue if is_paced => Some("its owner sleeps, and polls nothing"),
-            Self::Tokio if workload == W9Periodic => {
+            Self::Tokio if workload.is_periodic() => {
                 Some("its interval needs a task: tokio-future")
             }
             Self::Delayqueue if threads > 1 => Some("it has one owner"),
@@ -85,7 +85,7 @@ impl Name {
             {
                 Some("cancel frees nothing")
             }
-            (Self::Pingora | Self::AsyncIo, Workload::W9Periodic) => {
+            (Self::Pingora | Self::AsyncIo, _) if workload.is_periodic() => {
                 Some("by sleeps, in tasks of tokio's")
             }
             (Self::Pingora, Workload::W5 | Workload::W5b) => Some("on a grid of 10 ms"),

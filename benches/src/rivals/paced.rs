@@ -397,6 +397,17 @@ pub(crate) fn periodic<S: Subject>(job: &Job) -> Result<Figures, String> {
     })
 }
 
+/// W9, periodic, all at one instant of the second. It measures from the middle of a second on, so
+/// that each burst is inside or outside.
+pub(crate) fn periodic_at_once<S: Subject>(job: &Job) -> Result<Figures, String> {
+    let lead_ns = ARMING_NS + ARMING_NS_EACH * job.timers as u64;
+    let half_ns = ledger::PERIOD.as_nanos() as u64 / 2;
+    again::<S>(job, lead_ns + half_ns, |producer, _| {
+        let first_ns = ledger::now_ns() + lead_ns;
+        (0..job.timers).try_for_each(|_| producer.every(first_ns))
+    })
+}
+
 /// W10: `rate` requests in a second have a time-out each, and are answered after a time: first all
 /// of them, then all but one in a hundred.
 pub(crate) fn server<S: Subject>(job: &Job, answer_ms: usize) -> Figures {

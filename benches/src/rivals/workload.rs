@@ -31,6 +31,8 @@ pub(crate) enum Workload {
     W9,
     /// N timers with a period of a second, each at an instant of its own: CPU of the process
     W9Periodic,
+    /// The same, all at one instant of the second
+    W9Instant,
     /// N requests in a second, each with a time-out of 30 s, answered after 50 ms; then one in a
     /// hundred is not, and fires
     W10,
@@ -88,8 +90,13 @@ impl Workload {
     pub(crate) fn has_threads(self) -> bool {
         !matches!(
             self,
-            Self::W6 | Self::W7 | Self::W9 | Self::W9Periodic | Self::Growth
+            Self::W6 | Self::W7 | Self::W9 | Self::W9Periodic | Self::W9Instant | Self::Growth
         )
+    }
+
+    /// Whether its timers come again, without a producer.
+    pub(crate) fn is_periodic(self) -> bool {
+        matches!(self, Self::W9Periodic | Self::W9Instant)
     }
 
     pub(crate) fn is_server(self) -> bool {
@@ -105,6 +112,7 @@ impl Workload {
     pub(crate) fn rates(self) -> Option<&'static [usize]> {
         match self {
             Self::W9 | Self::W9Periodic => Some(&[100, 1_000, 10_000, 100_000]),
+            Self::W9Instant => Some(&[10_000, 100_000]),
             Self::W10 => Some(&[1_000, 10_000, 100_000, 1_000_000]),
             Self::W10Fast | Self::W10Slow => Some(&[10_000, 100_000]),
             _ => None,
@@ -132,7 +140,7 @@ impl Workload {
                 column("wakeups_per_s", "a second", 1),
                 CPU_ALL,
             ],
-            Self::W9 | Self::W9Periodic => vec![
+            Self::W9 | Self::W9Periodic | Self::W9Instant => vec![
                 column("cpu_us_per_fire", "us a fire", 2),
                 column("cpu_percent", "CPU %", 2),
                 WAKEUPS,
