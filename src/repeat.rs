@@ -277,9 +277,10 @@ impl Repeat {
         next_look.is_some()
     }
 
-    /// What to do at `now_ns`. A timer that goes by the wall clock may have to wait: then `at_ns`
-    /// is its next look. The user's look may panic.
-    pub(crate) fn due(&mut self, now_ns: u64, wall: impl FnOnce() -> SystemTime) -> RunStep {
+    /// What to do now. A timer that goes by the wall clock may have to wait: then `at_ns` is its
+    /// next look. `now` reads the service's clock, and then the wall clock. The user's look may
+    /// panic.
+    pub(crate) fn due(&mut self, now: impl FnOnce() -> (u64, SystemTime)) -> RunStep {
         let Rhythm::Wall {
             look,
             is_moved,
@@ -291,7 +292,8 @@ impl Repeat {
         if std::mem::take(is_moved) {
             return RunStep::Run;
         }
-        let Some(delay) = look(wall(), now_ns) else {
+        let (now_ns, wall) = now();
+        let Some(delay) = look(wall, now_ns) else {
             return RunStep::End;
         };
         self.at_ns = now_ns

@@ -443,6 +443,28 @@ fn periodic_timers_have_an_outcome_too() {
     );
 }
 
+/// A burst of runs costs as many jobs as its batches do, not one each.
+#[test]
+fn runs_that_are_due_together_share_jobs() {
+    let (jobs, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let executed = jobs.clone();
+    let fixture = Fixture::new(move |job| {
+        executed.fetch_add(1, Ordering::Relaxed);
+        job();
+    });
+    const TIMERS: usize = 4_096;
+    for _ in 0..TIMERS {
+        let count = count.clone();
+        let run = move || _ = count.fetch_add(1, Ordering::Relaxed);
+        fixture.service.every(MS).start(run).unwrap();
+    }
+    fixture.clock.advance(MS);
+    assert_eq!(count.load(Ordering::Relaxed), TIMERS);
+    // A job for each batch, and an offer for each grain of up to 64.
+    let jobs = jobs.load(Ordering::Relaxed);
+    assert!(jobs <= TIMERS / 32, "{jobs} jobs");
+}
+
 /// A pool that joins its threads when it is dropped, and notes that it has.
 struct Joining {
     jobs: Option<mpsc::Sender<Job>>,

@@ -46,6 +46,7 @@ fn main() {
             threads_that_come_and_go_leave_nothing,
         ),
         ("firing inline", firing_inline_allocates_nothing),
+        ("periodic runs", periodic_runs_allocate_nothing),
         #[cfg(feature = "async")]
         ("sleeps", sleeps_allocate_nothing),
     ];
@@ -401,4 +402,36 @@ fn firing_inline_allocates_nothing() {
         sum.load(Ordering::Relaxed),
         12 * (0..u64::from(TIMERS)).sum::<u64>()
     );
+}
+
+/// On a manual clock lanes are trimmed after each turn, so the messages for the next runs take
+/// segments: one for 255 of them, in two allocations.
+fn periodic_runs_allocate_nothing() {
+    const TIMERS: u64 = 10_000;
+    for dispatch in [Dispatch::Inline, Dispatch::executor(|job| job())] {
+        let clock = ManualClock::new();
+        let service = TimerService::builder()
+            .clock(clock.clone())
+            .dispatch(dispatch)
+            .start()
+            .unwrap();
+        let runs = Arc::new(AtomicU64::new(0));
+        for _ in 0..TIMERS {
+            let runs = runs.clone();
+            let run = move || _ = runs.fetch_add(1, Ordering::Relaxed);
+            service.every(DELAY).start(run).unwrap();
+        }
+        let round = || {
+            let before = blocks();
+            clock.advance(DELAY);
+            blocks() - before
+        };
+        (0..3).for_each(|_| _ = round());
+        let allocated = round();
+        println!("  {allocated} blocks for {TIMERS} runs");
+        // A job's own are some for each batch of 1,024, and an offer for each grain of 64.
+        let most = 2 * TIMERS / 255 + 8 * TIMERS / 1_024 + 3 * TIMERS / 64;
+        assert!(allocated <= most, "{allocated} blocks for {TIMERS} runs");
+        assert_eq!(runs.load(Ordering::Relaxed), 4 * TIMERS);
+    }
 }

@@ -116,6 +116,46 @@ fn three_slow_tasks_delay_nobody_on_four_workers() {
     all_others_run(4, 5_000, |timer| timer % 2_000 == 77, true);
 }
 
+/// Runs of periodic timers due at one tick, some of which wait until all the others have run.
+#[test]
+fn a_slow_run_delays_no_other_run() {
+    for (threads, timers) in [(2, 2), (2, 200), (2, 3_000), (4, 200)] {
+        let slow = [0, timers / 2, timers - 1];
+        let slow = &slow[..if threads == 2 { 1 } else { 3 }];
+        for shift in [0, 1, 63, 64] {
+            let is_slow = |timer: usize| slow.contains(&((timer + shift) % timers));
+            let others = Gate::new(timers - slow.len());
+            let (send, receive) = mpsc::channel();
+            let clock = ManualClock::new();
+            let service = TimerService::builder()
+                .clock(clock.clone())
+                .dispatch(Dispatch::RayonThreads(threads))
+                .start()
+                .unwrap();
+            for timer in 0..timers {
+                let (others, send) = (others.clone(), send.clone());
+                let once = service.every(MS).times(1);
+                let started = if is_slow(timer) {
+                    once.start(move || send.send(others.wait()).unwrap())
+                } else {
+                    once.start(move || others.count())
+                };
+                started.unwrap();
+            }
+            clock.advance(MS);
+            for _ in slow {
+                assert_eq!(
+                    receive.recv(),
+                    Ok(true),
+                    "a run waits behind a slow one ({threads} threads, {timers} timers)"
+                );
+            }
+            assert!(service.stop().is_empty());
+            assert_eq!(service.stats().timers.runs, timers as u64);
+        }
+    }
+}
+
 #[test]
 fn a_slow_handler_delays_nobody() {
     for slow in [0u32, 17, 150] {

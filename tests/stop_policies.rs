@@ -343,23 +343,67 @@ fn run_one(jobs: &Jobs) {
     job();
 }
 
-#[test]
-fn what_a_periodic_timer_holds_is_gone_though_its_run_waits_in_the_pool() {
-    type End = fn(&TimerService, wheelwork::TimerId);
-    let ends: [End; 5] = [
-        |service, id| assert_eq!(service.cancel_and_wait(id), Ok(true)),
-        |service, id| assert!(service.cancel(id)),
-        |service, _| assert_eq!(service.cancel_all(), 1),
-        |service, _| assert!(service.stop().is_empty()),
-        |service, _| assert!(service.stop_with(StopPolicy::Drain(MS)).is_empty()),
-    ];
-    for (number, end) in ends.into_iter().enumerate() {
+/// A service whose worker is inside a task. The run of a periodic timer waits behind the task.
+struct Behind {
+    clock: ManualClock,
+    service: TimerService,
+    jobs: Jobs,
+    began: mpsc::Receiver<()>,
+    go: mpsc::Sender<()>,
+}
+
+impl Behind {
+    fn new() -> Self {
         let (clock, (dispatch, jobs)) = (ManualClock::new(), keeping());
         let service = TimerService::builder()
             .clock(clock.clone())
             .dispatch(dispatch)
             .start()
             .unwrap();
+        let ((begin, began), (go, goes)) = (mpsc::channel(), mpsc::channel());
+        let task = move || {
+            begin.send(()).unwrap();
+            goes.recv().unwrap();
+        };
+        service.schedule(MS, task).unwrap();
+        Self {
+            clock,
+            service,
+            jobs,
+            began,
+            go,
+        }
+    }
+
+    /// Has the worker begin the task, and gives `f` what is to happen meanwhile.
+    fn meanwhile(&self, f: impl FnOnce()) {
+        self.clock.advance(MS);
+        let jobs = &self.jobs;
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| run_one(jobs));
+            self.began.recv().unwrap();
+            f();
+            self.go.send(()).unwrap();
+            worker.join().unwrap();
+        });
+        // The offers to help.
+        while !self.jobs.lock().unwrap().is_empty() {
+            run_one(&self.jobs);
+        }
+    }
+}
+
+#[test]
+fn what_a_periodic_timer_holds_is_gone_though_its_run_waits_for_a_worker() {
+    type End = fn(&TimerService, wheelwork::TimerId);
+    let ends: [End; 3] = [
+        |service, id| assert_eq!(service.cancel_and_wait(id), Ok(true)),
+        |service, id| assert!(service.cancel(id)),
+        |service, _| assert_eq!(service.cancel_all(), 1),
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let behind = Behind::new();
+        let service = &behind.service;
         let (alive, runs) = (Arc::new(()), Arc::new(AtomicU64::new(0)));
         let (held, count) = (alive.clone(), runs.clone());
         let run = move || {
@@ -367,34 +411,73 @@ fn what_a_periodic_timer_holds_is_gone_though_its_run_waits_in_the_pool() {
             count.fetch_add(1, Ordering::SeqCst);
         };
         let id = service.every(MS).start(run).unwrap();
-        clock.advance(MS);
-        run_one(&jobs);
-        assert!(!jobs.lock().unwrap().is_empty(), "the run waits");
-        assert!(service.is_pending(id) && service.remaining(id).is_some());
-        assert!(!service.reschedule(id, MS), "it is about to run");
-        end(&service, id);
-        assert_eq!(Arc::strong_count(&alive), 1, "end {number}");
-        // Another one in the same cell is none of the waiting run's business.
-        if let Ok(next) = service
-            .every(MS)
-            .start(|| unreachable!("its time has not come"))
-        {
-            while !jobs.lock().unwrap().is_empty() {
-                run_one(&jobs);
-            }
-            assert!(service.is_pending(next));
-        }
-        while !jobs.lock().unwrap().is_empty() {
-            run_one(&jobs);
-        }
+        behind.meanwhile(|| {
+            assert!(service.is_pending(id) && service.remaining(id).is_some());
+            end(service, id);
+            assert_eq!(Arc::strong_count(&alive), 1, "end {number}");
+            // Another one in the same cell is none of the waiting run's business.
+            let next = || unreachable!("its time has not come");
+            service.every(MS).start(next).unwrap();
+        });
         assert_eq!(runs.load(Ordering::SeqCst), 0, "end {number}");
         let stats = service.stats();
-        let ended = stats.timers.cancelled + stats.timers.ended;
         assert_eq!(
-            (stats.panics, ended + stats.timers.pending),
-            (0, stats.timers.armed),
+            (stats.panics, stats.timers.pending, stats.timers.fired),
+            (0, 1, 1),
             "end {number}"
         );
+    }
+}
+
+#[test]
+fn a_stop_takes_periodic_timers_whose_runs_wait_for_a_worker() {
+    for policy in [StopPolicy::HandBack, StopPolicy::Drain(MS)] {
+        let behind = Behind::new();
+        let service = &behind.service;
+        let (alive, runs) = (Arc::new(()), Arc::new(AtomicU64::new(0)));
+        let (held, count) = (alive.clone(), runs.clone());
+        let run = move || {
+            let _held = &held;
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        let id = service.every(MS).start(run).unwrap();
+        thread::scope(|scope| {
+            behind.meanwhile(|| {
+                // It waits for the task.
+                scope.spawn(|| assert!(service.stop_with(policy).is_empty()));
+                while service.is_pending(id) {
+                    thread::yield_now();
+                }
+            });
+        });
+        assert_eq!(
+            (Arc::strong_count(&alive), runs.load(Ordering::SeqCst)),
+            (1, 0),
+            "{policy:?}"
+        );
+        assert_eq!(service.stats().timers.ended, 1);
+    }
+}
+
+#[test]
+fn a_periodic_timer_is_moved_while_its_run_waits_for_a_worker() {
+    for (delay, first) in [(MS / 2, 2), (MS * 7, 8)] {
+        let behind = Behind::new();
+        let runs = Arc::new(AtomicU64::new(0));
+        let count = runs.clone();
+        let run = move || _ = count.fetch_add(1, Ordering::SeqCst);
+        let every = behind.service.every(MS * 5).first(MS);
+        let id = every.start(run).unwrap();
+        behind.meanwhile(|| assert!(behind.service.reschedule(id, delay)));
+        // It goes on from its new deadline.
+        for tick in 2..=14_usize {
+            behind.clock.advance(MS);
+            while !behind.jobs.lock().unwrap().is_empty() {
+                run_one(&behind.jobs);
+            }
+            let due = (first..=tick).step_by(5).count() as u64;
+            assert_eq!(runs.load(Ordering::SeqCst), due, "{delay:?}, tick {tick}");
+        }
     }
 }
 
@@ -410,7 +493,6 @@ fn a_run_that_the_pool_drops_ends_its_timer() {
     let held = alive.clone();
     let id = service.every(MS).start(move || _ = &held).unwrap();
     clock.advance(MS);
-    run_one(&jobs);
     jobs.lock().unwrap().clear();
     assert!(!service.is_pending(id));
     assert_eq!(

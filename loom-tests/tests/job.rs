@@ -90,33 +90,42 @@ impl Pool {
     }
 }
 
+/// What the timers of a job are.
+#[derive(Clone, Copy)]
+enum Kind {
+    Payloads,
+    /// Periodic timers, for one run.
+    Runs,
+}
+
 /// The workers share a job of `N` timers, of which those that are `slow` wait until only slow
 /// ones are left.
-fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
+fn share<const N: usize>(kind: Kind, workers: usize, slow: &'static [usize]) {
+    const TICK: Duration = Duration::from_micros(1);
     let (fired, pool) = (Arc::new(Ledger::<N>::new()), Pool::new(N));
     let (noted, gate) = (fired.clone(), pool.clone());
-    let clock = ManualClock::new();
-    let builder = TimerService::builder()
-        .clock(clock)
-        .tick(Duration::from_micros(1))
-        .shards(1);
-    let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
-        for payload in batch {
-            assert_eq!(noted.add(payload), 1, "fired twice");
-            if slow.contains(&payload) {
-                gate.wait_until_left(slow.len());
-            }
-            gate.has_run();
+    let fire = Arc::new(move |timer| {
+        assert_eq!(noted.add(timer), 1, "fired twice");
+        if slow.contains(&timer) {
+            gate.wait_until_left(slow.len());
         }
+        gate.has_run();
+    });
+    let clock = ManualClock::new();
+    let builder = TimerService::builder().clock(clock).tick(TICK).shards(1);
+    let of_payloads = fire.clone();
+    let service = builder.on_expire(move |batch: &mut Batch<'_, usize>| {
+        batch.for_each(|payload| of_payloads(payload));
     });
     let service = Held::new(service.start().expect("a manual service starts"));
-    let ids: Vec<_> = (0..N)
-        .map(|payload| {
-            service
-                .schedule(Duration::from_micros(1), payload)
-                .expect("not stopped")
-        })
-        .collect();
+    let arm = |timer| match kind {
+        Kind::Payloads => service.schedule(TICK, timer).expect("not stopped"),
+        Kind::Runs => {
+            let (fire, once) = (fire.clone(), service.every(TICK).times(1));
+            once.start(move || fire(timer)).expect("not stopped")
+        }
+    };
+    let ids: Vec<_> = (0..N).map(arm).collect();
     let entries: Vec<_> = ids.into_iter().map(|id| Entry::of(id, 1)).collect();
     // loom does not like a thread to be unparked while it joins another: so this one does nothing
     // else.
@@ -139,17 +148,30 @@ fn share<const N: usize>(workers: usize, slow: &'static [usize]) {
 }
 
 fn two_workers() {
-    spawn(|| share::<2>(2, &[])).join().unwrap();
+    spawn(|| share::<2>(Kind::Payloads, 2, &[])).join().unwrap();
 }
 
 /// The fourth timer is slow: the fifth one, of the same grain, is the other worker's.
 fn a_slow_one() {
-    spawn(|| share::<5>(2, &[3])).join().unwrap();
+    spawn(|| share::<5>(Kind::Payloads, 2, &[3]))
+        .join()
+        .unwrap();
 }
 
 /// Two of a grain are slow, and one of them is taken by one that helps.
 fn two_slow_ones() {
-    spawn(|| share::<3>(3, &[0, 1])).join().unwrap();
+    spawn(|| share::<3>(Kind::Payloads, 3, &[0, 1]))
+        .join()
+        .unwrap();
+}
+
+fn runs_of_two_workers() {
+    spawn(|| share::<2>(Kind::Runs, 2, &[])).join().unwrap();
+}
+
+/// The first run is slow: the second one, of the same grain, is the other worker's.
+fn a_slow_run() {
+    spawn(|| share::<2>(Kind::Runs, 2, &[0])).join().unwrap();
 }
 
 /// A worker of the pool begins a job, and a thread that relieves the pool begins or joins it.
@@ -255,6 +277,21 @@ fn a_slow_task_delays_nobody_while_a_worker_is_idle() {
 #[test]
 fn two_slow_tasks_delay_nobody_while_a_worker_is_idle() {
     explore(Some(0), two_slow_ones);
+}
+
+#[test]
+fn each_run_is_taken_once() {
+    explore(Some(2), runs_of_two_workers);
+}
+
+#[test]
+fn a_slow_run_delays_nobody_while_a_worker_is_idle() {
+    explore(Some(1), a_slow_run);
+}
+
+#[test]
+fn broken_look_for_runs() {
+    must_fail(Fault::LeftWithoutRuns, "deadlock", Some(1), a_slow_run);
 }
 
 /// loom complains inside the handler, the service counts a panic, and its timer is never done.

@@ -207,6 +207,7 @@ fn run_against_cancel() {
             );
             assert!(matches!(cell.claim_due(entry), Due::Dead), "it runs on");
         }
+        Ran::Moved(_) => panic!("nobody moves it"),
     }
     assert!(runs.counts()[0] <= 1);
 }
@@ -235,6 +236,34 @@ fn run_against_rearm_and_cancel() {
     let freed = u32::from(cancelled.mine) + worker.join().unwrap() + mover.join().unwrap();
     assert_eq!(freed, 1, "the cell is free once");
     assert!(!cell.is_pending(birth));
+}
+
+/// A periodic timer's run that waits, and a re-arm to a deadline after that of the run, and before
+/// the next one.
+fn run_against_later() {
+    let cell = Arc::new(Cell::<usize>::starting_at(0));
+    // SAFETY: nobody else has the cell yet.
+    let birth = unsafe { cell.arm_repeat(DUE, || ()) };
+    let Due::Runs(run) = cell.claim_due(Entry::new(DUE, 0, birth)) else {
+        panic!("it is due")
+    };
+    let mover_cell = cell.clone();
+    let mover = thread::spawn(move || mover_cell.rearm(birth, LATER));
+    let ran = cell.run(run, MUCH_LATER);
+    match mover.join().unwrap() {
+        Rearmed::Done => {
+            let Ran::Moved(entry) = ran else {
+                panic!("it has run early: {ran:?}")
+            };
+            let run = match cell.claim_due(entry) {
+                Due::Runs(run) => run,
+                other => panic!("it is lost: {other:?}"),
+            };
+            assert!(matches!(cell.run(run, MUCH_LATER), Ran::Again(_)));
+        }
+        Rearmed::Gone | Rearmed::Refiled(_) => assert!(matches!(ran, Ran::Again(_))),
+        Rearmed::Cancelled(_) => panic!("nobody cancels it"),
+    }
 }
 
 /// A periodic timer's run that waits, a cancel, and the cell's next timer, whose run waits too.
@@ -469,5 +498,20 @@ fn broken_end_of_a_run() {
         "it was cancelled after the run",
         None,
         run_against_cancel,
+    );
+}
+
+#[test]
+fn a_run_that_waits_does_not_begin_before_a_later_deadline() {
+    explore(None, run_against_later);
+}
+
+#[test]
+fn broken_deadline_of_a_run_that_waits() {
+    must_fail(
+        Fault::RunIgnoresDeadline,
+        "it has run early",
+        None,
+        run_against_later,
     );
 }

@@ -30,10 +30,18 @@ pub(crate) enum DueClaim<T> {
     Dead,
     /// A timer that fires: its payload, and the cell's index for the caller to hold.
     Payload(T, Option<u32>),
-    /// A periodic timer whose run may `begin`. It is QUEUED, and its content is in the cell.
-    Run(DueAt),
+    /// A periodic timer, whose run may `begin`. It is still ARMED.
+    Run,
     /// A timer that was re-armed to a later deadline: the caller sends the entry there.
     Later(Filed),
+}
+
+/// A due entry beside the word of its cell.
+pub(super) enum Compared {
+    Dead,
+    Later(Filed),
+    /// The timer is due, and has this deadline.
+    Due(DueAt),
 }
 
 impl<T> CellRef<'_, T> {
@@ -80,30 +88,16 @@ impl<T> CellRef<'_, T> {
     pub(crate) fn claim_due(&self, entry: Entry) -> DueClaim<T> {
         let mut word = self.load();
         loop {
-            let is_its_filing =
-                word.generation() == entry.generation() || broken(Fault::ClaimIgnoresGeneration);
-            if word.state() != State::Armed || !is_its_filing {
-                return DueClaim::Dead;
+            let faults = [Fault::ClaimIgnoresGeneration, Fault::ClaimIgnoresDeadline];
+            match self.compare(word, entry, faults) {
+                Compared::Due(_) if word.repeats() => return DueClaim::Run,
+                Compared::Due(_) => {}
+                Compared::Dead => return DueClaim::Dead,
+                Compared::Later(filed) => return DueClaim::Later(filed),
             }
-            let due_at = self.due_at();
-            let deadline = due_at.deadline() + word.lag();
-            if deadline > entry.deadline() && !broken(Fault::ClaimIgnoresDeadline) {
-                return self.put_back(word, due_at);
-            }
-            let next = if word.repeats() {
-                word.with_state(State::Queued)
-            } else {
-                word.freed()
-            };
-            match self.cell.exchange(word, next) {
-                Ok(()) => {}
-                Err(now) => {
-                    word = now;
-                    continue;
-                }
-            }
-            if word.repeats() {
-                return DueClaim::Run(DueAt::new(deadline, due_at.shard()));
+            if let Err(now) = self.cell.exchange(word, word.freed()) {
+                word = now;
+                continue;
             }
             // SAFETY: ClaimRead. This thread won this filing's only exchange out of ARMED: no
             // thread writes the content, and no other reads it. ArmWrite put it there, and it is a
@@ -112,20 +106,37 @@ impl<T> CellRef<'_, T> {
         }
     }
 
+    /// ClaimCompare. What a due entry may claim of a cell with this word. Puts it back (PutBack) if
+    /// its timer is due later. `faults`: it does not compare the generation, the deadline.
+    #[inline]
+    pub(super) fn compare(&self, word: Word, entry: Entry, faults: [Fault; 2]) -> Compared {
+        let [no_generation, no_deadline] = faults;
+        let is_its_filing = word.generation() == entry.generation() || broken(no_generation);
+        if word.state() != State::Armed || !is_its_filing {
+            return Compared::Dead;
+        }
+        let due_at = self.due_at();
+        let deadline = due_at.deadline() + word.lag();
+        if deadline > entry.deadline() && !broken(no_deadline) {
+            return Compared::Later(self.put_back(word, due_at));
+        }
+        Compared::Due(DueAt::new(deadline.min(DEADLINE_MAX), due_at.shard()))
+    }
+
     /// PutBack. Returns where the entry goes now.
     #[cold]
-    fn put_back(&self, word: Word, due_at: DueAt) -> DueClaim<T> {
+    fn put_back(&self, word: Word, due_at: DueAt) -> Filed {
         // Ordering: Relaxed. A hint, see `whereabouts`.
         self.side
             .put_back
             .store(word.generation() << 16 | word.lag(), Ordering::Relaxed);
         // At most the last tick. `due_at` may be a later filing's: then the entry is dead in any
         // case.
-        DueClaim::Later(self.filed(
+        self.filed(
             (due_at.deadline() + word.lag()).min(DEADLINE_MAX),
             due_at.shard(),
             word,
-        ))
+        )
     }
 
     /// Claims in any state from which a timer can be cancelled, if `wanted` says so of the word.
@@ -138,7 +149,7 @@ impl<T> CellRef<'_, T> {
                 return None;
             }
             let outcome = match word.state() {
-                state @ (State::Armed | State::Queued) => self.claim_content(word, state),
+                State::Armed => self.claim_armed(word),
                 State::Held => self.claim_held(word),
                 State::Running => self.claim_running(word),
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
@@ -150,20 +161,18 @@ impl<T> CellRef<'_, T> {
         }
     }
 
-    /// Claims what is ARMED or QUEUED: the content is in the cell, and this thread frees it.
+    /// Claims what is ARMED: the content is in the cell, and this thread frees it.
     #[inline(always)]
-    fn claim_content(&self, word: Word, state: State) -> Result<Claimed<T>, Word> {
+    fn claim_armed(&self, word: Word) -> Result<Claimed<T>, Word> {
         self.cell.exchange(word, word.freed())?;
         let due_at = self.due_at();
-        // SAFETY: ClaimRead. As in `claim_due`; QUEUED, too, has one exchange that takes the
-        // content out.
+        // SAFETY: ClaimRead. As in `claim_due`.
         let content = Some(unsafe { self.cell.take_content(word) });
-        // The entry of a QUEUED timer has come.
-        let filed = (state == State::Armed).then(|| self.whereabouts(word, due_at));
+        let filed = self.whereabouts(word, due_at);
         let index = self.index(word);
         Ok(Claimed {
             content,
-            filed,
+            filed: Some(filed),
             due_at: DueAt::new(due_at.deadline() + word.lag(), due_at.shard()),
             index,
         })

@@ -22,7 +22,7 @@ pub(crate) use pair::Magazines;
 #[cfg(loom)]
 pub(crate) use pins::Limbo;
 pub(crate) use pins::{Pinned, Pinner, Pins};
-pub(crate) use rearm::Rearmed;
+pub(crate) use rearm::{Rearmed, RunBegun};
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};
 pub(crate) use state::{CellRef, DueAt, Filed, SHARD_BITS};

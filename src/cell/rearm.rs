@@ -4,16 +4,18 @@
 //! Any thread with the id may re-arm; the worker that has begun a run owns it. This file has the
 //! steps RearmLag to RearmFile, RunBegin and RunFile of README.md of this room.
 
+use super::claim::Compared;
 use super::content::Content;
 use super::state::{CellRef, DueAt, Filed};
 use super::word::{LAG_MAX, State, Word};
+use crate::entry::Entry;
 use crate::repeat::Repeat;
 use crate::sync::{Fault, Ordering, broken};
 
 /// What a re-arm did.
 #[derive(Debug)]
 pub(crate) enum Rearmed {
-    /// Nothing: there is no such timer, or it is QUEUED or RUNNING.
+    /// Nothing: there is no such timer, or it is RUNNING.
     Gone,
     /// The deadline has changed, and there is nothing to send: the entry will find the timer. Or
     /// another re-arm is in progress, and overrides this one.
@@ -22,6 +24,23 @@ pub(crate) enum Rearmed {
     Refiled { old: Filed, new: Filed },
     /// The timer was cancelled meanwhile. The old entry is dead.
     Cancelled { old: Filed, index: Option<u32> },
+}
+
+/// What a due entry of a periodic timer finds.
+#[derive(Debug)]
+pub(crate) enum RunBegun {
+    /// Nothing: its timer is gone, or filed elsewhere.
+    Dead,
+    /// The timer was moved to a later deadline: the caller sends the entry there.
+    Later(Filed),
+    /// A run that has begun.
+    Run {
+        repeat: Box<Repeat>,
+        /// The birth of the timer.
+        birth: u64,
+        /// The deadline of the run.
+        due_at: DueAt,
+    },
 }
 
 impl<T> CellRef<'_, T> {
@@ -97,30 +116,33 @@ impl<T> CellRef<'_, T> {
         self.cell.due_at.store(due_at.0, Ordering::Relaxed);
     }
 
-    /// RunBegin. Begins the run of a filing: takes the content out. `None`: the timer was cancelled
-    /// after `claim_due` queued it.
-    pub(crate) fn begin(&self, generation: u64) -> Option<Box<Repeat>> {
-        let word = self.load();
-        let is_its_filing = word.generation() == generation || broken(Fault::RunIgnoresGeneration);
-        if word.state() != State::Queued || !is_its_filing {
-            return None;
+    /// RunBegin. Begins the run of a due entry: takes the content out. Puts the entry back if its
+    /// timer was moved to a later deadline.
+    pub(crate) fn begin(&self, entry: Entry) -> RunBegun {
+        let mut word = self.load();
+        loop {
+            let faults = [Fault::RunIgnoresGeneration, Fault::RunIgnoresDeadline];
+            let due_at = match self.compare(word, entry, faults) {
+                Compared::Due(due_at) if word.repeats() => due_at,
+                Compared::Due(_) | Compared::Dead => return RunBegun::Dead,
+                Compared::Later(filed) => return RunBegun::Later(filed),
+            };
+            let birth = self.birth(word);
+            if let Err(now) = self.cell.exchange(word, word.with_state(State::Running)) {
+                word = now;
+                continue;
+            }
+            // SAFETY: RunBegin. This thread won this filing's only exchange from ARMED to RUNNING,
+            // and a cancel leaves the content of a RUNNING cell to its run.
+            let Content::Repeat(repeat) = (unsafe { self.cell.take_content(word) }) else {
+                unreachable!("REPEATS is set")
+            };
+            return RunBegun::Run {
+                repeat,
+                birth,
+                due_at,
+            };
         }
-        // Fails only if the timer was cancelled: nothing else changes a QUEUED word.
-        self.cell
-            .exchange(word, word.with_state(State::Running))
-            .ok()?;
-        // SAFETY: RunBegin. This thread won the only exchange from QUEUED to RUNNING, and a cancel
-        // leaves the content of a RUNNING cell to its run.
-        match unsafe { self.cell.take_content(word) } {
-            Content::Repeat(repeat) => Some(repeat),
-            Content::Payload(_) => unreachable!("REPEATS is set"),
-        }
-    }
-
-    /// The birth of the timer whose run the caller has begun.
-    pub(crate) fn birth_of_run(&self) -> u64 {
-        // A cancel may have marked the word ENDED meanwhile. The birth stays until the run ends.
-        self.birth(self.load())
     }
 
     /// RunFile. After a run: files the periodic timer for its next run. If it was cancelled

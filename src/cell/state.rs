@@ -58,7 +58,7 @@ pub(crate) struct Side {
 }
 
 // SAFETY: a cell hands its content from thread to thread and never shares it. The content belongs
-// to the thread that wins the exchange out of ARMED, HELD, QUEUED or RUNNING.
+// to the thread that wins the exchange out of ARMED, HELD or RUNNING.
 unsafe impl<T: Send> Sync for Cell<T> {}
 
 // SAFETY: a word of zero is VACANT of generation 0. The content may be uninitialized. It is not
@@ -297,10 +297,8 @@ impl<T> CellRef<'_, T> {
     #[inline]
     pub(crate) fn is_pending(&self, birth: u64) -> bool {
         let word = self.load();
-        matches!(
-            word.state(),
-            State::Armed | State::Held | State::Queued | State::Running
-        ) && self.birth(word) == birth
+        matches!(word.state(), State::Armed | State::Held | State::Running)
+            && self.birth(word) == birth
     }
 
     /// Birth and deadline of the timer that waits here. Waits while a re-arm holds the cell, unless
@@ -323,7 +321,7 @@ impl<T> CellRef<'_, T> {
             let word = self.load();
             let (due_at, birth) = (self.due_at(), self.birth(word));
             match word.state() {
-                State::Armed | State::Queued | State::Running => {}
+                State::Armed | State::Running => {}
                 State::Held if is_forked => {}
                 State::Held => {
                     // A re-arm changes the deadline just now. That takes nanoseconds, unless its

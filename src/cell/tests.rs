@@ -3,7 +3,7 @@
 
 use super::claim::{Claimed, DueClaim};
 use super::content::{Content, Payload};
-use super::rearm::Rearmed;
+use super::rearm::{Rearmed, RunBegun};
 use super::state::{Cell, CellRef, DueAt, Filed, Side};
 use super::word::{GENERATION_LAST, LAG_MAX, MOVES_MAX, State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
@@ -78,23 +78,35 @@ impl Fixture {
         before
     }
 
-    /// Queues a run.
-    fn queue(&self, deadline: u64, generation: u64) {
-        let DueClaim::Run(due_at) = self.cell().claim_due(entry(deadline, generation)) else {
-            panic!("it is due")
-        };
-        assert_eq!(
-            (due_at, self.word().state()),
-            (DueAt::new(deadline, SHARD), State::Queued)
-        );
+    /// Claims a due entry, whose run then waits.
+    fn wait_to_run(&self, deadline: u64, generation: u64) {
+        let claim = self.cell().claim_due(entry(deadline, generation));
+        assert!(matches!(claim, DueClaim::Run), "it is due");
+        assert_eq!(self.word().state(), State::Armed);
     }
 
-    /// Queues a run, and begins it.
-    fn run(&self, deadline: u64, generation: u64) -> Box<Repeat> {
-        self.queue(deadline, generation);
-        let repeat = self.cell().begin(generation).expect("nobody cancelled it");
-        assert_eq!(self.word().state(), State::Running);
+    /// Begins the run of a due entry.
+    fn begin(&self, deadline: u64, generation: u64) -> Box<Repeat> {
+        let begun = self.cell().begin(entry(deadline, generation));
+        let RunBegun::Run {
+            repeat,
+            birth,
+            due_at,
+        } = begun
+        else {
+            panic!("nobody cancelled it")
+        };
+        assert_eq!(
+            (birth, due_at, self.word().state()),
+            (GENERATION, DueAt::new(deadline, SHARD), State::Running)
+        );
         repeat
+    }
+
+    /// The same after its claim.
+    fn run(&self, deadline: u64, generation: u64) -> Box<Repeat> {
+        self.wait_to_run(deadline, generation);
+        self.begin(deadline, generation)
     }
 }
 
@@ -426,21 +438,21 @@ fn a_periodic_timer_runs_and_comes_again() {
                 cell.is_pending(GENERATION)
                     && cell.look(false) == Some((GENERATION, DueAt::new(deadline, SHARD)))
             );
-            assert!(
-                matches!(cell.rearm(GENERATION, 500), Rearmed::Gone)
-                    && cell.claim_payload(GENERATION).is_none()
-            );
-            assert!(matches!(
-                cell.claim_due(entry(deadline, generation)),
-                DueClaim::Dead
-            ));
+            assert!(cell.claim_payload(GENERATION).is_none());
         };
-        armed.queue(deadline, generation);
+        let finds_nothing =
+            |generation| matches!(cell.begin(entry(deadline, generation)), RunBegun::Dead);
+        armed.wait_to_run(deadline, generation);
         is_on_its_way();
-        assert!(cell.begin(generation + 1).is_none(), "another filing's");
-        let repeat = cell.begin(generation).expect("nobody cancelled it");
+        assert!(finds_nothing(generation + 1), "another filing's");
+        let repeat = armed.begin(deadline, generation);
         is_on_its_way();
-        assert!(cell.begin(generation).is_none(), "twice");
+        assert!(finds_nothing(generation), "twice");
+        assert!(matches!(
+            cell.claim_due(entry(deadline, generation)),
+            DueClaim::Dead
+        ));
+        assert!(matches!(cell.rearm(GENERATION, 500), Rearmed::Gone));
         generation += 1;
         // SAFETY: the run is ours.
         let again = unsafe { cell.file_again(repeat, DueAt::new(deadline + 10, SHARD)) };
@@ -478,15 +490,16 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
 
         // Before the run has begun.
         let armed = Fixture::repeating(100);
-        armed.queue(100, GENERATION);
+        armed.wait_to_run(100, GENERATION);
         let claimed = cancel(armed.cell()).expect("it waits to run");
-        assert!(matches!(claimed.content, Some(Content::Repeat(_))) && claimed.filed.is_none());
+        assert!(matches!(claimed.content, Some(Content::Repeat(_))));
         assert_eq!(
             (claimed.due_at, claimed.index),
             (DueAt::new(100, SHARD), Some(INDEX))
         );
         assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
-        assert!(armed.cell().begin(GENERATION).is_none());
+        let begun = armed.cell().begin(entry(100, GENERATION));
+        assert!(matches!(begun, RunBegun::Dead));
 
         // While it runs.
         for files in [true, false] {
@@ -515,6 +528,32 @@ fn a_periodic_timer_is_cancelled_while_it_waits_and_while_it_runs() {
             assert_eq!(armed.word(), Word::new(GENERATION + 1, State::Vacant));
         }
     }
+}
+
+#[test]
+fn a_run_that_waits_may_be_moved() {
+    let armed = Fixture::repeating(100);
+    let (cell, begin) = (armed.cell(), |deadline, generation| {
+        armed.cell().begin(entry(deadline, generation))
+    });
+    armed.wait_to_run(100, GENERATION);
+    assert!(matches!(
+        cell.rearm(GENERATION, 500),
+        Rearmed::Done { shard: SHARD }
+    ));
+    let RunBegun::Later(put_back) = begin(100, GENERATION) else {
+        panic!("it is due later")
+    };
+    assert_eq!(put_back, filed(500, GENERATION));
+    // Sooner: it is filed anew.
+    armed.wait_to_run(500, GENERATION);
+    assert!(matches!(
+        cell.rearm(GENERATION, 400),
+        Rearmed::Refiled { old, new }
+            if (old, new) == (filed(500, GENERATION), filed(400, GENERATION + 1))
+    ));
+    assert!(matches!(begin(500, GENERATION), RunBegun::Dead));
+    drop(armed.run(400, GENERATION + 1));
 }
 
 /// Its ids would come a second time: the generation never goes below `GENERATION_LAST` again.

@@ -33,7 +33,6 @@ pub(super) enum State {
     Left,
     Running,
     Ended,
-    Queued,
 }
 
 /// `generation (40 bits) | lag (16) | repeats (1) | moves (4) | state (3)`.
@@ -55,8 +54,7 @@ impl Word {
             3 => State::Doomed,
             4 => State::Left,
             5 => State::Running,
-            6 => State::Ended,
-            _ => State::Queued,
+            _ => State::Ended,
         }
     }
 
@@ -144,7 +142,7 @@ mod tests {
 
     #[test]
     fn fields_do_not_touch_each_other() {
-        let waiting = [State::Vacant, State::Armed, State::Held, State::Queued];
+        let waiting = [State::Vacant, State::Armed, State::Held];
         let states =
             waiting
                 .into_iter()

@@ -154,12 +154,12 @@ impl Post {
     }
 
     /// KeepFence, KeepLook. Whether the attendant may leave what it has pushed to itself. It may if
-    /// it still attends, and either a shard watches or it `takes_next` what it has pushed.
-    pub(crate) fn may_leave(&self, term: Term, takes_next: bool) -> bool {
+    /// it still attends, and a shard watches.
+    pub(crate) fn may_leave(&self, term: Term) -> bool {
         let is_held =
             self.fenced_word(broken(Fault::AttendantLeavesWithoutFence)) == term.word(AWAKE);
         // Ordering: Relaxed (KeepLook). Ordered by KeepFence, and the fence of WatchEnd.
-        is_held && (takes_next || self.watchers.load(Ordering::Relaxed) > 0)
+        is_held && self.watchers.load(Ordering::Relaxed) > 0
     }
 
     /// WatchBegin. The caller looks from now on, until `unwatch`.

@@ -14,6 +14,7 @@
 //!
 //! Limit: shards that find the last free place at one instant all use it.
 
+use super::buffers::OwnRuns;
 use super::dispatcher::Dispatcher;
 use super::fire::Fire;
 use super::job::during;
@@ -76,29 +77,30 @@ impl<P> Clone for Outbox<P> {
 pub(crate) struct ToChannel<F: Fire> {
     fire: Arc<F>,
     outbox: Outbox<F::Payload>,
+    runs: OwnRuns<F>,
 }
 
 impl<F: Fire> ToChannel<F> {
     pub(crate) fn new(fire: Arc<F>, outbox: Outbox<F::Payload>) -> Self {
-        Self { fire, outbox }
+        Self {
+            fire,
+            outbox,
+            runs: OwnRuns::new(),
+        }
     }
 
     /// Claims a grain of entries and sends their payloads. Runs periodic timers here.
-    fn send(&self, entries: &[Entry]) {
+    fn send(&mut self, entries: &[Entry]) {
         let mut payloads = Vec::with_capacity(entries.len());
-        let mut runs = Vec::new();
-        self.fire.claim(
-            entries,
-            |payload| payloads.push(payload),
-            |run| runs.push(run),
-        );
+        let add = |payload| payloads.push(payload);
+        let runs = self.runs.claim(&self.fire, entries, add);
         // A send is refused only if all receivers are gone.
         if !payloads.is_empty()
             && let Err(refused) = self.outbox.send(payloads)
         {
             self.fire.discard(refused.into_iter());
         }
-        runs.into_iter().for_each(|run| self.fire.repeat(run));
+        self.fire.repeat(&runs);
     }
 }
 
@@ -109,8 +111,12 @@ impl<F: Fire> Dispatcher for ToChannel<F> {
 
     fn submit(&mut self, batch: &mut EntryBatch) {
         let mut sent = 0;
-        during(&*self.fire, |_| {
-            for entries in batch.chunks(GRAIN).take_while(|_| self.outbox.free() > 0) {
+        let fire = self.fire.clone();
+        during(&*fire, |_| {
+            for entries in batch.chunks(GRAIN) {
+                if self.outbox.free() == 0 {
+                    break;
+                }
                 self.send(entries);
                 sent += entries.len();
             }

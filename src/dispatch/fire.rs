@@ -13,7 +13,11 @@ pub(crate) trait Fire: Send + Sync + 'static {
     type Payload: Send;
 
     /// A run of a periodic timer.
-    type Run: Send + 'static;
+    type Run: Send;
+
+    /// Whether the service has ever armed a periodic timer. `false`: `claim` gives no runs for
+    /// entries that were filed before the call.
+    fn repeats(&self) -> bool;
 
     /// FireBegin. A thread begins a job. Until `end` it may claim, and run tasks.
     fn begin(&self) -> Half;
@@ -28,8 +32,9 @@ pub(crate) trait Fire: Send + Sync + 'static {
     /// Takes payloads and runs their tasks, until no payload is left.
     fn run(&self, grain: &Grain<'_, Self::Payload>);
 
-    /// Runs a periodic timer once, and files it for its next run.
-    fn repeat(&self, run: Self::Run);
+    /// Takes runs of periodic timers, runs each, and files its timer for the next one, until no run
+    /// is left.
+    fn repeat(&self, runs: &Grain<'_, Self::Run>);
 
     /// Gives up a run that nobody will do. Its timer ends.
     fn give_up(&self, run: Self::Run);

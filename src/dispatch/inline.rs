@@ -2,25 +2,25 @@
 //!
 //! Owned by the shard, and touched by its thread alone.
 
+use super::buffers::Buffers;
 use super::dispatcher::Dispatcher;
 use super::fire::Fire;
-use super::grain::Grains;
 use super::job;
-use super::sizes::{EntryBatch, GRAIN};
+use super::sizes::EntryBatch;
 use std::sync::Arc;
 
 /// Fires on the shard's own thread.
 pub(crate) struct Inline<F: Fire> {
     fire: Arc<F>,
-    /// One grain, used for one part of a batch after the other.
-    grains: Grains<F::Payload>,
+    /// One portion, used for one part of a batch after the other.
+    buffers: Buffers<F>,
 }
 
 impl<F: Fire> Inline<F> {
     pub(crate) fn new(fire: Arc<F>) -> Self {
         Self {
             fire,
-            grains: Grains::new(GRAIN),
+            buffers: Buffers::alone(),
         }
     }
 }
@@ -31,7 +31,7 @@ impl<F: Fire> Dispatcher for Inline<F> {
     }
 
     fn submit(&mut self, batch: &mut EntryBatch) {
-        job::alone(&*self.fire, batch, &mut self.grains);
+        job::alone(&*self.fire, batch, &mut self.buffers);
         batch.clear();
     }
 }

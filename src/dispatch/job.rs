@@ -3,8 +3,8 @@
 //! Owned by its workers, by an `Arc`. Any thread of the pool, or of a user's executor, may be a
 //! worker. README.md of this room has the protocol and its ground rules.
 
+use super::buffers::{Buffers, Portion};
 use super::fire::{Fire, Half};
-use super::grain::{Grain, Grains};
 use super::inside::inside;
 use super::sizes::{EntryBatch, GRAIN};
 use crate::sync::{AtomicBool, AtomicUsize, Fault, Loose, Ordering, broken, ordering, per_thread};
@@ -34,11 +34,6 @@ pub(crate) enum Notice {
 pub(crate) trait Spawn: Clone + Send + 'static {
     /// Has an idle thread do the work. If there is none, the calling thread does it later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
-
-    /// Like `spawn`, for a calling thread that has nothing else to do.
-    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
-        self.spawn(work);
-    }
 
     /// Has a job begun. Unless the job was announced, the caller looks again.
     fn submit(&self, _is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
@@ -74,29 +69,10 @@ pub(crate) trait Spawn: Clone + Send + 'static {
 /// that finds this many leaves no further offer, so that such a chain ends.
 const OFFERS_DEEP: usize = 8;
 
-/// Memory for payloads that is kept for another batch, at most, in bytes.
-const PAYLOAD_BYTES_KEPT: usize = 32 << 10;
-
-/// The memory from which a batch is fired. It is used again for later batches.
-pub(crate) struct Buffers<P> {
-    pub(crate) entries: EntryBatch,
-    /// The payloads of claimed entries.
-    pub(crate) grains: Grains<P>,
-}
-
-impl<P> Buffers<P> {
-    pub(crate) fn new(entries: EntryBatch) -> Self {
-        Self {
-            entries,
-            grains: Grains::new(0),
-        }
-    }
-}
-
 /// A batch of due entries.
 pub(crate) struct Job<F: Fire> {
     fire: Arc<F>,
-    buffers: Buffers<F::Payload>,
+    buffers: Buffers<F>,
     /// Whether it has its first worker.
     begun: AtomicBool,
     /// The number of the grain that is claimed next.
@@ -110,16 +86,16 @@ pub(crate) struct Job<F: Fire> {
     /// The half in which its workers are counted. Written by the first worker.
     half: AtomicUsize,
     /// Where the buffers go when all workers have left.
-    spare: Arc<ArrayQueue<Buffers<F::Payload>>>,
+    spare: Arc<ArrayQueue<Buffers<F>>>,
 }
 
 impl<F: Fire> Job<F> {
     pub(crate) fn new(
         fire: Arc<F>,
-        mut buffers: Buffers<F::Payload>,
-        spare: Arc<ArrayQueue<Buffers<F::Payload>>>,
+        mut buffers: Buffers<F>,
+        spare: Arc<ArrayQueue<Buffers<F>>>,
     ) -> Arc<Self> {
-        buffers.grains.fit(buffers.entries.len());
+        buffers.fit(buffers.entries.len(), &fire);
         let next = CachePadded::new(AtomicUsize::new(0));
         Arc::new(Self {
             fire,
@@ -195,10 +171,8 @@ impl<F: Fire> Job<F> {
     /// Claims all entries and drops their payloads. For a job at which nobody will work.
     pub(super) fn abandon(&self) {
         let discard_all = || {
-            while let Some(grain) = self.claim_grain(|run| self.fire.give_up(run)) {
-                self.fire.discard(std::iter::from_fn(|| {
-                    (grain.left() > 0).then(|| grain.take()).flatten()
-                }));
+            while let Some(portion) = self.claim_grain() {
+                portion.discard(&self.fire);
             }
         };
         if broken(Fault::AbandonNotCounted) {
@@ -209,54 +183,31 @@ impl<F: Fire> Job<F> {
     }
 
     fn take_all(self: &Arc<Self>, spawn: &impl Spawn) {
-        let spawn_run = |run| {
-            let run = RunJob {
-                fire: self.fire.clone(),
-                run: Some(run),
-            };
-            if self.buffers.entries.len() == 1 {
-                spawn.spawn_last(move || run.work());
-            } else {
-                spawn.spawn(move || run.work());
-            }
-        };
-        while let Some(grain) = self.claim_grain(spawn_run) {
-            if grain.left() > 1 || !self.is_claimed() {
+        while let Some(portion) = self.claim_grain() {
+            if portion.left() > 1 || !self.is_claimed() {
                 self.offer(spawn);
                 spawn.pulse();
             }
-            self.fire.run(&grain);
+            portion.run(&self.fire);
         }
         self.buffers
-            .grains
-            .iter()
-            .filter(|grain| grain.left() > 0)
-            .for_each(|grain| self.fire.run(&grain));
+            .portions()
+            .filter(|portion| portion.left() > 0)
+            .for_each(|portion| portion.run(&self.fire));
     }
 
-    /// GrainClaim. Claims the next grain, and publishes its payloads. Gives `f` the runs of
-    /// periodic timers.
-    fn claim_grain(&self, f: impl FnMut(F::Run)) -> Option<Grain<'_, F::Payload>> {
+    /// GrainClaim. Claims the next grain, and publishes its payloads and runs.
+    fn claim_grain(&self) -> Option<Portion<'_, F>> {
         // Ordering: AcqRel (GrainClaim). Pairs with itself: a worker that finds nothing left comes
         // after the FireBegin of the workers that took the rest. See `Grain::left`.
         let number = self.next.fetch_add(1, Ordering::AcqRel);
-        let mut grain = self.buffers.grains.grain(number)?;
+        let mut portion = self.buffers.portion(number)?;
         let entries = self.buffers.entries.chunks(GRAIN).nth(number)?;
-        let mut runs = Vec::new();
         // SAFETY: GrainClaim gives each number to one worker.
-        unsafe {
-            grain.fill(|filling| {
-                self.fire.claim(
-                    entries,
-                    |payload| filling.add(payload),
-                    |run| runs.push(run),
-                )
-            })
-        };
+        unsafe { portion.fill(&self.fire, entries) };
         // Ordering: Release. Pairs with the Acquire load in `left`, which sees the payloads then.
         self.filled.fetch_add(1, Ordering::Release);
-        runs.into_iter().for_each(f);
-        Some(grain)
+        Some(portion)
     }
 
     /// Whether the last grain has been claimed.
@@ -278,12 +229,12 @@ impl<F: Fire> Job<F> {
             false => filled,
         };
         let unfilled = self.buffers.entries.len().saturating_sub(counted * GRAIN);
-        let grains = self.buffers.grains.iter().take(claimed);
-        unfilled + grains.map(|grain| grain.left()).sum::<usize>()
+        let portions = self.buffers.portions().take(claimed);
+        unfilled + portions.map(|portion| portion.left()).sum::<usize>()
     }
 
     fn has_work(&self) -> bool {
-        !self.is_claimed() || self.buffers.grains.iter().any(|grain| grain.left() > 0)
+        !self.is_claimed() || self.buffers.portions().any(|portion| portion.left() > 0)
     }
 
     /// OfferLeave. Leaves an offer, if there is none. The caller has published what there is to
@@ -324,62 +275,27 @@ impl<F: Fire> Job<F> {
 impl<F: Fire> Drop for Job<F> {
     fn drop(&mut self) {
         let mut buffers = std::mem::replace(&mut self.buffers, Buffers::new(EntryBatch::new()));
-        buffers.entries.clear();
-        buffers.grains.clear();
-        if buffers.grains.payload_bytes() > PAYLOAD_BYTES_KEPT {
-            buffers.grains = Grains::new(0);
-        }
+        buffers.reset();
         // If the queue is full the buffers go back to the allocator.
         let _ = self.spare.push(buffers);
     }
 }
 
-/// One run of a periodic timer, as a job of its own: a long run holds up no other timer.
-struct RunJob<F: Fire> {
-    fire: Arc<F>,
-    /// `None` once it has begun.
-    run: Option<F::Run>,
-}
-
-impl<F: Fire> RunJob<F> {
-    fn work(mut self) {
-        if let Some(run) = self.run.take() {
-            during(&*self.fire, |_| self.fire.repeat(run));
-        }
-    }
-}
-
-impl<F: Fire> Drop for RunJob<F> {
-    fn drop(&mut self) {
-        if let Some(run) = self.run.take() {
-            during(&*self.fire, |_| self.fire.give_up(run));
-        }
-    }
-}
-
-/// Fires a batch on the calling thread alone, a grain at a time, through the one grain of `grains`.
-/// When the service has stopped it claims no further grain: who stops it waits for this thread.
-pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, grains: &mut Grains<F::Payload>) {
+/// Fires a batch on the calling thread alone, a grain at a time, through the first portion of
+/// `buffers`. When the service has stopped it claims no further grain: who stops it waits for this
+/// thread.
+pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, buffers: &mut Buffers<F>) {
     during(fire, |_| {
         let goes_on = || !fire.is_stopped() || broken(Fault::StopTurnNotAwaited);
+        buffers.fit_runs(GRAIN, fire);
         for entries in batch.chunks(GRAIN).take_while(|_| goes_on()) {
-            grains.clear();
-            let Some(mut grain) = grains.grain(0) else {
+            buffers.clear();
+            let Some(mut portion) = buffers.portion(0) else {
                 return;
             };
-            let mut runs = Vec::new();
-            // SAFETY: the only call since the grain was cleared.
-            unsafe {
-                grain.fill(|filling| {
-                    fire.claim(
-                        entries,
-                        |payload| filling.add(payload),
-                        |run| runs.push(run),
-                    )
-                })
-            };
-            fire.run(&grain);
-            runs.into_iter().for_each(|run| fire.repeat(run));
+            // SAFETY: the only call since the portion was cleared.
+            unsafe { portion.fill(fire, entries) };
+            portion.run(fire);
         }
     });
 }

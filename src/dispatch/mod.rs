@@ -2,6 +2,7 @@
 
 pub(crate) mod announcements;
 pub(crate) mod attendant;
+pub(crate) mod buffers;
 pub(crate) mod channel;
 mod dispatcher;
 mod fire;

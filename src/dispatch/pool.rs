@@ -87,17 +87,15 @@ impl Pool {
         (0..self.queues().unannounced()).for_each(|_| self.announce());
     }
 
-    /// Work has been pushed, by one of the pool's threads or a user's thread. `is_last`: the thread
-    /// looks for work next. Other work that waits was announced, or a shard looks after it. If the
-    /// thread takes some of that work, there are announcements for as much as still waits.
-    fn pushed(&self, is_last: bool) {
+    /// Work has been pushed, by one of the pool's threads or a user's thread.
+    fn pushed(&self) {
         let Some(post) = &self.queues().post else {
             return self.announce();
         };
         // A thread whose term is over is one like others: another one may attend, and sleep.
         let attends = |term: &Term| post.awake() == Some(*term);
         match self.queues().term().filter(attends) {
-            Some(term) if post.may_leave(term, is_last) && !self.queues().is_late() => {}
+            Some(term) if post.may_leave(term) && !self.queues().is_late() => {}
             Some(_) => self.announce_all(),
             None => match self.call(post) {
                 Called::Woken => {}
@@ -131,12 +129,7 @@ impl Pool {
 impl Spawn for Pool {
     fn spawn(&self, work: impl FnOnce() + Send + 'static) {
         self.push(Box::new(work));
-        self.pushed(false);
-    }
-
-    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
-        self.push(Box::new(work));
-        self.pushed(true);
+        self.pushed();
     }
 
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
@@ -165,7 +158,7 @@ impl Spawn for Pool {
 
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
         self.queues().offers.push(Box::new(take_up));
-        self.pushed(false);
+        self.pushed();
     }
 
     fn pulse(&self) {

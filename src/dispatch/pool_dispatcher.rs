@@ -3,9 +3,10 @@
 //! Owned by the shard, and touched by its thread alone. Its counter of waiting batches and its
 //! spare buffers are shared with the jobs.
 
+use super::buffers::Buffers;
 use super::dispatcher::{Dispatcher, LookAgain};
 use super::fire::Fire;
-use super::job::{Buffers, Job, Notice, Spawn};
+use super::job::{Job, Notice, Spawn};
 use super::relief::{Begin, Relief};
 use super::sizes::{BATCH, EntryBatch, WAITING_MAX};
 use super::target::Execute;
@@ -24,7 +25,7 @@ const WAITING_URGENT: usize = 2;
 pub(crate) struct PoolDispatcher<F: Fire, S: Spawn> {
     fire: Arc<F>,
     pool: S,
-    spare: Arc<ArrayQueue<Buffers<F::Payload>>>,
+    spare: Arc<ArrayQueue<Buffers<F>>>,
     /// Batches that were submitted and have not begun. Jobs share it.
     waiting: Arc<AtomicUsize>,
     /// How many batches may wait.
@@ -242,7 +243,11 @@ mod tests {
             }
         }
 
-        fn repeat(&self, (): ()) {}
+        fn repeats(&self) -> bool {
+            false
+        }
+
+        fn repeat(&self, _: &Grain<'_, ()>) {}
 
         fn give_up(&self, (): ()) {}
 
@@ -277,7 +282,7 @@ mod tests {
             );
         }
         let kept: Vec<_> = std::iter::from_fn(|| dispatcher.spare.pop())
-            .map(|buffers| buffers.grains.payload_bytes())
+            .map(|buffers| buffers.payload_bytes())
             .collect();
         assert_eq!(kept.len(), 1, "one buffer is used again");
         kept[0]

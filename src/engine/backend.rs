@@ -49,13 +49,6 @@ impl Spawn for Workers {
         }
     }
 
-    fn spawn_last(&self, work: impl FnOnce() + Send + 'static) {
-        match self {
-            Self::Pool(pool) => pool.spawn_last(work),
-            Self::Executor(executor) => executor.spawn_last(work),
-        }
-    }
-
     fn submit(&self, is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
         match self {
             Self::Pool(pool) => pool.submit(is_urgent, begin),

@@ -4,7 +4,6 @@
 
 use super::cells::Cells;
 use super::local::Local;
-use super::periodic_run::Run;
 use crate::cell::DueClaim;
 use crate::cell::Pinned;
 use crate::entry::Entry;
@@ -14,15 +13,15 @@ const AHEAD: usize = 32;
 
 impl<T: Send + 'static> Cells<T> {
     /// Claims the timers of due entries, and frees their cells. Gives `fire` each payload, with its
-    /// entry and the number of payloads before it. Gives `run` the runs of periodic timers. Returns
-    /// the number of payloads.
+    /// entry and the number of payloads before it. Gives `run` the entries of periodic timers.
+    /// Returns the number of payloads.
     #[inline]
     pub(crate) fn claim_due(
         &self,
         local: &mut Local,
         entries: &[Entry],
         mut fire: impl FnMut(usize, Entry, T),
-        mut run: impl FnMut(Run),
+        mut run: impl FnMut(Entry),
     ) -> usize {
         entries
             .iter()
@@ -58,16 +57,12 @@ impl<T: Send + 'static> Cells<T> {
         local: &mut Local,
         entry: Entry,
         pinned: &Pinned,
-        run: &mut impl FnMut(Run),
+        run: &mut impl FnMut(Entry),
     ) -> Option<(T, Option<u32>)> {
         match self.arena.get(entry.cell(), pinned)?.claim_due(entry) {
             DueClaim::Dead => return None,
             DueClaim::Payload(payload, index) => return Some((payload, index)),
-            DueClaim::Run(due_at) => run(Run {
-                cell: entry.cell(),
-                generation: entry.generation(),
-                due_at,
-            }),
+            DueClaim::Run => run(entry),
             DueClaim::Later(filed) => self.send(local, filed),
         }
         None

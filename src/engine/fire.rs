@@ -10,7 +10,6 @@ use super::Engine;
 use super::batch::Batch;
 use super::host::ShardHost;
 use super::lateness::Histogram;
-use super::periodic_run::Run;
 use super::tally::Event;
 use crate::dispatch::grain::{Grain, Grains};
 use crate::dispatch::{Fire, GRAIN, Half};
@@ -138,7 +137,8 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Fire for ShardHost<T> {
     type Payload = T;
-    type Run = Run;
+    /// The entry of a periodic timer that is due.
+    type Run = Entry;
 
     fn begin(&self) -> Half {
         self.engine.in_flight.begin() // FireBegin
@@ -149,7 +149,7 @@ impl<T: Send + 'static> Fire for ShardHost<T> {
     }
 
     // FireClaim
-    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Run)) {
+    fn claim(&self, entries: &[Entry], mut add: impl FnMut(T), run: impl FnMut(Entry)) {
         let engine = &*self.engine;
         let (lateness_ns_max, late) = engine.cells.with_local(|local| {
             let now_ns = engine.clock.arming_now_ns(&mut local.anchor);
@@ -190,11 +190,15 @@ impl<T: Send + 'static> Fire for ShardHost<T> {
         self.engine.discard(self.shard, payloads);
     }
 
-    fn repeat(&self, run: Run) {
-        self.engine.run_periodic(run);
+    fn repeats(&self) -> bool {
+        self.engine.cells.shared.repeats()
     }
 
-    fn give_up(&self, run: Run) {
+    fn repeat(&self, runs: &Grain<'_, Entry>) {
+        self.engine.run_all(runs);
+    }
+
+    fn give_up(&self, run: Entry) {
         self.engine.give_up(run);
     }
 

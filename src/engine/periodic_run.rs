@@ -5,6 +5,9 @@
 //! So two runs of a timer never overlap, and a `cancel` between them ends the timer. The steps
 //! RunBegin and RunFile are in `src/cell/README.md`.
 //!
+//! The runs of a grain are taken one by one, as payloads are: while one is slow, idle workers take
+//! the others. Until it begins, a run is an entry, a hint: its timer may be cancelled or moved.
+//!
 //! Ground rule: runs happen inside a job; no local is borrowed while the closure runs or is
 //! dropped.
 
@@ -14,19 +17,21 @@ use super::cells::Cells;
 use super::id::TimerId;
 use super::local::Local;
 use super::tally::Event;
-use crate::cell::{Content, DueAt};
+use crate::cell::{Content, DueAt, RunBegun};
+use crate::dispatch::grain::Grain;
+use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunStep};
 use crate::sync::{Fault, broken};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A run of a periodic timer that is due. A hint until it begins: the timer may be cancelled.
+/// A run in progress, which the worker has begun.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) cell: u32,
-    /// The generation of the entry that came due.
-    pub(crate) generation: u64,
+    /// The birth of the timer.
+    birth: u64,
     pub(crate) due_at: DueAt,
 }
 
@@ -43,23 +48,19 @@ impl<T: Send + 'static> Engine<T> {
             let mut repeat = Box::new(repeat(at_ns));
             repeat.file(deadline);
             let due_at = DueAt::new(deadline, local.home());
+            self.cells.shared.note_repeat();
             self.cells.schedule(local, due_at, repeat, Date::Read)
         })
     }
 
-    /// Counts a run of a periodic timer that was due then, with its lateness, which it returns in
-    /// nanoseconds.
-    pub(super) fn count_run(&self, due_at: DueAt) -> u64 {
-        let lateness_ns = self.cells.with_local(|local| {
-            let lateness_ns = self
-                .clock
-                .arming_now_ns(&mut local.anchor)
-                .saturating_sub(self.tick.start(due_at.deadline()));
+    /// Counts a run that begins at `now_ns`. Returns its lateness in nanoseconds.
+    fn count_run(&self, due_at: DueAt, now_ns: u64) -> u64 {
+        let lateness_ns = now_ns.saturating_sub(self.tick.start(due_at.deadline()));
+        self.cells.with_local(|local| {
             local.with_lateness(|local, histogram| {
                 histogram.add(lateness_ns, 1);
                 local.count(due_at.shard(), Event::Run, 1);
             });
-            lateness_ns
         });
         if lateness_ns > self.hooks.late_above_ns() {
             self.hooks.late(lateness_ns, 1);
@@ -67,26 +68,47 @@ impl<T: Send + 'static> Engine<T> {
         lateness_ns
     }
 
-    /// Runs a periodic timer once, and files it for its next run. It does not run if it was
-    /// cancelled, or if its time of day has not come. The caller's thread has begun a job.
-    pub(super) fn run_periodic(&self, run: Run) {
-        let Some((mut repeat, birth)) = self
-            .cells
-            .with_local(|local| self.cells.begin_run(local, run))
-        else {
+    /// A reading to compute a deadline from.
+    fn arming_now_ns(&self) -> u64 {
+        self.cells
+            .with_local(|local| self.clock.arming_now_ns(&mut local.anchor))
+    }
+
+    /// Takes the runs that are left, and runs them. A run begins when the one before it has ended:
+    /// one reading of the clock serves both.
+    pub(super) fn run_all(&self, runs: &Grain<'_, Entry>) {
+        if runs.left() == 0 {
             return;
+        }
+        let mut now_ns = self.arming_now_ns();
+        while runs.left() > 0 {
+            if let Some(entry) = runs.take() {
+                now_ns = self.run_periodic(entry, now_ns);
+            }
+        }
+    }
+
+    /// Runs the periodic timer of a due entry once, and files it for its next run. It does not run
+    /// if it was cancelled or moved, or if its time of day has not come. The caller's thread has
+    /// begun a job. Returns the time after the run, `now_ns` being the time before it.
+    fn run_periodic(&self, entry: Entry, now_ns: u64) -> u64 {
+        let begun = self
+            .cells
+            .with_local(|local| self.cells.begin_run(local, entry));
+        let Some((run, mut repeat)) = begun else {
+            return now_ns;
         };
         repeat.claimed(run.due_at.deadline(), |deadline| self.tick.start(deadline));
         let sets = repeat.is_told_of_sets().then(|| self.clock.wall_sets());
         let due = self.or_panicked(RunStep::End, || {
-            repeat.due(self.clock.now_ns(), || self.clock.system_time())
+            repeat.due(|| (self.clock.now_ns(), self.clock.system_time()))
         });
         let mut ran = ControlFlow::Continue(());
         if due == RunStep::Run {
-            let late_ns = self.count_run(run.due_at);
-            ran = self.or_panicked(ran, || repeat.run(run.cell, birth, late_ns));
+            let late_ns = self.count_run(run.due_at, now_ns);
+            ran = self.or_panicked(ran, || repeat.run(run.cell, run.birth, late_ns));
         }
-        let now_ns = self.clock.now_ns();
+        let now_ns = self.arming_now_ns();
         let again = match due {
             RunStep::Run => {
                 ran.is_continue() && self.or_panicked(false, || repeat.advance(now_ns, self.tick))
@@ -97,23 +119,27 @@ impl<T: Send + 'static> Engine<T> {
         if !again || self.cells.shared.ends_periodic() {
             self.cells
                 .with_local(|local| self.cells.end_run(local, run));
-            return if due == RunStep::Wait {
-                self.end_repeat(repeat)
+            if due == RunStep::Wait {
+                self.end_repeat(repeat);
             } else {
-                self.drop_repeat(Some(repeat))
-            };
+                self.drop_repeat(repeat);
+            }
+            return now_ns;
         }
         let deadline = self.tick.deadline(repeat.at_ns().max(now_ns + 1));
         if deadline <= run.due_at.deadline() {
             // There is no later tick: time has ended.
-            return self.end_periodic(run, repeat);
+            self.end_periodic(run, repeat);
+            return now_ns;
         }
         repeat.file(deadline);
         let due_at = DueAt::new(deadline, run.due_at.shard());
         let ended = self
             .cells
             .with_local(|local| self.cells.file_again(local, Run { due_at, ..run }, repeat));
-        self.drop_repeat(ended);
+        if let Some(repeat) = ended {
+            self.drop_repeat(repeat);
+        }
         if let Some(sets) = sets {
             self.recheck_wall(sets); // SetRecheck
         }
@@ -127,6 +153,7 @@ impl<T: Send + 'static> Engine<T> {
         {
             self.end_repeat(repeat);
         }
+        now_ns
     }
 
     /// Ends a periodic timer because the service is closed. If the stop fires all, a timer for a
@@ -135,15 +162,16 @@ impl<T: Send + 'static> Engine<T> {
         if repeat.is_for_time_of_day() && self.cells.shared.fires_all() {
             self.run_for_time_of_day(&mut repeat);
         }
-        self.drop_repeat(Some(repeat));
+        self.drop_repeat(repeat);
     }
 
-    /// Ends a periodic timer whose run nobody will do. The caller's thread has begun a job.
-    pub(crate) fn give_up(&self, run: Run) {
-        if let Some((repeat, _)) = self
+    /// Ends the periodic timer of a due entry whose run nobody will do. The caller's thread has
+    /// begun a job.
+    pub(crate) fn give_up(&self, entry: Entry) {
+        let begun = self
             .cells
-            .with_local(|local| self.cells.begin_run(local, run))
-        {
+            .with_local(|local| self.cells.begin_run(local, entry));
+        if let Some((run, repeat)) = begun {
             self.end_periodic(run, repeat);
         }
     }
@@ -152,7 +180,7 @@ impl<T: Send + 'static> Engine<T> {
     fn end_periodic(&self, run: Run, repeat: Box<Repeat>) {
         self.cells
             .with_local(|local| self.cells.end_run(local, run));
-        self.drop_repeat(Some(repeat));
+        self.drop_repeat(repeat);
     }
 
     /// Runs the closure of a timer for a time of day. A panic is caught.
@@ -160,7 +188,7 @@ impl<T: Send + 'static> Engine<T> {
         self.or_panicked((), || repeat.run_for_time_of_day());
     }
 
-    pub(crate) fn drop_repeat(&self, repeat: Option<Box<Repeat>>) {
+    pub(crate) fn drop_repeat(&self, repeat: Box<Repeat>) {
         self.or_panicked((), || drop(repeat));
     }
 
@@ -174,13 +202,32 @@ impl<T: Send + 'static> Engine<T> {
 }
 
 impl<T: Send + 'static> Cells<T> {
-    /// RunBegin. Begins a run: the content is the caller's until `file_again` or `end_run`. Returns
-    /// it with the timer's birth. `None`: the timer was cancelled after it came due.
-    pub(super) fn begin_run(&self, local: &mut Local, run: Run) -> Option<(Box<Repeat>, u64)> {
+    /// RunBegin. Begins the run of a due entry: the content is the caller's until `file_again` or
+    /// `end_run`. `None`: the timer was cancelled, or moved.
+    fn begin_run(&self, local: &mut Local, entry: Entry) -> Option<(Run, Box<Repeat>)> {
         let pinned = local.pinner.pin();
-        let cell = self.arena.get(run.cell, &pinned)?;
-        let repeat = cell.begin(run.generation)?;
-        Some((repeat, cell.birth_of_run()))
+        match self.arena.get(entry.cell(), &pinned)?.begin(entry) {
+            RunBegun::Run {
+                repeat,
+                birth,
+                due_at,
+            } => {
+                let cell = entry.cell();
+                Some((
+                    Run {
+                        cell,
+                        birth,
+                        due_at,
+                    },
+                    repeat,
+                ))
+            }
+            RunBegun::Dead => None,
+            RunBegun::Later(filed) => {
+                self.send(local, filed);
+                None
+            }
+        }
     }
 
     /// RunFile. Files a periodic timer for its next run. If it was cancelled meanwhile, it has

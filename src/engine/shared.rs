@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     /// The most timers that may be pending at one instant. `usize::MAX`: nobody counts them.
     pending_max: usize,
     pending: CachePadded<AtomicUsize>,
+    /// Whether a periodic timer was ever armed.
+    repeats: AtomicBool,
     /// The process that has the threads of the shards.
     made_in: Process,
     /// Whether nobody moves time but the program, in whatever process: there are no such threads.
@@ -89,6 +91,7 @@ impl Shared {
             lateness: Registry::new(),
             pending_max,
             pending: CachePadded::new(AtomicUsize::new(0)),
+            repeats: AtomicBool::new(false),
             made_in: Process::current(),
             is_on_manual_clock: false,
         };
@@ -149,6 +152,22 @@ impl Shared {
             // Ordering: Relaxed. As in `reserve`.
             self.pending.fetch_sub(timers, Ordering::Relaxed);
         }
+    }
+
+    /// A periodic timer is about to be armed.
+    pub(super) fn note_repeat(&self) {
+        // Ordering: Relaxed. PushPublish of the timer's entry publishes it for the shard, and the
+        // pool's queue for the workers. It is set once, so that it is not written again and again.
+        if !self.repeats.load(Ordering::Relaxed) {
+            // Ordering: Relaxed. As above.
+            self.repeats.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a periodic timer was ever armed. Whoever has the entry of one sees it.
+    pub(crate) fn repeats(&self) -> bool {
+        // Ordering: Relaxed. As in `note_repeat`.
+        self.repeats.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bell(&self, shard: usize) -> &Doorbell {

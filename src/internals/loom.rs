@@ -10,8 +10,9 @@ mod durable;
 mod pins;
 
 use crate::dispatch::Dispatcher;
+use crate::dispatch::buffers::Buffers;
 use crate::dispatch::inline::Inline;
-use crate::dispatch::job::{Buffers, Job, Spawn};
+use crate::dispatch::job::{Job, Spawn};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::doorbell::SecondLook;
 use crate::engine::manual::ManualShards;
@@ -65,10 +66,7 @@ pub enum Due<T> {
 
 /// A run of a periodic timer that may begin.
 #[derive(Debug)]
-pub struct Run {
-    generation: u64,
-    due_at: cell::DueAt,
-}
+pub struct Run(Entry);
 
 /// What became of a run.
 #[derive(Debug)]
@@ -77,8 +75,10 @@ pub enum Ran {
     Again(Entry),
     /// It has run, and was cancelled meanwhile: the caller holds the cell.
     Ended(Repeat),
-    /// It was cancelled before it began.
+    /// It was cancelled, or filed elsewhere, before it began.
     Cancelled,
+    /// It was moved before it began, and has this entry now.
+    Moved(Entry),
 }
 
 /// A periodic timer that was cancelled, or whose run has ended.
@@ -162,21 +162,20 @@ impl<T> Cell<T> {
         match self.cell_ref().claim_due(entry.0) {
             cell::DueClaim::Dead => Due::Dead,
             cell::DueClaim::Payload(payload, _) => Due::Fires(payload),
-            cell::DueClaim::Run(due_at) => Due::Runs(Run {
-                generation: entry.0.generation(),
-                due_at,
-            }),
+            cell::DueClaim::Run => Due::Runs(Run(entry)),
             cell::DueClaim::Later(filed) => Due::Later(Entry(filed.entry)),
         }
     }
 
     /// Runs a periodic timer, unless it was cancelled, and files it for another deadline.
     pub fn run(&self, run: Run, deadline: u64) -> Ran {
-        let Some(mut repeat) = self.cell_ref().begin(run.generation) else {
-            return Ran::Cancelled;
+        let (mut repeat, due_at) = match self.cell_ref().begin(run.0.0) {
+            cell::RunBegun::Run { repeat, due_at, .. } => (repeat, due_at),
+            cell::RunBegun::Dead => return Ran::Cancelled,
+            cell::RunBegun::Later(filed) => return Ran::Moved(Entry(filed.entry)),
         };
         _ = repeat.run(0, 0, 0);
-        let due_at = cell::DueAt::new(deadline, run.due_at.shard());
+        let due_at = cell::DueAt::new(deadline, due_at.shard());
         // SAFETY: it has begun, above.
         match unsafe { self.cell_ref().file_again(repeat, due_at) } {
             Ok(filed) => Ran::Again(Entry(filed.entry)),

@@ -302,7 +302,7 @@ impl<T: Send + 'static> Started<T> {
         }
         periodic
             .into_iter()
-            .for_each(|repeat| engine.drop_repeat(Some(repeat)));
+            .for_each(|repeat| engine.drop_repeat(repeat));
         unfired
     }
 
@@ -344,7 +344,7 @@ impl<T: Send + 'static> Started<T> {
                 if let Some(Some(Content::Repeat(repeat))) =
                     cells.with_local(|local| cells.end_periodic_at(local, cell))
                 {
-                    engine.drop_repeat(Some(repeat));
+                    engine.drop_repeat(repeat);
                 }
             }
         });

@@ -80,6 +80,8 @@ pub enum Fault {
     RunFilesBlindly,
     /// RunBegin: a run that begins does not compare the generation.
     RunIgnoresGeneration,
+    /// RunBegin: a run that begins does not compare the deadline.
+    RunIgnoresDeadline,
     /// ClaimExchange: the winner of a claim publishes nothing.
     ClaimRelaxed,
     /// ClaimExchange: the loser of a claim acquires nothing.
@@ -199,6 +201,8 @@ pub enum Fault {
     JobBegunTwice,
     /// LeftLook: a grain that is claimed counts as filled.
     LeftByClaims,
+    /// OfferTake: the look whether something is left to take leaves out runs of periodic timers.
+    LeftWithoutRuns,
     /// OfferTake: an offer is taken with Relaxed.
     OfferRelaxed,
     /// OfferLeave: a thread that takes an offer leaves no other.

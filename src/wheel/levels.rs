@@ -201,7 +201,8 @@ impl SlotLists {
 
     /// Puts a cell at the head of the slot of its deadline, which is not before `time`. The cell is
     /// in no list. A new one was `add`ed. `timers` there are, with this one.
-    #[inline]
+    // (Always: else the rest of the crate decides whether an insert calls it.)
+    #[inline(always)]
     pub(super) fn put(&mut self, cell: u32, deadline: u64, timers: usize) {
         if timers > self.alone_max {
             return self.put_among_many(cell, deadline, timers);

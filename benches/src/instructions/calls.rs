@@ -5,7 +5,7 @@ use crate::count::{Count, OPERATIONS, counted};
 use fastrand::Rng;
 use std::hint::black_box;
 use std::time::Duration;
-use wheelwork::{ManualClock, TimerId, TimerService};
+use wheelwork::{Dispatch, ManualClock, TimerId, TimerService};
 
 pub(crate) const COUNTS: &[Count] = &[
     Count::new("arm", arm),
@@ -25,6 +25,7 @@ pub(crate) const COUNTS: &[Count] = &[
     Count::new("turn_of_recalled", turn_of_recalled),
     Count::new("fire_at_once", fire_at_once),
     Count::new("fire_spread", fire_spread),
+    Count::new("run_periodic", run_periodic),
 ];
 
 /// The delay of a request's timeout.
@@ -278,4 +279,25 @@ fn fire_spread() {
     bench.armed();
     counted(|| bench.clock.advance(Duration::from_secs(60)));
     assert!(bench.service.is_empty());
+}
+
+/// Runs of periodic timers that are due together, in jobs as those of a pool: from the wheel to the
+/// message that files the next run.
+fn run_periodic() {
+    let (clock, period) = (ManualClock::new(), Duration::from_secs(1));
+    let builder = TimerService::builder().shards(1).clock(clock.clone());
+    let service = builder
+        .dispatch(Dispatch::executor(|job| job()))
+        .start()
+        .expect("the settings are right");
+    for number in 0..OPERATIONS {
+        let mut runs = number;
+        let run = move || runs = black_box(runs + 1);
+        service.every(period).start(run).expect("there is room");
+    }
+    // Buffers, and the lane of the thread.
+    clock.advance(period);
+    counted(|| clock.advance(period));
+    let runs = service.stats().timers.runs;
+    assert_eq!(runs, 2 * OPERATIONS as u64);
 }

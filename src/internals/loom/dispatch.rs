@@ -37,7 +37,7 @@ impl Post {
 
     /// KeepFence, KeepLook.
     pub fn may_leave(&self, term: Term) -> bool {
-        self.0.may_leave(term.0, false)
+        self.0.may_leave(term.0)
     }
 
     /// WatchBegin.
