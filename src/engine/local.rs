@@ -133,7 +133,8 @@ impl Local {
     }
 
     /// Sends a message, and counts its event.
-    #[inline]
+    // (`always`: an arm would call it otherwise, which takes 8 instructions more.)
+    #[inline(always)]
     pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
         match self.link_to(shard) {
             Some(ShardLink {
