@@ -42,6 +42,7 @@ fn main() {
         a_spike_is_given_back(spike, End::Cancelled);
         a_spike_is_given_back(spike, End::Fired);
         cancels_in_any_order_by_threads_that_live_on(spike);
+        threads_that_come_and_go_leave_nothing();
     }
 }
 
@@ -246,4 +247,46 @@ fn cancels_in_any_order_by_threads_that_live_on(timers: u64) {
         );
         over.wait();
     });
+}
+
+/// Ten thousand threads, a wave after the other. Each timer of theirs is cancelled or fires, and
+/// what one wave leaves serves the next.
+fn threads_that_come_and_go_leave_nothing() {
+    let (threads, timers) = (100, 50);
+    let fixture = Fixture::new();
+    let mut pending = 0;
+    let mut wave = || {
+        let cancelled = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let arm = |timer| fixture.service.schedule(MS * 5, timer).unwrap();
+                    let ids: Vec<_> = (0..timers).map(arm).collect();
+                    let cancels = ids.iter().step_by(2);
+                    let done = cancels.filter(|&&id| fixture.service.cancel(id)).count();
+                    cancelled.fetch_add(done as u64, Ordering::Relaxed);
+                });
+            }
+        });
+        pending += threads * timers - cancelled.into_inner();
+        wait("a timer is lost", || {
+            let fired = fixture.fired.load(Ordering::Relaxed);
+            assert!(fired <= pending, "{fired} of {pending} have fired");
+            fired == pending
+        });
+    };
+    (0..10).for_each(|_| wave());
+    trim();
+    let before = resident();
+    (0..90).for_each(|_| wave());
+    wait("threads that have ended leave memory", || {
+        trim();
+        resident() <= before + KEPT_MAX
+    });
+    println!(
+        "10,000 threads: {} KiB, {} after",
+        before / 1024,
+        resident() / 1024
+    );
+    assert_eq!(fixture.service.stop().len(), 0);
 }
