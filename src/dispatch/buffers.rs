@@ -45,6 +45,7 @@ impl<F: Fire> Buffers<F> {
     }
 
     /// Makes room for what `entries` entries bring, after a `clear`.
+    #[inline]
     pub(super) fn fit(&mut self, entries: usize, fire: &F) {
         self.grains.fit(entries);
         self.fit_runs(entries, fire);

@@ -92,6 +92,7 @@ impl<P> Grains<P> {
 
     /// Makes room for a batch of `entries` entries, after a `clear`. Costs two allocations if there
     /// is too little room.
+    #[inline]
     pub(crate) fn fit(&mut self, entries: usize) {
         if self.payloads.len() < entries {
             *self = Self::new(entries);

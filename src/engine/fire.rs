@@ -190,6 +190,7 @@ impl<T: Send + 'static> Fire for ShardHost<T> {
         self.engine.discard(self.shard, payloads);
     }
 
+    #[inline]
     fn repeats(&self) -> bool {
         self.engine.cells.shared.repeats()
     }

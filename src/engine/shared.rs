@@ -165,6 +165,7 @@ impl Shared {
     }
 
     /// Whether a periodic timer was ever armed. Whoever has the entry of one sees it.
+    #[inline]
     pub(crate) fn repeats(&self) -> bool {
         // Ordering: Relaxed. As in `note_repeat`.
         self.repeats.load(Ordering::Relaxed)
