@@ -182,9 +182,14 @@ impl Fixture {
         self.release.send(()).unwrap();
         // What the first run left in the lanes comes to it.
         self.wait_drained(before + messages);
-        let before = blocks();
-        work();
-        blocks() - before
+        // A shard that is held up itself, by other programs, brings new segments again. If a run
+        // needed any of itself, each run would.
+        let runs = (0..10).map(|_| {
+            let before = blocks();
+            work();
+            blocks() - before
+        });
+        runs.min_by_key(|&blocks| blocks).unwrap_or(0)
     }
 }
 

@@ -4,6 +4,7 @@
 mod attendant;
 mod cell;
 mod clock;
+mod deferred;
 mod doorbell;
 mod fences;
 mod grain;

@@ -7,7 +7,7 @@ use wheelwork_loom_tests::{Held, explore, must_fail};
 
 /// What came of a message that was recalled or not: it came; it came and was called dead later; it
 /// did not come.
-fn outcome(got: &[u64], message: u64) -> (bool, bool) {
+pub(crate) fn outcome(got: &[u64], message: u64) -> (bool, bool) {
     (got.contains(&message), got.contains(&(LATE + message)))
 }
 
@@ -21,7 +21,7 @@ fn assert_came(got: &[u64], message: u64, recalled: bool) {
 }
 
 /// The same; and none is called dead that was not recalled.
-fn assert_came_rightly(got: &[u64], message: u64, recalled: bool) {
+pub(crate) fn assert_came_rightly(got: &[u64], message: u64, recalled: bool) {
     assert_came(got, message, recalled);
     let (_, dies) = outcome(got, message);
     assert!(recalled || !dies, "not recalled, and {got:?} came");
@@ -592,9 +592,9 @@ fn broken_recall_that_nobody_sees_to() {
 }
 
 #[test]
-fn broken_trim_too_early() {
+fn broken_trim_without_a_fence() {
     must_fail(
-        Fault::LaneTrimTooEarly,
+        Fault::LaneTrimUnfenced,
         "Causality violation",
         Some(4),
         recall_against_trim,

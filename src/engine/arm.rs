@@ -12,7 +12,7 @@ use super::tally::Event;
 use crate::cell::{DueAt, Fill, Payload, Rearmed};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
-use crate::lane::Sent;
+use crate::lane::{Backlog, Sent};
 use crate::sync::{Fault, broken};
 
 /// How a timer got its deadline.
@@ -115,7 +115,7 @@ impl<T: Send + 'static> Cells<T> {
             } else {
                 DueAt::new(0, due_at.shard())
             },
-            sent.waiting,
+            sent.backlog,
         ); // ScheduleRing
         if self.shared.is_closed() && !broken(Fault::StopNotSeenAfterArm) {
             return self.take_back::<C>(
@@ -135,7 +135,7 @@ impl<T: Send + 'static> Cells<T> {
         timers: impl Iterator<Item = (DueAt, Payload<T>)>,
         mut f: impl FnMut(Result<TimerId, ScheduleError<T>>),
     ) {
-        let (mut earliest, mut waiting) = (DueAt::new(DEADLINE_MAX, shard), 0);
+        let (mut earliest, mut backlog) = (DueAt::new(DEADLINE_MAX, shard), Backlog::NONE);
         let mut armed = Vec::with_capacity(timers.size_hint().0);
         for (due_at, content) in timers {
             armed.push(if self.shared.is_closed() {
@@ -148,13 +148,13 @@ impl<T: Send + 'static> Cells<T> {
                 } else {
                     earliest
                 };
-                waiting = waiting.max(sent.waiting);
+                backlog = backlog.max(sent.backlog);
                 Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
             } else {
                 Err(ScheduleError::Full(content.back()))
             });
         }
-        self.ring(earliest, waiting);
+        self.ring(earliest, backlog);
         let closed = self.shared.is_closed();
         armed.into_iter().for_each(|result| match result {
             Ok(id) if closed => f(self.take_back::<Payload<T>>(local, shard, id)),

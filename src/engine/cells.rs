@@ -8,7 +8,9 @@ use super::local::Local;
 use super::shared::Shared;
 use super::thread_local;
 use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
-use crate::sync::{Fault, broken};
+use crate::dispatch::inside::inside_job;
+use crate::lane::Backlog;
+use crate::sync::{Fault, broken, give_way};
 use std::sync::Arc;
 
 /// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
@@ -41,16 +43,15 @@ impl<T: Send + 'static> Cells<T> {
         let sent = local.send(filed.shard, filed.entry);
         self.ring(
             DueAt::new(filed.entry.deadline(), filed.shard),
-            sent.waiting,
+            sent.backlog,
         );
     }
 
     /// Sends the tombstone of an entry. It wakes the shard only if too many messages wait.
     #[inline]
     pub(super) fn send_tombstone(&self, local: &mut Local, filed: Filed) {
-        if local.send(filed.shard, filed.entry.tombstone()).waiting > BACKLOG_MAX {
-            self.shared.bell(filed.shard).ring(0);
-        }
+        let sent = local.send(filed.shard, filed.entry.tombstone());
+        self.ease(filed.shard, sent.backlog);
     }
 
     /// Takes back an index that the caller holds.
@@ -64,11 +65,28 @@ impl<T: Send + 'static> Cells<T> {
     /// Wakes the shard if it sleeps past the deadline, or if more than [`BACKLOG_MAX`] messages
     /// wait.
     #[inline]
-    pub(crate) fn ring(&self, due_at: DueAt, waiting: u64) {
+    pub(crate) fn ring(&self, due_at: DueAt, backlog: Backlog) {
         let bell = self.shared.bell(due_at.shard());
         bell.ring(due_at.deadline());
-        if waiting > BACKLOG_MAX {
-            bell.ring(0);
+        self.ease(due_at.shard(), backlog);
+    }
+
+    /// Wakes the shard if more than [`BACKLOG_MAX`] messages wait. Slows this thread down if the
+    /// shard cannot keep up with it.
+    #[inline]
+    pub(crate) fn ease(&self, shard: usize, backlog: Backlog) {
+        if backlog.is_above(BACKLOG_MAX) {
+            self.slow_down(shard, backlog.overload());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slow_down(&self, shard: usize, overload: u64) {
+        self.shared.bell(shard).ring(0);
+        // On a manual clock no shard works meanwhile. A thread inside a task may be the shard's.
+        if overload > 0 && !self.shared.is_on_manual_clock() && !inside_job() {
+            give_way(overload);
         }
     }
 

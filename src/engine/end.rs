@@ -3,7 +3,7 @@
 //! Runs on the thread that calls, with its [`Local`]. No payload is dropped here: the caller drops
 //! it, when its local is no longer borrowed.
 
-use super::cells::{BACKLOG_MAX, Cells};
+use super::cells::Cells;
 use super::id::TimerId;
 use super::local::Local;
 use super::tally::Event;
@@ -45,10 +45,8 @@ impl<T: Send + 'static> Cells<T> {
             self.look_up(local, id, |cell| cell.claim_first(id.birth()))??;
         self.put(local, index);
         let entry = Entry::new(due_at.deadline(), id.cell, id.birth());
-        let waiting = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
-        if waiting > BACKLOG_MAX {
-            self.shared.bell(due_at.shard()).ring(0);
-        }
+        let backlog = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
+        self.ease(due_at.shard(), backlog);
         self.shared.release(1);
         Some(payload)
     }

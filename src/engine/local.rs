@@ -17,7 +17,7 @@ use super::tally::{Event, Tally};
 use crate::cell::{Magazines, Pinner};
 use crate::counters::Own;
 use crate::entry::Entry;
-use crate::lane::{Sender, Sent};
+use crate::lane::{Backlog, Sender, Sent};
 use crate::time::Anchor;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -114,25 +114,28 @@ impl Local {
                 tally,
             }) => {
                 tally.add(Event::Armed, 1);
-                lane.push_in_doubt(insert, self.shared_clock.take(rounded_ns))
+                let key = insert.deadline();
+                lane.push_in_doubt(insert, key, self.shared_clock.take(rounded_ns))
             }
             _ => unreachable!("the date came by this lane"),
         }
     }
 
-    /// Sends a message to a shard. Returns where the message lies, and how many messages wait; that
-    /// number is 0 except at the end of a segment.
+    /// Sends a message to a shard. Returns where the message lies, and the backlog.
     #[inline]
     pub(crate) fn send(&mut self, shard: usize, message: Entry) -> Sent {
         match self.link_to(shard) {
             Some(ShardLink {
                 lane: Some(lane), ..
-            }) => lane.push(message),
+            }) if message.is_tombstone() => lane.push(message),
+            Some(ShardLink {
+                lane: Some(lane), ..
+            }) => lane.push_by_key(message, message.deadline()),
             _ => self.send_first(shard, message),
         }
     }
 
-    /// Sends a message, and counts its event.
+    /// Sends an insert, and counts its event.
     // (`always`: an arm would call it otherwise, which takes 8 instructions more.)
     #[inline(always)]
     pub(super) fn send_counted(&mut self, shard: usize, message: Entry, event: Event) -> Sent {
@@ -142,14 +145,14 @@ impl Local {
                 tally,
             }) => {
                 tally.add(event, 1);
-                lane.push(message)
+                lane.push_by_key(message, message.deadline())
             }
             _ => self.send_first_counted(shard, message, event),
         }
     }
 
     /// Recalls an insert that this thread sent lately, or sends its tombstone. Counts the event.
-    /// Returns how many messages wait, as `send` does.
+    /// Returns the backlog, as `send` does.
     #[inline]
     pub(super) fn unsend_counted(
         &mut self,
@@ -157,7 +160,7 @@ impl Local {
         position: u32,
         insert: Entry,
         event: Event,
-    ) -> u64 {
+    ) -> Backlog {
         match self.link_to(shard) {
             Some(ShardLink {
                 lane: Some(lane),
@@ -165,14 +168,14 @@ impl Local {
             }) => {
                 tally.add(event, 1);
                 if lane.recall(position, insert) {
-                    0
+                    Backlog::NONE
                 } else {
-                    lane.push(insert.tombstone()).waiting
+                    lane.push(insert.tombstone()).backlog
                 }
             }
             _ => {
                 self.send_first_counted(shard, insert.tombstone(), event)
-                    .waiting
+                    .backlog
             }
         }
     }

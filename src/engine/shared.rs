@@ -106,6 +106,10 @@ impl Shared {
         }
     }
 
+    pub(super) fn is_on_manual_clock(&self) -> bool {
+        self.is_on_manual_clock
+    }
+
     /// Whether this is a copy, in a process that was forked off. That process has none of the
     /// threads that used the service, and waits for none of them.
     pub(crate) fn is_forked(&self) -> bool {

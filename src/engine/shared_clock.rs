@@ -56,15 +56,15 @@ pub(super) struct SharedClock {
     date_ns: u64,
     /// The deadlines of these timers are right if they were armed by then.
     good_ns: u64,
-    /// Messages that the shard had drained when the reading was first shared.
-    drained: u64,
+    /// Messages that the shard had seen when the reading was first shared.
+    seen: u64,
 }
 
 impl SharedClock {
     /// ShareCheck. The date for the next timer; `None` if the clock must be read.
     #[inline]
     pub(crate) fn date(&self, lane: &Sender<Entry>, bell: &Doorbell) -> Option<u64> {
-        (lane.drained() == self.drained && bell.is_awake()).then_some(self.date_ns)
+        (lane.seen() == self.seen && bell.is_awake()).then_some(self.date_ns)
     }
 
     /// Whether there may be a date. Cheaper than `date`.
@@ -122,8 +122,8 @@ impl SharedClock {
             lane.settle_doubts(self.at_ns <= self.good_ns || broken(Fault::ReadingVouchesBlindly));
         // A drain ends the sharing, so there must be something to drain.
         if has_messages && let Some(slack_ns) = slack_ns {
-            (self.left, self.date_ns, self.good_ns, self.drained) =
-                (SHARERS, self.at_ns + slack_ns, u64::MAX, lane.drained());
+            (self.left, self.date_ns, self.good_ns, self.seen) =
+                (SHARERS, self.at_ns + slack_ns, u64::MAX, lane.seen());
         }
     }
 }

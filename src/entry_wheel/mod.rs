@@ -45,6 +45,8 @@ pub(crate) struct EntryWheel {
     is_tidy: bool,
     /// `shrink` has come to its end.
     is_shrunk: bool,
+    /// Tombstones that have come since the last `take_tombstones`.
+    tombstones: u64,
 }
 
 impl EntryWheel {
@@ -65,6 +67,7 @@ impl EntryWheel {
             budget,
             is_tidy: true,
             is_shrunk: false,
+            tombstones: 0,
         }
     }
 
@@ -89,7 +92,30 @@ impl EntryWheel {
         self.parts.tombstones.prefetch(message);
     }
 
+    /// Gives the memory of tombstones back of which none was needed since the last call.
+    pub(crate) fn sweep(&mut self) {
+        self.parts.tombstones.sweep();
+    }
+
+    /// Whether an entry that has not come yet is dead. The caller drops a dead entry.
+    #[inline]
+    pub(crate) fn drop_dead(&mut self, entry: Entry) -> bool {
+        self.parts.tombstones.is_dead_on_arrival(entry)
+    }
+
+    /// Tombstones whose entries have not come, and not more than so many.
+    pub(crate) fn unmatched(&self) -> u64 {
+        let (tombstones, holes) = (self.parts.tombstones.unmatched(), self.parts.holes);
+        tombstones.saturating_sub(holes)
+    }
+
+    /// Tombstones that have come since the last call.
+    pub(crate) fn take_tombstones(&mut self) -> u64 {
+        std::mem::take(&mut self.tombstones)
+    }
+
     fn insert_tombstone(&mut self, tombstone: Entry) {
+        self.tombstones += 1;
         // A tombstone that comes at its deadline or later is not needed: the claim finds the timer
         // dead.
         if tombstone.deadline() > self.levels.now {

@@ -6,17 +6,15 @@
 //! be alive. It stays true for ever, whatever is forgotten of other cells.
 //!
 //! The numbers lie in pages. A page counts its unmatched tombstones: those whose entries the wheel
-//! has not dropped yet. A page without any is idle. The page that became idle last is kept: the
-//! next tombstone is most likely for it. Other idle pages go back to the system.
+//! has not dropped yet. A page without any is idle. `sweep` gives the pages back to the system that
+//! were idle since the last sweep: to give a page back at once, and to get it again, takes the
+//! system longer than all its tombstones take the wheel.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 
 /// Cells of a page: 128 KiB.
 const PAGE_CELLS: u32 = 1 << 14;
-
-/// In place of a page's number: none.
-const NO_PAGE: usize = usize::MAX;
 
 /// This many pages fit into a processor's own caches.
 const CACHED_PAGES: u32 = 4;
@@ -26,28 +24,21 @@ const CACHED_PAGES: u32 = 4;
 const BEHIND_MAX: i64 = 1 << 38;
 
 /// The tombstones of a wheel.
+#[derive(Default)]
 pub(super) struct Tombstones {
     pages: Vec<Option<TombstonePage>>,
     /// Pages that exist.
     page_count: u32,
-    /// The one page that exists and is idle, or `NO_PAGE`.
-    idle_page: usize,
-}
-
-impl Default for Tombstones {
-    fn default() -> Self {
-        Self {
-            pages: Vec::new(),
-            page_count: 0,
-            idle_page: NO_PAGE,
-        }
-    }
+    /// Those of all pages whose entries the wheel has not dropped yet.
+    unmatched: u64,
 }
 
 struct TombstonePage {
     cells: Zeroed<FirstAlive>,
     /// Tombstones whose entries the wheel has not dropped yet.
     unmatched: u32,
+    /// A tombstone has come since the last sweep.
+    is_used: bool,
 }
 
 /// The first generation of a cell that may be alive. 0: no tombstone has come for the cell.
@@ -114,10 +105,9 @@ impl Tombstones {
         let Some(Some(page)) = self.pages.get_mut(number) else {
             return;
         };
-        if self.idle_page == number {
-            self.idle_page = NO_PAGE;
-        }
         page.unmatched += 1;
+        page.is_used = true;
+        self.unmatched += 1;
         let first_alive = &mut page.cells[position];
         let next = tombstone.generation() + 1;
         // Tombstones of several lanes come in any order.
@@ -139,6 +129,7 @@ impl Tombstones {
         self.pages[number] = Some(TombstonePage {
             cells,
             unmatched: 0,
+            is_used: true,
         });
         self.page_count += 1;
     }
@@ -187,22 +178,21 @@ impl Tombstones {
         // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
         // deadline, a later tombstone of the cell makes that entry dead too. So the wheel may drop
         // more entries than tombstones were counted.
-        if page.unmatched == 0 {
-            return;
-        }
-        page.unmatched -= 1;
-        if page.unmatched == 0 {
-            self.keep_idle(number);
-        }
+        let matched = page.unmatched.min(1);
+        page.unmatched -= matched;
+        self.unmatched -= u64::from(matched);
     }
 
-    /// A page has become idle: it is kept in place of the one before.
-    #[cold]
-    fn keep_idle(&mut self, number: usize) {
-        let before = std::mem::replace(&mut self.idle_page, number);
-        if before != NO_PAGE {
-            self.pages[before] = None;
-            self.page_count -= 1;
+    /// Gives the pages back that were idle since the last sweep.
+    pub(super) fn sweep(&mut self) {
+        for page in &mut self.pages {
+            let is_idle = page
+                .as_mut()
+                .is_some_and(|page| !std::mem::take(&mut page.is_used) && page.unmatched == 0);
+            if is_idle {
+                *page = None;
+                self.page_count -= 1;
+            }
         }
     }
 
@@ -213,6 +203,11 @@ impl Tombstones {
         if let Some(Some(page)) = self.pages.get(number) {
             prefetch_to_write(page.cells.as_ptr().wrapping_add(position));
         }
+    }
+
+    /// Tombstones whose entries the wheel has not dropped yet.
+    pub(super) fn unmatched(&self) -> u64 {
+        self.unmatched
     }
 
     /// Forgets all tombstones.
@@ -294,22 +289,27 @@ mod tests {
         }
     }
 
-    /// Cells of one page that are cancelled one by one, each before the next: the page stays,
-    /// whatever page was idle before.
+    /// Cells of a page that are cancelled one by one, each before the next: the page stays.
     #[test]
-    fn the_page_that_became_idle_last_is_kept() {
+    fn a_page_that_is_used_is_kept() {
         let mut tombstones = Tombstones::default();
-        for page in 0..3 {
-            let mut memory = None;
-            for cell in (0..100).map(|cell| page * PAGE_CELLS + cell) {
+        for round in 0..3 {
+            for cell in (0..3).map(|page| page * PAGE_CELLS + round) {
                 tombstones.insert(entry(cell, 5).tombstone());
                 assert!(tombstones.is_dead(entry(cell, 5)));
-                let kept = tombstones.pages[page as usize].as_ref().unwrap();
-                let kept = kept.cells.as_ptr();
-                assert_eq!(*memory.get_or_insert(kept), kept);
-                assert_eq!(pages(&tombstones), 1);
             }
+            assert_eq!(pages(&tombstones), 3);
+            tombstones.sweep();
+            assert_eq!(pages(&tombstones), 3, "they were used");
         }
+        tombstones.insert(entry(0, 6).tombstone());
+        tombstones.sweep();
+        assert_eq!(pages(&tombstones), 1, "the others are idle");
+        tombstones.sweep();
+        assert_eq!(pages(&tombstones), 1, "its entry may still come");
+        assert!(tombstones.is_dead_on_arrival(entry(0, 6)));
+        tombstones.sweep();
+        assert_eq!(pages(&tombstones), 0);
     }
 
     #[test]
@@ -322,27 +322,21 @@ mod tests {
                 tombstones.insert(entry(cell, 5).tombstone());
                 assert_eq!(pages(&tombstones), before / 2 + 1);
             }
-            assert_eq!(tombstones.idle_page, NO_PAGE);
+            tombstones.sweep();
             for (gone, cell) in (0..).zip(cells()) {
-                assert_eq!(
-                    pages(&tombstones),
-                    (10 - gone / 2 + 1).min(10),
-                    "after {gone}"
-                );
+                tombstones.sweep();
+                assert_eq!(pages(&tombstones), 10 - gone / 2, "after {gone}");
                 assert!(if cell % 2 == 0 {
                     tombstones.is_dead(entry(cell, 5))
                 } else {
                     tombstones.is_dead_on_arrival(entry(cell, 5))
                 });
             }
-            assert_eq!((pages(&tombstones), tombstones.idle_page), (1, 9));
-            assert!(
-                tombstones.is_dead(entry(9 * PAGE_CELLS, 5)),
-                "the numbers of the page that is kept stay true"
-            );
-            assert_eq!(tombstones.idle_page, 9);
-            tombstones.clear();
-            assert_eq!((pages(&tombstones), tombstones.idle_page), (0, NO_PAGE));
+            tombstones.sweep();
+            assert_eq!(pages(&tombstones), 0);
         }
+        tombstones.insert(entry(7, 5).tombstone());
+        tombstones.clear();
+        assert_eq!(pages(&tombstones), 0);
     }
 }

@@ -324,7 +324,10 @@ impl Shard {
     /// Gives `f` each message that is published. Returns how many.
     pub fn drain(&mut self, mut f: impl FnMut(Entry)) -> u64 {
         self.lanes
-            .drain(|| (), |message, _| f(Entry(message)))
+            .drain(&mut super::Taken {
+                now: 0,
+                take: |message, _| f(Entry(message)),
+            })
             .messages
     }
 

@@ -64,6 +64,36 @@ impl<M: Copy> Inbox<M> {
     }
 }
 
+/// Takes the messages of a drain.
+struct Taken<F> {
+    now: u64,
+    take: F,
+}
+
+/// A present, with little patience.
+fn present(now: u64) -> lane::Present {
+    lane::Present {
+        now,
+        pace: u64::MAX,
+        patience: 4,
+        dead: 0,
+    }
+}
+
+impl<M, F: FnMut(M, lane::Arrival)> lane::Taker<M> for Taken<F> {
+    fn take(&mut self, message: M, arrival: lane::Arrival) {
+        (self.take)(message, arrival);
+    }
+
+    fn lateness(&self, word: u64) -> u64 {
+        word
+    }
+
+    fn present(&self) -> lane::Present {
+        present(self.now)
+    }
+}
+
 impl<M> Clone for Inbox<M> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
@@ -78,29 +108,36 @@ impl<M: Copy> Drain<M> {
 
     /// Gives `f` each message that is published, and whether it was recalled just now. Messages
     /// that were recalled earlier are left out. Returns how many messages were published.
-    pub fn drain(&mut self, mut f: impl FnMut(M, bool)) -> u64 {
-        self.0
-            .drain(
-                || (),
-                |message, arrival| f(message, arrival == lane::Arrival::Recalled),
-            )
-            .messages
+    pub fn drain(&mut self, f: impl FnMut(M, bool)) -> u64 {
+        self.drain_at(0, f)
     }
 
-    /// As [`drain`](Self::drain), and gives `f` the producer's word with a message that is in
-    /// doubt.
-    pub fn drain_doubts(&mut self, mut f: impl FnMut(M, bool, Option<u64>)) {
-        let word = |arrival| {
-            if let lane::Arrival::InDoubt(word) = arrival {
-                Some(word)
-            } else {
-                None
-            }
+    /// The same when `now` is the present key. Messages that wait are left out.
+    pub fn drain_at(&mut self, now: u64, mut f: impl FnMut(M, bool)) -> u64 {
+        let take = |message, arrival| f(message, arrival == lane::Arrival::Recalled);
+        self.0.drain(&mut Taken { now, take }).messages
+    }
+
+    /// As [`drain_at`](Self::drain_at), and gives `f` the producer's word with a message that is in
+    /// doubt, or was so when it was seen.
+    pub fn drain_doubts_at(&mut self, now: u64, mut f: impl FnMut(M, bool, Option<u64>)) {
+        let word = |arrival| match arrival {
+            lane::Arrival::InDoubt(word) | lane::Arrival::Late(word) => Some(word),
+            _ => None,
         };
-        self.0.drain(
-            || (),
-            |message, arrival| f(message, arrival == lane::Arrival::Recalled, word(arrival)),
-        );
+        let take = |message, arrival| f(message, arrival == lane::Arrival::Recalled, word(arrival));
+        self.0.drain(&mut Taken { now, take });
+    }
+
+    /// As [`drain_doubts_at`](Self::drain_doubts_at), when 0 is the present key.
+    pub fn drain_doubts(&mut self, f: impl FnMut(M, bool, Option<u64>)) {
+        self.drain_doubts_at(0, f);
+    }
+
+    /// Has far messages wait in the lanes that were busy in the last drain. `now` is the present
+    /// key.
+    pub fn defer(&mut self, now: u64) {
+        self.0.defer(present(now));
     }
 
     /// Whether a drain would find messages.
@@ -125,6 +162,11 @@ impl<M: Copy> Sender<M> {
         self.0.push(message).position
     }
 
+    /// Sends a message with a key. It may wait. Returns its position.
+    pub fn send_by_key(&mut self, message: M, key: u64) -> u32 {
+        self.0.push_by_key(message, key).position
+    }
+
     /// Settles the messages that were sent in doubt since the last call: if `vouched`, they are no
     /// longer in doubt.
     pub fn settle_doubts(&mut self, vouched: bool) {
@@ -133,7 +175,12 @@ impl<M: Copy> Sender<M> {
 
     /// Sends a message in doubt, with a word. Returns its position.
     pub fn push_in_doubt(&mut self, message: M, word: u64) -> u32 {
-        self.0.push_in_doubt(message, word).position
+        self.push_in_doubt_by_key(message, 0, word)
+    }
+
+    /// Sends a message in doubt, with a word and a key. It may wait. Returns its position.
+    pub fn push_in_doubt_by_key(&mut self, message: M, key: u64, word: u64) -> u32 {
+        self.0.push_in_doubt(message, key, word).position
     }
 
     /// Recalls the message at this position. `true`: the shard will not get it.

@@ -1,13 +1,18 @@
 #![doc = include_str!("README.md")]
 
+mod ahead;
 mod consumer;
+mod deferral;
+mod directory;
 mod inbox;
 mod producer;
 mod segment;
-mod shared;
+mod slab;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod track;
 
 pub(crate) use consumer::Arrival;
-pub(crate) use inbox::{Drain, Inbox, Sender};
-pub(crate) use producer::{POSITION_BITS, Sent};
+pub(crate) use consumer::{Drained, MessageSink};
+pub(crate) use deferral::Present;
+pub(crate) use inbox::{Backlog, Drain, Inbox, Messages, POSITION_BITS, Sender, Sent, Taker};

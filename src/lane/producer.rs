@@ -1,24 +1,28 @@
-//! The producer's end of a lane: push, also in doubt, and recall.
+//! The producer's end of a track: push, also in doubt, and recall.
 //!
 //! One thread at a time has it, in a `Sender`. It has the steps PushLink to PushPublish,
-//! RecallCheck to RecallConfirm, UnsureName, and DoubtWord to DoubtExpire. Protocol and proof:
+//! RecallEnter to RecallLeave, UnsureName, and DoubtWord to DoubtExpire. Protocol and proof:
 //! README.md of this room.
 
+use super::directory::Directory;
 use super::segment::{LEN, RECENT, Segment};
-use super::shared::Lane;
+use super::slab::{SegmentSlabs, free};
+use super::track::Track;
 use crate::mem::prefetch_to_write;
 use crate::sync::{Fault, Ordering, broken, light_fence, ordering};
 use std::ptr;
 
-/// A position has this many low bits of a message's number.
-pub(crate) const POSITION_BITS: u32 = 24;
+/// A track keeps at most this number of segments that wait for reuse, beside those that the shard
+/// has passed since the producer's last segment.
+const SPARE: usize = if cfg!(loom) { 4 } else { 1024 };
 
 /// Prefetch distance, in messages.
 const AHEAD: usize = 16;
 
 /// The producer's end. It moves from thread to thread, and one thread at a time has it.
 pub(super) struct Producer<M> {
-    pub(super) lane: *const Lane<M>,
+    pub(super) track: *const Track<M>,
+    /// Null before the first push.
     segment: *mut Segment<M>,
     /// Number of the segment's first message.
     begin: u64,
@@ -26,91 +30,149 @@ pub(super) struct Producer<M> {
     count: u64,
     /// Number of the first message that lies in the newest segments.
     recent_begin: u64,
-    /// The newest segments. Segment number `i` is at `i % RECENT`.
-    recent: [*mut Segment<M>; RECENT],
+    /// The segments that are not read.
+    directory: Directory<M>,
     /// Number of the first message that was sent in doubt since the last `settle_doubts`, or `MAX`.
     doubted: u64,
+    /// The least key of the segment's messages.
+    least: u64,
+    /// How many messages were recalled.
+    recalled: u64,
+    slabs: SegmentSlabs<M>,
 }
 
-// SAFETY: a lane has one producer, and what it points to lives as long as the inbox (see `Sender`).
+// SAFETY: a track has one producer, and what it points to lives as long as the inbox (`Sender`).
 unsafe impl<M: Send> Send for Producer<M> {}
 
-/// A message that was pushed.
+/// A message that was pushed to a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    /// Where it lies, for a recall: the low bits of its number.
-    pub(crate) position: u32,
-    /// How many messages wait for the shard, if it was the last of its segment; else 0.
-    pub(crate) waiting: u64,
+pub(super) struct Pushed {
+    /// The low bits of its number.
+    pub(super) number: u32,
+    /// How many messages the shard has not seen, if it was the last of its segment; else 0.
+    pub(super) waiting: u64,
 }
 
 impl<M: Copy> Producer<M> {
-    pub(super) fn new(segment: *mut Segment<M>) -> Self {
+    pub(super) fn new(track: *const Track<M>) -> Self {
         Self {
-            lane: ptr::null(),
-            segment,
-            begin: 0,
+            track,
+            segment: ptr::null_mut(),
+            // The end of a segment: the first push makes one.
+            begin: (LEN as u64).wrapping_neg(),
             count: 0,
             recent_begin: 0,
-            recent: [segment; RECENT],
+            directory: Directory::new(),
             doubted: u64::MAX,
+            least: u64::MAX,
+            recalled: 0,
+            slabs: SegmentSlabs::new(),
         }
+    }
+
+    /// The place of the next message in the segment; `LEN` at its end.
+    #[inline]
+    fn position(&self) -> usize {
+        self.count.wrapping_sub(self.begin) as usize
+    }
+
+    /// Whether the next message is the last one of its segment, or needs another segment.
+    #[inline]
+    pub(super) fn is_at_edge(&self) -> bool {
+        self.position() >= LEN - 1
+    }
+
+    /// Appends a message and publishes it (PushWrite, PushPublish). Returns the low bits of its
+    /// number. Not at the end of a segment.
+    ///
+    /// # Safety
+    /// The track is alive, and its producer is not `at_edge`, or has just got another segment.
+    #[inline]
+    pub(super) unsafe fn push_inside(&mut self, message: M) -> u32 {
+        let position = self.position();
+        debug_assert!(position < LEN, "the segment has room");
+        // SAFETY: the producer's own segment is in the chain, at the shard's segment or behind it:
+        // it is alive.
+        let messages = unsafe { &(*self.segment).messages };
+        // A reused segment lies in the shard's cache, and a later full fence of the caller waits
+        // for this store. Without the prefetch it would wait for the cache line to come over.
+        prefetch_to_write(messages.as_ptr().wrapping_add(position + AHEAD));
+        // SAFETY: PushWrite. The message is not published, so no thread reads it.
+        messages[position % LEN].with_mut(|slot| unsafe { (*slot).write(message) });
+        let number = self.count as u32;
+        self.count += 1;
+        // SAFETY: the caller's promise.
+        let track = unsafe { &*self.track };
+        // Ordering: Release (PushPublish). Pairs with the Acquire of DrainLoad; publishes the
+        // message and `next`.
+        track.tail.count.store(
+            self.count,
+            ordering(Ordering::Release, Fault::LanePublishRelaxed),
+        );
+        number
     }
 
     /// Appends a message and publishes it (PushLink to PushPublish). Looks at the shard's cache
     /// line once per segment.
     ///
     /// # Safety
-    /// The lane is alive.
+    /// The track is alive.
     #[inline]
-    pub(super) unsafe fn push(&mut self, message: M) -> Sent {
-        let position = (self.count - self.begin) as usize;
-        // SAFETY: the producer's own segment is in the chain, at the shard's segment or behind it:
-        // it is alive.
-        let messages = unsafe { &(*self.segment).messages };
-        let Some(slot) = messages.get(position) else {
-            // SAFETY: the caller's promise. (As a tail call it needs no saved registers.)
-            return unsafe { self.push_to_next_segment(message) };
+    pub(super) unsafe fn push(&mut self, message: M) -> Pushed {
+        if self.position() == LEN {
+            // SAFETY: the caller's promise.
+            unsafe { self.next_segment() };
+        }
+        // SAFETY: as above, and there is a segment with room.
+        let number = unsafe { self.push_inside(message) };
+        let waiting = if self.position() < LEN {
+            0
+        } else {
+            // SAFETY: the caller's promise.
+            let track = unsafe { &*self.track };
+            // Ordering: Relaxed. A hint: an old `seen` costs one ring too many.
+            self.count - track.taken.seen.load(Ordering::Relaxed)
         };
-        // A reused segment lies in the shard's cache, and a later full fence of the caller waits
-        // for this store. Without the prefetch it would wait for the cache line to come over.
-        prefetch_to_write(messages.as_ptr().wrapping_add(position + AHEAD));
-        // SAFETY: PushWrite. The message is not published, so no thread reads it.
-        slot.with_mut(|slot| unsafe { (*slot).write(message) });
-        let sent = self.count as u32;
-        self.count += 1;
-        // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
-        // Ordering: Release (PushPublish). Pairs with the Acquire of DrainLoad in `claim`;
-        // publishes the message and `next`.
-        lane.tail.count.store(
-            self.count,
-            ordering(Ordering::Release, Fault::LanePublishRelaxed),
-        );
-        if position + 1 < LEN {
-            return Sent {
-                position: sent,
-                waiting: 0,
-            };
-        }
-        // Ordering: Relaxed. A hint: an old `head` costs one ring too many.
-        Sent {
-            position: sent,
-            waiting: self.count - lane.taken.head.load(Ordering::Relaxed),
-        }
+        Pushed { number, waiting }
     }
 
-    /// `push` at the end of a segment (PushLink).
+    /// Appends a message with a key (PushKey): the shard is told the least key of a segment before
+    /// it takes the messages.
     ///
     /// # Safety
-    /// The lane is alive.
-    #[cold]
-    #[inline(never)]
-    unsafe fn push_to_next_segment(&mut self, message: M) -> Sent {
+    /// The track is alive.
+    #[inline]
+    pub(super) unsafe fn push_keyed(&mut self, message: M, key: u64) -> Pushed {
         // SAFETY: the caller's promise.
-        unsafe { self.next_segment() };
+        unsafe { self.note_key(key) };
         // SAFETY: as above.
         unsafe { self.push(message) }
+    }
+
+    /// PushKey: notes a key for the next message.
+    ///
+    /// # Safety
+    /// The track is alive.
+    #[inline]
+    pub(super) unsafe fn note_key(&mut self, key: u64) {
+        if self.position() == LEN {
+            // SAFETY: the caller's promise.
+            unsafe { self.next_segment() };
+        }
+        if key < self.least {
+            self.least = key;
+            // SAFETY: the producer's own segment is alive.
+            let segment = unsafe { &*self.segment };
+            // Ordering: Relaxed (PushKey). Published by PushPublish.
+            segment.least.store(
+                if broken(Fault::LaneKeyForgotten) {
+                    u64::MAX
+                } else {
+                    key
+                },
+                Ordering::Relaxed,
+            );
+        }
     }
 
     /// Appends a message that is in doubt (PushLink, DoubtWord, DoubtMark, PushWrite, PushPublish),
@@ -118,15 +180,15 @@ impl<M: Copy> Producer<M> {
     /// group.
     ///
     /// # Safety
-    /// The lane is alive.
+    /// The track is alive.
     #[inline]
-    pub(super) unsafe fn push_in_doubt(&mut self, message: M, word: u64) -> Sent {
-        if self.count - self.begin == LEN as u64 {
+    pub(super) unsafe fn push_in_doubt(&mut self, message: M, word: u64) -> Pushed {
+        if self.position() == LEN {
             // SAFETY: the caller's promise.
             unsafe { self.next_segment() };
         }
         self.doubted = self.doubted.min(self.count);
-        let position = (self.count - self.begin) as usize;
+        let position = self.position();
         // SAFETY: the producer's own segment is alive.
         let segment = unsafe { &*self.segment };
         let (doubted, least) = (
@@ -158,10 +220,11 @@ impl<M: Copy> Producer<M> {
 
     /// Settles the messages sent in doubt since the last call. If `vouched`, the messages in the
     /// newest segments are in doubt no more (DoubtVouch); else all stay in doubt. Forgets the words
-    /// of messages that were read (DoubtExpire). Returns whether there are unread messages.
+    /// of messages that the shard has seen (DoubtExpire). Returns whether there are messages that
+    /// it has not seen.
     ///
     /// # Safety
-    /// The lane is alive.
+    /// The track is alive.
     pub(super) unsafe fn settle_doubts(&mut self, vouched: bool) -> bool {
         let next = if broken(Fault::LaneDoubtsLeftOpen) {
             self.doubted
@@ -170,9 +233,11 @@ impl<M: Copy> Producer<M> {
         };
         let mut from = std::mem::replace(&mut self.doubted, next).max(self.recent_begin);
         while vouched && from < self.count {
-            // SAFETY: `recent` has the newest segments, which `trim` does not free. (A segment that
-            // this producer has reused holds later messages of this range.)
-            let segment = unsafe { &*self.recent[from as usize / LEN % RECENT] };
+            // SAFETY: one of the newest segments, which `trim` does not free. (A segment that this
+            // producer has reused holds later messages of this range.)
+            let segment = unsafe { &*self.directory.at(from) };
+            #[cfg(loom)]
+            segment.alive.with(|_| ());
             let place = from as usize % LEN;
             let doubted = &segment.doubted[place / 64];
             // Ordering: Relaxed. The producer's own.
@@ -183,66 +248,84 @@ impl<M: Copy> Producer<M> {
             from += (LEN.min(place / 64 * 64 + 64) - place) as u64;
         }
         // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
-        // Ordering: Acquire (DoubtExpire). Pairs with the Release of DrainRelease: the shard has
-        // read the word, and the producer may replace it from now on.
-        let head = lane.taken.head.load(Ordering::Acquire);
-        // SAFETY: the producer's own segment is alive.
-        let segment = unsafe { &*self.segment };
-        let group = (self.count - self.begin) / 64;
-        if let Some(doubted) = segment.doubted.get(group as usize) {
-            let read = head.saturating_sub(self.begin + 64 * group);
+        let track = unsafe { &*self.track };
+        // Ordering: Acquire (DoubtExpire). Pairs with the Release of LookTell and DrainRelease: the
+        // shard has read the word, and the producer may replace it from now on.
+        let seen = track.taken.seen.load(Ordering::Acquire);
+        if self.position() < LEN {
+            // SAFETY: the producer's own segment is alive.
+            let segment = unsafe { &*self.segment };
+            let group = (self.count - self.begin) / 64;
+            let doubted = &segment.doubted[group as usize];
+            let read = seen.saturating_sub(self.begin + 64 * group);
             // Ordering: Relaxed. The producer's own.
             let unread = doubted.load(Ordering::Relaxed) & u64::MAX << read;
-            // Ordering: Relaxed. As above; the shard does not read these messages again.
+            // Ordering: Relaxed. As above; the shard does not read the words of these messages
+            // again.
             doubted.store(unread, Ordering::Relaxed);
         }
-        head < self.count
+        seen < self.count
     }
 
-    /// How many messages the shard has read: a hint, it may be more by now.
-    ///
-    /// # Safety
-    /// The lane is alive.
-    #[inline]
-    pub(super) unsafe fn drained(&self) -> u64 {
-        // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
-        // Ordering: Relaxed. A hint.
-        lane.taken.head.load(Ordering::Relaxed)
-    }
-
-    /// Recalls a message that was pushed lately and lies at this position, if the shard has not
-    /// claimed it (RecallCheck to RecallConfirm).
+    /// Recalls the message of a number of which `bits` low bits are given, if it is the one that
+    /// the caller means, and the shard has not claimed it (RecallCheck to RecallLeave).
     ///
     /// `true`: the shard does not get it; or the shard claimed it at this moment, and its next
     /// drain reports it as recalled (UnsureName). `false`: the shard gets it; or, if claims met two
     /// recalls in a row, it may not get it.
     ///
     /// # Safety
-    /// The lane is alive.
+    /// The track is alive.
     #[inline]
-    pub(super) unsafe fn recall(&mut self, position: u32, message: M) -> bool
+    pub(super) unsafe fn recall(&mut self, low: u32, bits: u32, message: M) -> bool
     where
         M: PartialEq,
     {
         // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
-        // Ordering: Relaxed (RecallCheck). Not older than what ReuseCheck saw, so it excludes the
-        // old numbers of a reused segment.
-        let claimed = lane.taken.claimed.load(Ordering::Relaxed);
-        if claimed == u64::MAX {
+        let track = unsafe { &*self.track };
+        // Ordering: Relaxed. A hint: it saves the look.
+        if track.taken.claimed.load(Ordering::Relaxed) == u64::MAX {
             return false;
         }
+        // Ordering: Relaxed (RecallEnter). Ordered by the light fence; pairs with TrimLook.
+        track.tail.looking.store(true, Ordering::Relaxed);
+        if !broken(Fault::LaneNoEnterFence) {
+            // Ordering: light. Pairs with the heavy fence between TrimClose and TrimLook: the shard
+            // sees RecallEnter, or this thread sees TrimClose.
+            light_fence();
+        }
+        // SAFETY: this thread has entered.
+        let is_recalled = unsafe { self.recall_entered(track, low, bits, message) };
+        // Ordering: Release (RecallLeave). Pairs with the Acquire of TrimLook; this thread's look
+        // into the segments comes before they are freed.
+        track.tail.looking.store(
+            false,
+            ordering(Ordering::Release, Fault::LaneRecallLeftRelaxed),
+        );
+        is_recalled
+    }
+
+    /// RecallCheck to RecallConfirm.
+    ///
+    /// # Safety
+    /// This thread has passed RecallEnter.
+    #[inline(always)]
+    unsafe fn recall_entered(&mut self, track: &Track<M>, low: u32, bits: u32, message: M) -> bool
+    where
+        M: PartialEq,
+    {
+        // Ordering: Relaxed (RecallCheck). Not older than what ReuseCheck saw, so it excludes the
+        // old numbers of a reused segment.
+        let claimed = track.taken.claimed.load(Ordering::Relaxed);
         // How many messages came after it.
-        let later = self.count.wrapping_add(!u64::from(position)) & ((1 << POSITION_BITS) - 1);
-        if later >= self.count.saturating_sub(claimed.max(self.recent_begin)) {
+        let later = self.count.wrapping_add(!u64::from(low)) & ((1 << bits) - 1);
+        if later >= self.count.saturating_sub(claimed) {
             return false;
         }
         let number = self.count - 1 - later;
-        // SAFETY: one of the newest segments: `trim` does not free it (ReuseCheck), and this
-        // producer has not reused it, because the shard has not claimed its messages.
-        let segment = unsafe { &*self.recent[number as usize / LEN % RECENT] };
+        // SAFETY: the shard has not claimed its messages when RecallCheck looked. So this producer
+        // has not reused the segment, and `trim` does not free it before RecallLeave.
+        let segment = unsafe { &*self.directory.at(number) };
         let place = number as usize % LEN;
         // SAFETY: this producer wrote it, on this thread or an earlier one, and has not written it
         // again.
@@ -253,16 +336,19 @@ impl<M: Copy> Producer<M> {
         }
         let recalled = &segment.recalled[place / 64];
         // Ordering: Relaxed. The producer's own.
-        let bits = recalled.load(Ordering::Relaxed) | 1 << (place % 64);
+        let marked = recalled.load(Ordering::Relaxed) | 1 << (place % 64);
         // Ordering: Relaxed (RecallMark). Ordered by RecallFence.
-        recalled.store(bits, Ordering::Relaxed);
+        recalled.store(marked, Ordering::Relaxed);
+        self.recalled += 1;
+        // Ordering: Relaxed. A hint.
+        track.tail.recalled.store(self.recalled, Ordering::Relaxed);
         if !broken(Fault::LaneNoRecallFence) {
             // Ordering: light (RecallFence). Pairs with DrainFence in `Drain::drain`: the shard
             // sees the bit, or this thread sees its claim.
             light_fence();
         }
         // Ordering: Relaxed (RecallConfirm). Ordered by RecallFence.
-        number >= lane.taken.claimed.load(Ordering::Relaxed)
+        number >= track.taken.claimed.load(Ordering::Relaxed)
             || broken(Fault::LaneClaimIgnored)
             || self.leave_to_shard(number)
     }
@@ -271,8 +357,8 @@ impl<M: Copy> Producer<M> {
     #[cold]
     #[inline(never)]
     pub(super) fn leave_to_shard(&self, number: u64) -> bool {
-        // SAFETY: the lane is alive: the caller's promise to `recall`.
-        let tail = unsafe { &(*self.lane).tail };
+        // SAFETY: the track is alive: the caller's promise to `recall`.
+        let tail = unsafe { &(*self.track).tail };
         // Ordering: Relaxed. The shard's UnsureClear comes before the claim that this thread has
         // seen. If it is not visible here, the recall fails, and the caller sends its tombstone.
         if !tail.unsure.load(Ordering::Relaxed).is_null() {
@@ -282,31 +368,31 @@ impl<M: Copy> Producer<M> {
         tail.unsure_number.store(number, Ordering::Relaxed);
         // Ordering: Release (UnsureName). Pairs with the Acquire of UnsureSettle; publishes the
         // number and the bit.
-        tail.unsure.store(
-            self.recent[number as usize / LEN % RECENT],
-            Ordering::Release,
-        );
+        tail.unsure
+            .store(self.directory.at(number), Ordering::Release);
         true
     }
 
     /// PushLink: links a reused or new segment behind the full one.
     ///
     /// # Safety
-    /// The lane is alive.
+    /// The track is alive.
+    #[cold]
+    #[inline(never)]
     unsafe fn next_segment(&mut self) {
         // SAFETY: the caller's promise.
-        let lane = unsafe { &*self.lane };
+        let track = unsafe { &*self.track };
         // Ordering: Acquire. Pairs with the Release of UnsureClear: the shard has looked at the
         // message.
-        let is_unsure = !lane.tail.unsure.load(Ordering::Acquire).is_null()
+        let is_unsure = !track.tail.unsure.load(Ordering::Acquire).is_null()
             && !broken(Fault::LaneReuseUnsettled);
         // Ordering: Relaxed. The producer's own.
         let end = if is_unsure {
-            lane.tail.unsure_number.load(Ordering::Relaxed) / LEN as u64
+            track.tail.unsure_number.load(Ordering::Relaxed) / LEN as u64
         } else {
             u64::MAX
         };
-        let segment = match lane.take_oldest(1, end) {
+        let segment = match track.take_oldest(1, end) {
             // PushReuse.
             Some(segment) => {
                 // SAFETY: unlinked, so no other thread has it.
@@ -319,16 +405,30 @@ impl<M: Copy> Producer<M> {
                 segment
             }
             // PushAllocate.
-            None => Segment::allocate(),
+            None => self.slabs.take(),
         };
+        if let Some(spare) = track.take_oldest(SPARE, end) {
+            // SAFETY: unlinked, so no other thread has it.
+            unsafe { free(spare) };
+        }
         // SAFETY: PushLink. `next` of the producer's segment is written once, here, and read after
         // a later PushPublish.
-        unsafe { &*self.segment }
-            .next
-            .with_mut(|next| unsafe { *next = segment });
+        match unsafe { self.segment.as_ref() } {
+            Some(full) => full.next.with_mut(|next| {
+                // SAFETY: as above.
+                unsafe { *next = segment }
+            }),
+            None => track.first.with_mut(|first| {
+                // SAFETY: as above: before the first push.
+                unsafe { *first = segment }
+            }),
+        }
         self.segment = segment;
         self.begin = self.count;
+        self.least = u64::MAX;
         self.recent_begin = self.begin.saturating_sub(((RECENT - 1) * LEN) as u64);
-        self.recent[self.begin as usize / LEN % RECENT] = segment;
+        // Ordering: Relaxed. An old value is a lesser one: the directory keeps more than it has to.
+        let head = track.taken.head.load(Ordering::Relaxed);
+        self.directory.add(self.begin, segment, head);
     }
 }

@@ -7,10 +7,9 @@ use super::prefetch_queue::PrefetchQueue;
 use crate::dispatch::{BATCH, Dispatcher, EntryBatch, LookAgain};
 use crate::entry::Entry;
 use crate::entry_wheel::EntryWheel;
-use crate::lane::{Arrival, Drain};
+use crate::lane::{Arrival, Drain, Drained, MessageSink, Messages, Present, Taker};
 use crate::sync::{Fault, broken};
 use crate::time::TickLength;
-use std::cell::Cell;
 use std::sync::Arc;
 
 /// Entries dispatched before the lanes are drained again.
@@ -33,6 +32,136 @@ pub(crate) fn pace(tick: TickLength) -> u64 {
     (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
 }
 
+/// A drain with this many cancels has the lanes' far inserts wait for their cancels.
+const CANCELS_DEFERRED: u64 = if cfg!(loom) { u64::MAX } else { 512 };
+
+/// When a lane brings no messages for so long, the shard takes in all that wait.
+const PATIENCE_NS: u64 = 64_000_000;
+
+/// How often a shard looks for lanes to which nothing was sent since the last look, and for idle
+/// tombstones, and gives their memory back.
+const TRIM_NS: u64 = 400_000_000;
+
+/// Takes the messages of a drain.
+struct Intake<'a, N> {
+    tick: TickLength,
+    wheel: &'a mut EntryWheel,
+    elimination: &'a mut EliminationTable,
+    queue: &'a mut PrefetchQueue,
+    prefetches: bool,
+    now_ns: N,
+    /// The messages that the drain has found were sent before.
+    looked_ns: u64,
+}
+
+/// Takes the messages of one express track. It has what it needs for a message in one place, which
+/// the compiler keeps in registers.
+struct Sieve<'a> {
+    tick: TickLength,
+    looked_ns: u64,
+    prefetches: bool,
+    wheel: &'a mut EntryWheel,
+    elimination: &'a mut EliminationTable,
+    queue: &'a mut PrefetchQueue,
+}
+
+impl MessageSink<Entry> for Sieve<'_> {
+    #[inline(always)]
+    fn accept(&mut self, _: u64, message: Entry, arrival: Arrival) {
+        let (tick, looked_ns) = (self.tick, self.looked_ns);
+        let message = arrived(message, arrival, |good_ns| {
+            lateness(tick, looked_ns, good_ns)
+        });
+        let (wheel, queue, prefetches) = (&mut *self.wheel, &mut *self.queue, self.prefetches);
+        self.elimination
+            .offer(message, |message| accept(message, wheel, queue, prefetches));
+    }
+}
+
+/// How many ticks later than it says an entry in doubt is.
+fn lateness(tick: TickLength, looked_ns: u64, good_ns: u64) -> u64 {
+    tick.deadline(looked_ns.saturating_sub(good_ns))
+}
+
+/// The message as it goes to the wheel.
+#[inline(always)]
+fn arrived(message: Entry, arrival: Arrival, lateness: impl Fn(u64) -> u64) -> Entry {
+    match arrival {
+        Arrival::Came => message,
+        Arrival::InDoubt(good_ns) => message.delayed(lateness(good_ns)),
+        Arrival::Late(ticks) => message.delayed(ticks),
+        Arrival::Recalled => message.tombstone(),
+    }
+}
+
+/// Gives a message to the wheel, after its prefetch.
+#[inline(always)]
+fn accept(message: Entry, wheel: &mut EntryWheel, queue: &mut PrefetchQueue, prefetches: bool) {
+    if prefetches {
+        queue.push(message, wheel);
+    } else {
+        wheel.accept(message);
+    }
+}
+
+impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
+    /// ShareFile. A processor may read its clock before a load that precedes it: 1 us covers that.
+    fn looked(&mut self) {
+        if !broken(Fault::DoubtReadTooEarly) {
+            self.looked_ns = (self.now_ns)();
+        }
+        self.looked_ns += 1_000;
+    }
+
+    fn take(&mut self, message: Entry, arrival: Arrival) {
+        let message = arrived(message, arrival, |good_ns| self.lateness(good_ns));
+        let (wheel, queue, prefetches) = (&mut *self.wheel, &mut *self.queue, self.prefetches);
+        self.elimination
+            .offer(message, |message| accept(message, wheel, queue, prefetches));
+    }
+
+    #[inline(always)]
+    fn take_all(&mut self, messages: impl Messages<Entry>) -> Drained {
+        let mut sieve = Sieve {
+            tick: self.tick,
+            looked_ns: self.looked_ns,
+            prefetches: self.prefetches,
+            wheel: self.wheel,
+            elimination: self.elimination,
+            queue: self.queue,
+        };
+        messages.give(&mut sieve)
+    }
+
+    fn flush(&mut self) {
+        let (wheel, queue, prefetches) = (&mut *self.wheel, &mut *self.queue, self.prefetches);
+        self.elimination
+            .flush(|message| accept(message, wheel, queue, prefetches));
+        if self.prefetches {
+            self.queue.flush(self.wheel);
+        }
+    }
+
+    /// Its deadline is right if it was armed at `good_ns` or before. It was armed before the look.
+    /// See `engine::shared_clock`.
+    fn lateness(&self, good_ns: u64) -> u64 {
+        lateness(self.tick, self.looked_ns, good_ns)
+    }
+
+    fn is_dead(&mut self, message: Entry) -> bool {
+        self.wheel.drop_dead(message)
+    }
+
+    fn present(&self) -> Present {
+        Present {
+            now: self.tick.floor(self.looked_ns),
+            pace: pace(self.tick),
+            patience: PATIENCE_NS.div_ceil(self.tick.nanos()),
+            dead: self.wheel.unmatched(),
+        }
+    }
+}
+
 /// A shard. One thread at a time has it.
 pub(crate) struct Shard {
     tick: TickLength,
@@ -46,6 +175,8 @@ pub(crate) struct Shard {
     batch: EntryBatch,
     dispatcher: Box<dyn Dispatcher>,
     counters: Arc<Counters>,
+    /// When the next look comes for lanes that are quiet.
+    trim_at_ns: u64,
 }
 
 /// What a turn found.
@@ -84,53 +215,41 @@ impl Shard {
             batch: Vec::with_capacity(BATCH),
             dispatcher,
             counters,
+            trim_at_ns: 0,
         }
     }
 
-    /// Moves the messages of the lanes into the wheel. An insert whose tombstone waits in the lanes
-    /// too goes nowhere. Returns the number of messages. Runs no user code.
+    /// Moves messages of the lanes into the wheel. An insert whose tombstone waits in the lanes too
+    /// goes nowhere. Returns the number of messages that it saw for the first time. Runs no user
+    /// code.
     pub(crate) fn drain(&mut self, now_ns: impl Fn() -> u64) -> u64 {
-        let (tick, claimed_ns) = (self.tick, Cell::new(0));
-        let (wheel, elimination) = (&mut self.wheel, &mut self.elimination);
-        let queue = &mut self.prefetch_queue;
-        let prefetches = wheel.prefetches();
-        let mut accept = |message| {
-            if prefetches {
-                queue.push(message, wheel)
+        let mut intake = Intake {
+            tick: self.tick,
+            prefetches: self.wheel.prefetches(),
+            wheel: &mut self.wheel,
+            elimination: &mut self.elimination,
+            queue: &mut self.prefetch_queue,
+            looked_ns: if broken(Fault::DoubtReadTooEarly) {
+                now_ns()
             } else {
-                wheel.accept(message)
-            }
+                0
+            },
+            now_ns,
         };
-        let too_early_ns = if broken(Fault::DoubtReadTooEarly) {
-            Some(now_ns())
-        } else {
-            None
-        };
-        // ShareFile. A processor may read its clock before a load that precedes it: 1 us covers
-        // that.
-        let claimed = || claimed_ns.set(too_early_ns.unwrap_or_else(&now_ns) + 1_000);
-        let found = self.lanes.drain(claimed, |message, arrival| {
-            let message = match arrival {
-                Arrival::Came => message,
-                // Its deadline is right if it was armed at `good_ns` or before. It was armed before
-                // the claim. See `engine::shared_clock`.
-                Arrival::InDoubt(good_ns) => {
-                    message.delayed(tick.deadline(claimed_ns.get().saturating_sub(good_ns)))
-                }
-                Arrival::Recalled => message.tombstone(),
-            };
-            elimination.offer(message, &mut accept);
-        });
-        if found.messages > 0 {
-            elimination.flush(accept);
-            if prefetches {
-                queue.flush(wheel);
-            }
-            self.counters.add(Count::Drained, found.messages);
-            let pairs = found.recalled + elimination.take_eliminated();
-            self.note_pairs(pairs);
+        let found = self.lanes.drain(&mut intake);
+        let present = intake.present();
+        if found.messages == 0 {
+            return found.came;
         }
-        found.messages
+        self.counters.add(Count::Drained, found.messages);
+        let pairs = found.recalled + self.elimination.take_eliminated();
+        self.note_pairs(pairs);
+        let cancels = pairs + self.wheel.take_tombstones();
+        let inserts = found.messages.saturating_sub(cancels);
+        if cancels >= CANCELS_DEFERRED.max(inserts / 4) && inserts >= CANCELS_DEFERRED {
+            self.lanes.defer(present);
+        }
+        found.came
     }
 
     /// Counts pairs that met in a drain, and decides whether producers may recall inserts.
@@ -148,6 +267,12 @@ impl Shard {
     /// are due by then are dispatched, as far as there is room.
     pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64 + Copy) -> Turn {
         let drained = self.drain(now_ns);
+        let before_ns = now_ns();
+        if before_ns >= self.trim_at_ns {
+            self.trim_at_ns = before_ns.saturating_add(TRIM_NS);
+            self.lanes.trim_quiet();
+            self.wheel.sweep();
+        }
         // The clock is read after the drain: a drained timer may be due at once.
         let now_ns = now_ns();
         let now = self.tick.floor(now_ns);
@@ -189,7 +314,7 @@ impl Shard {
             now_ns,
             drained,
             dispatched,
-            more: more || held || is_more_to_trim && dispatched == 0,
+            more: more || held || self.lanes.has_more() || is_more_to_trim && dispatched == 0,
             held,
             look,
         }
@@ -204,13 +329,22 @@ impl Shard {
         self.counters.set_levels(&self.wheel.levels());
         self.counters.set(
             Count::NextEvent,
-            self.wheel.next_event().map_or(0, |tick| tick + 1),
+            self.next_known().map_or(0, |tick| tick + 1),
         );
     }
 
     /// The next tick at which a turn has something to do, if no messages come.
     pub(crate) fn next_event(&self) -> Option<u64> {
-        self.wheel.next_event()
+        if self.lanes.has_more() {
+            return Some(0);
+        }
+        self.next_known()
+    }
+
+    /// The next event of what is in the wheel, or was seen in the lanes.
+    fn next_known(&self) -> Option<u64> {
+        let waiting = self.lanes.wants_at();
+        self.wheel.next_event().into_iter().chain(waiting).min()
     }
 
     /// Whether a turn would find messages in the lanes.
@@ -230,14 +364,15 @@ impl Shard {
     /// Drops dead entries and memory when a storm of cancels is over. Returns whether there is more
     /// to do.
     pub(crate) fn shrink(&mut self) -> bool {
-        let more = self.wheel.shrink() || self.wheel.trim();
+        // Entries that wait in their lane have not come yet: their tombstones stay.
+        let more = !self.lanes.waits() && self.wheel.shrink() || self.wheel.trim();
         self.count_wheel();
         more
     }
 
     /// Drops dead entries and memory before a long quiet. Returns whether there is more to do.
     pub(crate) fn tidy(&mut self) -> bool {
-        let more = self.wheel.tidy() || self.wheel.trim();
+        let more = !self.lanes.waits() && self.wheel.tidy() || self.wheel.trim();
         self.count_wheel();
         more
     }
@@ -315,9 +450,9 @@ mod tests {
         ] {
             lane.settle_doubts(false);
             // Each message has a group of its own.
-            lane.push_in_doubt(Entry::new(100, cell, 0), good_ns);
+            lane.push_in_doubt(Entry::new(100, cell, 0), 100, good_ns);
             (1..64).for_each(|_| _ = lane.push(Entry::new(100, cell + 1_000, 0)));
-            lane.push_in_doubt(Entry::new(100, cell + 2_000, 0).tombstone(), good_ns);
+            lane.push_in_doubt(Entry::new(100, cell + 2_000, 0).tombstone(), 0, good_ns);
             (1..64).for_each(|_| _ = lane.push(Entry::new(100, cell + 1_000, 0)));
         }
         let mut due = |now_ns| {
@@ -351,7 +486,7 @@ mod tests {
         let kept = Kept::new();
         let (mut shard, mut lane) = kept.shard();
         (0..4 * TURN_MAX as u32).for_each(|cell| _ = lane.push(Entry::new(100, cell, 0)));
-        assert_eq!(turn(&mut shard, 0), (false, false, false));
+        while turn(&mut shard, 0) == (false, true, false) {}
         let slabs = shard.wheel.slabs();
         for left in [true, true, true, false] {
             assert_eq!(shard.wheel.slabs(), slabs);
@@ -391,7 +526,7 @@ mod tests {
         let far = |cell: u32| Entry::new(1_000 + u64::from(cell % 60_000), cell, 1);
         _ = lane.push(Entry::new(100, 0, 1));
         (1..400_000).for_each(|cell| _ = lane.push(far(cell)));
-        assert_eq!(turn(&mut shard, 0), (false, false, false));
+        while turn(&mut shard, 0) == (false, true, false) {}
         *kept.room.lock().unwrap() = 0;
         assert!(shard.wheel.slabs() > 15);
         (1..400_000).for_each(|cell| _ = lane.push(far(cell).tombstone()));

@@ -27,6 +27,18 @@ pub enum Fault {
     LaneTrimTooEarly,
     /// ReuseCheck: the producer reuses a segment with a recall that the shard has not settled.
     LaneReuseUnsettled,
+    /// TrimLook: trim frees segments while the producer recalls.
+    LaneTrimUnderRecall,
+    /// TrimClose: no fence between TrimClose and TrimLook.
+    LaneTrimUnfenced,
+    /// RecallEnter: no fence between RecallEnter and RecallCheck.
+    LaneNoEnterFence,
+    /// RecallLeave with Relaxed.
+    LaneRecallLeftRelaxed,
+    /// PushKey: a message's key is not noted.
+    LaneKeyForgotten,
+    /// PassDead: the shard does not note the recalled messages that it passes over.
+    LanePassedUnnoted,
     /// DoubtVouch: messages in doubt that were not vouched for are vouched for with later ones.
     LaneDoubtsLeftOpen,
     /// A queue hands over without an order: the next owner of a lane does not see what the last one

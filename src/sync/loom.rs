@@ -156,6 +156,11 @@ pub(crate) fn pause() {
     loom::thread::yield_now();
 }
 
+/// Leaves the core to other threads.
+pub(crate) fn give_way(_: u64) {
+    loom::thread::yield_now();
+}
+
 pub(crate) fn full_fence() {
     // Ordering: SeqCst. Pairs with itself: both fences of a pair amount to it.
     loom::sync::atomic::fence(Ordering::SeqCst);

@@ -7,10 +7,30 @@ use crate::engine::arm::Date;
 use crate::engine::cells::Cells;
 use crate::engine::local::Local;
 use crate::engine::shared::Shared;
-use crate::lane::{Arrival, Drain, Inbox};
+use crate::lane::{Arrival, Drain, Inbox, Present, Taker};
 use std::num::NonZeroU32;
 
 const SLACK_NS: u64 = 17_000;
+
+/// Takes messages, and notes those in doubt.
+struct Doubts(Vec<(u32, u64)>);
+
+impl Taker<Entry> for Doubts {
+    fn take(&mut self, entry: Entry, arrival: Arrival) {
+        if let Arrival::InDoubt(good_ns) = arrival {
+            self.0.push((entry.cell(), good_ns));
+        }
+    }
+
+    fn present(&self) -> Present {
+        Present {
+            now: 0,
+            pace: 1,
+            patience: 1,
+            dead: 0,
+        }
+    }
+}
 
 struct Fixture {
     shared_clock: SharedClock,
@@ -46,7 +66,7 @@ impl Fixture {
             && let Some(date_ns) = self.shared_clock.date(&self.lane, &self.bell)
         {
             self.lane
-                .push_in_doubt(entry, self.shared_clock.take(rounded_ns));
+                .push_in_doubt(entry, 0, self.shared_clock.take(rounded_ns));
             return (date_ns, false);
         }
         self.lane.push(entry);
@@ -65,16 +85,9 @@ impl Fixture {
 
     /// Drains. Returns the messages in doubt: their numbers, from 1, and until when they are good.
     fn doubts(&mut self) -> Vec<(u32, u64)> {
-        let mut doubts = Vec::new();
-        self.drain.drain(
-            || (),
-            |entry, arrival| {
-                if let Arrival::InDoubt(good_ns) = arrival {
-                    doubts.push((entry.cell(), good_ns));
-                }
-            },
-        );
-        doubts
+        let mut doubts = Doubts(Vec::new());
+        self.drain.drain(&mut doubts);
+        doubts.0
     }
 }
 

@@ -1,0 +1,61 @@
+//! Directory: finds a track's segment by the number of a message.
+//!
+//! The producer alone has it. It holds the segments that the shard has not read to the end, and
+//! the newest `RECENT`. So a recall reaches each message that is not claimed, in O(1).
+
+use super::segment::{LEN, RECENT, Segment};
+use std::ptr;
+
+/// Segment number `i` is at `i % segments.len()`. The length is a power of two.
+pub(super) struct Directory<M> {
+    segments: Box<[*mut Segment<M>]>,
+}
+
+/// The least length.
+const MIN: usize = RECENT.next_power_of_two();
+
+/// A directory of up to this length, 32 KiB, is kept.
+const KEPT: usize = 4096;
+
+impl<M> Directory<M> {
+    pub(super) fn new() -> Self {
+        Self {
+            segments: Box::new([ptr::null_mut(); MIN]),
+        }
+    }
+
+    /// The segment of a message. It is the right one if the message is not read, or lies in the
+    /// newest `RECENT` segments.
+    #[inline]
+    pub(super) fn at(&self, number: u64) -> *mut Segment<M> {
+        let mask = self.segments.len() - 1;
+        self.segments[(number / LEN as u64) as usize & mask]
+    }
+
+    /// Adds the segment that begins with the message `begin`. The messages below `head` are read.
+    /// Allocates when the segments do not fit, or need much less room than a large directory has.
+    pub(super) fn add(&mut self, begin: u64, segment: *mut Segment<M>, head: u64) {
+        let number = begin / LEN as u64;
+        let needed = (number - head / LEN as u64 + 1) as usize;
+        let len = self.segments.len();
+        if needed > len {
+            self.resize(number, 2 * needed);
+        } else if len > KEPT && needed < KEPT / 8 {
+            self.resize(number, KEPT);
+        }
+        let mask = self.segments.len() - 1;
+        self.segments[number as usize & mask] = segment;
+    }
+
+    /// Makes room for `len` segments: those before segment `number`, and itself.
+    #[cold]
+    fn resize(&mut self, number: u64, len: usize) {
+        let len = len.next_power_of_two().max(MIN);
+        let mut segments = vec![ptr::null_mut(); len].into_boxed_slice();
+        let kept = self.segments.len().min(len).min(number as usize) as u64;
+        for number in number - kept..number {
+            segments[number as usize & (len - 1)] = self.at(number * LEN as u64);
+        }
+        self.segments = segments;
+    }
+}
