@@ -49,6 +49,8 @@ pub(super) struct Sight {
     pub(super) passed: u64,
     /// How many of those that wait are dead, as far as is known.
     pub(super) dead: u64,
+    /// How many messages of all lanes waited after the last drain.
+    pub(super) all: u64,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +104,7 @@ impl Deferral {
         (self.is_open, self.from) = (false, u64::MAX);
     }
 
-    /// How far ahead of its key a message has to be taken, if so many wait.
+    /// How far ahead of its key a message has to be taken, if this number of messages wait.
     fn margin(waiting: u64, present: Present) -> u64 {
         waiting / present.pace + 1
     }
@@ -128,7 +130,8 @@ impl Deferral {
             (self.wait, self.mark) = (waits, (lane.seen, now));
         }
         let waiting = lane.seen - lane.head;
-        let margin = Self::margin(waiting, present);
+        // All lanes may have to be taken at one time.
+        let margin = Self::margin(waiting.max(lane.all), present);
         self.from = now + FAR_MIN + margin + 2 * self.wait;
         let mut end = lane.head.max(lane.seen.saturating_sub(WAITING_MAX));
         if waiting > SPARSE_MIN && lane.dead > waiting / DEAD_PART {

@@ -395,6 +395,7 @@ impl<M: Copy> Lane<M> {
             let share = present.dead.saturating_mul(outlook.seen - head) / waiting_all.max(1);
             let waiting = Sight {
                 dead: recalled.max(share),
+                all: waiting_all,
                 head,
                 seen: outlook.seen,
                 came,
