@@ -74,6 +74,65 @@ fn pairs_that_meet_in_their_lane_send_no_tombstones() {
     assert!(fired.lock().unwrap().is_empty() && service.is_empty());
 }
 
+/// However many timers are in flight: once the shard has seen that they are cancelled, it takes each
+/// message in once, and files none.
+#[test]
+fn a_window_of_timers_is_not_filed() {
+    const WINDOW: usize = 20_000;
+    const ROUND: usize = 5_000;
+    let (service, clock, fired) = manual();
+    let mut window = std::collections::VecDeque::new();
+    let mut round = || {
+        for timer in 0..ROUND {
+            window.push_back(service.schedule(TIMEOUT, timer as u32).unwrap());
+            if window.len() > WINDOW {
+                assert!(service.cancel(window.pop_front().unwrap()));
+            }
+        }
+        clock.advance(MS);
+        shard(&service)
+    };
+    // The first ones are filed, and cancelled in the wheel.
+    let before = (0..20).map(|_| round()).last().unwrap();
+    for rounds in 1..=50 {
+        let after = round();
+        let messages = (rounds * ROUND) as u64;
+        assert_eq!(after.machinery.lane_depth, WINDOW as u64);
+        assert_eq!(after.machinery.drained - before.machinery.drained, messages);
+        assert_eq!(
+            after.machinery.eliminated - before.machinery.eliminated,
+            messages
+        );
+        assert!(
+            after.machinery.levels.iter().sum::<u64>() <= 32,
+            "dead ones"
+        );
+        assert_eq!(after.machinery.compactions, before.machinery.compactions);
+    }
+    assert!(fired.lock().unwrap().is_empty());
+}
+
+/// A timer that waits in its lane is among those that `next_deadline` tells of, and fires in time.
+#[test]
+fn a_timer_that_waits_in_its_lane_is_told_of() {
+    let (service, clock, fired) = manual();
+    for _ in 0..2 {
+        for timer in 0..1_000 {
+            assert!(service.cancel(service.schedule(TIMEOUT, timer).unwrap()));
+        }
+        clock.advance(MS);
+    }
+    _ = service.schedule(50 * MS, 7).unwrap();
+    clock.advance(MS);
+    assert_eq!(shard(&service).machinery.lane_depth, 1, "it waits");
+    let next = service.next_deadline(0).expect("one timer is pending") - clock.now();
+    assert!((10 * MS..=49 * MS).contains(&next), "{next:?}");
+    clock.advance(48 * MS);
+    assert!(fired.lock().unwrap().is_empty());
+    clock.advance(MS);
+    assert_eq!(*fired.lock().unwrap(), [7]);
+}
+
 /// What the test knows of a timer.
 #[derive(Clone, Copy)]
 struct Timer {
