@@ -35,6 +35,9 @@ pub(crate) fn pace(tick: TickLength) -> u64 {
 /// A drain with this many cancels has the lanes' far inserts wait for their cancels.
 const CANCELS_DEFERRED: u64 = if cfg!(loom) { u64::MAX } else { 512 };
 
+/// A processor may read its clock before a load that precedes it. This time covers that.
+const READ_EARLY_NS: u64 = 1_000;
+
 /// When a lane brings no messages for so long, the shard takes in all that wait.
 const PATIENCE_NS: u64 = 64_000_000;
 
@@ -105,12 +108,12 @@ fn accept(message: Entry, wheel: &mut EntryWheel, queue: &mut PrefetchQueue, pre
 }
 
 impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
-    /// ShareFile. A processor may read its clock before a load that precedes it: 1 us covers that.
+    /// ShareFile.
     fn looked(&mut self) {
         if !broken(Fault::DoubtReadTooEarly) {
             self.looked_ns = (self.now_ns)();
         }
-        self.looked_ns += 1_000;
+        self.looked_ns += READ_EARLY_NS;
     }
 
     fn take(&mut self, message: Entry, arrival: Arrival) {
@@ -154,7 +157,10 @@ impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
 
     fn present(&self) -> Present {
         Present {
-            now: self.tick.floor(self.looked_ns),
+            // Without what `looked` has added.
+            now: self
+                .tick
+                .floor(self.looked_ns.saturating_sub(READ_EARLY_NS)),
             pace: pace(self.tick),
             patience: PATIENCE_NS.div_ceil(self.tick.nanos()),
             dead: self.wheel.unmatched(),
