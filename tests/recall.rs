@@ -74,8 +74,8 @@ fn pairs_that_meet_in_their_lane_send_no_tombstones() {
     assert!(fired.lock().unwrap().is_empty() && service.is_empty());
 }
 
-/// However many timers are in flight: once the shard has seen that they are cancelled, it takes each
-/// message in once, and files none.
+/// However many timers are in flight: once the shard has seen that they are cancelled, it takes
+/// each message in once, and files none.
 #[test]
 fn a_window_of_timers_is_not_filed() {
     const WINDOW: usize = 20_000;
