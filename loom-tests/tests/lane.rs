@@ -119,7 +119,7 @@ fn two_attach() {
 
 #[test]
 fn messages_come_once_and_in_order() {
-    explore(Some(3), push_against_drain);
+    explore(Some(2), push_against_drain);
 }
 
 #[test]

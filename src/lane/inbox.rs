@@ -624,10 +624,8 @@ impl<M: Copy> Drain<M> {
         if !has_chosen {
             return;
         }
-        if !broken(Fault::LaneTrimUnfenced) {
-            // Ordering: full. Pairs with the light fence of RecallEnter.
-            heavy_fence();
-        }
+        // Ordering: full. Pairs with the light fence of RecallEnter.
+        heavy_fence();
         for lane in self.inbox.lanes() {
             // SAFETY: as above.
             let chosen = unsafe { lane.with_book(|book| std::mem::take(&mut book.is_chosen)) };

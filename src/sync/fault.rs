@@ -29,8 +29,6 @@ pub enum Fault {
     LaneReuseUnsettled,
     /// TrimLook: trim frees segments while the producer recalls.
     LaneTrimUnderRecall,
-    /// TrimClose: no fence between TrimClose and TrimLook.
-    LaneTrimUnfenced,
     /// RecallEnter: no fence between RecallEnter and RecallCheck.
     LaneNoEnterFence,
     /// RecallLeave with Relaxed.
