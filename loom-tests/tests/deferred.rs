@@ -236,7 +236,7 @@ fn vouch_against_trim() {
 
 #[test]
 fn what_is_recalled_is_passed_over() {
-    explore(Some(2), recall_against_pass);
+    explore(Some(4), recall_against_pass);
 }
 
 #[test]
@@ -246,27 +246,27 @@ fn a_message_is_recalled_while_a_quiet_lane_is_emptied() {
 
 #[test]
 fn a_message_is_recalled_while_one_behind_it_is_due() {
-    explore(Some(2), recall_against_due);
+    explore(Some(4), recall_against_due);
 }
 
 #[test]
 fn a_message_behind_far_ones_is_taken_in_time() {
-    explore(Some(3), due_behind_far_ones);
+    explore(Some(4), due_behind_far_ones);
 }
 
 #[test]
 fn trim_waits_for_no_recall_and_spoils_none() {
-    explore(Some(3), recall_against_trim);
+    explore(Some(4), recall_against_trim);
 }
 
 #[test]
 fn trim_waits_for_no_vain_recall() {
-    explore(Some(3), vain_recall_against_trim);
+    explore(Some(4), vain_recall_against_trim);
 }
 
 #[test]
 fn what_waits_is_recalled_by_the_next_thread() {
-    explore(Some(2), recall_by_the_next_thread);
+    explore(Some(3), recall_by_the_next_thread);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn doubts_are_settled_when_the_message_is_seen() {
 
 #[test]
 fn trim_leaves_what_is_vouched_for() {
-    explore(Some(2), vouch_against_trim);
+    explore(Some(3), vouch_against_trim);
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn messages_come_once_and_in_order() {
 
 #[test]
 fn a_segment_is_reused_when_the_shard_has_left_it() {
-    explore(Some(4), reuse_while_the_shard_moves_on);
+    explore(Some(3), reuse_while_the_shard_moves_on);
 }
 
 #[test]

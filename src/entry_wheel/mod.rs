@@ -103,7 +103,7 @@ impl EntryWheel {
         self.parts.tombstones.is_dead_on_arrival(entry)
     }
 
-    /// Tombstones whose entries have not come, and not more than so many.
+    /// An estimate of the tombstones whose entries have not come yet. It may be too low.
     pub(crate) fn unmatched(&self) -> u64 {
         let (tombstones, holes) = (self.parts.tombstones.unmatched(), self.parts.holes);
         tombstones.saturating_sub(holes)

@@ -9,8 +9,8 @@
 /// At most this number of messages of a lane waits.
 const WAITING_MAX: u64 = if cfg!(loom) { 4 } else { 1 << 21 };
 
-/// If more than this number of messages wait, and more than one in so many is dead, the oldest are
-/// taken: they live, and the dead ones are behind them.
+/// If more than `SPARSE_MIN` messages wait, and more than one in `DEAD_PART` of them is dead, the
+/// oldest are taken: they live, and the dead ones are behind them.
 const SPARSE_MIN: u64 = 4096;
 const DEAD_PART: u64 = 3;
 

@@ -5,6 +5,7 @@ mod consumer;
 mod deferral;
 mod directory;
 mod inbox;
+mod pair;
 mod producer;
 mod segment;
 mod slab;
@@ -12,7 +13,7 @@ mod slab;
 mod tests;
 mod track;
 
-pub(crate) use consumer::Arrival;
-pub(crate) use consumer::{Drained, MessageSink};
+pub(crate) use consumer::{Arrival, Drained, MessageSink};
 pub(crate) use deferral::Present;
-pub(crate) use inbox::{Backlog, Drain, Inbox, Messages, POSITION_BITS, Sender, Sent, Taker};
+pub(crate) use inbox::{Drain, Inbox, Sender};
+pub(crate) use pair::{Backlog, Messages, POSITION_BITS, Sent, Taker};

@@ -290,8 +290,9 @@ impl<M: Copy> Producer<M> {
         // Ordering: Relaxed (RecallEnter). Ordered by the light fence; pairs with TrimLook.
         track.tail.looking.store(true, Ordering::Relaxed);
         if !broken(Fault::LaneNoEnterFence) {
-            // Ordering: light. Pairs with the heavy fence between TrimClose and TrimLook: the shard
-            // sees RecallEnter, or this thread sees TrimClose.
+            // Ordering: light. Pairs with DrainFence, which lies between TrimLook and each
+            // DrainClaim of messages that could be recalled: the shard sees RecallEnter, or this
+            // thread sees the claim.
             light_fence();
         }
         // SAFETY: this thread has entered.

@@ -2,7 +2,7 @@
 //!
 //! A lane has two. The producer's thread and the shard touch a track; README.md of this room says
 //! who touches what. `producer.rs`, `consumer.rs` and `ahead.rs` are its ends. This file has the
-//! steps ReuseEnter to ReuseLeave, TrimClose and TrimLook. Protocol and proof: README.md.
+//! steps ReuseEnter to ReuseLeave, and TrimLook. Protocol and proof: README.md.
 
 use super::segment::{LEN, RECENT, Segment};
 use super::slab::free;
@@ -221,24 +221,13 @@ impl<M> Track<M> {
         self.taken.head.load(Ordering::Relaxed) > (index + RECENT as u64) * LEN as u64
     }
 
-    /// TrimClose: no message can be recalled from now on, after a heavy fence. The caller is the
-    /// shard, and has read what was claimed.
-    pub(super) fn close(&self) {
-        // Ordering: Relaxed. The shard's own. It writes only a change, so that the producer keeps
-        // its cache line.
-        if self.taken.claimed.load(Ordering::Relaxed) != u64::MAX {
-            // Ordering: Relaxed (TrimClose). Ordered by the heavy fence that follows.
-            self.taken.claimed.store(u64::MAX, Ordering::Relaxed);
-        }
-    }
-
     /// Frees the segments that wait for reuse, except the newest `RECENT`, in which the producer
     /// may vouch for messages. For idle times: never waits, costs one deallocation per segment.
-    /// After `close` and a heavy fence.
+    /// Not while messages wait here.
     pub(super) fn trim(&self) {
         // Ordering: Acquire (TrimLook). Pairs with the Release of RecallLeave: the producer's look
-        // into the segments is over. A later recall sees TrimClose, because of the heavy fence
-        // between the two.
+        // into the segments is over. A later recall sees the claim of what they held, because of
+        // the heavy fence that followed that claim (DrainFence).
         if self.tail.looking.load(Ordering::Acquire) && !broken(Fault::LaneTrimUnderRecall) {
             return;
         }

@@ -221,7 +221,7 @@ impl Shard {
             batch: Vec::with_capacity(BATCH),
             dispatcher,
             counters,
-            trim_at_ns: 0,
+            trim_at_ns: TRIM_NS,
         }
     }
 
@@ -273,12 +273,6 @@ impl Shard {
     /// are due by then are dispatched, as far as there is room.
     pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64 + Copy) -> Turn {
         let drained = self.drain(now_ns);
-        let before_ns = now_ns();
-        if before_ns >= self.trim_at_ns {
-            self.trim_at_ns = before_ns.saturating_add(TRIM_NS);
-            self.lanes.trim_quiet();
-            self.wheel.sweep();
-        }
         // The clock is read after the drain: a drained timer may be due at once.
         let now_ns = now_ns();
         let now = self.tick.floor(now_ns);
@@ -314,6 +308,11 @@ impl Shard {
         self.count_wheel();
         let held = !self.batch.is_empty() || more && room <= dispatched;
         self.counters.add(Count::Held, u64::from(held));
+        if now_ns >= self.trim_at_ns {
+            self.trim_at_ns = now_ns.saturating_add(TRIM_NS);
+            self.lanes.trim_quiet();
+            self.wheel.sweep();
+        }
         // One slab a turn. In a quiet the turns follow at once. Not during a burst.
         let is_more_to_trim = (!more || dispatched == 0) && self.wheel.trim();
         Turn {

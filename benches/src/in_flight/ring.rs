@@ -40,7 +40,7 @@ pub(super) struct Sender<H> {
     ring: Arc<Ring<H>>,
     pushed: usize,
     place: usize,
-    /// At least so many were popped.
+    /// How many were popped when this end last looked.
     popped_seen: usize,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Receiver<H> {
     ring: Arc<Ring<H>>,
     popped: usize,
     place: usize,
-    /// At least so many were pushed.
+    /// How many were pushed when this end last looked.
     pushed_seen: usize,
 }
 

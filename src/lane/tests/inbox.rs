@@ -196,7 +196,10 @@ fn far_messages_wait_and_near_ones_do_not() {
     assert_eq!(shard.drained(), NOTHING);
     shard.now += 1;
     assert_eq!(shard.drained(), [1, 3]);
-    assert_eq!((shard.drain.open, shard.drain.inbox.depth()), (0, 0));
+    assert_eq!(
+        (shard.drain.waiting.open, shard.drain.inbox.depth()),
+        (0, 0)
+    );
     lane.push_by_key(5, FAR);
     assert_eq!(shard.drained(), [5], "none waits");
 }
@@ -356,9 +359,9 @@ fn a_wait_in_vain_ends() {
         shard.drained();
         shard.now += 1;
         most = most.max(shard.drain.inbox.depth());
-        let before = shard.drain.open;
+        let before = shard.drain.waiting.open;
         shard.drain.defer(shard.present());
-        if shard.drain.open > before {
+        if shard.drain.waiting.open > before {
             opened.push(round);
         }
     }
@@ -394,7 +397,10 @@ fn a_wait_that_pays_goes_on() {
         assert_eq!(shard.drained(), NOTHING);
         shard.now += 1;
     }
-    assert_eq!((shard.drain.open, shard.drain.inbox.depth()), (1, 5_000));
+    assert_eq!(
+        (shard.drain.waiting.open, shard.drain.inbox.depth()),
+        (1, 5_000)
+    );
     let segments: usize = shard
         .drain
         .inbox
@@ -485,5 +491,5 @@ fn messages_that_live_hold_up_few_dead_ones() {
             "{depth} wait in {segments} segments"
         );
     }
-    assert_eq!(shard.drain.open, 1);
+    assert_eq!(shard.drain.waiting.open, 1);
 }
