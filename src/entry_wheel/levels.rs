@@ -180,7 +180,7 @@ impl Levels {
         self.to_be_compacted.clear(place);
         let mut slot = std::mem::replace(&mut self.slots[level][index], Slot::EMPTY);
         let has_dead = slot.holes > 0 || slot.is_in_compaction();
-        slot.forget_holes(parts);
+        slot.end_compaction(self.now, parts);
         parts.levels[level] -= u64::from(slot.len());
         (slot, has_dead)
     }
@@ -204,9 +204,15 @@ impl Levels {
     }
 
     /// Checks counts and sets against the slots. Returns the holes that the slots count, and adds
-    /// the entries of each level to `levels`.
+    /// the entries of each level to `levels`, and those that compactions have still to examine to
+    /// `examining`.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn check(&self, pool: &super::chunk::ChunkPool, levels: &mut [u64; LEVELS]) -> u64 {
+    pub(super) fn check(
+        &self,
+        pool: &super::chunk::ChunkPool,
+        levels: &mut [u64; LEVELS],
+        examining: &mut u64,
+    ) -> u64 {
         let mut holes = 0;
         for (level, slots) in self.slots.iter().enumerate() {
             for (index, slot) in slots.iter().enumerate() {
@@ -227,11 +233,12 @@ impl Levels {
                     is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2)
                 );
                 assert!(slot.holes == 0 || !slot.is_empty());
+                *examining += slot.examining();
                 holes += u64::from(slot.holes)
                     + slot
                         .ahead
                         .as_ref()
-                        .map_or(0, |ahead| ahead.check(pool, levels));
+                        .map_or(0, |ahead| ahead.check(pool, levels, examining));
             }
         }
         holes

@@ -30,6 +30,11 @@ const SLACK: u64 = 32_768;
 /// Tombstones with memory for this many times the cells of all entries are too many.
 const SPARSE: u64 = 4;
 
+/// A compaction of a slot of which a third is dead moves three entries for each dead one. So
+/// `advance` may move this many more for each tombstone, at most three budgets.
+const MOVES_OWED: u64 = 3;
+const BUDGETS_OWED: u64 = 3;
+
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
     levels: Levels,
@@ -47,6 +52,8 @@ pub(crate) struct EntryWheel {
     is_shrunk: bool,
     /// Tombstones that have come since the last `take_tombstones`.
     tombstones: u64,
+    /// Entries that the next `advance` may move beyond its budget, for compactions.
+    owed: u64,
 }
 
 impl EntryWheel {
@@ -68,6 +75,7 @@ impl EntryWheel {
             is_tidy: true,
             is_shrunk: false,
             tombstones: 0,
+            owed: 0,
         }
     }
 
@@ -103,10 +111,13 @@ impl EntryWheel {
         self.parts.tombstones.is_dead_on_arrival(entry)
     }
 
-    /// An estimate of the tombstones whose entries have not come yet. It may be too low.
+    /// An estimate of the tombstones whose entries have not come yet. It is too low if holes were
+    /// counted for which there is no entry, and too high while a large slot with dead entries is
+    /// cascaded.
     pub(crate) fn unmatched(&self) -> u64 {
-        let (tombstones, holes) = (self.parts.tombstones.unmatched(), self.parts.holes);
-        tombstones.saturating_sub(holes)
+        let parts = &self.parts;
+        let known = parts.holes + parts.leaving;
+        parts.tombstones.unmatched().saturating_sub(known)
     }
 
     /// Tombstones that have come since the last call.
@@ -116,6 +127,7 @@ impl EntryWheel {
 
     fn insert_tombstone(&mut self, tombstone: Entry) {
         self.tombstones += 1;
+        self.owed += MOVES_OWED;
         // A tombstone that comes at its deadline or later is not needed: the claim finds the timer
         // dead.
         if tombstone.deadline() > self.levels.now {
@@ -144,6 +156,7 @@ impl EntryWheel {
     /// which they came to level 0, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
         let budget_end = self.parts.budget_end(self.budget);
+        let owed = std::mem::take(&mut self.owed).min(self.budget.saturating_mul(BUDGETS_OWED));
         self.parts.renew_at_once();
         let mut given = 0;
         loop {
@@ -184,7 +197,7 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        self.compact(budget_end)
+        self.compact(budget_end.saturating_add(owed))
     }
 
     /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before

@@ -17,6 +17,10 @@ pub(super) struct WheelParts {
     pub(super) levels: [u64; LEVELS],
     /// Holes of all slots.
     pub(super) holes: u64,
+    /// Entries that compactions in steps have still to examine.
+    pub(super) examining: u64,
+    /// Holes that these compactions counted as they began, and have not dropped yet.
+    pub(super) leaving: u64,
     /// Compactions that were begun.
     pub(super) compactions: u64,
     /// Entries that cascades have moved to a lower level, or dropped since they were dead.
@@ -34,11 +38,22 @@ impl WheelParts {
             tombstones: Tombstones::default(),
             levels: [0; LEVELS],
             holes: 0,
+            examining: 0,
+            leaving: 0,
             compactions: 0,
             cascaded: 0,
             moved: 0,
             at_once_end: AT_ONCE,
         }
+    }
+
+    /// Notes that compactions have examined or given up this number of entries, and dropped some.
+    pub(super) fn examined(&mut self, entries: u32, dropped: u32) {
+        self.examining -= u64::from(entries);
+        self.leaving = self
+            .leaving
+            .saturating_sub(dropped.into())
+            .min(self.examining);
     }
 
     /// What `moved` will be when a budget that begins now is used up.

@@ -84,6 +84,12 @@ impl<L> Slot<L> {
         self.to_examine > 0
     }
 
+    /// Entries that its compaction has still to examine.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn examining(&self) -> u64 {
+        self.to_examine.into()
+    }
+
     /// Whether the slot is compacted as a whole, not in steps.
     #[inline]
     pub(super) fn is_compacted_at_once(&self) -> bool {
@@ -132,6 +138,7 @@ impl<L> Slot<L> {
             return;
         }
         let (at_once, form) = (self.is_compacted_at_once(), self.entries.form());
+        let holes = self.holes;
         if !self.is_in_compaction() {
             parts.compactions += 1;
             self.forget_holes(parts);
@@ -146,6 +153,8 @@ impl<L> Slot<L> {
         }
         if !self.is_in_compaction() {
             self.to_examine = self.len();
+            parts.examining += u64::from(self.to_examine);
+            parts.leaving += u64::from(holes);
         }
         // Live entries are appended at the end. So an entry of the last chunk may be examined
         // twice.
@@ -154,7 +163,9 @@ impl<L> Slot<L> {
             let Some(block) = parts.pop_live(&mut self.entries) else {
                 break;
             };
-            self.to_examine = self.to_examine.saturating_sub(before - self.len());
+            let (popped, left) = (before - self.len(), self.to_examine);
+            self.to_examine = left.saturating_sub(popped);
+            parts.examined(left - self.to_examine, popped - block.len() as u32);
             self.keep(block, form, &mut parts.pool);
         }
     }
@@ -176,8 +187,10 @@ impl<L> Slot<L> {
     /// examines all entries on their way.
     pub(super) fn end_compaction(&mut self, start: u64, parts: &mut WheelParts) {
         self.forget_holes(parts);
-        if std::mem::take(&mut self.to_examine) > 0 {
+        let left = std::mem::take(&mut self.to_examine);
+        if left > 0 {
             self.earliest = start;
+            parts.examined(left, 0);
         }
     }
 }

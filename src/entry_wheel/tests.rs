@@ -100,11 +100,11 @@ fn advance(
 
 /// Checks the whole structure, and its counts.
 fn check(wheel: &EntryWheel) {
-    let mut levels = [0; LEVELS];
-    assert_eq!(
-        wheel.levels.check(&wheel.parts.pool, &mut levels),
-        wheel.holes()
-    );
+    let (mut levels, mut examining) = ([0; LEVELS], 0);
+    let parts = &wheel.parts;
+    let holes = wheel.levels.check(&parts.pool, &mut levels, &mut examining);
+    assert_eq!((holes, examining), (wheel.holes(), parts.examining));
+    assert!(parts.leaving <= examining);
     assert_eq!(levels, wheel.levels());
     assert_eq!(wheel.due() + levels.iter().sum::<u64>(), wheel.len() as u64);
 }
