@@ -25,7 +25,8 @@ pub(super) const LOOK_EVERY_NS: u64 = 250_000_000;
 /// From a look that has found a surplus to the next.
 pub(super) const LOOK_AGAIN_NS: u64 = 100_000_000;
 
-/// After a gathering that freed little, the time to the next look doubles, up to this limit.
+/// After a gathering that freed little, the time to the next one doubles, up to this limit, unless
+/// the free cells double.
 const LOOK_EVERY_NS_MAX: u64 = 4_000_000_000;
 
 /// Pages whose cells must be free before it gathers.
@@ -41,7 +42,7 @@ const STEPS: usize = 64;
 /// all of its cells. (After cancels in random order nearly all pages become complete in the last
 /// step.)
 #[cfg(not(loom))]
-const STEP_PAGES: RangeInclusive<usize> = 1..=8;
+const STEP_PAGES: RangeInclusive<usize> = 1..=16;
 #[cfg(loom)]
 const STEP_PAGES: RangeInclusive<usize> = 64..=64;
 
@@ -141,8 +142,11 @@ pub(super) struct Gather {
     /// Cells that the magazines of this gathering have.
     wanted: usize,
     look_at_ns: u64,
-    /// From the end of a gathering to the next look.
+    /// From the end of a gathering to the next one.
     rest_ns: u64,
+    rests_until_ns: u64,
+    /// Magazines that the depot had as the rest began.
+    left: usize,
 }
 
 impl Gather {
@@ -163,6 +167,8 @@ impl Gather {
             wanted: 0,
             look_at_ns: 0,
             rest_ns: LOOK_EVERY_NS,
+            rests_until_ns: 0,
+            left: 0,
         }
     }
 
@@ -182,6 +188,10 @@ impl Gather {
             return Maintenance::At(self.look_at_ns);
         }
         let full = depot.full_len();
+        if now_ns < self.rests_until_ns && full < 2 * self.left {
+            self.look_at_ns = self.rests_until_ns.min(now_ns + LOOK_EVERY_NS);
+            return Maintenance::At(self.look_at_ns);
+        }
         let surplus = self.surplus_of(depot, pages);
         self.look_at_ns = now_ns
             + if surplus > 0 {
@@ -327,7 +337,9 @@ impl Gather {
         } else {
             (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX)
         };
-        self.look_at_ns = now_ns + self.rest_ns;
+        self.left = self.surplus;
+        self.rests_until_ns = now_ns + self.rest_ns;
+        self.look_at_ns = now_ns + LOOK_EVERY_NS;
         // Cells that were freed since the two looks are left. The shard does not hear of them:
         // timers may go on firing after the shard has given them away.
         if freed > 0 || depot.full_len() > self.seen {

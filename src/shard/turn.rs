@@ -45,9 +45,9 @@ const PATIENCE_NS: u64 = 64_000_000;
 /// memory back.
 const TRIM_NS: u64 = 400_000_000;
 
-/// The same for tombstones that are idle. A window of timers that are cancelled goes over all cells
-/// in some 0.3 s at full speed.
-const SWEEP_NS: u64 = 100_000_000;
+/// The same for tombstones that are idle. A large window of timers that are cancelled goes over all
+/// cells in some 0.3 s at full speed.
+const SWEEP_NS: u64 = 50_000_000;
 
 /// Slabs that a turn gives back, at most. Each takes a system call, which stops other threads for a
 /// moment.

@@ -402,10 +402,26 @@ fn a_gathering_in_vain_puts_all_back_and_rests() {
     assert_eq!(fixture.pages(), 8);
 }
 
+/// A rest after a gathering in vain ends when there are twice as many free cells.
+#[test]
+fn a_rest_ends_when_many_more_cells_are_free() {
+    for (pages, rests) in [(15, true), (17, false)] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(8 * PAGE_CELLS as usize);
+        fixture.put(cells.into_iter().filter(|cell| cell % 100 != 3));
+        assert_eq!(fixture.gather(0).1, Maintenance::Done);
+        let cells = fixture.take(pages * PAGE_CELLS as usize);
+        fixture.put(cells);
+        let look_ns = LOOK_AGAIN_NS + LOOK_EVERY_NS;
+        let next = fixture.arena.maintain(look_ns);
+        assert_eq!(next == Maintenance::At(look_ns + LOOK_EVERY_NS), rests);
+    }
+}
+
 /// One that has freed more than a quarter of what it wanted was worth it.
 #[test]
 fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
-    for (retired, rest) in [(2, 2), (3, 1)] {
+    for (retired, rests) in [(2, true), (3, false)] {
         let mut fixture = Fixture::new();
         let cells = fixture.take(9 * PAGE_CELLS as usize);
         fixture.put(
@@ -416,14 +432,16 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
         );
         let free = (PAGE_CELLS * retired + (PAGE_CELLS - PAGE_CELLS / 64) * (9 - retired)) as usize;
         let (steps, next) = fixture.gather(0);
+        let end_ns = LOOK_AGAIN_NS + LOOK_EVERY_NS;
         // Each page is a step, by which it is retired or put back: the first one follows at once.
         assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES) + 9 - 1);
+        assert_eq!(next, Maintenance::At(end_ns));
+        assert_eq!(fixture.pages(), 9 - retired);
         assert_eq!(
-            next,
-            Maintenance::At(LOOK_AGAIN_NS + rest * LOOK_EVERY_NS),
+            fixture.arena.maintain(end_ns) == Maintenance::At(end_ns + LOOK_EVERY_NS),
+            rests,
             "{retired} of 9 pages"
         );
-        assert_eq!(fixture.pages(), 9 - retired);
     }
 }
 
@@ -431,7 +449,7 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
 #[test]
 fn what_is_freed_during_a_gathering_is_looked_at() {
     for (freed, next) in [
-        (CELLS, Maintenance::At(LOOK_AGAIN_NS + 2 * LOOK_EVERY_NS)),
+        (CELLS, Maintenance::At(LOOK_AGAIN_NS + LOOK_EVERY_NS)),
         (0, Maintenance::Done),
     ] {
         let mut fixture = Fixture::new();
