@@ -49,7 +49,7 @@ mod source {
             Some(Self(map.into()))
         }
 
-        #[inline]
+        #[inline(always)]
         pub(super) fn start(&self) -> *const u8 {
             self.0.as_ptr()
         }
@@ -116,7 +116,7 @@ mod source {
             Some(Self { allocated, start })
         }
 
-        #[inline]
+        #[inline(always)]
         pub(super) fn start(&self) -> *const u8 {
             self.start.as_ptr()
         }
@@ -212,12 +212,14 @@ impl<T: Zeroable> Zeroed<T> {
     }
 
     /// The first value, without a bounds check.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn first(&self) -> &T {
         // SAFETY: there is at least one value (`new`), zeroed at first; it lives as long as `self`.
         unsafe { &*self.as_ptr() }
     }
 
+    // (Always, as are those that lead here: optimized for size, a call would take more than it.)
+    #[inline(always)]
     pub(crate) fn as_ptr(&self) -> *const T {
         #[cfg(not(loom))]
         return self.memory.start().cast();
@@ -229,7 +231,7 @@ impl<T: Zeroable> Zeroed<T> {
 impl<T: Zeroable> Deref for Zeroed<T> {
     type Target = [T];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: the memory holds `len` values, zeroed at first, which is valid for `T`
         // (`Zeroable`); it lives as long as `self`.

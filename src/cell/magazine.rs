@@ -90,16 +90,8 @@ impl Magazine {
     /// Fills it backwards, so that `pop` returns the first cell of the runs first.
     pub(super) fn fill(&mut self, runs: Runs) {
         let (second, first) = self.cells.split_at_mut(CELLS - runs.split as usize);
-        first
-            .iter_mut()
-            .rev()
-            .zip(runs.first..)
-            .for_each(|(place, cell)| *place = cell);
-        second
-            .iter_mut()
-            .rev()
-            .zip(runs.second..)
-            .for_each(|(place, cell)| *place = cell);
+        fill_backwards(first, runs.first);
+        fill_backwards(second, runs.second);
         self.len = CELLS;
     }
 
@@ -122,25 +114,55 @@ impl Magazine {
         {
             return None;
         }
-        let breaks: u32 = self
-            .cells
-            .iter()
-            .zip(&self.cells[1..])
-            .map(|(cell, next)| u32::from(cell + 1 != *next))
-            .sum();
-        // Cells of a second run are not where they would be in one run from `first`.
-        let split: u32 = self
-            .cells
-            .iter()
-            .zip(first..)
-            .map(|(&cell, followed)| u32::from(cell == followed))
-            .sum();
-        let second = self.cells.get(split as usize).copied().unwrap_or(0);
-        (breaks <= 1).then_some(Runs {
+        let split = successive(&self.cells);
+        let rest = &self.cells[split..];
+        (successive(rest) == rest.len()).then(|| Runs {
             first,
-            split,
-            second,
+            split: split as u32,
+            second: rest.first().copied().unwrap_or(0),
         })
+    }
+}
+
+/// How many of the first cells are successive ones.
+// (Two at a time, as one number: optimized for size, the compiler makes no vectors.)
+fn successive(cells: &[u32]) -> usize {
+    let (pairs, last) = cells.as_chunks::<2>();
+    let number = |[one, other]: [u32; 2]| u64::from(one) | u64::from(other) << 32;
+    let Some(&first) = cells.first() else {
+        return 0;
+    };
+    let mut expected = number([first, first.wrapping_add(1)]);
+    for (index, &pair) in pairs.iter().enumerate() {
+        if number(pair) != expected {
+            return 2 * index + usize::from(pair[0] == expected as u32);
+        }
+        expected = expected.wrapping_add(2 << 32 | 2);
+    }
+    2 * pairs.len() + last.iter().filter(|&&last| last == expected as u32).count()
+}
+
+/// Fills with successive cells from `first` on, from the end to the begin.
+// (Eight at a time, for the same reason.)
+fn fill_backwards(places: &mut [u32], first: u32) {
+    let mut next = first;
+    let (rest, eights) = places.as_rchunks_mut::<8>();
+    for eight in eights.iter_mut().rev() {
+        *eight = [
+            next + 7,
+            next + 6,
+            next + 5,
+            next + 4,
+            next + 3,
+            next + 2,
+            next + 1,
+            next,
+        ];
+        next += 8;
+    }
+    for place in rest.iter_mut().rev() {
+        *place = next;
+        next += 1;
     }
 }
 

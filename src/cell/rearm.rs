@@ -46,7 +46,7 @@ pub(crate) enum RunBegun {
 impl<T> CellRef<'_, T> {
     /// Moves the deadline of a timer that waits, to any tick (RearmLag, or RearmHold and
     /// RearmFile).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rearm(&self, birth: u64, deadline: u64) -> Rearmed {
         let mut word = self.load();
         loop {
@@ -85,6 +85,8 @@ impl<T> CellRef<'_, T> {
     }
 
     /// RearmFile. This thread holds the cell HELD.
+    // (Never: a move to a later deadline, which is the usual one, would be called otherwise.)
+    #[inline(never)]
     fn refile(&self, word: Word, due_at: DueAt, deadline: u64) -> Rearmed {
         let old = self.whereabouts(word, due_at);
         let due_at = DueAt::new(deadline, due_at.shard());

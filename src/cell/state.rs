@@ -265,6 +265,7 @@ impl<T> CellRef<'_, T> {
             .unwrap_or_else(|| self.side.birth.load(Ordering::Relaxed))
     }
 
+    #[inline(always)]
     pub(super) fn filed(&self, deadline: u64, shard: usize, word: Word) -> Filed {
         Filed {
             entry: Entry::new(deadline, self.index, word.generation()),

@@ -234,7 +234,8 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Moves a timer to another tick. Returns whether there was one.
-    #[inline]
+    // (`always`: a crate that is one unit of code would call it otherwise.)
+    #[inline(always)]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
         match self
             .look_up(local, id, |cell| cell.rearm(id.birth(), deadline))

@@ -92,7 +92,9 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or if the id
     /// belongs to another service.
-    #[inline]
+    // (`always`: a crate that is one unit of code, or is optimized for size, would call it
+    // otherwise, and what `f` returns would go through memory.)
+    #[inline(always)]
     pub(super) fn look_up<R>(
         &self,
         local: &mut Local,

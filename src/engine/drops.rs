@@ -22,7 +22,11 @@ impl Drops {
 
     /// Drops all values. A panic of the iterator counts as a panic of a value.
     pub(crate) fn add(&mut self, mut values: impl Iterator) {
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| values.by_ref().for_each(drop))) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
+            for value in values.by_ref() {
+                drop(value);
+            }
+        })) {
             match self.panic {
                 None => self.panic = Some(panic),
                 Some(_) => discard(panic),

@@ -76,14 +76,19 @@ impl<T: Send + 'static> Cells<T> {
         mut f: impl FnMut(Option<Content<T>>),
     ) -> usize {
         self.prefetch(ids);
-        let first = |local: &mut Local, id| {
-            self.take_first(local, id)
-                .map(|payload| Some(Content::Payload(payload)))
-        };
-        ids.iter()
-            .filter_map(|&id| first(local, id).or_else(|| self.cancel(local, id)))
-            .map(&mut f)
-            .count()
+        let mut cancelled = 0;
+        for &id in ids {
+            let content = match self.take_first(local, id) {
+                Some(payload) => Some(Content::Payload(payload)),
+                None => match self.cancel(local, id) {
+                    Some(content) => content,
+                    None => continue,
+                },
+            };
+            f(content);
+            cancelled += 1;
+        }
+        cancelled
     }
 
     /// Cancels the timer that waits in a cell.

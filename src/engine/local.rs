@@ -153,7 +153,8 @@ impl Local {
 
     /// Recalls an insert that this thread sent lately, or sends its tombstone. Counts the event.
     /// Returns the backlog, as `send` does.
-    #[inline]
+    // (`always`, as above.)
+    #[inline(always)]
     pub(super) fn unsend_counted(
         &mut self,
         shard: usize,

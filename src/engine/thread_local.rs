@@ -56,7 +56,8 @@ pub(crate) fn with<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> 
         return with_lent(shared, f);
     }
     // One call of `f` serves all cases, so that its captures need not go through memory.
-    let (last, mut local) = LAST.get();
+    // (A closure of its own, not `LAST.get()`: optimized for size, that would be a call.)
+    let (last, mut local) = LAST.with(|last| last.get());
     let mut is_temporary = false;
     if !ptr::eq(last, Arc::as_ptr(shared)) {
         (local, is_temporary) = find_another(shared);

@@ -206,7 +206,10 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.deadline(late), Some(100));
     /// assert_eq!(wheel.pop_due(0), Some((100, 'a')));
     /// ```
+    #[inline(always)]
     pub fn insert(&mut self, deadline: u64, key: K) -> Handle {
+        // (Always inlined, as `cancel`: a caller that is optimized for size, or is one unit of
+        // code, would pass the key through memory.)
         self.put(deadline, key)
     }
 
@@ -241,7 +244,7 @@ impl<K> Wheel<K> {
     /// assert_eq!(wheel.cancel(handle).as_deref(), Some("key"));
     /// assert_eq!(wheel.cancel(handle), None);
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn cancel(&mut self, handle: Handle) -> Option<K> {
         let Gone { key, .. } = self.nodes.take(handle)?;
         self.unlink(handle.cell());
