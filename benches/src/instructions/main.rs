@@ -1,5 +1,5 @@
 //! `instructions`: how many instructions each call and each part takes, by callgrind, held against
-//! the numbers of `benches/instructions.txt`.
+//! the numbers of `benches/instructions.txt`, or those of a setting of the compiler.
 
 mod callgrind;
 mod calls;
@@ -8,7 +8,7 @@ mod parts;
 mod setup;
 mod wheels;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use count::Count;
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +30,44 @@ const RECORD: Record = Record {
     },
 };
 
+/// A setting of the compiler that this program was built with. Programs that use wheelwork choose
+/// it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Setting {
+    /// codegen-units = 1
+    OneUnit,
+    /// opt-level = "s"
+    Small,
+}
+
+impl Setting {
+    /// Where its numbers lie, in `benches/`.
+    fn file(self) -> &'static str {
+        match self {
+            Self::OneUnit => "instructions-one-unit.txt",
+            Self::Small => "instructions-small.txt",
+        }
+    }
+
+    fn record(self) -> Record {
+        let (header, command) = match self {
+            Self::OneUnit => (
+                "# As instructions.txt, with codegen-units = 1. Written by scripts/bench instructions --setting one-unit --record.\n",
+                "scripts/bench instructions --setting one-unit --record",
+            ),
+            Self::Small => (
+                "# As instructions.txt, with opt-level = \"s\". Written by scripts/bench instructions --setting small --record.\n",
+                "scripts/bench instructions --setting small --record",
+            ),
+        };
+        Record {
+            header,
+            command,
+            ..RECORD
+        }
+    }
+}
+
 /// Counts the instructions of each call and each part, and fails if one takes more than it did.
 #[derive(Debug, Parser)]
 #[command(version, name = "instructions")]
@@ -37,6 +75,11 @@ struct Args {
     /// Write what was counted to benches/instructions.txt
     #[arg(long, conflicts_with = "only")]
     record: bool,
+
+    /// Count as a program that is built so, against the numbers of that setting. (This is the
+    /// script's, which builds it so.)
+    #[arg(long)]
+    setting: Option<Setting>,
 
     /// Count these only, by their names in benches/instructions.txt
     #[arg(value_name = "NAME")]
@@ -73,11 +116,15 @@ fn named(name: &String) -> Result<Count, String> {
 
 /// Counts, and records or compares. Whether all is as it was, or better.
 fn judge(counts: &[Count], args: &Args) -> Result<bool, String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
+    let (name, record) = match args.setting {
+        None => ("instructions.txt", RECORD),
+        Some(setting) => (setting.file(), setting.record()),
+    };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let counted = Numbers {
         toolchain: toolchain()?,
         numbers: callgrind::measure(counts)?,
     };
     let only = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
-    RECORD.judge(&file, &counted, args.record, only)
+    record.judge(&file, &counted, args.record, only)
 }
