@@ -4,7 +4,7 @@
 //! Four buckets an octave, from 1 us to 18 min. A smaller or greater lateness goes to a bucket at
 //! the end.
 
-use crate::counters::Counter;
+use crate::counters::{Counter, CounterSet};
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -63,6 +63,14 @@ impl Histogram {
     pub(crate) fn add(&self, lateness_ns: u64, timers: u64) {
         self.buckets[bucket(lateness_ns)].add(timers);
         self.max_ns.raise(lateness_ns);
+    }
+}
+
+impl CounterSet for Histogram {
+    fn add_all(&self, other: &Self) {
+        let buckets = self.buckets.iter().zip(&other.buckets);
+        buckets.for_each(|(bucket, other)| bucket.add(other.get()));
+        self.max_ns.raise(other.max_ns.get());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tally: counts what one thread has done to the timers of one shard.
 //!
-//! Its thread alone writes it; `stats` reads all tallies. A thread that ends leaves it to the next.
+//! Its thread alone writes it; `stats` reads all tallies. When a thread ends, its counts are added
+//! to those of past threads.
 
-use crate::counters::Counter;
+use crate::counters::{Counter, CounterSet};
 use crossbeam_utils::CachePadded;
 
 /// What happens to timers. The thread that does it counts it, for the shard that has the timer.
@@ -36,5 +37,12 @@ impl Tally {
 
     pub(crate) fn get(&self, event: Event) -> u64 {
         self.0[event as usize].get()
+    }
+}
+
+impl CounterSet for Tally {
+    fn add_all(&self, other: &Self) {
+        let counters = self.0.iter().zip(other.0.iter());
+        counters.for_each(|(counter, other)| counter.add(other.get()));
     }
 }
