@@ -73,6 +73,7 @@ impl WheelParts {
 
     /// Takes the first chunk of a list out, and drops its dead entries. For cascades and
     /// compactions.
+    #[inline]
     pub(super) fn pop_live(&mut self, entries: &mut ChunkList) -> Option<Block> {
         let mut block = self.pool.pop(entries)?;
         self.moved += block.len() as u64;
