@@ -6,6 +6,7 @@ mod cell;
 mod clock;
 mod deferred;
 mod doorbell;
+mod ended;
 mod fences;
 mod grain;
 mod handoff;

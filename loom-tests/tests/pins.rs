@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::sync::Arc;
 use wheelwork::internals::loom::{
-    Fault, Pinner, Pins, interrupt, set_kernel, set_pins, switch_out,
+    Fault, Limbo, Pinner, Pins, interrupt, set_kernel, set_pins, switch_out,
 };
 use wheelwork_loom_tests::{explore, must_fail};
 
@@ -138,6 +138,56 @@ fn two_readers() {
     readers
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
+}
+
+/// A thread has ended, and another one looks, ends, and looks as a third one, while the shard
+/// sweeps words.
+fn words_swept(looks: usize) {
+    let world = World::new();
+    let mut limbo = world.pins.limbo();
+    drop(world.pins.register());
+    let (reader, pinner) = (world.clone(), world.pins.register());
+    let other = world.pins.register();
+    drop(other);
+    let reader = thread::spawn(move || {
+        reader.look_up(&pinner);
+        drop(pinner);
+        if looks > 1 {
+            reader.look_up(&reader.pins.register());
+        }
+    });
+    // Ordering: Release. As in `Arena::retire_page`.
+    world.linked.store(false, Ordering::Release);
+    limbo.add(());
+    limbo.sweep();
+    limbo.look();
+    limbo.sweep();
+    let mut free = |limbo: &mut Limbo<()>| {
+        let is_free = limbo.take().is_some();
+        if is_free {
+            // SAFETY: no thread looks at it any more.
+            world.page.with_mut(|page| unsafe { *page = 0 });
+        }
+        is_free
+    };
+    let early = free(&mut limbo);
+    reader.join().unwrap();
+    limbo.sweep();
+    limbo.look();
+    assert!(
+        early || free(&mut limbo),
+        "it is freed when nobody is pinned"
+    );
+}
+
+#[test]
+fn words_of_threads_that_have_ended_are_swept() {
+    explore(Some(3), || words_swept(2));
+}
+
+#[test]
+fn broken_sweep() {
+    must_fail(Fault::PinSweptInUse, FREED, Some(3), || words_swept(1));
 }
 
 #[test]

@@ -42,7 +42,7 @@ type InboxAndLane = (
 );
 
 /// The same with the inbox, for others to attach to.
-fn recallable_inbox() -> InboxAndLane {
+pub(crate) fn recallable_inbox() -> InboxAndLane {
     let (inbox, mut lanes) = inbox();
     let mut sender = Held::new(inbox.attach());
     let mut got = Vec::new();

@@ -406,6 +406,9 @@ impl<T: Send + 'static> Arena<T> {
 
     fn retire_step(&self, retirement: &mut Retirement<T>, now_ns: u64) -> Maintenance {
         let Retirement { gather, limbo } = retirement;
+        if limbo.sweep() {
+            return Maintenance::Soon;
+        }
         let next = if gather.is_in_progress() {
             gather.step(&self.depot, now_ns, &mut Retiring { arena: self, limbo })
         } else {

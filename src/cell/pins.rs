@@ -8,8 +8,7 @@
 //!
 //! Ground rules: a word is written by the thread that has it only. One shard at a time owns the
 //! `Limbo`. Limits: a thread that is held up while it is pinned keeps the pages that were unlinked
-//! meanwhile. There are as many words as there ever were threads at one time, and a look is at all
-//! of them.
+//! meanwhile. A look is at the words of all threads, and at those which `sweep` has not freed.
 
 use crate::sync::{
     AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, model_has_failed,
@@ -143,6 +142,12 @@ impl Drop for Pinned {
     }
 }
 
+/// Words of threads that have ended which are kept for the next threads.
+const SPARE_WORDS: usize = if cfg!(loom) { 0 } else { 16 };
+
+/// Words that a sweep frees.
+const SWEPT_MAX: usize = 512;
+
 /// A word that was odd, and its value then.
 type OddWord = (Arc<PinWord>, u64);
 
@@ -208,12 +213,36 @@ impl<P> Limbo<P> {
         if !broken(Fault::RetireUnfenced) {
             heavy_fence(); // RetireFence
         }
-        self.words
-            .extend(std::iter::from_fn(|| self.pins.0.new.pop()));
+        self.take_new();
         let pinned = early.unwrap_or_else(|| self.pinned());
         let pages = std::mem::take(&mut self.unlinked);
         self.waiting.push((pages, pinned));
         self.look_again();
+    }
+
+    /// PinSweep. Frees some words of threads that have ended. Returns whether there are more.
+    pub(crate) fn sweep(&mut self) -> bool {
+        let pins = &*self.pins.0;
+        let surplus = pins.left.len().saturating_sub(SPARE_WORDS);
+        if surplus == 0 {
+            return false;
+        }
+        let left = (0..surplus.min(SWEPT_MAX)).map_while(|_| pins.left.pop());
+        left.for_each(drop);
+        self.take_new();
+        // A word that nobody else has is that of no thread, and none gets it again. (A word that a
+        // page waits for is freed by a later sweep.)
+        self.words
+            .retain(|word| Arc::strong_count(word) > 1 && !broken(Fault::PinSweptInUse));
+        if self.words.len() < self.words.capacity() / 4 {
+            self.words.shrink_to(2 * self.words.len());
+        }
+        surplus > SWEPT_MAX
+    }
+
+    fn take_new(&mut self) {
+        self.words
+            .extend(std::iter::from_fn(|| self.pins.0.new.pop()));
     }
 
     /// RetireLook. The words of the threads that are pinned.
@@ -300,5 +329,24 @@ mod tests {
         assert_eq!(limbo.words.len(), 2);
         assert!(pins.0.new.is_empty() && pins.0.left.len() == 1);
         drop(stays);
+    }
+
+    #[test]
+    fn words_that_many_threads_have_left_are_freed() {
+        let pins = Pins::new();
+        let mut limbo = Limbo::new(pins.clone());
+        let all: Vec<_> = (0..2_000).map(|_| pins.register()).collect();
+        let stays = pins.register();
+        let pinned = stays.pin();
+        limbo.add(1);
+        assert_eq!(freed(&mut limbo), NOTHING);
+        drop(all);
+        let sweeps = (0..).take_while(|_| limbo.sweep()).count();
+        assert_eq!(sweeps, 1_984 / SWEPT_MAX);
+        assert_eq!((limbo.words.len(), pins.0.left.len()), (17, 16));
+        limbo.add(2);
+        assert_eq!(freed(&mut limbo), NOTHING, "the thread that stays is seen");
+        drop(pinned);
+        assert_eq!(freed(&mut limbo), [1, 2]);
     }
 }

@@ -36,6 +36,19 @@ impl<L> Links<L> {
             .take()
             .map(|link| *link)
     }
+
+    /// Takes all links out, each with its shard.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (usize, L)> {
+        let groups = (0..).zip(&mut self.0);
+        groups.flat_map(|(number, group)| {
+            let links = (number * GROUP..).zip(
+                group
+                    .take()
+                    .map_or(const { [const { None }; GROUP] }, |group| *group),
+            );
+            links.filter_map(|(shard, link)| Some((shard, *link?)))
+        })
+    }
 }
 
 #[cfg(all(test, not(loom)))]

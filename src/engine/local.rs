@@ -48,6 +48,9 @@ struct ShardLink {
     tally: Own<Tally>,
 }
 
+/// A tick that wakes a shard in whatever sleep.
+const NOW: u64 = 0;
+
 const NO_HOME: usize = usize::MAX;
 
 impl Local {
@@ -254,5 +257,12 @@ impl Drop for Local {
         // SAFETY: taken once, here, and not used afterwards.
         let magazines = unsafe { ManuallyDrop::take(&mut self.magazines) };
         magazines.give_back(self.shared.depot());
+        let home = self.home_link.take().map(|link| (self.home, link));
+        for (shard, link) in home.into_iter().chain(self.links.take_all()) {
+            drop(link);
+            if self.shared.inbox(shard).wants_ring() {
+                self.shared.bell(shard).ring(NOW);
+            }
+        }
     }
 }

@@ -62,6 +62,21 @@ impl<M: Copy> Inbox<M> {
     pub fn attach(&self) -> Sender<M> {
         Sender(self.0.attach())
     }
+
+    /// How many messages are in the lanes.
+    pub fn depth(&self) -> u64 {
+        self.0.depth()
+    }
+
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.0.lane_count()
+    }
+
+    /// Whether a thread that has ended has to ring the shard.
+    pub fn wants_ring(&self) -> bool {
+        self.0.wants_ring()
+    }
 }
 
 /// Takes the messages of a drain.
@@ -148,6 +163,17 @@ impl<M: Copy> Drain<M> {
     /// Frees segments that wait for reuse.
     pub fn trim(&mut self) {
         self.0.trim();
+    }
+
+    /// Frees lanes whose threads have ended, as far as it can in one look.
+    pub fn look(&mut self) {
+        self.0.begin_look();
+        while self.0.give_back() {}
+    }
+
+    /// Whether there may be such lanes.
+    pub fn wants_look(&self) -> bool {
+        self.0.wants_look()
     }
 }
 

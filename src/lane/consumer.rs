@@ -295,4 +295,16 @@ impl<M: Copy> Track<M> {
         // hint.
         self.tail.count.load(Ordering::Relaxed) != count
     }
+    /// Whether the shard has taken all messages, and has none to settle.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of this track, and has its producer.
+    pub(super) unsafe fn is_over(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let has_messages = unsafe { self.has_messages() };
+        // Ordering: Relaxed. The queue of free producers has published it.
+        let is_unsure = !self.tail.unsure.load(Ordering::Relaxed).is_null();
+        (!has_messages || broken(Fault::LaneEndUnread))
+            && (!is_unsure || broken(Fault::LaneEndUnsettled))
+    }
 }

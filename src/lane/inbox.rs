@@ -7,6 +7,7 @@
 use super::ahead::Outlook;
 use super::consumer::{Arrival, Drained};
 use super::deferral::{Deferral, Present};
+use super::list::{EndedLeft, LaneList, Lanes};
 use super::pair::{
     ALLOWANCE, ALLOWANCE_MIN, Advice, Backlog, Book, ClaimedMessages, DEFERRED, DRAINED_MAX, Lane,
     NUMBER_BITS, Producers, Sent, Taker, tell,
@@ -15,7 +16,7 @@ use super::producer::{Producer, Pushed};
 use super::segment::LEN;
 use super::track::Track;
 use crate::sync::{
-    AtomicPtr, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence, ordering,
+    AtomicPtr, AtomicU32, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence,
 };
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
@@ -23,12 +24,30 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
+/// Lanes without a thread that are kept for the next threads.
+pub(crate) const SPARE_LANES: usize = if cfg!(loom) { 0 } else { 16 };
+
+/// No thread has ended since the last look began; or few have.
+const CALM: u32 = 0;
+/// Some have.
+const ASKED: u32 = 1;
+/// The same, and the shard knows, or is rung.
+const RUNG: u32 = 2;
+
+/// Lanes at which a step of a look looks. The step also walks the list once.
+const TAKEN_MAX: usize = 512;
+
+/// Lanes that a step frees. Each has some memory from the system.
+const FREED_MAX: usize = 32;
+
 /// The lanes of one shard: producers attach to it, its [`Drain`] empties it.
 pub(crate) struct Inbox<M> {
-    /// List of all lanes, newest first. A lane is never removed before the inbox is dropped.
-    lanes: AtomicPtr<Lane<M>>,
-    /// Producers whose threads have ended, for the next threads.
+    lanes: LaneList<M>,
+    /// Producers whose threads have ended, for the next threads, or for the shard to give up
+    /// (EndPush, EndTake).
     free: Queue<Producers<M>>,
+    /// Whether a look at `free` is wanted: `CALM`, `ASKED` or `RUNG` (EndAsk).
+    wanted: AtomicU32,
 }
 
 // SAFETY: each field of a lane is atomic or has one owner at a time (README.md), and messages are
@@ -43,6 +62,10 @@ pub(crate) struct Drain<M> {
     /// Whether the messages after the next drain may be recalled from the express tracks.
     may_recall: bool,
     waiting: WaitingMessages,
+    /// Producers in `free` at which the shard has to look.
+    left: usize,
+    /// There are lanes that are out of the list, and not freed.
+    has_ended: bool,
     /// Not Sync: `has_messages` uses the lanes' readers through `&self`.
     _not_sync: PhantomData<std::cell::Cell<()>>,
 }
@@ -58,8 +81,9 @@ pub(crate) struct Sender<M: Copy> {
 impl<M: Copy> Inbox<M> {
     pub(crate) fn new() -> (Arc<Self>, Drain<M>) {
         let inbox = Arc::new(Self {
-            lanes: AtomicPtr::new(ptr::null_mut()),
+            lanes: LaneList::new(),
             free: Queue::new(),
+            wanted: AtomicU32::new(CALM),
         });
         (
             inbox.clone(),
@@ -72,6 +96,8 @@ impl<M: Copy> Inbox<M> {
                     has_more: false,
                     wants_at: u64::MAX,
                 },
+                left: 0,
+                has_ended: false,
                 _not_sync: PhantomData,
             },
         )
@@ -87,7 +113,7 @@ impl<M: Copy> Inbox<M> {
     }
 
     fn add_lane(&self) -> Producers<M> {
-        let mut lane = Box::new(Lane {
+        let lane = Box::new(Lane {
             express: Track::new(),
             deferred: Track::new(),
             advice: CachePadded::new(Advice {
@@ -100,32 +126,16 @@ impl<M: Copy> Inbox<M> {
                 has_deferred: false,
                 express: 0,
                 looked: [0; 2],
+                has_ended: false,
             }),
-            next: ptr::null(),
+            next: AtomicPtr::new(ptr::null_mut()),
+            #[cfg(loom)]
+            alive: UnsafeCell::new(()),
         });
-        // Ordering: Relaxed. The compare-and-swap below confirms it before it is used.
-        let mut first = self.lanes.load(Ordering::Relaxed);
-        let lane = loop {
-            lane.next = first;
-            let raw = Box::into_raw(lane);
-            // Ordering: Release. Pairs with the Acquire in `lanes`; publishes the lane.
-            match self.lanes.compare_exchange(
-                first,
-                raw,
-                ordering(Ordering::Release, Fault::LaneAttachRelaxed),
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break raw,
-                Err(now) => {
-                    first = now;
-                    // SAFETY: not published: still this thread's, from `into_raw` above.
-                    lane = unsafe { Box::from_raw(raw) };
-                }
-            }
-        };
+        let lane = self.lanes.add(lane);
         Producers {
             lane,
-            // SAFETY: from a box, and alive as long as the inbox.
+            // SAFETY: on the list, and alive as long as it has producers.
             express: Producer::new(unsafe { &raw const (*lane).express }),
             // SAFETY: as above.
             deferred: Producer::new(unsafe { &raw const (*lane).deferred }),
@@ -138,44 +148,46 @@ impl<M: Copy> Inbox<M> {
     where
         M: Copy,
     {
-        self.lanes()
-            .map(|lane| lane.express.depth() + lane.deferred.depth())
-            .sum()
+        self.lanes.walk(|lanes| {
+            lanes
+                .map(|lane| lane.express.depth() + lane.deferred.depth())
+                .sum()
+        })
     }
 
-    fn lanes(&self) -> Lanes<'_, M> {
-        // Ordering: Acquire. Pairs with the Release in `add_lane`; publishes the lane. In SleepLook
-        // the SleepFence before it makes every lane visible whose producer has passed its
-        // RingFence.
-        Lanes {
-            next: self.lanes.load(Ordering::Acquire),
-            _inbox: PhantomData,
+    /// How many lanes there are. For tests and models.
+    #[cfg(any(test, loom, feature = "__internals"))]
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes.walk(|lanes| lanes.count())
+    }
+
+    /// All lanes.
+    ///
+    /// # Safety
+    /// The caller is the one consumer of the lanes, and frees none while it has these.
+    unsafe fn lanes(&self) -> Lanes<'_, M> {
+        // SAFETY: the caller's promise.
+        unsafe { self.lanes.lanes() }
+    }
+
+    /// EndPush, EndAsk. Leaves a lane to the next thread, or to the shard.
+    fn leave(&self, producers: Producers<M>) {
+        self.free.push(producers);
+        if self.free.len() > SPARE_LANES {
+            // Ordering: Release (EndAsk). Pairs with the Acquire in `begin_look`; publishes
+            // EndPush.
+            self.wanted.fetch_max(ASKED, Ordering::Release);
         }
     }
-}
 
-/// Lanes of an inbox.
-struct Lanes<'a, M> {
-    next: *const Lane<M>,
-    _inbox: PhantomData<&'a Inbox<M>>,
-}
-
-impl<M> Clone for Lanes<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for Lanes<'_, M> {}
-
-impl<'a, M> Iterator for Lanes<'a, M> {
-    type Item = &'a Lane<M>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // SAFETY: lanes live as long as the inbox, and `next` does not change after publication.
-        let lane = unsafe { self.next.as_ref() }?;
-        self.next = lane.next;
-        Some(lane)
+    /// Whether a thread that has left its lane has to ring the shard, so that this gives lanes back
+    /// (EndRing). One of those that leave until the shard comes to it.
+    pub(crate) fn wants_ring(&self) -> bool {
+        // Ordering: Relaxed. It goes on with the Release of EndAsk. The doorbell's RingFence orders
+        // it for a shard that sleeps.
+        self.wanted
+            .compare_exchange(ASKED, RUNG, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -197,19 +209,6 @@ impl<M: Copy> Lanes<'_, M> {
     }
 }
 
-impl<M> Drop for Inbox<M> {
-    fn drop(&mut self) {
-        // Ordering: Acquire. Pairs with the Release in `add_lane`.
-        let mut lane: *const Lane<M> = self.lanes.load(Ordering::Acquire);
-        while !lane.is_null() {
-            // SAFETY: every `Sender` and the `Drain` hold the inbox, and this is `&mut self`: none
-            // of them is left. Each lane came from a box.
-            let owned = unsafe { Box::from_raw(lane.cast_mut()) };
-            lane = owned.next;
-        }
-    }
-}
-
 impl<M: Copy> Drain<M> {
     /// Says whether the messages that come after the next drain may be recalled from the express
     /// tracks. If they may, the drain that finds them pays a heavy fence.
@@ -220,7 +219,9 @@ impl<M: Copy> Drain<M> {
     /// Has the far messages of the lanes wait that were busy in the last drain, unless that was in
     /// vain lately.
     pub(crate) fn defer(&mut self, present: Present) {
-        for lane in self.inbox.lanes() {
+        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+        let lanes = unsafe { self.inbox.lanes() };
+        for lane in lanes {
             let open = |book: &mut Book<M>| {
                 if book.express < LEN as u64 || !book.deferral.open(book.outlook.seen, present) {
                     return false;
@@ -246,7 +247,8 @@ impl<M: Copy> Drain<M> {
     pub(crate) fn drain(&mut self, taker: &mut impl Taker<M>) -> Drained {
         let mut sum = Drained::default();
         // (A lane that is attached later has nothing to be taken by this drain.)
-        let lanes = self.inbox.lanes();
+        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+        let lanes = unsafe { self.inbox.lanes() };
         let mut late = |message| {
             sum.messages += 1;
             taker.take(message, Arrival::Recalled);
@@ -303,7 +305,9 @@ impl<M: Copy> Drain<M> {
     pub(crate) fn has_messages(&self) -> bool {
         // SAFETY: there is one `Drain` for an inbox, and it is not Sync. No drain is running,
         // because that takes it mutably.
-        unsafe { self.inbox.lanes().has_messages() }
+        let lanes = unsafe { self.inbox.lanes() };
+        // SAFETY: as above.
+        unsafe { lanes.has_messages() }
     }
 
     /// Whether messages may wait in the lanes.
@@ -338,7 +342,9 @@ impl<M: Copy> Drain<M> {
     /// Trims the tracks of which `is_chosen`. It gets the number of each track in its lane, and how
     /// many messages were published.
     fn trim_if(&mut self, mut is_chosen: impl FnMut(&mut Book<M>, usize, u64) -> bool) {
-        for lane in self.inbox.lanes() {
+        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+        let lanes = unsafe { self.inbox.lanes() };
+        for lane in lanes {
             let trim = |book: &mut Book<M>| {
                 for (number, track) in lane.tracks().into_iter().enumerate() {
                     let waits = number > 0 && book.deferral.is_open();
@@ -349,6 +355,83 @@ impl<M: Copy> Drain<M> {
             };
             // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
             unsafe { lane.with_book(trim) };
+        }
+    }
+}
+
+impl<M: Copy> Drain<M> {
+    /// Begins a look at the lanes of threads that have ended. `give_back` takes it further.
+    pub(crate) fn begin_look(&mut self) {
+        let wanted = &self.inbox.wanted;
+        // Ordering: Relaxed. The swap comes after it.
+        if wanted.load(Ordering::Relaxed) == CALM {
+            return;
+        }
+        // Ordering: Acquire. Pairs with the Release of EndAsk: this look finds the lane of each
+        // thread that does not ask for the next one.
+        wanted.swap(CALM, Ordering::Acquire);
+        self.left = self.inbox.free.len().saturating_sub(SPARE_LANES);
+    }
+
+    /// Whether a look should come, or an earlier one has more to do.
+    pub(crate) fn wants_look(&self) -> bool {
+        // Ordering: Relaxed. In SleepLook the doorbell's SleepFence orders it; elsewhere it is a
+        // hint.
+        let is_wanted = self.inbox.wanted.load(Ordering::Relaxed) != CALM;
+        is_wanted || self.has_ended || self.left > 0
+    }
+
+    /// A step of a look: takes some lanes out, or frees some. Returns whether there is more to do
+    /// at once.
+    #[inline]
+    pub(crate) fn give_back(&mut self) -> bool {
+        (self.has_ended || self.left > 0) && self.give_back_some()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_some(&mut self) -> bool {
+        if self.left > 0 {
+            self.take_ended();
+            return true;
+        }
+        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+        let left = unsafe { self.inbox.lanes.free_ended(FREED_MAX) };
+        self.has_ended = left != EndedLeft::None;
+        left == EndedLeft::Free
+    }
+
+    /// Takes lanes out that threads have left, except some spare ones, and those that still have
+    /// messages (EndTake, EndCheck).
+    fn take_ended(&mut self) {
+        let inbox = &*self.inbox;
+        let mut has_ended = false;
+        for _ in 0..self.left.min(TAKEN_MAX) {
+            self.left -= 1;
+            let surplus = (inbox.free.len() > SPARE_LANES).then(|| inbox.free.pop());
+            let Some(producers) = surplus.flatten() else {
+                self.left = 0;
+                break;
+            };
+            // SAFETY: on the list: this is where lanes are taken out.
+            let lane = unsafe { &*producers.lane };
+            // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+            if unsafe { lane.is_over() } {
+                // SAFETY: as above.
+                unsafe { lane.with_book(|book| book.has_ended = true) };
+                has_ended = true;
+            } else {
+                inbox.free.push(producers);
+                // Ordering: Relaxed. The shard's own reminder. (It keeps what others ask for.)
+                inbox.wanted.fetch_max(RUNG, Ordering::Relaxed);
+            }
+        }
+        if has_ended {
+            // SAFETY: as above.
+            let has_ended = |lane: &Lane<M>| unsafe { lane.with_book(|book| book.has_ended) };
+            // SAFETY: as above. The producers of these lanes are dropped.
+            unsafe { inbox.lanes.unlink(has_ended) };
+            self.has_ended = true;
         }
     }
 }
@@ -558,7 +641,7 @@ impl<M: Copy> Drop for Sender<M> {
     fn drop(&mut self) {
         // SAFETY: taken once, here, and not used after.
         let producers = unsafe { ManuallyDrop::take(&mut self.producers) };
-        self.inbox.free.push(producers);
+        self.inbox.leave(producers);
     }
 }
 

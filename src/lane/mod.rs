@@ -5,6 +5,7 @@ mod consumer;
 mod deferral;
 mod directory;
 mod inbox;
+mod list;
 mod pair;
 mod producer;
 mod segment;
@@ -15,5 +16,7 @@ mod track;
 
 pub(crate) use consumer::{Arrival, Drained, MessageSink};
 pub(crate) use deferral::Present;
+#[cfg(all(test, not(loom)))]
+pub(crate) use inbox::SPARE_LANES;
 pub(crate) use inbox::{Drain, Inbox, Sender};
 pub(crate) use pair::{Backlog, Messages, POSITION_BITS, Sent, Taker};

@@ -8,7 +8,7 @@ use super::consumer::{Arrival, Drained, MessageSink};
 use super::deferral::{Deferral, Present, Sight};
 use super::producer::Producer;
 use super::track::Track;
-use crate::sync::{CountU64, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, CountU64, Ordering, UnsafeCell};
 use crossbeam_utils::CachePadded;
 
 /// A position has this many low bits of a message's number, and above them `DEFERRED` or 0.
@@ -38,8 +38,11 @@ pub(super) struct Lane<M> {
     pub(super) advice: CachePadded<Advice>,
     /// The shard's own.
     pub(super) book: UnsafeCell<Book<M>>,
-    /// The next lane of the inbox. Written before the lane is published, never after.
-    pub(super) next: *const Lane<M>,
+    /// The next lane of the inbox. `list.rs` alone uses it.
+    pub(super) next: AtomicPtr<Lane<M>>,
+    /// Shows loom that a thread uses a lane that the shard frees.
+    #[cfg(loom)]
+    pub(super) alive: UnsafeCell<()>,
 }
 
 /// What the shard tells the producer.
@@ -60,6 +63,8 @@ pub(super) struct Book<M> {
     pub(super) express: u64,
     /// How many messages of each track were published when `trim_quiet` last looked.
     pub(super) looked: [u64; 2],
+    /// The lane has no producer any more, and leaves the list.
+    pub(super) has_ended: bool,
 }
 
 /// The producer's ends of a lane's tracks.
@@ -192,6 +197,22 @@ impl<M: Copy> Lane<M> {
     pub(super) unsafe fn deferred(&self) -> Option<&Track<M>> {
         // SAFETY: the caller's promise.
         unsafe { self.with_book(|book| book.has_deferred) }.then_some(&self.deferred)
+    }
+
+    /// Whether the shard has taken all that was ever sent here, and nothing is left to be settled
+    /// (EndCheck).
+    ///
+    /// # Safety
+    /// The caller is the one consumer, and has the lane's producers.
+    pub(super) unsafe fn is_over(&self) -> bool {
+        // SAFETY: the caller's promise.
+        let is_open = unsafe { self.with_book(|book| book.deferral.is_open()) };
+        // SAFETY: as above.
+        !is_open
+            && self
+                .tracks()
+                .into_iter()
+                .all(|track| unsafe { track.is_over() })
     }
 
     /// Looks at the deferred track, passes over dead messages, and claims those that have to be

@@ -25,6 +25,9 @@ pub(crate) mod start_once;
 
 mod stop_async;
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 pub use builder::Builder;
 pub use cancel::TimerGuard;
 pub use global::{after, global};

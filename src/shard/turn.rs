@@ -41,8 +41,8 @@ const READ_EARLY_NS: u64 = 1_000;
 /// When a lane brings no messages for so long, the shard takes in all that wait.
 const PATIENCE_NS: u64 = 64_000_000;
 
-/// How often a shard looks for lanes to which nothing was sent since the last look, and gives their
-/// memory back.
+/// How often a shard looks for lanes to which nothing was sent since the last look, and for those
+/// of threads that have ended, and gives their memory back.
 const TRIM_NS: u64 = 400_000_000;
 
 /// The same for tombstones that are idle. A large window of timers that are cancelled goes over all
@@ -207,6 +207,8 @@ pub(crate) struct Turn {
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room until the workers catch up.
     pub(crate) held: bool,
+    /// Threads have ended, whose lanes are given back.
+    pub(crate) gave_back: bool,
     /// The dispatcher has work that the shard has to look after.
     pub(crate) look: LookAgain,
 }
@@ -321,20 +323,24 @@ impl Shard {
         if now_ns >= self.trim_at_ns {
             self.trim_at_ns = now_ns.saturating_add(TRIM_NS);
             self.lanes.trim_quiet();
+            self.lanes.begin_look();
         }
         if now_ns >= self.sweep_at_ns {
             self.sweep_at_ns = now_ns.saturating_add(SWEEP_NS);
             self.wheel.sweep();
         }
         // In a quiet the turns follow at once. Not during a burst.
-        let is_more_to_trim =
-            (!more || dispatched == 0) && (0..SLABS_A_TURN).all(|_| self.wheel.trim());
+        let has_time = !more || dispatched == 0;
+        let gave_back = has_time && self.lanes.give_back();
+        let trims = has_time && (0..SLABS_A_TURN).all(|_| self.wheel.trim());
+        let is_more_to_trim = trims || gave_back;
         Turn {
             now_ns,
             drained,
             dispatched,
             more: more || held || self.lanes.has_more() || is_more_to_trim && dispatched == 0,
             held,
+            gave_back,
             look,
         }
     }
@@ -364,6 +370,15 @@ impl Shard {
     fn next_known(&self) -> Option<u64> {
         let waiting = self.lanes.wants_at();
         self.wheel.next_event().into_iter().chain(waiting).min()
+    }
+
+    /// When a turn should come that gives lanes back. `u64::MAX`: there is none to give back.
+    pub(crate) fn gives_back_at_ns(&self) -> u64 {
+        if self.lanes.wants_look() {
+            self.trim_at_ns
+        } else {
+            u64::MAX
+        }
     }
 
     /// Whether a turn would find messages in the lanes.

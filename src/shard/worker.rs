@@ -72,7 +72,7 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
         }
         let drained = turn.drained + std::mem::take(&mut drained_asleep);
         arrivals.note(now_ns, drained, host.doorbell().rings());
-        upkeep.note(drained > 0 || turn.dispatched > 0);
+        upkeep.note(drained > 0 || turn.dispatched > 0 || turn.gave_back);
         if turn.held {
             held_nap = if turn.dispatched > 0 {
                 HELD_NAP
@@ -106,13 +106,17 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
             LookAgain::Soon => (now_ns + tick.nanos().max(LOOK_MIN_NS), Some(LOOK_MAX)),
             LookAgain::Later => (now_ns + nanos(LOOK_LATER), Some(LOOK_LATER)),
         };
+        let gives_back_at_ns = shard.gives_back_at_ns();
         drained_asleep = sleep(
             &mut shard,
             host,
             &mut wakes,
             budget.spend(now_ns),
             tick.floor(now_ns),
-            nap_until_ns.min(upkeep_ns).min(look_ns),
+            nap_until_ns
+                .min(upkeep_ns)
+                .min(look_ns)
+                .min(gives_back_at_ns),
             longest,
         );
     }
@@ -188,7 +192,9 @@ fn sleep(
         })
     };
     let look = || {
-        if host.is_stopped() || until == FOREVER && shard.has_messages() {
+        // A thread that ends asks for a turn, and rings once.
+        let asks = shard.gives_back_at_ns() < until_ns;
+        if asks || host.is_stopped() || until == FOREVER && shard.has_messages() {
             return SecondLook::Work;
         }
         // A timer that came before the announcement is drained here, and may be due sooner. A timer

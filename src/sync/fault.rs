@@ -15,6 +15,20 @@ pub enum Fault {
     LaneReleaseRelaxed,
     /// A new lane is put on its inbox's list with Relaxed.
     LaneAttachRelaxed,
+    /// EndCheck: the shard frees a lane of which it has not taken all messages.
+    LaneEndUnread,
+    /// EndCheck: the shard frees a lane that has a recall to settle.
+    LaneEndUnsettled,
+    /// EndUnlink: the shard takes the first lane out by a store.
+    LaneEndStored,
+    /// EndFence: no fence between EndUnlink and EndLook.
+    LaneEndUnfenced,
+    /// EndLook: the shard frees lanes that another thread walks.
+    LaneEndUnderWalk,
+    /// WalkFence: no fence between WalkEnter and the walk.
+    LaneWalkUnfenced,
+    /// WalkLeave with Relaxed.
+    LaneWalkLeftRelaxed,
     /// UnsureSettle: the shard takes each message that it settles for one that it has skipped.
     LaneUnsureSkipped,
     /// DrainFence: no fence between DrainClaim and DrainRead.
@@ -127,6 +141,8 @@ pub enum Fault {
     GatherTogether,
     /// RetireFree: a page is freed at once.
     RetireAtOnce,
+    /// PinSweep: the word of a thread that has not ended is freed.
+    PinSweptInUse,
     /// PinFence: left out.
     PinUnfenced,
     /// RetireFence: left out.

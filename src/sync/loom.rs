@@ -126,6 +126,9 @@ impl<T> Queue<T> {
     }
 
     pub(crate) fn len(&self) -> usize {
+        if broken(Fault::QueueRelaxed) {
+            return self.unordered.lock().unwrap().len();
+        }
         self.values.lock().unwrap().len()
     }
 

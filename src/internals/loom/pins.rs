@@ -48,6 +48,11 @@ impl<P> Limbo<P> {
         self.0.look();
     }
 
+    /// PinSweep.
+    pub fn sweep(&mut self) -> bool {
+        self.0.sweep()
+    }
+
     /// A page that no thread looks at any more.
     pub fn take(&mut self) -> Option<P> {
         self.0.take()

@@ -22,6 +22,12 @@ impl<F: FnMut(i32, Arrival)> Taker<i32> for Taken<F> {
     }
 }
 
+/// Gives back what threads have left, to the end.
+fn give_back_all<M: Copy>(drain: &mut Drain<M>) {
+    drain.begin_look();
+    while drain.give_back() {}
+}
+
 /// Drains all that is there.
 fn drain_all(drain: &mut Drain<i32>, f: impl FnMut(i32, Arrival)) -> Drained {
     let mut taken = Taken(f);
@@ -40,13 +46,13 @@ fn a_lane_goes_from_thread_to_thread() {
     (0..300).for_each(|message| _ = first.push(message));
     second.push(1_000);
     assert_eq!(
-        (inbox.depth(), inbox.lanes().count(), drain.has_messages()),
+        (inbox.depth(), inbox.lane_count(), drain.has_messages()),
         (301, 2, true)
     );
     drop(first);
     let mut third = inbox.attach();
     third.push(300);
-    assert_eq!((inbox.depth(), inbox.lanes().count()), (302, 2));
+    assert_eq!((inbox.depth(), inbox.lane_count()), (302, 2));
     let mut came = Vec::new();
     assert_eq!(
         drain_all(&mut drain, |message, _| came.push(message)).messages,
@@ -65,8 +71,8 @@ fn what_lanes_keep_is_given_back_when_asked_for() {
         (0..10_000).for_each(|message| _ = lane.push(message));
     }
     let segments = |inbox: &Inbox<i32>| {
-        let lanes = inbox.lanes().map(|lane| segments(&lane.express));
-        lanes.collect::<Vec<_>>()
+        let of_lanes = |lanes: Lanes<'_, i32>| lanes.map(|lane| segments(&lane.express)).collect();
+        inbox.lanes.walk::<Vec<_>>(of_lanes)
     };
     assert_eq!(drain_all(&mut drain, |_, _| {}).messages, 20_000);
     assert!(segments(&inbox).iter().all(|&segments| segments > 30));
@@ -260,12 +266,8 @@ fn what_is_recalled_while_it_waits_is_passed_over() {
     assert_eq!(drained.came, 0);
     // The segments that were given back are used again.
     let chain = |shard: &Shard| {
-        shard
-            .drain
-            .inbox
-            .lanes()
-            .map(|lane| segments(&lane.deferred))
-            .sum::<usize>()
+        let of_lanes = |lanes: Lanes<'_, u64>| lanes.map(|lane| segments(&lane.deferred)).sum();
+        shard.drain.inbox.lanes.walk::<usize>(of_lanes)
     };
     let before = chain(&shard);
     (0..4 * segment).for_each(|message| _ = lane.push_by_key(message, FAR));
@@ -341,11 +343,13 @@ fn nothing_is_left_of_doubts_that_died() {
         assert!(lane.recall(position, 1));
         shard.drain_once();
     }
-    for lane in shard.drain.inbox.lanes() {
-        // SAFETY: there is one thread.
-        let noted = unsafe { lane.with_book(|book| book.outlook.noted()) };
-        assert_eq!(noted, 0);
-    }
+    shard.drain.inbox.lanes.walk(|lanes| {
+        for lane in lanes {
+            // SAFETY: there is one thread.
+            let noted = unsafe { lane.with_book(|book| book.outlook.noted()) };
+            assert_eq!(noted, 0);
+        }
+    });
 }
 
 /// If most messages live until there are too many, the lane stops to wait, for longer each time.
@@ -401,12 +405,8 @@ fn a_wait_that_pays_goes_on() {
         (shard.drain.waiting.open, shard.drain.inbox.depth()),
         (1, 5_000)
     );
-    let segments: usize = shard
-        .drain
-        .inbox
-        .lanes()
-        .map(|lane| segments(&lane.deferred))
-        .sum();
+    let of_lanes = |lanes: Lanes<'_, u64>| lanes.map(|lane| segments(&lane.deferred)).sum();
+    let segments: usize = shard.drain.inbox.lanes.walk(of_lanes);
     assert!(segments <= 30, "{segments} segments for 5,000 messages");
 }
 
@@ -422,10 +422,8 @@ fn a_drain_is_bounded_and_shared() {
     assert!(drain.has_more() && drain.has_messages() && came.contains(&-1));
     // Segments are given back meanwhile.
     let chain = || {
-        inbox
-            .lanes()
-            .map(|lane| segments(&lane.express))
-            .sum::<usize>()
+        let of_lanes = |lanes: Lanes<'_, i32>| lanes.map(|lane| segments(&lane.express)).sum();
+        inbox.lanes.walk::<usize>(of_lanes)
     };
     let before = chain();
     (0..10_000).for_each(|message| _ = lanes[0].push(message));
@@ -441,10 +439,8 @@ fn quiet_tracks_are_trimmed_while_others_are_busy() {
     (0..10_000).for_each(|message| _ = lanes[0].push(message));
     drain_all(&mut drain, |_, _| ());
     let chains = || {
-        inbox
-            .lanes()
-            .map(|lane| segments(&lane.express))
-            .collect::<Vec<_>>()
+        let of_lanes = |lanes: Lanes<'_, i32>| lanes.map(|lane| segments(&lane.express)).collect();
+        inbox.lanes.walk::<Vec<_>>(of_lanes)
     };
     assert!(chains()[1] > 30);
     for _ in 0..3 {
@@ -484,12 +480,92 @@ fn messages_that_live_hold_up_few_dead_ones() {
         }
         shard.drained();
         shard.now += 1;
-        let (depth, lanes) = (shard.drain.inbox.depth(), shard.drain.inbox.lanes());
-        let segments: usize = lanes.map(|lane| segments(&lane.deferred)).sum();
+        let of_lanes = |lanes: Lanes<'_, u64>| lanes.map(|lane| segments(&lane.deferred)).sum();
+        let inbox = &shard.drain.inbox;
+        let (depth, segments) = (inbox.depth(), inbox.lanes.walk::<usize>(of_lanes));
         assert!(
             depth < 7_000 && segments < 60,
             "{depth} wait in {segments} segments"
         );
     }
     assert_eq!(shard.drain.waiting.open, 1);
+}
+
+#[test]
+fn lanes_that_many_threads_have_left_are_freed() {
+    let (inbox, mut drain) = Inbox::<i32>::new();
+    let mut stays = inbox.attach();
+    let mut senders: Vec<_> = (0..2_000).map(|_| inbox.attach()).collect();
+    for (message, sender) in (0..).zip(&mut senders) {
+        sender.push(message);
+    }
+    // Two lanes stay before and behind others.
+    let mut others = [senders.swap_remove(1_000), senders.pop().unwrap()];
+    assert_eq!(drain_all(&mut drain, |_, _| ()).messages, 2_000);
+    senders[7].push(-1);
+    drop(senders);
+    assert!(inbox.wants_ring() && !inbox.wants_ring(), "once");
+    assert!(drain.wants_look());
+    give_back_all(&mut drain);
+    assert_eq!(inbox.lane_count(), 3 + SPARE_LANES + 1);
+    let mut came = Vec::new();
+    assert_eq!(inbox.depth(), 1, "its lane has a message, and stays");
+    assert!(drain.wants_look() && !inbox.wants_ring(), "later");
+    drain_all(&mut drain, |message, _| came.push(message));
+    assert_eq!(came, [-1]);
+    give_back_all(&mut drain);
+    assert_eq!(inbox.lane_count(), 3 + SPARE_LANES);
+    assert!(!drain.wants_look() && !inbox.wants_ring());
+    // Spare lanes are used again, and those that stay are as before.
+    let mut new: Vec<_> = (0..SPARE_LANES).map(|_| inbox.attach()).collect();
+    assert_eq!(inbox.lane_count(), 3 + SPARE_LANES);
+    let senders = new.iter_mut().chain(&mut others).chain([&mut stays]);
+    (0..)
+        .zip(senders)
+        .for_each(|(message, sender)| _ = sender.push(message));
+    came.clear();
+    drain_all(&mut drain, |message, _| came.push(message));
+    came.sort_unstable();
+    assert!(came.into_iter().eq(0..SPARE_LANES as i32 + 3));
+}
+
+/// One who walks the list, for statistics, is in a lane that leaves it.
+#[test]
+fn lanes_outlive_those_who_walk_them() {
+    let (inbox, mut drain) = Inbox::<i32>::new();
+    drop(
+        (0..2 * SPARE_LANES)
+            .map(|_| inbox.attach())
+            .collect::<Vec<_>>(),
+    );
+    inbox.lanes.walk(|mut lanes| {
+        lanes.next();
+        give_back_all(&mut drain);
+        assert!(drain.wants_look() && !drain.give_back(), "not at once");
+        assert_eq!(inbox.lane_count(), SPARE_LANES);
+        assert!(lanes.count() >= SPARE_LANES - 1);
+    });
+    give_back_all(&mut drain);
+    assert!(!drain.wants_look());
+}
+
+/// A lane whose messages wait stays until they are taken.
+#[test]
+fn a_lane_of_which_messages_wait_is_not_freed() {
+    let (mut shard, mut lane) = Shard::open();
+    let inbox = shard.drain.inbox.clone();
+    let others: Vec<_> = (0..SPARE_LANES).map(|_| inbox.attach()).collect();
+    lane.push_by_key(1, FAR);
+    shard.drain_once();
+    assert_eq!(inbox.depth(), 1, "it waits");
+    drop(lane);
+    drop(others);
+    give_back_all(&mut shard.drain);
+    assert!(shard.drain.wants_look(), "later");
+    assert_eq!(inbox.lane_count(), SPARE_LANES + 1);
+    shard.now += 10;
+    shard.drained();
+    assert_eq!(inbox.depth(), 0);
+    give_back_all(&mut shard.drain);
+    assert_eq!(inbox.lane_count(), SPARE_LANES);
 }
