@@ -1,8 +1,8 @@
 //! Slab: memory for some segments of a track, which goes back to the system as a whole.
 //!
 //! An allocator would keep what a backlog has needed. The producer takes segments out of a slab one
-//! after the other. Whoever frees a segment counts it, and the last one frees the slab: a segment
-//! that was freed is not taken again.
+//! after the other. The thread that frees a segment counts it, and frees the slab after the last
+//! one. A segment that was freed is not taken again.
 
 use super::segment::Segment;
 use crate::mem::Zeroed;

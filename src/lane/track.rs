@@ -24,7 +24,7 @@ pub(super) struct Chain<M> {
 pub(super) struct Track<M> {
     pub(super) tail: CachePadded<Tail<M>>,
     pub(super) taken: CachePadded<Taken>,
-    /// Guards `chain`: tried once, never waited for.
+    /// Guards `chain`. A thread that finds it taken gives up: nobody waits for it.
     pub(super) busy: AtomicBool,
     pub(super) chain: UnsafeCell<Chain<M>>,
     /// The first segment; null before the first push. The producer writes it once, before that

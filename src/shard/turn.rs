@@ -32,21 +32,23 @@ pub(crate) fn pace(tick: TickLength) -> u64 {
     (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
 }
 
-/// A drain with this many cancels has the lanes' far inserts wait for their cancels.
+/// A drain with this many inserts and this many cancels has the lanes' far inserts wait for their
+/// cancels.
 const CANCELS_DEFERRED: u64 = if cfg!(loom) { u64::MAX } else { 512 };
 
 /// A processor may read its clock before a load that precedes it. This time covers that.
 const READ_EARLY_NS: u64 = 1_000;
 
-/// When a lane brings no messages for so long, the shard takes in all that wait.
+/// When no message has come to a deferred track for so long, the shard takes in all that wait
+/// there.
 const PATIENCE_NS: u64 = 64_000_000;
 
 /// How often a shard looks for lanes to which nothing was sent since the last look, and for those
 /// of threads that have ended, and gives their memory back.
 const TRIM_NS: u64 = 400_000_000;
 
-/// The same for tombstones that are idle. A large window of timers that are cancelled goes over all
-/// cells in some 0.3 s at full speed.
+/// How often a shard gives the pages of tombstones back that are idle. At full speed a large window
+/// of timers uses all its cells in some 0.3 s, so pages are idle for that long in between.
 const SWEEP_NS: u64 = 50_000_000;
 
 /// Slabs that a turn gives back, at most. Each takes a system call, which stops other threads for a
@@ -199,7 +201,7 @@ pub(crate) struct Shard {
 pub(crate) struct Turn {
     /// The time of the turn.
     pub(crate) now_ns: u64,
-    /// Messages taken from the lanes.
+    /// Messages of the lanes that the shard saw for the first time.
     pub(crate) drained: u64,
     /// Entries dispatched.
     pub(crate) dispatched: usize,
@@ -237,9 +239,9 @@ impl Shard {
         }
     }
 
-    /// Moves messages of the lanes into the wheel. An insert whose tombstone waits in the lanes too
-    /// goes nowhere. Returns the number of messages that it saw for the first time. Runs no user
-    /// code.
+    /// Moves messages of the lanes into the wheel, except those that wait there. An insert whose
+    /// tombstone is in the lanes too goes nowhere. Returns the number of messages that it saw for
+    /// the first time. Runs no user code.
     pub(crate) fn drain(&mut self, now_ns: impl Fn() -> u64) -> u64 {
         let mut intake = Intake {
             tick: self.tick,
@@ -281,7 +283,8 @@ impl Shard {
         self.lanes.let_recall(self.drains_recalled > 0);
     }
 
-    /// Takes one turn. Messages that were pushed before it are in the wheel after it. Entries that
+    /// Takes one turn. Messages that were pushed before it are in the wheel after it, unless they
+    /// wait in their lane, or a drain's bound leaves them to the next turn (`more`). Entries that
     /// are due by then are dispatched, as far as there is room.
     pub(crate) fn turn(&mut self, now_ns: impl Fn() -> u64 + Copy) -> Turn {
         let drained = self.drain(now_ns);
