@@ -23,14 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// with a probe beside them: a 5 ms timer each millisecond. A row for each window, number of
 /// threads and way to cancel, each in a process of its own.
 ///
-/// A bound that does not hold is a line at the end:
+/// Each bound that does not hold gets a line at the end. The bounds are:
 ///
 /// resident memory is at most 45 bytes a pending timer + 24 MB, beyond what the process had before
 /// the service started, its threads and the memory of its ids among it;
 ///
 /// it is flat: in the last third of the time at most 5 % + 4 MB more than in the middle third;
 ///
-/// 99 % of the probe's timers are at most 3 ms late, or 10 ms with more producers than cores;
+/// 99 % of the probe's timers are at most 3 ms late, or 10 ms with more producers than cores
+/// (threads that cancel count too), and none is lost;
 ///
 /// a second after the end at most 24 MB are left, while the service and all threads live.
 ///
