@@ -14,6 +14,12 @@ const WAITING_MAX: u64 = if cfg!(loom) { 4 } else { 1 << 21 };
 const SPARSE_MIN: u64 = 4096;
 const DEAD_PART: u64 = 3;
 
+/// If more than `SCATTERED_MIN` messages wait, and more than one in `SCATTERED_PART` of them is dead
+/// behind one that lives, the wait is in vain. The cancels come in random order then, and over more
+/// messages than a processor's caches hold: to recall a message costs more than to file it.
+const SCATTERED_MIN: u64 = 1 << 17;
+const SCATTERED_PART: u64 = 16;
+
 /// Messages that were passed or taken until the shard judges.
 const JUDGED: u64 = 1 << 16;
 
@@ -49,6 +55,8 @@ pub(super) struct Sight {
     pub(super) passed: u64,
     /// How many of those that wait are dead, as far as is known.
     pub(super) dead: u64,
+    /// One that lives has ended the passing.
+    pub(super) is_held_up: bool,
     /// How many messages of all lanes waited after the last drain.
     pub(super) all: u64,
 }
@@ -120,6 +128,11 @@ impl Deferral {
         }
         self.dead += lane.passed;
         self.judge(present);
+        let waiting = lane.seen - lane.head;
+        let is_scattered = waiting > SCATTERED_MIN && lane.dead > waiting / SCATTERED_PART;
+        if self.is_open && lane.is_held_up && is_scattered {
+            self.rest(present);
+        }
         if !self.is_open {
             return (u64::MAX, lane.seen);
         }
@@ -129,7 +142,6 @@ impl Deferral {
         if number <= lane.head {
             (self.wait, self.mark) = (waits, (lane.seen, now));
         }
-        let waiting = lane.seen - lane.head;
         // All lanes may have to be taken at one time.
         let margin = Self::margin(waiting.max(lane.all), present);
         self.from = now + FAR_MIN + margin + 2 * self.wait;
@@ -152,13 +164,18 @@ impl Deferral {
             return;
         }
         if self.alive > self.dead && self.is_open {
-            self.close();
-            let rest = (present.patience * REST) << self.rests;
-            self.rests_until = present.now.saturating_add(rest);
-            self.rests = (self.rests + 1).min(DOUBLINGS_MAX);
+            self.rest(present);
         } else if self.dead >= self.alive {
             self.rests = 0;
         }
         (self.dead, self.alive) = (0, 0);
+    }
+
+    /// Closes the lane, since the wait was in vain. It opens again after a rest.
+    fn rest(&mut self, present: Present) {
+        self.close();
+        let rest = (present.patience * REST) << self.rests;
+        self.rests_until = present.now.saturating_add(rest);
+        self.rests = (self.rests + 1).min(DOUBLINGS_MAX);
     }
 }

@@ -238,11 +238,12 @@ impl<M: Copy> Lane<M> {
             if came == 0 && outlook.seen == head && !book.deferral.is_open() {
                 return (Drained::default(), false, false);
             }
-            let mut drained = Drained::default();
+            let (mut drained, mut is_held_up) = (Drained::default(), false);
             if book.deferral.is_open() {
                 let end = outlook.seen.min(head + PASSED_MAX);
                 // SAFETY: as above.
                 drained = unsafe { track.pass_dead(end, |message| taker.is_dead(message)) };
+                is_held_up = head + drained.messages < end;
             }
             drained.came = came;
             let present = taker.present();
@@ -257,6 +258,7 @@ impl<M: Copy> Lane<M> {
                 seen: outlook.seen,
                 came,
                 passed: drained.messages,
+                is_held_up,
             };
             let (limit, end) = book.deferral.decide(waiting, present);
             let (due, next) = outlook.due(waiting.head, limit);

@@ -410,6 +410,31 @@ fn a_wait_that_pays_goes_on() {
     assert!(segments <= 30, "{segments} segments for 5,000 messages");
 }
 
+/// Nor does it where cancels come in random order, over many messages.
+#[test]
+fn a_wait_for_scattered_cancels_ends() {
+    for (scattered, open) in [(true, 0), (false, 1)] {
+        let (mut shard, mut lane) = Shard::open();
+        let positions: Vec<_> = (0..200_000)
+            .map(|message| lane.push_by_key(message, FAR).position)
+            .collect();
+        assert_eq!(shard.drained(), NOTHING);
+        for recalled in 0..20_000 {
+            let message = if scattered {
+                7 * recalled + 3
+            } else {
+                recalled
+            };
+            assert!(lane.recall(positions[message as usize], message));
+        }
+        let taken = shard.drained();
+        assert_eq!(shard.drain.waiting.open, open);
+        assert_eq!(taken.len(), if scattered { 180_000 } else { 0 });
+        shard.drain.defer(shard.present());
+        assert_eq!(shard.drain.waiting.open, open, "it rests");
+    }
+}
+
 #[test]
 fn a_drain_is_bounded_and_shared() {
     let (inbox, mut drain) = Inbox::new();
