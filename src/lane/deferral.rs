@@ -14,19 +14,20 @@ const WAITING_MAX: u64 = if cfg!(loom) { 4 } else { 1 << 21 };
 const SPARSE_MIN: u64 = 4096;
 const DEAD_PART: u64 = 3;
 
-/// If more than `SCATTERED_MIN` messages wait, and more than one in `SCATTERED_PART` of them is dead
-/// behind one that lives, the wait is in vain. The cancels come in random order then, and over more
-/// messages than a processor's caches hold: to recall a message costs more than to file it.
+/// If more than `SCATTERED_MIN` messages wait, and more than one in `SCATTERED_PART` of them is
+/// dead behind one that lives, the wait is in vain. The cancels come in random order then, and over
+/// more messages than a processor's caches hold: to recall a message costs more than to file it.
 const SCATTERED_MIN: u64 = 1 << 17;
 const SCATTERED_PART: u64 = 16;
 
-/// Messages that were passed or taken until the shard judges.
+/// The shard judges a lane each time that it has passed over or taken this number of messages.
 const JUDGED: u64 = 1 << 16;
 
 /// How far ahead of the present a message's key is at least, if it waits.
 const FAR_MIN: u64 = 4;
 
-/// A lane that was opened in vain rests for this many times the patience, then for twice as long.
+/// A lane that was opened in vain rests for this many times the patience. Each further time in a
+/// row it rests for twice as long, up to `DOUBLINGS_MAX` times.
 const REST: u64 = 16;
 const DOUBLINGS_MAX: u32 = 6;
 
@@ -37,7 +38,7 @@ pub(crate) struct Present {
     pub(crate) now: u64,
     /// How many messages the shard can take in until the present key is one greater.
     pub(crate) pace: u64,
-    /// When no message has come for so long, all are taken.
+    /// When no message has come to a deferred track for so long, all of it are taken.
     pub(crate) patience: u64,
     /// Messages of all lanes that wait and are dead, as far as the shard knows.
     pub(crate) dead: u64,

@@ -18,20 +18,22 @@ pub(super) const NUMBER_BITS: u32 = POSITION_BITS - 1;
 /// Set in the position of a message of a deferred track.
 pub(super) const DEFERRED: u32 = 1 << NUMBER_BITS;
 
-/// Messages of a lane that the shard need not have seen. One thread sends this number in about two
-/// milliseconds at full speed. Many lanes share twice as many.
+/// By how many messages of a track the shard may be behind before its producer is slowed down. One
+/// thread sends this number in about two milliseconds at full speed. Many tracks share twice as
+/// many, and each has at least `ALLOWANCE_MIN`.
 pub(super) const ALLOWANCE: u64 = 65_536;
 pub(super) const ALLOWANCE_MIN: u64 = 4_096;
 
-/// Messages that a drain takes. A lane may have some more.
+/// At most this number of messages is taken by a drain, or a segment's worth from each track, if
+/// that is more.
 pub(super) const DRAINED_MAX: u64 = 32_768;
 
-/// Messages of a lane that a drain passes over.
+/// At most this number of dead messages of a lane is passed over by a drain.
 const PASSED_MAX: u64 = 1 << 20;
 
 /// A lane: the two tracks of one producer.
 pub(super) struct Lane<M> {
-    /// Messages that are taken at once.
+    /// Messages that the next drain takes.
     pub(super) express: Track<M>,
     /// Messages that wait.
     pub(super) deferred: Track<M>,
@@ -97,8 +99,8 @@ impl Sent {
     }
 }
 
-/// How many messages of a track the shard has not seen, and how many times as many as it allows.
-/// The greater backlog has the greater overload, or the same and more messages.
+/// How many messages of a track the shard has not seen, and how many times the allowance that is
+/// (the overload). Backlogs are compared by overload first, then by messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Backlog(u64);
 
@@ -117,7 +119,7 @@ impl Backlog {
         self.0 > waiting
     }
 
-    /// How many times as many messages as the shard allows.
+    /// How many times the allowance the messages are.
     pub(crate) fn overload(self) -> u64 {
         self.0 >> 32
     }
@@ -301,6 +303,7 @@ impl<M: Copy> Lane<M> {
         unsafe { self.with_book(read) }
     }
 }
+
 /// Writes a word of the shard's advice.
 pub(super) fn tell(word: &CountU64, advice: u64) {
     // Ordering: Relaxed. The shard's own. It writes only a change, so that the producer keeps its
