@@ -29,7 +29,7 @@ struct Waiting {
 
 /// All of them, but for the room `sync`, which has what the others use. ARCHITECTURE.md has the
 /// same files.
-const WAITING: [Waiting; 35] = [
+const WAITING: [Waiting; 34] = [
     Waiting {
         file: "counters.rs",
         functions: &["new", "with"],
@@ -69,11 +69,6 @@ const WAITING: [Waiting; 35] = [
         file: "engine/start.rs",
         functions: &["prepare"],
         why: "makes the lock of the threads",
-    },
-    Waiting {
-        file: "engine/cores.rs",
-        functions: &["new", "take", "give_back"],
-        why: "the count of shards on each core: a service's start, a shard's end",
     },
     Waiting {
         file: "engine/pools.rs",

@@ -2,7 +2,10 @@
 //!
 //! One count for the whole process: how many shards of all services are pinned to each core. So
 //! services that do not know of each other are spread over the cores. Whoever starts a service
-//! takes a [`Seat`] for each shard, under a lock. The shard's thread gives it back when it ends.
+//! takes a [`Seat`] for each shard. The shard's thread gives it back when it ends.
+//!
+//! The counts have no lock. A shard's thread may be at them when its process is forked: a lock
+//! would stay locked in the child, whose own services could not start.
 //!
 //! Other processes are not in that count. So each process begins at another core of the list, by
 //! its number, and goes round from there. That is blind to what they do: a thread that others hold
@@ -13,9 +16,8 @@ use super::affinity::{Affinity, core_of_this_thread, preemptions_of_this_thread}
 use super::settings::Pinning;
 use super::tenure::{Step, Tenure};
 use crate::shard::wakes::Wakes;
+use crate::sync::{Ordering, StaticU32};
 use core_affinity::CoreId;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// The number of cores in the system's set of cores. `core_affinity` panics beyond.
 ///
@@ -33,9 +35,9 @@ const CORES_MAX: usize = if cfg!(target_vendor = "apple") {
 
 static SEATS: Seats = Seats::new();
 
-/// How many shards are pinned to each core, by the core's number. Cores without a shard are left
-/// out.
-struct Seats(Mutex<BTreeMap<usize, usize>>);
+/// How many shards are pinned to each core, by the core's number. Cores beyond are not counted:
+/// nobody can be pinned to them.
+struct Seats([StaticU32; CORES_MAX]);
 
 /// A shard's place on a core, until it is dropped.
 struct Seat {
@@ -78,7 +80,7 @@ fn first_of_process(cores: &[CoreId], process: u32) -> usize {
 }
 
 /// The core with the fewest shards; of several the first one, from the position `first` on.
-fn least_loaded(cores: &[CoreId], first: usize, load: impl Fn(usize) -> usize) -> Option<CoreId> {
+fn least_loaded(cores: &[CoreId], first: usize, load: impl Fn(usize) -> u32) -> Option<CoreId> {
     let (before, from) = cores.split_at(first.min(cores.len()));
     from.iter()
         .chain(before)
@@ -134,25 +136,40 @@ impl Tenant {
 
 impl Seats {
     const fn new() -> Self {
-        Self(Mutex::new(BTreeMap::new()))
+        Self([const { StaticU32::new(0) }; CORES_MAX])
     }
 
     /// A seat on one of these cores.
     fn take(&'static self, cores: &[CoreId], first: usize) -> Option<Seat> {
-        let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let load = |id| loads.get(&id).copied().unwrap_or(0);
-        let core = least_loaded(cores, first, load)?;
-        *loads.entry(core.id).or_default() += 1;
-        Some(Seat { core, seats: self })
+        loop {
+            let loads = self.loads();
+            let load = |id| loads.get(id).copied().unwrap_or(0);
+            let core = least_loaded(cores, first, load)?;
+            let seat = || Seat { core, seats: self };
+            let Some(count) = self.0.get(core.id) else {
+                return Some(seat());
+            };
+            let load = load(core.id);
+            // Ordering: Relaxed. Only the number matters: if it is still the one that was seen, the
+            // core has the fewest shards, unless one was given back meanwhile.
+            let outcome =
+                count.compare_exchange(load, load + 1, Ordering::Relaxed, Ordering::Relaxed);
+            if outcome.is_ok() {
+                return Some(seat());
+            }
+        }
+    }
+
+    fn loads(&self) -> Vec<u32> {
+        // Ordering: Relaxed. The exchange of `take` decides.
+        let load = |count: &StaticU32| count.load(Ordering::Relaxed);
+        self.0.iter().map(load).collect()
     }
 
     fn give_back(&self, core: CoreId) {
-        let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(load) = loads.get_mut(&core.id) {
-            *load -= 1;
-            if *load == 0 {
-                loads.remove(&core.id);
-            }
+        if let Some(count) = self.0.get(core.id) {
+            // Ordering: Relaxed. Only the number matters.
+            count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -202,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_first_of_the_least_loaded_cores_is_taken_and_the_list_goes_round() {
-        let chosen = |loads: [usize; 4], first| {
+        let chosen = |loads: [u32; 4], first| {
             let core = least_loaded(&list(0..4), first, |id| loads[id]);
             core.unwrap().id
         };
@@ -247,7 +264,10 @@ mod tests {
         services.remove(2);
         assert_eq!(numbers(&start(1, 2)), [4]);
         drop(services);
-        assert!(process.0.lock().unwrap().is_empty(), "all is given back");
+        assert!(
+            process.loads().iter().all(|&load| load == 0),
+            "all is given back"
+        );
         assert_eq!(numbers(&start(3, 0)), [4, 5, 8]);
     }
 
@@ -258,6 +278,22 @@ mod tests {
         assert_eq!(numbers(&first), [1, 2, 0, 1]);
         let second = start(process, &Pinning::AllCores, 4, &[0, 1, 2], 1);
         assert_eq!(numbers(&second), [2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn shards_that_start_at_one_instant_are_spread_evenly() {
+        let (process, all) = (process(), list(0..4));
+        let take = || {
+            let seats: Vec<_> = (0..100).filter_map(|_| process.take(&all, 1)).collect();
+            std::mem::forget(seats);
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+        assert_eq!(process.loads()[..4], [100; 4]);
     }
 
     #[test]
