@@ -49,6 +49,24 @@ fn in_a_child(f: impl FnOnce() -> Result<(), String>) -> String {
     said
 }
 
+/// Waits until each other thread of this process sleeps. A thread that begins or ends holds a lock
+/// of Rust's standard library at times, and the lock would stay locked in a child
+/// (docs/platforms.md): threads of the child would never begin.
+fn until_others_sleep() {
+    // SAFETY: the call has no arguments.
+    let own = unsafe { libc::gettid() }.to_string();
+    let sleeps = |task: std::fs::DirEntry| {
+        // `number (name) state ...`; nothing of a thread that has ended.
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map_or("S", |(_, state)| state);
+        task.file_name() == own.as_str() || state.starts_with('S')
+    };
+    let tasks = || std::fs::read_dir("/proc/self/task").unwrap();
+    while !tasks().all(|task| task.is_ok_and(sleeps)) {
+        thread::sleep(MS);
+    }
+}
+
 fn check(is_so: bool, what: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(what.to_string()) }
 }
@@ -215,6 +233,7 @@ fn the_end_of_an_inherited_service_harms_no_thread_of_the_childs_own() {
         let inherited: Vec<_> = (0..4)
             .map(|_| TimerService::builder().shards(2).start().unwrap())
             .collect();
+        until_others_sleep();
         let said = in_a_child(move || {
             let own: Vec<_> = (0..4)
                 .map(|_| TimerService::builder().shards(2).start().unwrap())
@@ -244,6 +263,7 @@ fn threads_of_a_child_end() {
     let _alone = alone();
     let service = TimerService::builder().start().unwrap();
     let id = service.schedule(HOUR, || ()).unwrap();
+    until_others_sleep();
     let said = in_a_child(|| {
         let is_cancelled = thread::scope(|scope| {
             let first = scope.spawn(|| service.is_pending(id) && service.cancel(id));
