@@ -162,7 +162,7 @@ fn words_swept(looks: usize) {
     limbo.sweep();
     limbo.look();
     limbo.sweep();
-    let mut free = |limbo: &mut Limbo<()>| {
+    let free = |limbo: &mut Limbo<()>| {
         let is_free = limbo.take().is_some();
         if is_free {
             // SAFETY: no thread looks at it any more.
