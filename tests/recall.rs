@@ -143,6 +143,26 @@ fn a_timer_that_waits_in_its_lane_is_told_of() {
     assert_eq!(*fired.lock().unwrap(), [7]);
 }
 
+/// The insert of a timer that is moved goes to the wheel at once: its cancel could not recall it.
+#[test]
+fn a_timer_that_is_moved_does_not_wait_in_its_lane() {
+    let (service, clock, fired) = manual();
+    let moved = service.schedule(2 * TIMEOUT, 7).unwrap();
+    for _ in 0..2 {
+        for timer in 0..1_000 {
+            assert!(service.cancel(service.schedule(TIMEOUT, timer).unwrap()));
+        }
+        clock.advance(MS);
+    }
+    assert!(service.reschedule(moved, 50 * MS));
+    clock.advance(MS);
+    assert_eq!(shard(&service).machinery.lane_depth, 0);
+    clock.advance(48 * MS);
+    assert!(fired.lock().unwrap().is_empty());
+    clock.advance(MS);
+    assert_eq!(*fired.lock().unwrap(), [7]);
+}
+
 /// What the test knows of a timer.
 #[derive(Clone, Copy)]
 struct Timer {

@@ -124,16 +124,18 @@ impl Local {
         }
     }
 
-    /// Sends a message to a shard. Returns where the message lies, and the backlog.
+    /// Sends a message to a shard, by the express track. Returns where the message lies, and the
+    /// backlog.
+    ///
+    /// So are sent tombstones, and the inserts of timers that were filed before: of a move, and of
+    /// a periodic timer's next run. Such an insert would wait in vain: its cancel does not know
+    /// where it lies, and a periodic timer's next run seldom has one.
     #[inline]
     pub(crate) fn send(&mut self, shard: usize, message: Entry) -> Sent {
         match self.link_to(shard) {
             Some(ShardLink {
                 lane: Some(lane), ..
-            }) if message.is_tombstone() => lane.push(message),
-            Some(ShardLink {
-                lane: Some(lane), ..
-            }) => lane.push_by_key(message, message.deadline()),
+            }) => lane.push(message),
             _ => self.send_first(shard, message),
         }
     }
