@@ -23,3 +23,4 @@ mod shared_clock;
 mod sleep;
 mod stop;
 mod ticket;
+mod waiting;

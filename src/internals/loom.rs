@@ -570,6 +570,38 @@ pub unsafe fn sleep_until<T: Send + 'static>(service: &TimerService<T>, wake_at:
     };
 }
 
+/// The same for a shard that takes messages in before it sleeps (SleepLook): unless there is
+/// something to do before this tick.
+///
+/// # Safety
+/// As above.
+pub unsafe fn nap_until<T: Send + 'static>(service: &TimerService<T>, wake_at: u64) {
+    let mut shards = manual(service).shards.lock().unwrap();
+    let shard = &mut shards[0];
+    // SAFETY: the caller's promise.
+    unsafe {
+        service.engine.cells.shared.bell(0).wait(wake_at, || {
+            shard.drain(|| service.engine.clock.now_ns());
+            SecondLook::work_or_park(shard.next_event().is_some_and(|event| event < wake_at))
+        })
+    };
+}
+
+/// The next tick at which the first shard has something to do, as far as it knows.
+pub fn next_event<T: Send + 'static>(service: &TimerService<T>) -> Option<u64> {
+    manual(service).shards.lock().unwrap()[0].next_event()
+}
+
+/// Prepares the first shard for a long sleep, as its thread does.
+pub fn settle<T: Send + 'static>(service: &TimerService<T>) {
+    while manual(service).shards.lock().unwrap()[0].settle() {}
+}
+
+/// How many lanes the first shard has.
+pub fn lanes_of<T: Send + 'static>(handle: &ServiceHandle<T>) -> usize {
+    handle.engine.cells.shared.inbox(0).lane_count()
+}
+
 /// Fires an entry as inline dispatch does (FireBegin to FireEnd).
 pub fn run_job<T: Send + 'static>(handle: &ServiceHandle<T>, entry: Entry) {
     Inline::new(handle.engine.host(0)).submit(&mut vec![entry.0]);

@@ -201,7 +201,9 @@ impl<M: Copy> Lanes<'_, M> {
             // SAFETY: the caller's promise.
             let express = unsafe { lane.express.has_messages() };
             let has_unseen = |book: &mut Book<M>| {
-                book.has_deferred && lane.deferred.has_unseen(book.outlook.seen)
+                book.has_deferred
+                    && lane.deferred.has_unseen(book.outlook.seen)
+                    && !broken(Fault::LaneUnseenIgnored)
             };
             // SAFETY: as above.
             express || unsafe { lane.with_book(has_unseen) }

@@ -8,7 +8,7 @@ use super::consumer::{Arrival, Drained, MessageSink};
 use super::deferral::{Deferral, Present, Sight};
 use super::producer::Producer;
 use super::track::Track;
-use crate::sync::{AtomicPtr, CountU64, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, CountU64, Fault, Ordering, UnsafeCell, broken};
 use crossbeam_utils::CachePadded;
 
 /// A position has this many low bits of a message's number, and above them `DEFERRED` or 0.
@@ -210,11 +210,9 @@ impl<M: Copy> Lane<M> {
         // SAFETY: the caller's promise.
         let is_open = unsafe { self.with_book(|book| book.deferral.is_open()) };
         // SAFETY: as above.
-        !is_open
-            && self
-                .tracks()
-                .into_iter()
-                .all(|track| unsafe { track.is_over() })
+        let is_over = |track: &Track<M>| unsafe { track.is_over() };
+        let waits = || is_open || !is_over(&self.deferred);
+        is_over(&self.express) && (broken(Fault::LaneEndWaiting) || !waits())
     }
 
     /// Looks at the deferred track, passes over dead messages, and claims those that have to be

@@ -17,6 +17,8 @@ pub enum Fault {
     LaneAttachRelaxed,
     /// EndCheck: the shard frees a lane of which it has not taken all messages.
     LaneEndUnread,
+    /// EndCheck: the shard frees a lane of which messages wait.
+    LaneEndWaiting,
     /// EndCheck: the shard frees a lane that has a recall to settle.
     LaneEndUnsettled,
     /// EndUnlink: the shard takes the first lane out by a store.
@@ -84,6 +86,8 @@ pub enum Fault {
     DoorbellNoSleepFence,
     /// SleepLook: the shard does not look at the lanes again after SleepAnnounce.
     DoorbellNoSecondLook,
+    /// SleepLook: the look at the lanes leaves out the deferred tracks.
+    LaneUnseenIgnored,
     /// SleepAnnounce: the shard announces its sleep with Relaxed.
     DoorbellAnnounceRelaxed,
     /// RingUnpark: the winner among the ringers does not unpark the shard.
