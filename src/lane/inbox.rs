@@ -125,6 +125,7 @@ impl<M: Copy> Inbox<M> {
                 deferral: Deferral::new(),
                 has_deferred: false,
                 express: 0,
+                active: 0,
                 looked: [0; 2],
                 has_ended: false,
             }),
@@ -264,10 +265,13 @@ impl<M: Copy> Drain<M> {
                 unsafe { deferred.settle(&mut late) };
             }
         }
-        let mut busy = 0;
+        let (mut busy, mut active) = (0, 0);
         for lane in lanes {
             // SAFETY: as above.
-            busy += u64::from(unsafe { lane.express.load() } > 0);
+            let found = unsafe { lane.express.load() };
+            busy += u64::from(found > 0);
+            // SAFETY: as above.
+            active += u64::from(unsafe { lane.with_book(|book| book.note_activity(found)) });
             // SAFETY: as above.
             if let Some(deferred) = unsafe { lane.deferred() } {
                 // SAFETY: as above.
@@ -278,7 +282,7 @@ impl<M: Copy> Drain<M> {
             return sum;
         }
         let quota = (DRAINED_MAX / busy.max(1)).max(LEN as u64);
-        let allowance = (2 * ALLOWANCE / busy.max(1)).clamp(ALLOWANCE_MIN, ALLOWANCE);
+        let allowance = (2 * ALLOWANCE / busy.max(active).max(1)).clamp(ALLOWANCE_MIN, ALLOWANCE);
         self.waiting.has_more = false;
         let mut fences = false;
         for lane in lanes {

@@ -7,6 +7,7 @@ use super::ahead::Outlook;
 use super::consumer::{Arrival, Drained, MessageSink};
 use super::deferral::{Deferral, Present, Sight};
 use super::producer::Producer;
+use super::segment::LEN;
 use super::track::Track;
 use crate::sync::{AtomicPtr, CountU64, Fault, Ordering, UnsafeCell, broken};
 use crossbeam_utils::CachePadded;
@@ -23,6 +24,10 @@ pub(super) const DEFERRED: u32 = 1 << NUMBER_BITS;
 /// many, and each has at least `ALLOWANCE_MIN`.
 pub(super) const ALLOWANCE: u64 = 65_536;
 pub(super) const ALLOWANCE_MIN: u64 = 4_096;
+
+/// A lane that had a segment's worth of messages in one of the last drains, of this number, takes
+/// part in the allowance.
+const ACTIVE_DRAINS: u8 = 64;
 
 /// At most this number of messages is taken by a drain, or a segment's worth from each track, if
 /// that is more.
@@ -63,10 +68,26 @@ pub(super) struct Book<M> {
     pub(super) has_deferred: bool,
     /// Messages of the express track that the last drain took.
     pub(super) express: u64,
+    /// In how many further drains the lane counts as active.
+    pub(super) active: u8,
     /// How many messages of each track were published when `trim_quiet` last looked.
     pub(super) looked: [u64; 2],
     /// The lane has no producer any more, and leaves the list.
     pub(super) has_ended: bool,
+}
+
+impl<M> Book<M> {
+    /// Notes how many messages a drain has found in the express track. Returns whether the lane was
+    /// active lately. Where many threads share a core, few of them have run since the last drain,
+    /// and each of the others may send its allowance before the next one.
+    pub(super) fn note_activity(&mut self, found: u64) -> bool {
+        self.active = if found >= LEN as u64 {
+            ACTIVE_DRAINS
+        } else {
+            self.active.saturating_sub(1)
+        };
+        self.active > 0
+    }
 }
 
 /// The producer's ends of a lane's tracks.

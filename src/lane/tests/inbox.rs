@@ -493,6 +493,33 @@ fn a_backlog_beyond_the_allowance_is_told() {
     assert!(!backlog(LEN as u64).is_above(1_000));
 }
 
+/// Threads that share a core run one after the other, and the shard drains in between. The
+/// allowance is shared by those that ran lately.
+#[test]
+fn the_allowance_is_shared_by_lanes_that_were_active_lately() {
+    let (inbox, mut drain) = Inbox::new();
+    let mut lanes: Vec<_> = (0..8).map(|_| inbox.attach()).collect();
+    for round in 0..4 {
+        for lane in &mut lanes {
+            (0..1_000).for_each(|message| _ = lane.push(message));
+            drain_all(&mut drain, |_, _| ());
+            let of_lanes = |lanes: Lanes<'_, i32>| {
+                let advice = |lane: &Lane<i32>| lane.advice.allowance.load(Ordering::Relaxed);
+                lanes.map(advice).collect::<Vec<_>>()
+            };
+            let told = inbox.lanes.walk(of_lanes);
+            assert!(round == 0 || told == [2 * ALLOWANCE / 8; 8], "{told:?}");
+        }
+    }
+    for _ in 0..100 {
+        (0..1_000).for_each(|message| _ = lanes[0].push(message));
+        drain_all(&mut drain, |_, _| ());
+    }
+    let sent =
+        (0..(2 * ALLOWANCE) as i32 + LEN as i32).map(|message| lanes[0].push(message).backlog);
+    assert_eq!(sent.max().map(Backlog::overload), Some(2));
+}
+
 /// A few messages that live hold up the dead ones behind them. So the oldest are taken, and the
 /// lane has about as much memory as it needs.
 #[test]
