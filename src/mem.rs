@@ -218,6 +218,13 @@ impl<T: Zeroable> Zeroed<T> {
         unsafe { &*self.as_ptr() }
     }
 
+    /// As `first`.
+    #[inline(always)]
+    pub(crate) fn first_mut(&mut self) -> &mut T {
+        // SAFETY: as in `first`, and `&mut self` makes this the only reference.
+        unsafe { &mut *self.as_ptr().cast_mut() }
+    }
+
     // (Always, as are those that lead here: optimized for size, a call would take more than it.)
     #[inline(always)]
     pub(crate) fn as_ptr(&self) -> *const T {
@@ -287,9 +294,17 @@ pub(crate) fn prefetch_to_write<T>(address: *const T) {
 #[inline]
 pub(crate) fn prefetch_all_to_write<T>(value: &T) {
     let start = (&raw const *value).cast::<u8>();
-    (0..size_of::<T>())
-        .step_by(64)
-        .for_each(|offset| prefetch_to_write(start.wrapping_add(offset)));
+    // (Four lines at a time: optimized for size, the compiler unrolls no loop.)
+    let fours = size_of::<T>() / 256 * 256;
+    for offset in (0..fours).step_by(256) {
+        prefetch_to_write(start.wrapping_add(offset));
+        prefetch_to_write(start.wrapping_add(offset + 64));
+        prefetch_to_write(start.wrapping_add(offset + 128));
+        prefetch_to_write(start.wrapping_add(offset + 192));
+    }
+    for offset in (fours..size_of::<T>()).step_by(64) {
+        prefetch_to_write(start.wrapping_add(offset));
+    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -28,11 +28,10 @@ pub(crate) fn prepare_fences() {}
 /// side's order, and acts as a fence at that point. Otherwise this is a full fence.
 #[inline(always)]
 pub(crate) fn light_fence() {
-    if kernel::state() == PRESENT {
-        compiler_fence();
-    } else {
+    if kernel::state() != PRESENT {
         full_fence();
     }
+    compiler_fence();
 }
 
 /// The rare side of the pair: a system call of some microseconds. It takes 10 ms once, if the
