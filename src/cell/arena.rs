@@ -138,13 +138,14 @@ impl<T: Send + 'static> Arena<T> {
 
     /// The cell of an index, or `None` if its page was never made, or is retired.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, index: u32, _pinned: &'a Pinned) -> Option<CellRef<'a, T>> {
-        let page = self
-            .directory
-            .first()
-            .get((index / Self::PAGE_CELLS) as usize)?;
+    pub(crate) fn get<'a>(&'a self, index: u32, _pinned: &'a Pinned<'_>) -> Option<CellRef<'a, T>> {
+        let number = (index / Self::PAGE_CELLS) as usize;
+        // (Not `get`: with some settings the compiler compares its reference to null.)
+        if number >= DIRECTORY {
+            return None;
+        }
         // Ordering: Acquire. Pairs with the Release in `make_page`; publishes the page's cells.
-        let page = page.0.load(Ordering::Acquire);
+        let page = self.directory.first()[number].0.load(Ordering::Acquire);
         if page.is_null() {
             return None;
         }
@@ -365,7 +366,7 @@ impl<T: Send + 'static> Arena<T> {
     /// Claims every armed cell and gives it to `f`: for `stop`.
     pub(crate) fn claim_all(
         &self,
-        pinned: &Pinned,
+        pinned: &Pinned<'_>,
         with_running: bool,
         mut f: impl FnMut(Claimed<T>),
     ) {

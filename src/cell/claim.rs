@@ -28,8 +28,8 @@ pub(crate) struct Claimed<T> {
 pub(crate) enum DueClaim<T> {
     /// Nothing: its timer is gone, or filed elsewhere.
     Dead,
-    /// A timer that fires: its payload, and the cell's index for the caller to hold.
-    Payload(T, Option<u32>),
+    /// A timer that fires. The caller holds the cell's index (`index_after`).
+    Payload(T),
     /// A periodic timer, whose run may `begin`. It is still ARMED.
     Run,
     /// A timer that was re-armed to a later deadline: the caller sends the entry there.
@@ -71,9 +71,10 @@ impl<T> CellRef<'_, T> {
     }
 
     /// Claims for a due entry (ClaimLoad to ClaimRead) in the usual case: the timer has no lag and
-    /// does not repeat. `None`: try `claim_due`.
+    /// does not repeat. The caller then holds the cell's index (`index_after`). `None`: try
+    /// `claim_due`.
     #[inline]
-    pub(crate) fn claim_due_plain(&self, entry: Entry) -> Option<(T, Option<u32>)> {
+    pub(crate) fn claim_due_plain(&self, entry: Entry) -> Option<T> {
         let word = self.load();
         if !word.is_plain(entry.generation()) || self.due_at().deadline() > entry.deadline() {
             return None;
@@ -81,10 +82,11 @@ impl<T> CellRef<'_, T> {
         self.cell.exchange(word, word.freed()).ok()?;
         // SAFETY: ClaimRead. As in `claim_due`; it is a payload, because the word says that it does
         // not repeat.
-        Some((unsafe { self.cell.take_payload() }, self.index(word)))
+        Some(unsafe { self.cell.take_payload() })
     }
 
     /// Claims for a due entry (ClaimLoad to ClaimRead), or puts it back (PutBack).
+    #[inline]
     pub(crate) fn claim_due(&self, entry: Entry) -> DueClaim<T> {
         let mut word = self.load();
         loop {
@@ -102,7 +104,7 @@ impl<T> CellRef<'_, T> {
             // SAFETY: ClaimRead. This thread won this filing's only exchange out of ARMED: no
             // thread writes the content, and no other reads it. ArmWrite put it there, and it is a
             // payload, because the word says that it does not repeat.
-            return DueClaim::Payload(unsafe { self.cell.take_payload() }, self.index(word));
+            return DueClaim::Payload(unsafe { self.cell.take_payload() });
         }
     }
 
@@ -230,9 +232,9 @@ impl<T> CellRef<'_, T> {
     }
 
     /// Claims for the holder of an id in the usual case: the timer was never moved and does not
-    /// repeat. `None`: try `claim_id`.
+    /// repeat. The caller then holds the cell's index (`index_after`). `None`: try `claim_id`.
     #[inline]
-    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, DueAt, Option<u32>)> {
+    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, DueAt)> {
         let word = Word::new(birth, State::Armed);
         if self.load() != word && !broken(Fault::ClaimIgnoresGeneration) {
             return None;
@@ -240,7 +242,7 @@ impl<T> CellRef<'_, T> {
         self.cell.exchange(word, word.freed()).ok()?;
         // SAFETY: ClaimRead. As in `claim_due`.
         let payload = unsafe { self.cell.take_payload() };
-        Some((payload, self.due_at(), self.index(word)))
+        Some((payload, self.due_at()))
     }
 
     /// Claims for the holder of an id.

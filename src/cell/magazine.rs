@@ -143,22 +143,15 @@ fn successive(cells: &[u32]) -> usize {
 }
 
 /// Fills with successive cells from `first` on, from the end to the begin.
-// (Eight at a time, for the same reason.)
+// (Two at a time, for the same reason.)
 fn fill_backwards(places: &mut [u32], first: u32) {
     let mut next = first;
-    let (rest, eights) = places.as_rchunks_mut::<8>();
-    for eight in eights.iter_mut().rev() {
-        *eight = [
-            next + 7,
-            next + 6,
-            next + 5,
-            next + 4,
-            next + 3,
-            next + 2,
-            next + 1,
-            next,
-        ];
-        next += 8;
+    let (rest, pairs) = places.as_rchunks_mut::<2>();
+    let mut pair_of_next = u64::from(next) << 32 | u64::from(next + 1);
+    for pair in pairs.iter_mut().rev() {
+        *pair = [pair_of_next as u32, (pair_of_next >> 32) as u32];
+        pair_of_next += 2 << 32 | 2;
+        next += 2;
     }
     for place in rest.iter_mut().rev() {
         *place = next;

@@ -25,7 +25,7 @@ pub(crate) use pins::{Pinned, Pinner, Pins};
 pub(crate) use rearm::{Rearmed, RunBegun};
 #[cfg(loom)]
 pub(crate) use state::{Cell, Side};
-pub(crate) use state::{CellRef, DueAt, Filed, SHARD_BITS};
+pub(crate) use state::{CellRef, DueAt, Filed, SHARD_BITS, index_after};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

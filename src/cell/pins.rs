@@ -83,7 +83,7 @@ impl Drop for OwnWord {
 }
 
 /// A thread's handle to its word.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pinner(Rc<OwnWord>);
 
 // SAFETY: models hand a thread's local on when they have no guard of it: the `Rc` has one owner.
@@ -93,8 +93,8 @@ unsafe impl Send for Pinner {}
 impl Pinner {
     /// Pins the thread until the guard is dropped.
     #[inline]
-    pub(crate) fn pin(&self) -> Pinned {
-        let own = &self.0;
+    pub(crate) fn pin(&self) -> Pinned<'_> {
+        let own = &*self.0;
         let depth = own.depth.get();
         own.depth.set(depth + 1);
         if depth == 0 && own.counts() {
@@ -105,7 +105,7 @@ impl Pinner {
                 light_fence(); // PinFence
             }
         }
-        Pinned(own.clone())
+        Pinned(own)
     }
 }
 
@@ -127,12 +127,12 @@ impl OwnWord {
 
 /// While it lives its thread is pinned: no page that the thread finds is freed.
 #[derive(Debug)]
-pub(crate) struct Pinned(Rc<OwnWord>);
+pub(crate) struct Pinned<'a>(&'a OwnWord);
 
-impl Drop for Pinned {
+impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        let own = &self.0;
+        let own = self.0;
         let depth = own.depth.get() - 1;
         own.depth.set(depth);
         if depth == 0 && own.counts() && !model_has_failed() {
@@ -320,10 +320,10 @@ mod tests {
             drop(pins.register());
             let ends = pins.register();
             let pinned = ends.pin();
-            drop(ends);
             limbo.add(page);
             assert_eq!(freed(&mut limbo), NOTHING);
             drop(pinned);
+            drop(ends);
             assert_eq!(freed(&mut limbo), [page]);
         }
         assert_eq!(limbo.words.len(), 2);

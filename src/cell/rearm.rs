@@ -109,6 +109,7 @@ impl<T> CellRef<'_, T> {
     }
 
     /// Writes `due_at` and birth for the next filing. The exchange that follows publishes them.
+    #[inline]
     fn move_to(&self, word: Word, due_at: DueAt) {
         if let (Some(birth), None) = (word.birth(), word.refiled().birth()) {
             // Ordering: Relaxed. Published by the exchange that sets the last move.
@@ -120,6 +121,7 @@ impl<T> CellRef<'_, T> {
 
     /// RunBegin. Begins the run of a due entry: takes the content out. Puts the entry back if its
     /// timer was moved to a later deadline.
+    #[inline]
     pub(crate) fn begin(&self, entry: Entry) -> RunBegun {
         let mut word = self.load();
         loop {
@@ -152,6 +154,7 @@ impl<T> CellRef<'_, T> {
     ///
     /// # Safety
     /// The caller has begun the run (RunBegin).
+    #[inline]
     pub(crate) unsafe fn file_again(
         &self,
         repeat: Box<Repeat>,

@@ -237,6 +237,13 @@ impl<T> Cell<T> {
     }
 }
 
+/// The index of a cell, for the caller to hold: it has claimed the filing of this generation, and
+/// frees the cell. `None` if the cell's generations are used up.
+#[inline]
+pub(crate) fn index_after(index: u32, generation: u64) -> Option<u32> {
+    (generation < GENERATION_LAST).then_some(index)
+}
+
 impl<T> CellRef<'_, T> {
     #[inline]
     pub(super) fn load(&self) -> Word {
@@ -291,7 +298,7 @@ impl<T> CellRef<'_, T> {
     /// The index, for the caller to hold. `None` if the cell's generations are used up.
     #[inline]
     pub(super) fn index(&self, word: Word) -> Option<u32> {
-        (word.generation() < GENERATION_LAST).then_some(self.index)
+        index_after(self.index, word.generation())
     }
 
     /// Whether the timer of this birth still waits, or is periodic and runs.
@@ -378,6 +385,7 @@ mod tests {
             let claimed = cell_ref.claim_id(birth).expect("it is armed");
             assert!(matches!(claimed.content, Some(Content::Payload("payload"))));
             assert_eq!((claimed.due_at, claimed.index), (DueAt::new(7, 3), index));
+            assert_eq!(index_after(0, birth), index);
             assert!(!cell_ref.is_pending(birth));
         }
     }

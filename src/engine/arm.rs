@@ -15,6 +15,9 @@ use crate::error::ScheduleError;
 use crate::lane::{Backlog, Sent};
 use crate::sync::{Fault, broken};
 
+/// For `arm`: the shard to which the thread's timers go.
+pub(crate) const HOME: usize = usize::MAX;
+
 /// How a timer got its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Date {
@@ -26,44 +29,45 @@ pub(crate) enum Date {
 }
 
 impl<T: Send + 'static> Engine<T> {
-    /// Arms a timer in a shard; `None` is the thread's own. `at_ns` turns the present into the
+    /// Arms a timer in a shard; [`HOME`] is the thread's own. `at_ns` turns the present into the
     /// deadline, both in nanoseconds since the clock's origin.
     #[inline]
     pub(crate) fn arm(
         &self,
         payload: T,
-        shard: Option<usize>,
+        shard: usize,
         at_ns: impl FnOnce(u64) -> u64,
     ) -> Result<TimerId, ScheduleError<T>> {
-        self.cells.with_local(|local| {
-            let home = local.home();
-            let shard = shard.unwrap_or(home);
-            if shard == home
-                && let Some(date_ns) = local.shared_date()
-            {
-                let at_ns = at_ns(date_ns);
-                let deadline = self.tick.deadline(at_ns);
-                let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
-                return self.cells.schedule(
-                    local,
-                    DueAt::new(deadline, home),
-                    Payload(payload),
-                    Date::Shared { rounded_ns },
-                );
-            }
-            self.arm_by_clock(local, payload, shard, at_ns)
-        })
+        self.cells
+            .with_local(|local| self.arm_by(local, payload, shard, at_ns))
     }
 
-    /// Arms a timer by a reading of the clock. Lets the next timers share the reading.
+    /// Arms a timer by the reading that it shares. Else by a reading of the clock, which the next
+    /// timers may share.
+    // (Never: it is too long for every call of a `schedule`. Its arguments go in registers.)
     #[inline(never)]
-    fn arm_by_clock(
+    fn arm_by(
         &self,
         local: &mut Local,
         payload: T,
         shard: usize,
         at_ns: impl FnOnce(u64) -> u64,
     ) -> Result<TimerId, ScheduleError<T>> {
+        let home = local.home();
+        let shard = if shard == HOME { home } else { shard };
+        if shard == home
+            && let Some(date_ns) = local.shared_date()
+        {
+            let at_ns = at_ns(date_ns);
+            let deadline = self.tick.deadline(at_ns);
+            let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
+            return self.cells.schedule(
+                local,
+                DueAt::new(deadline, home),
+                Payload(payload),
+                Date::Shared { rounded_ns },
+            );
+        }
         let now_ns = self.clock.arming_now_ns(&mut local.anchor);
         let due_at = DueAt::new(self.tick.deadline(at_ns(now_ns)), shard);
         let armed = self
@@ -168,6 +172,16 @@ impl<T: Send + 'static> Cells<T> {
         if !self.shared.reserve() {
             return None;
         }
+        match local.magazines.take() {
+            Some(cell) => Some(cell),
+            None => self.take_another_cell(local),
+        }
+    }
+
+    /// A cell that is not in the magazines. The caller has reserved it.
+    #[cold]
+    #[inline(never)]
+    fn take_another_cell(&self, local: &mut Local) -> Option<u32> {
         let cell = self.arena.take(&mut local.magazines);
         if cell.is_none() {
             self.shared.release(1);

@@ -4,8 +4,7 @@
 
 use super::cells::Cells;
 use super::local::Local;
-use crate::cell::DueClaim;
-use crate::cell::Pinned;
+use crate::cell::{DueClaim, Pinned, index_after};
 use crate::entry::Entry;
 
 /// Prefetch distance, in claims: a cell comes from memory in about this time.
@@ -23,27 +22,32 @@ impl<T: Send + 'static> Cells<T> {
         mut fire: impl FnMut(usize, Entry, T),
         mut run: impl FnMut(Entry),
     ) -> usize {
-        entries
-            .iter()
-            .take(AHEAD)
-            .for_each(|entry| self.arena.prefetch(entry.cell()));
-        let pinned = local.pinner.pin();
+        let (first, ahead) = entries.split_at(entries.len().min(AHEAD));
+        for entry in first {
+            self.arena.prefetch(entry.cell());
+        }
+        let mut ahead = ahead.iter();
+        let pinner = local.pinner.clone();
+        let pinned = pinner.pin();
         let mut fired = 0;
-        for (position, &entry) in entries.iter().enumerate() {
-            if let Some(next) = entries.get(position + AHEAD) {
+        for &entry in entries {
+            if let Some(next) = ahead.next() {
                 self.arena.prefetch(next.cell());
             }
             let plain = self
                 .arena
                 .get(entry.cell(), &pinned)
                 .and_then(|cell| cell.claim_due_plain(entry));
-            if let Some((payload, index)) =
-                plain.or_else(|| self.claim_due_other(local, entry, &pinned, &mut run))
-            {
-                self.put(local, index);
-                fire(fired, entry, payload);
-                fired += 1;
-            }
+            let payload = match plain {
+                Some(payload) => payload,
+                None => match self.claim_due_other(local, entry, &pinned, &mut run) {
+                    Some(payload) => payload,
+                    None => continue,
+                },
+            };
+            self.put(local, index_after(entry.cell(), entry.generation()));
+            fire(fired, entry, payload);
+            fired += 1;
         }
         // Before any task runs: a task that arms a timer finds room.
         self.shared.release(fired);
@@ -51,17 +55,18 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Claims a due entry that is not the usual case: its timer is gone, was moved, or repeats.
+    #[cold]
     #[inline(never)]
     fn claim_due_other(
         &self,
         local: &mut Local,
         entry: Entry,
-        pinned: &Pinned,
+        pinned: &Pinned<'_>,
         run: &mut impl FnMut(Entry),
-    ) -> Option<(T, Option<u32>)> {
+    ) -> Option<T> {
         match self.arena.get(entry.cell(), pinned)?.claim_due(entry) {
             DueClaim::Dead => return None,
-            DueClaim::Payload(payload, index) => return Some((payload, index)),
+            DueClaim::Payload(payload) => return Some(payload),
             DueClaim::Run => run(entry),
             DueClaim::Later(filed) => self.send(local, filed),
         }

@@ -7,7 +7,7 @@ use super::cells::Cells;
 use super::id::TimerId;
 use super::local::Local;
 use super::tally::Event;
-use crate::cell::{Claimed, Content};
+use crate::cell::{Claimed, Content, index_after};
 use crate::entry::Entry;
 
 impl<T: Send + 'static> Cells<T> {
@@ -39,11 +39,13 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Takes the payload of a timer that was never moved and does not repeat: the usual case.
     /// `None`: the caller tries `take` or `cancel`.
-    #[inline]
-    pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let (payload, due_at, index) =
-            self.look_up(local, id, |cell| cell.claim_first(id.birth()))??;
-        self.put(local, index);
+    // (Never: it is too long for every call of a `cancel`. With some settings the compiler would
+    // inline it nevertheless where a crate has one such call. By reference: a caller would copy the
+    // id to its stack.)
+    #[inline(never)]
+    pub(crate) fn take_first(&self, local: &mut Local, id: &TimerId) -> Option<T> {
+        let (payload, due_at) = self.look_up(local, *id, |cell| cell.claim_first(id.birth()))??;
+        self.put(local, index_after(id.cell, id.birth()));
         let entry = Entry::new(due_at.deadline(), id.cell, id.birth());
         let backlog = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
         self.ease(due_at.shard(), backlog);
@@ -78,7 +80,7 @@ impl<T: Send + 'static> Cells<T> {
         self.prefetch(ids);
         let mut cancelled = 0;
         for &id in ids {
-            let content = match self.take_first(local, id) {
+            let content = match self.take_first(local, &id) {
                 Some(payload) => Some(Content::Payload(payload)),
                 None => match self.cancel(local, id) {
                     Some(content) => content,
@@ -93,8 +95,7 @@ impl<T: Send + 'static> Cells<T> {
 
     /// Cancels the timer that waits in a cell.
     pub(crate) fn cancel_at(&self, local: &mut Local, cell: u32) -> Option<Option<Content<T>>> {
-        let pinned = local.pinner.pin();
-        let claimed = self.arena.get(cell, &pinned)?.claim_any()?;
+        let claimed = self.arena.get(cell, &local.pinner.pin())?.claim_any()?;
         Some(self.end(local, claimed, Event::Cancelled))
     }
 
@@ -111,7 +112,8 @@ impl<T: Send + 'static> Cells<T> {
         how: Event,
         mut f: impl FnMut(u64, Content<T>),
     ) {
-        let pinned = local.pinner.pin();
+        let pinner = local.pinner.clone();
+        let pinned = pinner.pin();
         // A stop that fires all leaves a RUNNING timer to its run, which sees that the service is
         // closed.
         self.arena

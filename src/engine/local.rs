@@ -39,6 +39,8 @@ pub(crate) struct Local {
     /// `None` until this thread has claimed due entries.
     lateness: Option<Own<Histogram>>,
     pub(super) shared: Arc<Shared>,
+    /// It is for one call.
+    pub(super) is_temporary: bool,
 }
 
 /// What a thread has for one shard.
@@ -66,6 +68,7 @@ impl Local {
             links: Links::new(shared.shards()),
             lateness: None,
             shared: shared.clone(),
+            is_temporary: false,
         }
     }
 

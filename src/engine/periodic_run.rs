@@ -69,6 +69,7 @@ impl<T: Send + 'static> Engine<T> {
     }
 
     /// A reading to compute a deadline from.
+    #[inline]
     fn arming_now_ns(&self) -> u64 {
         self.cells
             .with_local(|local| self.clock.arming_now_ns(&mut local.anchor))
@@ -205,8 +206,11 @@ impl<T: Send + 'static> Cells<T> {
     /// RunBegin. Begins the run of a due entry: the content is the caller's until `file_again` or
     /// `end_run`. `None`: the timer was cancelled, or moved.
     fn begin_run(&self, local: &mut Local, entry: Entry) -> Option<(Run, Box<Repeat>)> {
-        let pinned = local.pinner.pin();
-        match self.arena.get(entry.cell(), &pinned)?.begin(entry) {
+        let begun = self
+            .arena
+            .get(entry.cell(), &local.pinner.pin())?
+            .begin(entry);
+        match begun {
             RunBegun::Run {
                 repeat,
                 birth,
@@ -273,8 +277,7 @@ impl<T: Send + 'static> Cells<T> {
         local: &mut Local,
         cell: u32,
     ) -> Option<Option<Content<T>>> {
-        let pinned = local.pinner.pin();
-        let claimed = self.arena.get(cell, &pinned)?.claim_repeat()?;
+        let claimed = self.arena.get(cell, &local.pinner.pin())?.claim_repeat()?;
         Some(self.end(local, claimed, Event::Ended))
     }
 }

@@ -55,18 +55,19 @@ pub(crate) fn with<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> 
     if cfg!(loom) {
         return with_lent(shared, f);
     }
-    // One call of `f` serves all cases, so that its captures need not go through memory.
     // (A closure of its own, not `LAST.get()`: optimized for size, that would be a call.)
     let (last, mut local) = LAST.with(|last| last.get());
-    let mut is_temporary = false;
     if !ptr::eq(last, Arc::as_ptr(shared)) {
-        (local, is_temporary) = find_another(shared);
+        local = find_another(shared);
     }
     // SAFETY: 1. the local was boxed in this thread: by `find`, and it is not freed while `LAST`
     // names it, or for this call. 2. It belongs to `shared`: the local keeps that alive, so no
     // other service has its address. 3. `f` does not come here again.
     let result = f(unsafe { &mut *local });
-    if is_temporary {
+    // The local says it, not `find_another`: the compiler would make a copy of `f` for each answer,
+    // and call them. What `f` captures would go through memory.
+    // SAFETY: as above.
+    if unsafe { (*local).is_temporary } {
         // SAFETY: it was boxed for this call, and nobody else knows it.
         give_back(unsafe { Box::from_raw(local) });
     }
@@ -103,17 +104,21 @@ fn with_lent<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> R {
 }
 
 /// The thread's local of a service that it did not use last. If its thread-locals are gone: a local
-/// for one call, and `true`. The caller then frees it.
+/// for one call, which the caller frees.
 #[cold]
 #[inline(never)]
-fn find_another(shared: &Arc<Shared>) -> (*mut Local, bool) {
+fn find_another(shared: &Arc<Shared>) -> *mut Local {
     shared.note_process();
     match LOCALS.try_with(|locals| find(&mut locals.borrow_mut(), shared)) {
         Ok(local) => {
             LAST.set((Arc::as_ptr(shared), local));
-            (local, false)
+            local
         }
-        Err(_) => (Box::into_raw(Box::new(Local::attach(shared))), true),
+        Err(_) => {
+            let mut local = Box::new(Local::attach(shared));
+            local.is_temporary = true;
+            Box::into_raw(local)
+        }
     }
 }
 

@@ -156,12 +156,12 @@ impl<T> Cell<T> {
 
     /// A worker's claim.
     pub fn claim_due(&self, entry: Entry) -> Due<T> {
-        if let Some((payload, _)) = self.cell_ref().claim_due_plain(entry.0) {
+        if let Some(payload) = self.cell_ref().claim_due_plain(entry.0) {
             return Due::Fires(payload);
         }
         match self.cell_ref().claim_due(entry.0) {
             cell::DueClaim::Dead => Due::Dead,
-            cell::DueClaim::Payload(payload, _) => Due::Fires(payload),
+            cell::DueClaim::Payload(payload) => Due::Fires(payload),
             cell::DueClaim::Run => Due::Runs(Run(entry)),
             cell::DueClaim::Later(filed) => Due::Later(Entry(filed.entry)),
         }
@@ -497,7 +497,9 @@ pub fn schedule_by<T: Send + 'static>(
     let arm = || {
         handle
             .engine
-            .arm(payload, None, |now_ns| now_ns + time::nanos(delay))
+            .arm(payload, crate::engine::arm::HOME, |now_ns| {
+                now_ns + time::nanos(delay)
+            })
     };
     thread_local::lend(&mut local.0, arm)
 }

@@ -179,6 +179,7 @@ impl<M: Copy> Drain<M> {
 
 impl<M: Copy> Sender<M> {
     /// Sends a message.
+    #[inline]
     pub fn push(&mut self, message: M) {
         self.0.push(message);
     }
@@ -279,6 +280,7 @@ impl Entry {
 
     /// Its tombstone.
     #[must_use]
+    #[inline]
     pub fn tombstone(self) -> Self {
         Self(self.0.tombstone())
     }
@@ -346,7 +348,7 @@ impl Arena {
     pub unsafe fn claim_due(&self, entry: Entry) -> Option<u64> {
         // SAFETY: the caller's promise.
         let cell = unsafe { self.arena.held(entry.0.cell()) };
-        cell.claim_due_plain(entry.0).map(|(payload, _)| payload)
+        cell.claim_due_plain(entry.0)
     }
 
     /// Arms the cell and claims it again. Returns its birth, and the payload.

@@ -2,6 +2,7 @@
 
 use super::handle::ServiceHandle;
 use super::inspect::WallReading;
+use crate::engine::arm::HOME;
 use crate::engine::id::TimerId;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
@@ -51,7 +52,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
         // At least 1 ns, so never the present tick: a task that arms itself with a delay of zero
         // runs once a tick.
         let delay_ns = time::nanos(delay).max(1);
-        self.engine.arm(payload, None, |now_ns| now_ns + delay_ns)
+        self.engine
+            .arm(payload, HOME, move |now_ns| now_ns + delay_ns)
     }
 
     /// Arms a timer for a point in time. If that has passed, the timer fires at the next tick.
@@ -77,7 +79,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let payload = payload.into_payload();
         let at_ns = self.engine.clock.instant_ns(deadline);
         self.engine
-            .arm(payload, None, |now_ns| at_ns.max(now_ns + 1))
+            .arm(payload, HOME, move |now_ns| at_ns.max(now_ns + 1))
     }
 
     /// Arms a timer with slack: it fires between the two delays. It never fires before the first
@@ -109,7 +111,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let (payload, engine) = (payload.into_payload(), &*self.engine);
         let [first_ns, last_ns] =
             [delays.start(), delays.end()].map(|&delay| time::nanos(delay).max(1));
-        engine.arm(payload, None, |now_ns| {
+        engine.arm(payload, HOME, move |now_ns| {
             let (first, last) = (
                 engine.tick.deadline(now_ns + first_ns),
                 engine.tick.whole(now_ns + last_ns),
@@ -145,7 +147,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ) -> Result<TimerId, ScheduleError<T>> {
         let (payload, delay_ns) = (payload.into_payload(), time::nanos(delay).max(1));
         self.engine
-            .arm(payload, Some(shard % self.shards()), |now_ns| {
+            .arm(payload, shard % self.shards(), move |now_ns| {
                 now_ns + delay_ns
             })
     }
@@ -206,7 +208,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
         payload: impl IntoPayload<T>,
     ) -> Result<TimerId, ScheduleError<T>> {
         self.engine
-            .arm(payload.into_payload(), None, |now_ns| at_ns.max(now_ns + 1))
+            .arm(payload.into_payload(), HOME, move |now_ns| {
+                at_ns.max(now_ns + 1)
+            })
     }
 
     /// Arms a timer that runs a closure whenever `look` says that it is time by the wall clock, and
