@@ -12,7 +12,7 @@ use crate::mem::{Zeroable, Zeroed, prefetch_all_to_write};
 use std::ops::Deref;
 
 /// Chunks of a slab: 256 KiB.
-const SLAB_CHUNKS: usize = 256;
+const SLAB_CHUNKS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// Empty slabs that are kept.
 const SPARE_SLABS: usize = 1;
@@ -65,7 +65,7 @@ impl Form {
 struct Chunk {
     /// In a narrow chunk: the higher bits of all deadlines.
     high: u64,
-    /// Entries in the chunk. Not valid in the last chunk of a list: see `ChunkList::room`.
+    /// Entries in the chunk. Not valid in the last chunk of a list: see `ChunkList::last_len`.
     len: u16,
     form: Form,
     next: u32,
@@ -100,20 +100,23 @@ impl Chunk {
         }
     }
 
-    /// Appends the first `len` entries to a block.
-    fn copy_to(&self, len: usize, entries: &mut Block) {
+    /// Copies the first `len` entries to a block, in place of what that has.
+    fn copy_to(&self, len: usize, block: &mut Block) {
         match self.form {
-            Form::Narrow => entries.0.extend(
-                self.words.as_chunks::<NARROW>().0[..len]
-                    .iter()
-                    .map(|&words| Entry::widened(words, self.high)),
-            ),
-            Form::Wide => entries.0.extend(
-                self.words.as_chunks::<WIDE>().0[..len]
-                    .iter()
-                    .map(|&words| Entry::from_words(words)),
-            ),
+            Form::Narrow => {
+                let words = &self.words.as_chunks::<NARROW>().0[..len];
+                for (place, &words) in block.entries.iter_mut().zip(words) {
+                    *place = Entry::widened(words, self.high);
+                }
+            }
+            Form::Wide => {
+                let words = &self.words.as_chunks::<WIDE>().0[..len];
+                for (place, &words) in block.entries.iter_mut().zip(words) {
+                    *place = Entry::from_words(words);
+                }
+            }
         }
+        block.len = len;
     }
 }
 
@@ -123,9 +126,9 @@ pub(super) struct ChunkList {
     first: u32,
     last: u32,
     len: u32,
-    /// Entries that the last chunk has room for. Here, not in the chunk: so an append touches one
-    /// cache line of the chunk.
-    room: u16,
+    /// Entries in the last chunk; `FULL` if there is none. Here, not in the chunk: so an append
+    /// touches one cache line of the chunk.
+    last_len: u16,
     /// The last chunk's form.
     form: Form,
 }
@@ -135,9 +138,12 @@ impl ChunkList {
         first: NIL,
         last: NIL,
         len: 0,
-        room: 0,
+        last_len: Self::FULL,
         form: Form::Narrow,
     };
+
+    /// A length that leaves no room for another entry.
+    const FULL: u16 = u16::MAX;
 
     /// Entries in the list.
     #[inline]
@@ -155,43 +161,49 @@ impl ChunkList {
     pub(super) fn form(&self) -> Form {
         self.form
     }
-
-    /// Entries in the last chunk.
-    #[inline]
-    fn last_len(&self) -> usize {
-        self.form.capacity() - usize::from(self.room)
-    }
 }
 
 /// The entries of one chunk, copied out of it.
-pub(super) struct Block(Vec<Entry>);
+pub(super) struct Block {
+    entries: Box<[Entry; Form::MAX]>,
+    len: usize,
+}
 
 impl Block {
+    #[cold]
+    fn new() -> Self {
+        Self {
+            entries: Box::new([Entry::from_words([0; WIDE]); Form::MAX]),
+            len: 0,
+        }
+    }
+
     /// Drops the entries for which `keeps` returns false. Without a branch for each entry.
     #[inline]
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(Entry) -> bool) {
         let mut kept = 0;
-        for position in 0..self.0.len() {
-            let entry = self.0[position];
-            self.0[kept] = entry;
+        for position in 0..self.len {
+            let entry = self.entries[position];
+            self.entries[kept] = entry;
             kept += usize::from(keeps(entry));
         }
-        self.0.truncate(kept);
+        self.len = kept;
     }
 }
 
 impl Deref for Block {
     type Target = [Entry];
 
+    #[inline]
     fn deref(&self) -> &[Entry] {
-        &self.0
+        &self.entries[..self.len]
     }
 }
 
 /// Memory for 256 chunks.
 struct Slab {
     /// `None`: the slab was given back to the system.
-    chunks: Option<Zeroed<Chunk>>,
+    chunks: Option<Zeroed<[Chunk; SLAB_CHUNKS]>>,
     /// The first freed chunk; `next` leads to the others.
     freed: u32,
     /// Chunks from this one on were never used.
@@ -207,8 +219,8 @@ pub(super) struct ChunkPool {
     lowest: usize,
     /// Slabs that exist and have no chunk in use.
     empty: usize,
-    /// The memory of the last block, for the next one.
-    spare: Vec<Entry>,
+    /// The last block, whose memory the next one takes.
+    spare: Option<Block>,
 }
 
 impl ChunkPool {
@@ -217,49 +229,60 @@ impl ChunkPool {
             slabs: Vec::new(),
             lowest: 0,
             empty: 0,
-            spare: Vec::with_capacity(Form::MAX),
+            spare: None,
         }
     }
 
     #[inline]
     fn chunk(&self, chunk: u32) -> &Chunk {
         let slab = &self.slabs[chunk as usize / SLAB_CHUNKS];
-        &slab.chunks.as_ref().expect("a chunk in use keeps its slab")[chunk as usize % SLAB_CHUNKS]
+        let chunks = slab.chunks.as_ref().expect("a chunk in use keeps its slab");
+        &chunks.first()[chunk as usize % SLAB_CHUNKS]
     }
 
     #[inline]
     fn chunk_mut(&mut self, chunk: u32) -> &mut Chunk {
         let slab = &mut self.slabs[chunk as usize / SLAB_CHUNKS];
-        &mut slab.chunks.as_mut().expect("a chunk in use keeps its slab")
-            [chunk as usize % SLAB_CHUNKS]
+        let chunks = slab.chunks.as_mut().expect("a chunk in use keeps its slab");
+        &mut chunks.first_mut()[chunk as usize % SLAB_CHUNKS]
     }
 
     /// Appends an entry to a list. A narrow entry may follow narrow entries only, whose deadlines
     /// have the same higher bits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, list: &mut ChunkList, entry: Entry, form: Form) {
-        if list.room == 0 || form == Form::Wide && list.form != form {
-            self.add_chunk(list, entry.high(), form);
+        let position = usize::from(list.last_len);
+        if position >= form.capacity() || form == Form::Wide && list.form != form {
+            return self.push_to_new(list, entry, form);
         }
         debug_assert_eq!(list.form, form);
-        let position = form.capacity() - usize::from(list.room);
         self.chunk_mut(list.last).put(position, entry, form);
-        list.room -= 1;
+        list.last_len += 1;
+        list.len += 1;
+    }
+
+    /// Appends an entry to a list, in a new chunk. (As a tail call it needs no saved registers.)
+    #[inline(never)]
+    fn push_to_new(&mut self, list: &mut ChunkList, entry: Entry, form: Form) {
+        self.add_chunk(list, entry.high(), form);
+        self.chunk_mut(list.last).put(0, entry, form);
+        list.last_len = 1;
         list.len += 1;
     }
 
     /// Appends entries to a list.
     pub(super) fn extend(&mut self, list: &mut ChunkList, mut entries: &[Entry], form: Form) {
         while let Some(first) = entries.first() {
-            if list.room == 0 || list.form != form {
+            if usize::from(list.last_len) >= form.capacity() || list.form != form {
                 self.add_chunk(list, first.high(), form);
             }
-            let (some, others) = entries.split_at(entries.len().min(usize::from(list.room)));
+            let last_len = usize::from(list.last_len);
+            let (some, others) = entries.split_at(entries.len().min(form.capacity() - last_len));
             let chunk = self.chunk_mut(list.last);
-            (list.last_len()..)
-                .zip(some)
-                .for_each(|(position, &entry)| chunk.put(position, entry, form));
-            list.room -= some.len() as u16;
+            for (position, &entry) in (last_len..).zip(some) {
+                chunk.put(position, entry, form);
+            }
+            list.last_len += some.len() as u16;
             list.len += some.len() as u32;
             entries = others;
         }
@@ -278,20 +301,20 @@ impl ChunkPool {
                 first: new,
                 last: new,
                 len: 0,
-                room: form.capacity() as u16,
+                last_len: 0,
                 form,
             },
         );
     }
 
     /// Appends a list to another one.
+    #[inline]
     pub(super) fn append(&mut self, list: &mut ChunkList, tail: ChunkList) {
         if list.is_empty() {
             *list = tail;
         } else if !tail.is_empty() {
-            let last_len = list.last_len();
             let last = self.chunk_mut(list.last);
-            last.len = last_len as u16;
+            last.len = list.last_len;
             last.next = tail.first;
             *list = ChunkList {
                 first: list.first,
@@ -305,7 +328,7 @@ impl ChunkPool {
     #[inline]
     fn extent(&self, list: &ChunkList, chunk: u32) -> (usize, u32) {
         if chunk == list.last {
-            return (list.last_len(), NIL);
+            return (list.last_len.into(), NIL);
         }
         let Chunk { len, next, .. } = *self.chunk(chunk);
         (usize::from(len), next)
@@ -322,7 +345,7 @@ impl ChunkPool {
         if next != NIL {
             prefetch_all_to_write(self.chunk(next));
         }
-        let mut block = Block(std::mem::take(&mut self.spare));
+        let mut block = self.spare.take().unwrap_or_else(Block::new);
         self.chunk(list.first).copy_to(len, &mut block);
         self.free(list.first);
         *list = if next == NIL {
@@ -340,18 +363,17 @@ impl ChunkPool {
     /// Takes a block's memory back.
     #[inline]
     pub(super) fn done(&mut self, block: Block) {
-        self.spare = block.0;
-        self.spare.clear();
+        self.spare = Some(block);
     }
 
     /// Gives `f` the entries of a list, which stay where they are.
     #[cfg(all(test, not(loom)))]
     pub(super) fn for_each(&self, list: ChunkList, mut f: impl FnMut(Entry)) {
-        let (mut chunk, mut block) = (list.first, Block(Vec::new()));
+        let (mut chunk, mut block) = (list.first, Block::new());
         while chunk != NIL {
             let (len, next) = self.extent(&list, chunk);
             self.chunk(chunk).copy_to(len, &mut block);
-            block.0.drain(..).for_each(&mut f);
+            block.iter().for_each(|&entry| f(entry));
             chunk = next;
         }
     }
@@ -390,7 +412,7 @@ impl ChunkPool {
             .position(|slab| slab.chunks.is_none())
             .unwrap_or(self.slabs.len());
         let slab = Slab {
-            chunks: Some(Zeroed::new(SLAB_CHUNKS)),
+            chunks: Some(Zeroed::new(1)),
             freed: NIL,
             fresh: 0,
             in_use: 0,
@@ -418,6 +440,7 @@ impl ChunkPool {
 
     /// Gives the last empty slab back to the system, if there are more than `SPARE_SLABS`. Returns
     /// whether there are still more.
+    #[inline]
     pub(super) fn trim(&mut self) -> bool {
         if self.empty > SPARE_SLABS
             && let Some(slab) = self

@@ -50,14 +50,15 @@ impl Levels {
         parts.levels[level] += 1;
         self.occupied[level].set(index);
         let slot = &mut self.slots[level][index];
+        if slot.len() == LARGE_SLOT {
+            self.large.set(Place { level, index });
+        }
+        // (Last: so it may end in a tail call, and needs no saved registers.)
         slot.push(
             entry,
             Form::of_span(Place::span_bits(level)),
             &mut parts.pool,
         );
-        if slot.len() == LARGE_SLOT + 1 {
-            self.large.set(Place { level, index });
-        }
     }
 
     /// Counts a hole in the slot of a deadline: a tombstone came for it. A slot that is mostly dead
@@ -169,6 +170,7 @@ impl Levels {
 
     /// Moves time to the start of a slot and takes the slot out. Also returns whether some of its
     /// entries may have tombstones.
+    #[inline]
     pub(super) fn enter(
         &mut self,
         place @ Place { level, index }: Place,

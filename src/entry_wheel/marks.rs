@@ -14,6 +14,7 @@ pub(super) struct Marks {
 const _: () = assert!(LEVELS <= 8, "a bit for each level");
 
 impl Marks {
+    #[inline]
     pub(super) fn set(&mut self, Place { level, index }: Place) {
         self.sets[level].set(index);
         self.levels |= 1 << level;

@@ -90,6 +90,7 @@ impl EntryWheel {
     }
 
     /// Whether `accept` may have to wait for memory that `prefetch` can fetch in time.
+    #[inline]
     pub(crate) fn prefetches(&self) -> bool {
         self.parts.tombstones.is_large()
     }
@@ -114,6 +115,7 @@ impl EntryWheel {
     /// An estimate of the tombstones whose entries have not come yet. It is too low if holes were
     /// counted for which there is no entry, and too high while a large slot with dead entries is
     /// cascaded.
+    #[inline]
     pub(crate) fn unmatched(&self) -> u64 {
         let parts = &self.parts;
         let known = parts.holes + parts.leaving;
@@ -121,6 +123,7 @@ impl EntryWheel {
     }
 
     /// Tombstones that have come since the last call.
+    #[inline]
     pub(crate) fn take_tombstones(&mut self) -> u64 {
         std::mem::take(&mut self.tombstones)
     }
@@ -332,6 +335,7 @@ impl EntryWheel {
     /// Gives one slab of 256 KiB back to the system, if one is not needed. Returns whether there is
     /// another. One system call, which stops other threads for a moment: not to be called in a
     /// burst.
+    #[inline]
     pub(crate) fn trim(&mut self) -> bool {
         self.parts.pool.trim()
     }
@@ -350,27 +354,32 @@ impl EntryWheel {
 
     /// Entries in each level, live and dead. An entry that was cascaded ahead of time counts at its
     /// new level.
+    #[inline]
     pub(crate) fn levels(&self) -> [u64; LEVELS] {
         self.parts.levels
     }
 
     /// Due entries that `advance` has not given out.
+    #[inline]
     pub(crate) fn due(&self) -> u64 {
         self.due.len() as u64
     }
 
     /// Holes of all slots: dead entries whose tombstones have come since their slots were last
     /// compacted.
+    #[inline]
     pub(crate) fn holes(&self) -> u64 {
         self.parts.holes
     }
 
     /// Compactions that were begun.
+    #[inline]
     pub(crate) fn compactions(&self) -> u64 {
         self.parts.compactions
     }
 
     /// Entries that cascades have moved.
+    #[inline]
     pub(crate) fn cascaded(&self) -> u64 {
         self.parts.cascaded
     }

@@ -57,11 +57,13 @@ impl WheelParts {
     }
 
     /// What `moved` will be when a budget that begins now is used up.
+    #[inline]
     pub(super) fn budget_end(&self, budget: u64) -> u64 {
         self.moved.saturating_add(budget)
     }
 
     /// Allows small slots to be compacted at once again.
+    #[inline]
     pub(super) fn renew_at_once(&mut self) {
         self.at_once_end = self.budget_end(AT_ONCE);
     }
@@ -92,6 +94,7 @@ impl WheelParts {
     }
 
     /// `pop_live` for a cascade: counts the entries as cascaded too.
+    #[inline]
     pub(super) fn pop_cascaded(&mut self, entries: &mut ChunkList) -> Option<Block> {
         let moved = self.moved;
         let block = self.pop_live(entries);

@@ -34,6 +34,7 @@ impl Place {
     }
 
     /// The first tick of this slot, which lies in the future of `now`.
+    #[inline]
     pub(super) fn start(self, now: u64) -> u64 {
         let shift = DIGIT_BITS * self.level as u32;
         let above = now >> shift >> DIGIT_BITS << DIGIT_BITS;

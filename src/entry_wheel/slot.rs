@@ -47,11 +47,11 @@ impl<L> Slot<L> {
     /// Appends an entry.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, form: Form, pool: &mut ChunkPool) {
+        self.earliest = self.earliest.min(entry.deadline());
         match form {
             Form::Narrow => pool.push(&mut self.entries, entry, Form::Narrow),
             Form::Wide => pool.push(&mut self.entries, entry, Form::Wide),
         }
-        self.earliest = self.earliest.min(entry.deadline());
     }
 
     /// Entries in the slot. Those that were cascaded ahead of time are not counted.
@@ -179,12 +179,14 @@ impl<L> Slot<L> {
         pool.done(live);
     }
 
+    #[inline]
     pub(super) fn forget_holes(&mut self, parts: &mut WheelParts) {
         parts.holes -= u64::from(std::mem::take(&mut self.holes));
     }
 
     /// Prepares the first step of a cascade. A compaction that goes on is over: the cascade
     /// examines all entries on their way.
+    #[inline]
     pub(super) fn end_compaction(&mut self, start: u64, parts: &mut WheelParts) {
         self.forget_holes(parts);
         let left = std::mem::take(&mut self.to_examine);

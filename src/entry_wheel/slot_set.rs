@@ -12,10 +12,12 @@ impl SlotSet {
         self.0[index / 64] |= 1 << (index % 64);
     }
 
+    #[inline]
     pub(super) fn clear(&mut self, index: usize) {
         self.0[index / 64] &= !(1 << (index % 64));
     }
 
+    #[inline]
     pub(super) fn contains(&self, index: usize) -> bool {
         self.0[index / 64] >> (index % 64) & 1 != 0
     }
@@ -25,6 +27,7 @@ impl SlotSet {
         (0..SLOTS).filter(|&index| self.contains(index))
     }
 
+    #[inline]
     pub(super) fn first(&self) -> Option<usize> {
         let word = self.0.iter().position(|&word| word != 0)?;
         Some(word * 64 + self.0[word].trailing_zeros() as usize)

@@ -97,6 +97,7 @@ impl Tombstones {
     }
 
     /// Records a tombstone: the entry that it names is dead, and all earlier ones of its cell.
+    #[inline]
     pub(super) fn insert(&mut self, tombstone: Entry) {
         let (number, position) = Self::position(tombstone);
         if !matches!(self.pages.get(number), Some(Some(_))) {
@@ -206,6 +207,7 @@ impl Tombstones {
     }
 
     /// Tombstones whose entries the wheel has not dropped yet.
+    #[inline]
     pub(super) fn unmatched(&self) -> u64 {
         self.unmatched
     }

@@ -34,8 +34,9 @@ fn wheel_tombstone() {
     let mut wheel = wheel_of(&entries);
     Rng::with_seed(2).shuffle(&mut entries);
     counted(|| {
-        let tombstones = entries.iter().map(|entry| entry.tombstone());
-        tombstones.for_each(|tombstone| wheel.file(tombstone));
+        for entry in &entries {
+            wheel.file(entry.tombstone());
+        }
     });
 }
 
