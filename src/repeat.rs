@@ -270,6 +270,7 @@ impl Repeat {
     }
 
     /// Whether it goes by the wall clock, and whoever sets that brings the next look forward.
+    #[inline]
     pub(crate) fn is_told_of_sets(&self) -> bool {
         let Rhythm::Wall { next_look, .. } = &self.rhythm else {
             return false;
@@ -280,6 +281,7 @@ impl Repeat {
     /// What to do now. A timer that goes by the wall clock may have to wait: then `at_ns` is its
     /// next look. `now` reads the service's clock, and then the wall clock. The user's look may
     /// panic.
+    #[inline]
     pub(crate) fn due(&mut self, now: impl FnOnce() -> (u64, SystemTime)) -> RunStep {
         let Rhythm::Wall {
             look,
@@ -307,11 +309,13 @@ impl Repeat {
     }
 
     /// The time for which the next run is meant.
+    #[inline]
     pub(crate) fn at_ns(&self) -> u64 {
         self.at_ns
     }
 
     /// Notes the deadline at which the timer is armed.
+    #[inline]
     pub(crate) fn file(&mut self, deadline: u64) {
         self.deadline = deadline;
         if let Rhythm::Wall { next_look, .. } = &self.rhythm {
@@ -322,6 +326,7 @@ impl Repeat {
     /// Notes the deadline at which the timer was claimed. If it is not the deadline of `file`,
     /// somebody has moved the timer: a fixed rate goes on from the new deadline, and a timer by the
     /// wall clock runs without a look, unless it was moved for a look.
+    #[inline]
     pub(crate) fn claimed(&mut self, deadline: u64, start_ns: impl FnOnce(u64) -> u64) {
         if deadline != self.deadline {
             self.at_ns = start_ns(deadline);

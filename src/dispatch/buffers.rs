@@ -117,6 +117,7 @@ impl<F: Fire> Portion<'_, F> {
     }
 
     /// How many payloads and runs are left to take. A stale answer, as that of [`Grain::left`].
+    #[inline]
     pub(super) fn left(&self) -> usize {
         let runs = self.runs.as_ref().map_or(0, Grain::left);
         self.payloads.left()

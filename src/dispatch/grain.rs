@@ -107,13 +107,18 @@ impl<P> Grains<P> {
 
     /// Empties all grains: drops the payloads that are left.
     pub(crate) fn clear(&mut self) {
-        self.iter()
-            .filter(|grain| grain.left() > 0)
-            .for_each(|grain| while grain.take().is_some() {});
-        self.counts[..self.len].fill_with(Counts::default);
+        for grain in self.iter() {
+            if grain.left() > 0 {
+                while grain.take().is_some() {}
+            }
+        }
+        for counts in &mut self.counts[..self.len] {
+            *counts = Counts::default();
+        }
     }
 
     /// The grain of this number, if there is one.
+    #[inline]
     pub(crate) fn grain(&self, number: usize) -> Option<Grain<'_, P>> {
         let counts = self.counts[..self.len].get(number)?;
         let first = number * GRAIN;
@@ -157,6 +162,7 @@ impl<P> Grain<'_, P> {
         self.is_owner = true;
     }
 
+    #[inline]
     fn filled(&self) -> usize {
         // Ordering: Acquire. Pairs with GrainFill.
         self.counts.filled.load(Ordering::Acquire)

@@ -72,6 +72,7 @@ impl Hooks {
     }
 
     /// The lateness above which timers are reported, in nanoseconds.
+    #[inline]
     pub(super) fn late_above_ns(&self) -> u64 {
         self.on_late
             .as_ref()

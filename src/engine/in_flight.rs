@@ -30,6 +30,7 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// FireBegin of the first thread of a job. Returns the half that it chose.
+    #[inline]
     pub(crate) fn begin(&self) -> Half {
         // Ordering: Relaxed. Either half will do.
         let half = Half(self.turn.load(Ordering::Relaxed) % 2);
@@ -38,6 +39,7 @@ impl InFlight {
     }
 
     /// FireBegin of a further thread of a job.
+    #[inline]
     pub(crate) fn begin_in(&self, half: Half) {
         if !broken(Fault::JobNotCounted) {
             // Ordering: AcqRel (FireBegin). Release: the claims of FireClaim come later, and carry
@@ -48,6 +50,7 @@ impl InFlight {
     }
 
     /// FireEnd. A thread leaves its job.
+    #[inline]
     pub(crate) fn end(&self, half: Half) {
         if !broken(Fault::JobNotCounted) {
             // Ordering: AcqRel (FireEnd). Pairs with the Acquire of `is_empty`: whoever sees 0 sees

@@ -175,10 +175,12 @@ impl Shared {
         self.repeats.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn bell(&self, shard: usize) -> &Doorbell {
         &self.ports[shard].bell
     }
 
+    #[inline]
     pub(crate) fn inbox(&self, shard: usize) -> &Arc<Inbox<Entry>> {
         &self.ports[shard].inbox
     }
@@ -191,6 +193,7 @@ impl Shared {
         &self.lateness
     }
 
+    #[inline]
     pub(crate) fn depot(&self) -> &Arc<Depot> {
         &self.depot
     }
@@ -213,12 +216,14 @@ impl Shared {
     }
 
     /// Whether periodic timers end: it is closed, and not by a drain during which they run on.
+    #[inline]
     pub(super) fn ends_periodic(&self) -> bool {
         // Ordering: Relaxed. As in `is_closed`: RunRecheck comes after a light fence too.
         self.closed.load(Ordering::Relaxed) > DRAINS
     }
 
     /// Whether a stop that fires all has closed it.
+    #[inline]
     pub(crate) fn fires_all(&self) -> bool {
         // Ordering: Relaxed. As in `is_closed`.
         self.closed.load(Ordering::Relaxed) == FIRES_ALL

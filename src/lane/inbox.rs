@@ -317,16 +317,19 @@ impl<M: Copy> Drain<M> {
     }
 
     /// Whether messages may wait in the lanes.
+    #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.waiting.waits()
     }
 
     /// Whether the last drain left messages that have to be taken at once.
+    #[inline]
     pub(crate) fn has_more(&self) -> bool {
         self.waiting.has_more
     }
 
     /// The present key at which messages that wait have to be taken. `None`: none of them has to.
+    #[inline]
     pub(crate) fn wants_at(&self) -> Option<u64> {
         Some(self.waiting.wants_at).filter(|&key| key != u64::MAX)
     }

@@ -199,6 +199,7 @@ impl<M: Copy> Lane<M> {
     ///
     /// # Safety
     /// The caller is the one consumer, and `f` does not get here again.
+    #[inline]
     pub(super) unsafe fn with_book<R>(&self, f: impl FnOnce(&mut Book<M>) -> R) -> R {
         // SAFETY: the caller's promise.
         self.book.with_mut(|book| f(unsafe { &mut *book }))

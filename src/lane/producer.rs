@@ -124,6 +124,16 @@ impl<M: Copy> Producer<M> {
             unsafe { self.next_segment() };
         }
         // SAFETY: as above, and there is a segment with room.
+        unsafe { self.push_with_room(message) }
+    }
+
+    /// `push` when the segment has room.
+    ///
+    /// # Safety
+    /// The track is alive, and the producer's segment has room.
+    #[inline]
+    unsafe fn push_with_room(&mut self, message: M) -> Pushed {
+        // SAFETY: the caller's promise.
         let number = unsafe { self.push_inside(message) };
         let waiting = if self.position() < LEN {
             0
@@ -145,8 +155,8 @@ impl<M: Copy> Producer<M> {
     pub(super) unsafe fn push_keyed(&mut self, message: M, key: u64) -> Pushed {
         // SAFETY: the caller's promise.
         unsafe { self.note_key(key) };
-        // SAFETY: as above.
-        unsafe { self.push(message) }
+        // SAFETY: as above, and `note_key` has seen to the room.
+        unsafe { self.push_with_room(message) }
     }
 
     /// PushKey: notes a key for the next message.
@@ -214,8 +224,8 @@ impl<M: Copy> Producer<M> {
         }
         // Ordering: Relaxed (DoubtMark). Published by PushPublish.
         doubted.store(bits | 1 << (position % 64), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { self.push(message) }
+        // SAFETY: the caller's promise, and there is room.
+        unsafe { self.push_with_room(message) }
     }
 
     /// Settles the messages sent in doubt since the last call. If `vouched`, the messages in the

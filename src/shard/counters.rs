@@ -41,11 +41,13 @@ pub(crate) enum Count {
 
 impl Counters {
     /// Adds to a counter. The shard's thread only.
+    #[inline]
     pub(crate) fn add(&self, which: Count, by: u64) {
         self.0.counts[which as usize].add(by);
     }
 
     /// Sets a counter. The shard's thread only.
+    #[inline]
     pub(crate) fn set(&self, which: Count, to: u64) {
         self.0.counts[which as usize].set(to);
     }
@@ -55,12 +57,11 @@ impl Counters {
     }
 
     /// Sets the number of entries in each level of the wheel. The shard's thread only.
+    #[inline]
     pub(super) fn set_levels(&self, levels: &[u64; LEVELS]) {
-        self.0
-            .levels
-            .iter()
-            .zip(levels)
-            .for_each(|(counter, &entries)| counter.set(entries));
+        for (counter, &entries) in self.0.levels.iter().zip(levels) {
+            counter.set(entries);
+        }
     }
 
     /// Entries in each level of the wheel.

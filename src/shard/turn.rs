@@ -28,6 +28,7 @@ const DRAINS_RECALLED: u32 = 8;
 const CASCADED_PER_MS: u64 = 16_384;
 
 /// Entries of large slots that a shard cascades in a tick.
+#[inline]
 pub(crate) fn pace(tick: TickLength) -> u64 {
     (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
 }
@@ -371,8 +372,10 @@ impl Shard {
 
     /// The next event of what is in the wheel, or was seen in the lanes.
     fn next_known(&self) -> Option<u64> {
-        let waiting = self.lanes.wants_at();
-        self.wheel.next_event().into_iter().chain(waiting).min()
+        match (self.wheel.next_event(), self.lanes.wants_at()) {
+            (Some(event), Some(waiting)) => Some(event.min(waiting)),
+            (event, waiting) => event.or(waiting),
+        }
     }
 
     /// When a turn should come that gives lanes back. `u64::MAX`: there is none to give back.
