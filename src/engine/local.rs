@@ -133,7 +133,8 @@ impl Local {
     /// So are sent tombstones, and the inserts of timers that were filed before: of a move, and of
     /// a periodic timer's next run. Such an insert would wait in vain: its cancel does not know
     /// where it lies, and a periodic timer's next run seldom has one.
-    #[inline]
+    // (Never: a move to a later deadline, which sends nothing, would have fewer registers.)
+    #[inline(never)]
     pub(crate) fn send(&mut self, shard: usize, message: Entry) -> Sent {
         match self.link_to(shard) {
             Some(ShardLink {
