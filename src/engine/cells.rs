@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
 /// of waiting messages is bounded.
-pub(super) const BACKLOG_MAX: u64 = 16_384;
+pub(super) const BACKLOG_MAX: u64 = 32_768;
 
 pub(crate) struct Cells<T> {
     pub(crate) shared: Arc<Shared>,

@@ -15,7 +15,7 @@ const NAP_SHARE: u64 = 16;
 const NAP_MAX_NS: u64 = 1_000_000_000;
 
 /// Messages that may come during a nap. A lane rings at twice as many.
-const NAP_MESSAGES: u64 = 8_192;
+const NAP_MESSAGES: u64 = 16_384;
 
 /// With this many messages in a millisecond, a shard is busy. Its naps are short then, for two
 /// reasons: a lane would ring; and during an announced sleep no timers share a reading of the
