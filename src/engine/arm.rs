@@ -38,13 +38,25 @@ impl<T: Send + 'static> Engine<T> {
         shard: usize,
         at_ns: impl FnOnce(u64) -> u64,
     ) -> Result<TimerId, ScheduleError<T>> {
-        self.cells
-            .with_local(|local| self.arm_by(local, payload, shard, at_ns))
+        let mut refused = None;
+        let armed = self
+            .cells
+            .with_local(|local| self.arm_by(local, payload, shard, at_ns, &mut refused));
+        match armed {
+            Some(id) => {
+                // It is `None`. Its drop would look.
+                std::mem::forget(refused);
+                Ok(id)
+            }
+            None => Err(refused.expect("who refuses a timer says why")),
+        }
     }
 
     /// Arms a timer by the reading that it shares. Else by a reading of the clock, which the next
-    /// timers may share.
-    // (Never: it is too long for every call of a `schedule`. Its arguments go in registers.)
+    /// timers may share. `None`: `refused` says why.
+    // (Never: it is too long for every call of a `schedule`. Its arguments go in registers, and so
+    // does the id. A `Result` would go through memory, in parts that a caller loads as one.
+    // Processors do not forward such stores to the load, which waits.)
     #[inline(never)]
     fn arm_by(
         &self,
@@ -52,7 +64,15 @@ impl<T: Send + 'static> Engine<T> {
         payload: T,
         shard: usize,
         at_ns: impl FnOnce(u64) -> u64,
-    ) -> Result<TimerId, ScheduleError<T>> {
+        refused: &mut Option<ScheduleError<T>>,
+    ) -> Option<TimerId> {
+        let mut or_refused = |armed: Result<TimerId, ScheduleError<T>>| match armed {
+            Ok(id) => Some(id),
+            Err(why) => {
+                *refused = Some(why);
+                None
+            }
+        };
         let home = local.home();
         let shard = if shard == HOME { home } else { shard };
         if shard == home
@@ -61,18 +81,19 @@ impl<T: Send + 'static> Engine<T> {
             let at_ns = at_ns(date_ns);
             let deadline = self.tick.deadline(at_ns);
             let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
-            return self.cells.schedule(
+            return or_refused(self.cells.schedule(
                 local,
                 DueAt::new(deadline, home),
                 Payload(payload),
                 Date::Shared { rounded_ns },
-            );
+            ));
         }
         let now_ns = self.clock.arming_now_ns(&mut local.anchor);
         let due_at = DueAt::new(self.tick.deadline(at_ns(now_ns)), shard);
-        let armed = self
-            .cells
-            .schedule(local, due_at, Payload(payload), Date::Read);
+        let armed = or_refused(
+            self.cells
+                .schedule(local, due_at, Payload(payload), Date::Read),
+        );
         local.note_reading(now_ns, self.shared_slack_ns);
         armed
     }

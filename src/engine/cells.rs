@@ -101,28 +101,29 @@ impl<T: Send + 'static> Cells<T> {
         id: TimerId,
         f: impl FnOnce(CellRef<'_, T>) -> R,
     ) -> Option<R> {
-        if id.service != self.shared.tag() {
+        if !id.is_of(self.shared.tag()) {
             return None;
         }
-        let guarded = |held| Arena::<T>::same_page(held, id.cell) || broken(Fault::LookUpUnguarded);
+        let guarded =
+            |held| Arena::<T>::same_page(held, id.cell()) || broken(Fault::LookUpUnguarded);
         if local.magazines.peek().is_some_and(guarded) {
             // The usual case for timers that are cancelled soon. It saves the pin.
             // SAFETY: the magazine holds an index of this page until `f` is done, so the page stays
             // (RetireGather).
-            return Some(f(unsafe { self.arena.held(id.cell) }));
+            return Some(f(unsafe { self.arena.held(id.cell()) }));
         }
         // The cell is fetched while this thread pins.
-        self.arena.prefetch(id.cell);
+        self.arena.prefetch(id.cell());
         let pinned = local.pinner.pin();
-        self.arena.get(id.cell, &pinned).map(f)
+        self.arena.get(id.cell(), &pinned).map(f)
     }
 
     /// Fetches the cells of these ids ahead of their use.
     #[inline]
     pub(crate) fn prefetch(&self, ids: &[TimerId]) {
         ids.iter()
-            .filter(|id| id.service == self.shared.tag())
-            .for_each(|id| self.arena.prefetch(id.cell));
+            .filter(|id| id.is_of(self.shared.tag()))
+            .for_each(|id| self.arena.prefetch(id.cell()));
     }
 
     /// The indices of all cells that were ever in use.

@@ -40,13 +40,12 @@ impl<T: Send + 'static> Cells<T> {
     /// Takes the payload of a timer that was never moved and does not repeat: the usual case.
     /// `None`: the caller tries `take` or `cancel`.
     // (Never: it is too long for every call of a `cancel`. With some settings the compiler would
-    // inline it nevertheless where a crate has one such call. By reference: a caller would copy the
-    // id to its stack.)
+    // inline it nevertheless where a crate has one such call.)
     #[inline(never)]
-    pub(crate) fn take_first(&self, local: &mut Local, id: &TimerId) -> Option<T> {
-        let (payload, due_at) = self.look_up(local, *id, |cell| cell.claim_first(id.birth()))??;
-        self.put(local, index_after(id.cell, id.birth()));
-        let entry = Entry::new(due_at.deadline(), id.cell, id.birth());
+    pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
+        let (payload, due_at) = self.look_up(local, id, |cell| cell.claim_first(id.birth()))??;
+        self.put(local, index_after(id.cell(), id.birth()));
+        let entry = Entry::new(due_at.deadline(), id.cell(), id.birth());
         let backlog = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
         self.ease(due_at.shard(), backlog);
         self.shared.release(1);
@@ -80,7 +79,7 @@ impl<T: Send + 'static> Cells<T> {
         self.prefetch(ids);
         let mut cancelled = 0;
         for &id in ids {
-            let content = match self.take_first(local, &id) {
+            let content = match self.take_first(local, id) {
                 Some(payload) => Some(Content::Payload(payload)),
                 None => match self.cancel(local, id) {
                     Some(content) => content,

@@ -4,7 +4,7 @@ use crate::lane::POSITION_BITS;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 /// Names one timer of one service.
 ///
@@ -28,18 +28,19 @@ use std::num::NonZeroU32;
 pub struct TimerId {
     /// `position << 40 | birth`.
     word: u64,
-    pub(crate) cell: u32,
-    /// The number of the service, unique among the 2^32 services made last.
-    pub(crate) service: NonZeroU32,
+    /// `service << 32 | cell`. The number of the service is unique among the 2^32 services made
+    /// last.
+    // (Two numbers go in two registers, three parts through memory.)
+    place: NonZeroU64,
 }
 
 const _: () = assert!(size_of::<Option<TimerId>>() == 16);
 
 const BIRTH_BITS: u32 = u64::BITS - POSITION_BITS;
 
-/// Where the cell's index and the number of the service begin in the bits of an id.
-const CELL_SHIFT: u32 = u64::BITS;
-const SERVICE_SHIFT: u32 = CELL_SHIFT + u32::BITS;
+/// Where the place begins in the bits of an id, and the number of the service in the place.
+const PLACE_SHIFT: u32 = u64::BITS;
+const SERVICE_SHIFT: u32 = u32::BITS;
 
 impl TimerId {
     /// The id as a number, for places that keep numbers: a key of another program, a column of a
@@ -61,9 +62,7 @@ impl TimerId {
     /// ```
     #[must_use]
     pub fn to_bits(self) -> u128 {
-        u128::from(self.service.get()) << SERVICE_SHIFT
-            | u128::from(self.cell) << CELL_SHIFT
-            | u128::from(self.birth())
+        u128::from(self.place.get()) << PLACE_SHIFT | u128::from(self.birth())
     }
 
     /// The id of these bits. `None` if [`to_bits`](Self::to_bits) gives them for no id.
@@ -83,20 +82,37 @@ impl TimerId {
     /// ```
     #[must_use]
     pub fn from_bits(bits: u128) -> Option<Self> {
-        let (birth, cell) = (bits as u64, (bits >> CELL_SHIFT) as u32);
-        let service = NonZeroU32::new((bits >> SERVICE_SHIFT) as u32)?;
-        (birth >> BIRTH_BITS == 0).then(|| Self::new(birth, cell, service, 0))
+        let (birth, place) = (bits as u64, (bits >> PLACE_SHIFT) as u64);
+        let service = NonZeroU32::new((place >> SERVICE_SHIFT) as u32)?;
+        (birth >> BIRTH_BITS == 0).then(|| Self::new(birth, place as u32, service, 0))
     }
 
     /// Names the timer of this birth in a cell. `position` is the place of its insert in the lane
     /// of the thread that armed it; any value is allowed, since it is a hint.
     #[inline]
     pub(crate) fn new(birth: u64, cell: u32, service: NonZeroU32, position: u32) -> Self {
+        let place = u64::from(service.get()) << SERVICE_SHIFT | u64::from(cell);
         Self {
             word: u64::from(position) << BIRTH_BITS | birth,
-            cell,
-            service,
+            place: NonZeroU64::new(place).expect("the number of a service is not 0"),
         }
+    }
+
+    /// The index of the timer's cell.
+    #[inline]
+    pub(crate) fn cell(self) -> u32 {
+        self.place.get() as u32
+    }
+
+    /// Whether the service of this number has given the id.
+    #[inline]
+    pub(crate) fn is_of(self, service: NonZeroU32) -> bool {
+        self.service() == service.get()
+    }
+
+    #[inline]
+    fn service(self) -> u32 {
+        (self.place.get() >> SERVICE_SHIFT) as u32
     }
 
     /// The generation of the cell when the timer was armed.
@@ -112,8 +128,8 @@ impl TimerId {
     }
 
     /// The parts that name the timer.
-    fn name(self) -> (u64, u32, NonZeroU32) {
-        (self.birth(), self.cell, self.service)
+    fn name(self) -> (u64, u32, u32) {
+        (self.birth(), self.cell(), self.service())
     }
 }
 
@@ -148,8 +164,8 @@ impl fmt::Debug for TimerId {
         write!(
             f,
             "TimerId({}:{}:{})",
-            self.service,
-            self.cell,
+            self.service(),
+            self.cell(),
             self.birth()
         )
     }

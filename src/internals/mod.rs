@@ -275,7 +275,7 @@ impl Entry {
     /// The entry that `schedule` pushed for this timer.
     #[must_use]
     pub fn of(id: TimerId, deadline: u64) -> Self {
-        Self::new(deadline, id.cell, id.birth())
+        Self::new(deadline, id.cell(), id.birth())
     }
 
     /// Its tombstone.

@@ -38,7 +38,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         // The payload is dropped after the borrow of the local.
         engine
             .cells
-            .with_local(|local| engine.cells.take_first(local, &id))
+            .with_local(|local| engine.cells.take_first(local, id))
             .is_some()
             || self.cancel_any(id)
     }
@@ -64,7 +64,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         engine.cells.with_local(|local| {
             engine
                 .cells
-                .take_first(local, &id)
+                .take_first(local, id)
                 .or_else(|| engine.cells.take(local, id))
         })
     }
