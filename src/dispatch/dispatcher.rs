@@ -2,7 +2,7 @@
 
 use super::sizes::EntryBatch;
 
-/// Whether a shard looks after submitted work once more.
+/// Whether, and when, a shard checks once more on the work that it has submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookAgain {
     No,

@@ -182,7 +182,7 @@ impl<M: Copy> Inbox<M> {
     }
 
     /// Whether a thread that has left its lane has to ring the shard, so that this gives lanes back
-    /// (EndRing). One of those that leave until the shard comes to it.
+    /// (EndRing). Of the threads that leave before the shard looks, one has to.
     pub(crate) fn wants_ring(&self) -> bool {
         // Ordering: Relaxed. It goes on with the Release of EndAsk. The doorbell's RingFence orders
         // it for a shard that sleeps.

@@ -212,7 +212,7 @@ pub(crate) struct Turn {
     pub(crate) held: bool,
     /// Threads have ended, whose lanes are given back.
     pub(crate) gave_back: bool,
-    /// The dispatcher has work that the shard has to look after.
+    /// Whether, and when, the shard has to check on work that the dispatcher has.
     pub(crate) look: LookAgain,
 }
 

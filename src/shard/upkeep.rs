@@ -1,4 +1,4 @@
-//! Upkeep: when a shard looks after the arena. The arena does not report freed cells.
+//! Upkeep: when a shard maintains the arena. The arena does not report freed cells.
 
 use crate::cell::Maintenance;
 

@@ -15,13 +15,13 @@ use crate::sync::{park, spin};
 use crate::time::{Clock, TickLength, nanos};
 use std::time::Duration;
 
-/// A shard looks after a worker that may be held up one tick later. This is the shortest time.
+/// When a worker may be stuck, its shard checks on it a tick later, but no sooner than this.
 const LOOK_MIN_NS: u64 = 100_000;
 
-/// The longest time to that look: in a longer tick.
+/// Where the tick is longer than this, the shard checks after this time.
 const LOOK_MAX: Duration = Duration::from_millis(1);
 
-/// The time to a look that has time.
+/// The time to a check that is not urgent.
 const LOOK_LATER: Duration = Duration::from_millis(5);
 
 /// How long a shard sleeps when the dispatcher has no room. The workers need longer for the batches

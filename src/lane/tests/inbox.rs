@@ -504,6 +504,7 @@ fn the_allowance_is_shared_by_lanes_that_were_active_lately() {
             (0..1_000).for_each(|message| _ = lane.push(message));
             drain_all(&mut drain, |_, _| ());
             let of_lanes = |lanes: Lanes<'_, i32>| {
+                // Ordering: Relaxed. This thread wrote it, as the shard.
                 let advice = |lane: &Lane<i32>| lane.advice.allowance.load(Ordering::Relaxed);
                 lanes.map(advice).collect::<Vec<_>>()
             };
