@@ -71,6 +71,22 @@ pub fn must_fail(fault: Fault, why: &str, bound: Bound, model: impl Fn() + Send 
     );
 }
 
+/// Explores a model of a whole service, whose stack is that of `spawn`.
+///
+/// # Panics
+/// If one of its orders of steps fails.
+pub fn explore_service(bound: Bound, model: fn()) {
+    explore(bound, move || spawn(model).join().unwrap());
+}
+
+/// The same with one step broken, as by `must_fail`.
+///
+/// # Panics
+/// If the model does not fail with a message that contains `why`.
+pub fn service_must_fail(fault: Fault, why: &str, bound: Bound, model: fn()) {
+    must_fail(fault, why, bound, move || spawn(model).join().unwrap());
+}
+
 /// A thread with a stack for a whole service: loom's own are some pages.
 ///
 /// # Panics

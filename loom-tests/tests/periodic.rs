@@ -7,7 +7,7 @@ use wheelwork::internals::loom::{
     Entry, Fault, look_after, pass_time, run_job, set_pins, take_turn,
 };
 use wheelwork::{ManualClock, StopPolicy, TimerId, TimerService};
-use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
+use wheelwork_loom_tests::{Held, Ledger, explore_service, service_must_fail, spawn};
 
 const TICK: Duration = Duration::from_micros(1);
 
@@ -168,79 +168,90 @@ fn last_run_against_upkeep() {
 
 #[test]
 fn a_runs_page_stays() {
-    explore(Some(3), || spawn(last_run_against_upkeep).join().unwrap());
+    explore_service(Some(3), last_run_against_upkeep);
 }
 
 #[test]
 fn broken_gathering_of_a_runs_page() {
-    must_fail(Fault::RetireIncomplete, "it has run", Some(3), || {
-        spawn(last_run_against_upkeep).join().unwrap()
-    });
+    service_must_fail(
+        Fault::RetireIncomplete,
+        "it has run",
+        Some(3),
+        last_run_against_upkeep,
+    );
 }
 
 #[test]
 fn a_run_is_filed_again_while_the_shard_turns() {
-    explore(Some(3), || {
-        spawn(run_against_turn_and_cancel).join().unwrap()
-    });
+    explore_service(Some(3), run_against_turn_and_cancel);
 }
 
 #[test]
 fn stop_waits_for_a_run() {
-    explore(Some(3), || spawn(run_against_stop).join().unwrap());
+    explore_service(Some(3), run_against_stop);
 }
 
 #[test]
 fn a_drain_waits_for_a_run_and_then_there_is_none() {
-    explore(Some(2), || spawn(run_against_drain).join().unwrap());
+    explore_service(Some(2), run_against_drain);
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_drained() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || {
-        spawn(run_against_drain).join().unwrap()
-    });
+    service_must_fail(
+        Fault::JobNotCounted,
+        "Causality violation",
+        Some(2),
+        run_against_drain,
+    );
 }
 
 #[test]
 fn a_run_sees_that_a_stop_fires_all() {
-    explore(Some(2), || spawn(run_against_fire_all).join().unwrap());
+    explore_service(Some(2), run_against_fire_all);
 }
 
 #[test]
 fn broken_look_of_a_run_that_has_filed_its_timer() {
-    must_fail(
+    service_must_fail(
         Fault::RunNotSeenAfterFile,
         "it is still armed",
         Some(2),
-        || spawn(run_against_fire_all).join().unwrap(),
+        run_against_fire_all,
     );
 }
 
 #[test]
 fn cancel_and_wait_waits_for_a_run() {
-    explore(Some(2), || {
-        spawn(run_against_cancel_and_wait).join().unwrap()
-    });
+    explore_service(Some(2), run_against_cancel_and_wait);
 }
 
 #[test]
 fn broken_end_of_a_run() {
-    must_fail(Fault::RunFilesBlindly, "it runs on", Some(3), || {
-        spawn(run_against_turn_and_cancel).join().unwrap()
-    });
+    service_must_fail(
+        Fault::RunFilesBlindly,
+        "it runs on",
+        Some(3),
+        run_against_turn_and_cancel,
+    );
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_stopped() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(3), || {
-        spawn(run_against_stop).join().unwrap()
-    });
+    service_must_fail(
+        Fault::JobNotCounted,
+        "Causality violation",
+        Some(3),
+        run_against_stop,
+    );
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_awaited() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(2), || {
-        spawn(run_against_cancel_and_wait).join().unwrap()
-    });
+    service_must_fail(
+        Fault::JobNotCounted,
+        "Causality violation",
+        Some(2),
+        run_against_cancel_and_wait,
+    );
 }

@@ -10,7 +10,7 @@ use wheelwork::internals::loom::{
     take_by, take_turn,
 };
 use wheelwork::{Batch, ManualClock, ScheduleError, TimerId, TimerService};
-use wheelwork_loom_tests::{Held, explore, must_fail, spawn};
+use wheelwork_loom_tests::{Held, explore_service, service_must_fail, spawn};
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -298,24 +298,22 @@ fn stopped_while_the_shard_turns() {
 
 #[test]
 fn what_shares_a_reading_is_not_early() {
-    explore(Some(2), || spawn(held_up_between_two).join().unwrap());
+    explore_service(Some(2), held_up_between_two);
 }
 
 #[test]
 fn the_least_of_those_that_share_a_reading_decides() {
-    explore(Some(2), || spawn(held_up_before_two).join().unwrap());
+    explore_service(Some(2), held_up_before_two);
 }
 
 #[test]
 fn what_an_ended_thread_left_in_doubt_is_not_early() {
-    explore(Some(2), || {
-        spawn(left_before_the_next_reading).join().unwrap()
-    });
+    explore_service(Some(2), left_before_the_next_reading);
 }
 
 #[test]
 fn what_is_in_doubt_is_cancelled_once() {
-    explore(Some(2), || spawn(cancelled_in_doubt).join().unwrap());
+    explore_service(Some(2), cancelled_in_doubt);
 }
 
 fn moved_later_in_doubt() {
@@ -328,108 +326,125 @@ fn moved_sooner_in_doubt() {
 
 #[test]
 fn what_is_in_doubt_is_moved_later() {
-    explore(Some(2), || spawn(moved_later_in_doubt).join().unwrap());
+    explore_service(Some(2), moved_later_in_doubt);
 }
 
 #[test]
 fn what_is_in_doubt_is_moved_sooner() {
-    explore(Some(2), || spawn(moved_sooner_in_doubt).join().unwrap());
+    explore_service(Some(2), moved_sooner_in_doubt);
 }
 
 #[test]
 fn broken_publishing_of_a_move() {
-    must_fail(
+    service_must_fail(
         Fault::LanePublishRelaxed,
         "Causality violation",
         Some(2),
-        || spawn(moved_sooner_in_doubt).join().unwrap(),
+        moved_sooner_in_doubt,
     );
 }
 
 #[test]
 fn broken_cancel_in_doubt() {
-    must_fail(Fault::DoubtReadTooEarly, "it is not due", Some(2), || {
-        spawn(cancelled_in_doubt).join().unwrap()
-    });
+    service_must_fail(
+        Fault::DoubtReadTooEarly,
+        "it is not due",
+        Some(2),
+        cancelled_in_doubt,
+    );
 }
 
 #[test]
 fn broken_move_in_doubt() {
-    must_fail(Fault::ClaimIgnoresDeadline, "fired early", Some(2), || {
-        spawn(moved_later_in_doubt).join().unwrap()
-    });
+    service_must_fail(
+        Fault::ClaimIgnoresDeadline,
+        "fired early",
+        Some(2),
+        moved_later_in_doubt,
+    );
 }
 
 #[test]
 fn a_shard_that_falls_asleep_is_woken_for_a_doubt() {
-    explore(Some(2), || {
-        spawn(while_the_shard_falls_asleep).join().unwrap()
-    });
+    explore_service(Some(2), while_the_shard_falls_asleep);
 }
 
 #[test]
 fn what_shares_a_reading_has_one_outcome_when_the_service_stops() {
-    explore(Some(2), || spawn(stopped).join().unwrap());
+    explore_service(Some(2), stopped);
 }
 
 #[test]
 fn the_same_while_the_shard_turns() {
-    explore(Some(1), || {
-        spawn(stopped_while_the_shard_turns).join().unwrap()
-    });
+    explore_service(Some(1), stopped_while_the_shard_turns);
 }
 
 #[test]
 fn broken_vouching() {
-    must_fail(Fault::ReadingVouchesBlindly, "fired early", Some(2), || {
-        spawn(held_up_between_two).join().unwrap()
-    });
+    service_must_fail(
+        Fault::ReadingVouchesBlindly,
+        "fired early",
+        Some(2),
+        held_up_between_two,
+    );
 }
 
 #[test]
 fn broken_reading_of_the_shard() {
-    must_fail(Fault::DoubtReadTooEarly, "fired early", Some(2), || {
-        spawn(held_up_between_two).join().unwrap()
-    });
+    service_must_fail(
+        Fault::DoubtReadTooEarly,
+        "fired early",
+        Some(2),
+        held_up_between_two,
+    );
 }
 
 #[test]
 fn broken_least_of_those_that_share() {
-    must_fail(Fault::ReadingForgetsOthers, "fired early", Some(2), || {
-        spawn(held_up_before_two).join().unwrap()
-    });
+    service_must_fail(
+        Fault::ReadingForgetsOthers,
+        "fired early",
+        Some(2),
+        held_up_before_two,
+    );
 }
 
 #[test]
 fn broken_vouching_of_the_next_thread() {
-    must_fail(Fault::ReadingVouchesBlindly, "fired early", Some(2), || {
-        spawn(left_before_the_next_reading).join().unwrap()
-    });
+    service_must_fail(
+        Fault::ReadingVouchesBlindly,
+        "fired early",
+        Some(2),
+        left_before_the_next_reading,
+    );
 }
 
 #[test]
 fn broken_ring_for_a_doubt() {
-    must_fail(Fault::DoubtWaits, "deadlock", Some(2), || {
-        spawn(while_the_shard_falls_asleep).join().unwrap()
-    });
+    service_must_fail(
+        Fault::DoubtWaits,
+        "deadlock",
+        Some(2),
+        while_the_shard_falls_asleep,
+    );
 }
 
 #[test]
 fn broken_stop() {
-    must_fail(
+    service_must_fail(
         Fault::StopNotSeenAfterArm,
         "every timer has one outcome",
         Some(2),
-        || spawn(stopped).join().unwrap(),
+        stopped,
     );
 }
 
 #[test]
 fn broken_stop_while_the_shard_turns() {
-    must_fail(
+    service_must_fail(
         Fault::StopNotSeenAfterArm,
         "every timer has one outcome",
         Some(1),
-        || spawn(stopped_while_the_shard_turns).join().unwrap(),
+        stopped_while_the_shard_turns,
     );
 }

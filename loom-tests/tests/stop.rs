@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use wheelwork::internals::loom::{Cells, Entry, Fault, drop_job, run_job, share_job};
 use wheelwork::{Batch, Dispatch, ManualClock, ScheduleError, TimerService};
-use wheelwork_loom_tests::{Held, Ledger, explore, must_fail, spawn};
+use wheelwork_loom_tests::{
+    Held, Ledger, explore, explore_service, must_fail, service_must_fail, spawn,
+};
 
 const DUE: u64 = 1;
 
@@ -411,83 +413,77 @@ fn two_schedules_in_flight_have_one_outcome_each() {
 
 #[test]
 fn stop_waits_for_jobs() {
-    explore(Some(5), || spawn(job_against_stop).join().unwrap());
+    explore_service(Some(5), job_against_stop);
 }
 
 #[test]
 fn stop_waits_for_those_who_help() {
-    explore(Some(2), || spawn(shared_job_against_stop).join().unwrap());
+    explore_service(Some(2), shared_job_against_stop);
 }
 
 #[test]
 fn each_of_two_stops_waits() {
-    explore(Some(2), || spawn(job_against_two_stops).join().unwrap());
+    explore_service(Some(2), job_against_two_stops);
 }
 
 #[test]
 fn broken_wait_of_a_further_stop() {
-    must_fail(
+    service_must_fail(
         Fault::FurtherStopWaitsForNobody,
         "writing to cell",
         Some(2),
-        || spawn(job_against_two_stops).join().unwrap(),
+        job_against_two_stops,
     );
 }
 
 #[test]
 fn stop_waits_for_a_job_that_is_dropped() {
-    explore(Some(5), || spawn(dropped_job_against_stop).join().unwrap());
+    explore_service(Some(5), dropped_job_against_stop);
 }
 
 #[test]
 fn broken_count_of_a_job_that_is_dropped() {
-    must_fail(
+    service_must_fail(
         Fault::AbandonNotCounted,
         "Causality violation",
         Some(5),
-        || spawn(dropped_job_against_stop).join().unwrap(),
+        dropped_job_against_stop,
     );
 }
 
 #[test]
 fn broken_count_of_those_who_help() {
-    must_fail(
+    service_must_fail(
         Fault::HelperNotCounted,
         "Causality violation",
         Some(2),
-        || spawn(shared_job_against_stop).join().unwrap(),
+        shared_job_against_stop,
     );
 }
 
 #[test]
 fn a_schedule_that_may_fire_has_one_outcome() {
-    explore(Some(2), || {
-        spawn(schedule_against_turn_and_stop).join().unwrap()
-    });
+    explore_service(Some(2), schedule_against_turn_and_stop);
 }
 
 #[test]
 fn a_run_that_stops_the_service_is_counted_once() {
-    explore(Some(3), || {
-        spawn(start_against_a_run_that_stops).join().unwrap()
-    });
+    explore_service(Some(3), start_against_a_run_that_stops);
 }
 
 #[test]
 fn broken_count_of_a_run_that_is_taken_back() {
-    must_fail(
+    service_must_fail(
         Fault::RunTakenBackNotCounted,
         "every timer is counted once",
         Some(3),
-        || {
-            spawn(start_against_a_run_that_stops).join().unwrap();
-        },
+        start_against_a_run_that_stops,
     );
 }
 
 #[test]
 fn stop_ends_a_sleeping_shard() {
-    explore(Some(2), || spawn(service_with_a_thread).join().unwrap());
+    explore_service(Some(2), service_with_a_thread);
 }
 
 #[test]
@@ -522,25 +518,31 @@ fn broken_ring_fence() {
 
 #[test]
 fn broken_count_of_jobs() {
-    must_fail(Fault::JobNotCounted, "Causality violation", Some(5), || {
-        spawn(job_against_stop).join().unwrap()
-    });
+    service_must_fail(
+        Fault::JobNotCounted,
+        "Causality violation",
+        Some(5),
+        job_against_stop,
+    );
 }
 
 #[test]
 fn broken_end_of_jobs() {
-    must_fail(Fault::JobEndRelaxed, "Causality violation", Some(5), || {
-        spawn(job_against_stop).join().unwrap()
-    });
+    service_must_fail(
+        Fault::JobEndRelaxed,
+        "Causality violation",
+        Some(5),
+        job_against_stop,
+    );
 }
 
 #[test]
 fn broken_wait_for_the_turn() {
-    must_fail(
+    service_must_fail(
         Fault::StopTurnNotAwaited,
         "writing to cell",
         Some(2),
-        || spawn(schedule_against_turn_and_stop).join().unwrap(),
+        schedule_against_turn_and_stop,
     );
 }
 
@@ -601,37 +603,40 @@ fn broken_end_of_a_job_that_is_awaited() {
 
 #[test]
 fn a_stop_that_does_not_block_waits_for_jobs() {
-    explore(Some(2), || spawn(job_against_stop_async).join().unwrap());
+    explore_service(Some(2), job_against_stop_async);
 }
 
 #[test]
 fn broken_wait_of_a_stop_that_does_not_block() {
-    must_fail(
+    service_must_fail(
         Fault::StopAsyncWaitsForNobody,
         "Causality violation",
         Some(2),
-        || spawn(job_against_stop_async).join().unwrap(),
+        job_against_stop_async,
     );
 }
 
 #[test]
 fn broken_end_of_a_stop_that_does_not_block() {
-    must_fail(Fault::StopToldTooEarly, "deadlock", Some(2), || {
-        spawn(job_against_stop_async).join().unwrap()
-    });
+    service_must_fail(
+        Fault::StopToldTooEarly,
+        "deadlock",
+        Some(2),
+        job_against_stop_async,
+    );
 }
 
 #[test]
 fn a_stop_that_does_not_block_and_one_that_does_hand_back_once() {
-    explore(Some(2), || spawn(stop_async_against_stop).join().unwrap());
+    explore_service(Some(2), stop_async_against_stop);
 }
 
 #[test]
 fn broken_wait_for_the_claims_of_the_other_stop() {
-    must_fail(
+    service_must_fail(
         Fault::FurtherStopWaitsForNobody,
         "it waits for the claims",
         Some(2),
-        || spawn(stop_async_against_stop).join().unwrap(),
+        stop_async_against_stop,
     );
 }

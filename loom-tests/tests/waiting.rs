@@ -10,7 +10,7 @@ use wheelwork::internals::loom::{
     pass_time, schedule_by, settle, sleep_until, take_by, take_turn,
 };
 use wheelwork::{Batch, ManualClock, TimerId, TimerService};
-use wheelwork_loom_tests::{Held, explore, must_fail, spawn};
+use wheelwork_loom_tests::{Held, explore_service, service_must_fail, spawn};
 
 const TICK: Duration = Duration::from_millis(1);
 
@@ -350,174 +350,180 @@ fn left_by_its_thread() {
 
 #[test]
 fn a_shard_that_sleeps_long_knows_what_waits() {
-    explore(Some(4), || {
-        spawn(armed_while_the_shard_begins_a_long_sleep)
-            .join()
-            .unwrap()
-    });
+    explore_service(Some(4), armed_while_the_shard_begins_a_long_sleep);
 }
 
 #[test]
 fn a_shard_that_naps_knows_what_waits() {
-    explore(Some(4), || {
-        spawn(armed_while_the_shard_begins_a_nap).join().unwrap()
-    });
+    explore_service(Some(4), armed_while_the_shard_begins_a_nap);
 }
 
 #[test]
 fn a_shard_that_closes_a_track_knows_what_comes() {
-    explore(None, || {
-        spawn(armed_while_the_track_is_closed).join().unwrap()
-    });
+    explore_service(None, armed_while_the_track_is_closed);
 }
 
 #[test]
 fn what_waits_is_moved_sooner() {
-    explore(Some(3), || spawn(moved_while_it_is_taken).join().unwrap());
+    explore_service(Some(3), moved_while_it_is_taken);
 }
 
 #[test]
 fn what_waits_and_shares_a_reading_is_not_early() {
-    explore(Some(2), || spawn(held_up_between_two).join().unwrap());
+    explore_service(Some(2), held_up_between_two);
 }
 
 #[test]
 fn what_waits_fires_or_is_cancelled() {
-    explore(Some(3), || spawn(cancelled_while_it_is_due).join().unwrap());
+    explore_service(Some(3), cancelled_while_it_is_due);
 }
 
 #[test]
 fn of_what_was_recalled_nothing_is_left() {
-    explore(None, || spawn(cancelled_while_it_is_taken).join().unwrap());
+    explore_service(None, cancelled_while_it_is_taken);
 }
 
 #[test]
 fn what_waits_has_one_outcome_when_the_service_stops() {
-    explore(Some(3), || spawn(stopped).join().unwrap());
+    explore_service(Some(3), stopped);
 }
 
 #[test]
 fn the_same_while_the_shard_turns() {
-    explore(Some(3), || {
-        spawn(stopped_while_the_shard_turns).join().unwrap()
-    });
+    explore_service(Some(3), stopped_while_the_shard_turns);
 }
 
 #[test]
 fn what_waits_outlives_its_thread() {
-    explore(Some(2), || spawn(left_by_its_thread).join().unwrap());
+    explore_service(Some(2), left_by_its_thread);
 }
 
 #[test]
 fn broken_look_at_what_waits() {
-    must_fail(Fault::LaneUnseenIgnored, "deadlock", Some(2), || {
-        spawn(armed_while_the_shard_begins_a_long_sleep)
-            .join()
-            .unwrap()
-    });
+    service_must_fail(
+        Fault::LaneUnseenIgnored,
+        "deadlock",
+        Some(2),
+        armed_while_the_shard_begins_a_long_sleep,
+    );
 }
 
 #[test]
 fn broken_ring_for_what_waits() {
-    must_fail(Fault::DoorbellNoRingFence, "deadlock", Some(2), || {
-        spawn(armed_while_the_shard_begins_a_nap).join().unwrap()
-    });
+    service_must_fail(
+        Fault::DoorbellNoRingFence,
+        "deadlock",
+        Some(2),
+        armed_while_the_shard_begins_a_nap,
+    );
 }
 
 #[test]
 fn broken_key_of_what_waits() {
-    must_fail(Fault::LaneKeyForgotten, "deadlock", Some(2), || {
-        spawn(armed_while_the_shard_begins_a_nap).join().unwrap()
-    });
+    service_must_fail(
+        Fault::LaneKeyForgotten,
+        "deadlock",
+        Some(2),
+        armed_while_the_shard_begins_a_nap,
+    );
 }
 
 #[test]
 fn broken_claim_of_what_waits() {
-    must_fail(
+    service_must_fail(
         Fault::ClaimNotAtomic,
         "every timer has one outcome",
         Some(2),
-        || spawn(cancelled_while_it_is_due).join().unwrap(),
+        cancelled_while_it_is_due,
     );
 }
 
 #[test]
 fn broken_recall_of_what_waits() {
-    must_fail(
+    service_must_fail(
         Fault::LaneNoRecallFence,
         "nothing of it is left",
         Some(3),
-        || spawn(cancelled_while_it_is_taken).join().unwrap(),
+        cancelled_while_it_is_taken,
     );
 }
 
 #[test]
 fn broken_settling_of_what_waits() {
-    must_fail(
+    service_must_fail(
         Fault::LaneUnsureSkipped,
         "nothing of it is left",
         Some(3),
-        || spawn(cancelled_while_it_is_taken).join().unwrap(),
+        cancelled_while_it_is_taken,
     );
 }
 
 #[test]
 fn broken_stop_while_messages_wait() {
-    must_fail(
+    service_must_fail(
         Fault::StopNotSeenAfterArm,
         "every timer has one outcome",
         Some(2),
-        || spawn(stopped).join().unwrap(),
+        stopped,
     );
 }
 
 #[test]
 fn broken_stop_while_the_shard_turns() {
-    must_fail(
+    service_must_fail(
         Fault::StopNotSeenAfterArm,
         "every timer has one outcome",
         Some(1),
-        || spawn(stopped_while_the_shard_turns).join().unwrap(),
+        stopped_while_the_shard_turns,
     );
 }
 
 #[test]
 fn broken_end_of_a_lane_of_which_messages_wait() {
-    must_fail(Fault::LaneEndWaiting, "one fires", Some(2), || {
-        spawn(left_by_its_thread).join().unwrap()
-    });
+    service_must_fail(
+        Fault::LaneEndWaiting,
+        "one fires",
+        Some(2),
+        left_by_its_thread,
+    );
 }
 
 #[test]
 fn broken_look_at_a_closed_track() {
-    must_fail(Fault::LaneUnseenIgnored, "deadlock", Some(2), || {
-        spawn(armed_while_the_track_is_closed).join().unwrap()
-    });
+    service_must_fail(
+        Fault::LaneUnseenIgnored,
+        "deadlock",
+        Some(2),
+        armed_while_the_track_is_closed,
+    );
 }
 
 #[test]
 fn broken_publishing_of_a_move() {
-    must_fail(
+    service_must_fail(
         Fault::LanePublishRelaxed,
         "Causality violation",
         Some(2),
-        || spawn(moved_while_it_is_taken).join().unwrap(),
+        moved_while_it_is_taken,
     );
 }
 
 #[test]
 fn broken_vouching_for_what_waits() {
-    must_fail(Fault::ReadingVouchesBlindly, "fired early", Some(2), || {
-        spawn(held_up_between_two).join().unwrap()
-    });
+    service_must_fail(
+        Fault::ReadingVouchesBlindly,
+        "fired early",
+        Some(2),
+        held_up_between_two,
+    );
 }
 
 #[test]
 fn broken_claim_of_what_is_recalled() {
-    must_fail(
+    service_must_fail(
         Fault::LaneNoDrainFence,
         "nothing of it is left",
         None,
-        || spawn(cancelled_while_it_is_taken).join().unwrap(),
+        cancelled_while_it_is_taken,
     );
 }
