@@ -57,7 +57,7 @@ impl Options {
 
 /// The machine, in lines, and the file of `--json`: for a program whose measurements are no groups.
 pub fn begin(json: Option<&Path>) -> Result<(String, Record), String> {
-    let machine = machine::describe(None, &["rayon"]);
+    let machine = machine::describe(None, &["rayon-core"]);
     let record = Record::create(json, &machine)?;
     Ok((machine, record))
 }

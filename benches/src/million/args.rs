@@ -48,8 +48,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) cancel: u8,
 
-    /// Timers fall due uniformly over so long, from 1 s + 1 us for each timer after they are armed;
-    /// up to 1h
+    /// The time over which timers fall due, uniformly: it begins 1 s + 1 us for each timer after
+    /// they are armed; up to 1h
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration(Duration::ZERO..=DAY / 24))]
     pub(crate) spread: Duration,
 
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) inline: bool,
 
-    /// Let every so-manieth timer that fires panic in its handler; 0: none
+    /// Let the handler panic for one in COUNT timers that fire; 0: for none
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) panic_every: u32,
 
