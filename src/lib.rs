@@ -53,7 +53,7 @@
 //!   [`Dispatch::executor`] is for threads of your own. [`Builder::on_expire_channel`] is for a
 //!   consumer that fetches.
 //! - **Shards.** One for every four cores unless [`Builder::shards`] was called. One shard takes in
-//!   some ten million timers a second.
+//!   some thirty million timers a second.
 //!
 //! # Features
 //!
