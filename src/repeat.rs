@@ -170,15 +170,15 @@ impl Drop for Repeat {
     fn drop(&mut self) {
         let rhythm = std::mem::replace(&mut self.rhythm, Rhythm::Delay { period_ns: 0 });
         let run = std::mem::replace(&mut self.run, RunClosure::Plain(Box::new(|| ())));
-        let panics = [
-            catch_unwind(AssertUnwindSafe(|| drop(rhythm))),
-            catch_unwind(AssertUnwindSafe(|| drop(run))),
-        ];
-        let mut panics = panics.into_iter().filter_map(Result::err);
-        if let Some(first) = panics.next() {
+        let first = catch_unwind(AssertUnwindSafe(|| drop(rhythm)));
+        let second = catch_unwind(AssertUnwindSafe(|| drop(run)));
+        if let Err(panic) = first {
             // The drop of a panic's payload may panic too.
-            panics.for_each(std::mem::forget);
-            resume_unwind(first);
+            std::mem::forget(second);
+            resume_unwind(panic);
+        }
+        if let Err(panic) = second {
+            resume_unwind(panic);
         }
     }
 }

@@ -268,8 +268,8 @@ impl Gather {
     fn sort(&mut self, cell: u32) {
         // A page has a power of two of cells.
         let number = (cell >> self.page_cells.trailing_zeros()) as usize;
-        if self.by_page.len() <= number {
-            self.by_page.resize_with(number + 1, || None);
+        while self.by_page.len() <= number {
+            self.by_page.push(None);
         }
         let page = self.by_page[number].get_or_insert_with(|| GatheredPage::new(self.page_cells));
         page.add(cell as usize % self.page_cells);

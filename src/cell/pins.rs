@@ -227,8 +227,9 @@ impl<P> Limbo<P> {
         if surplus == 0 {
             return false;
         }
-        let left = (0..surplus.min(SWEPT_MAX)).map_while(|_| pins.left.pop());
-        left.for_each(drop);
+        for _ in 0..surplus.min(SWEPT_MAX) {
+            drop(pins.left.pop());
+        }
         self.take_new();
         // A word that nobody else has is that of no thread, and none gets it again. (A word that a
         // page waits for is freed by a later sweep.)
@@ -241,24 +242,35 @@ impl<P> Limbo<P> {
     }
 
     fn take_new(&mut self) {
-        self.words
-            .extend(std::iter::from_fn(|| self.pins.0.new.pop()));
+        while let Some(word) = self.pins.0.new.pop() {
+            self.words.push(word);
+        }
     }
 
     /// RetireLook. The words of the threads that are pinned.
     fn pinned(&self) -> Vec<OddWord> {
-        let words = self.words.iter().map(|word| (word, word.seen()));
-        let pinned = words.filter(|(_, seen)| seen % 2 == 1);
-        pinned.map(|(word, seen)| (word.clone(), seen)).collect()
+        let mut pinned = Vec::new();
+        for word in &self.words {
+            let seen = word.seen();
+            if seen % 2 == 1 {
+                pinned.push((word.clone(), seen));
+            }
+        }
+        pinned
     }
 
     /// RetireLook. Frees the pages for which all pins have ended that there were.
     fn look_again(&mut self) {
-        let ended = self.waiting.extract_if(.., |(_, pinned)| {
+        let mut at = 0;
+        while let Some((pages, pinned)) = self.waiting.get_mut(at) {
             pinned.retain(|(word, seen)| word.seen() == *seen);
-            pinned.is_empty()
-        });
-        self.free.extend(ended.flat_map(|(pages, _)| pages));
+            if pinned.is_empty() {
+                self.free.append(pages);
+                self.waiting.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
     }
 }
 

@@ -36,7 +36,7 @@ const THREADS_MAX: usize = 1 << (TERM_SHIFT - THREAD_SHIFT);
 pub(crate) struct Post {
     word: AtomicU64,
     /// By number.
-    threads: Box<[Thread]>,
+    threads: Vec<Thread>,
     /// Whether nobody will call any more.
     is_closed: AtomicBool,
     /// Shards that look after the attendant.
@@ -82,8 +82,8 @@ pub(crate) enum Slept {
 
 impl Post {
     /// A post for these threads, in the order of their numbers.
-    pub(crate) fn new(threads: impl IntoIterator<Item = Thread>) -> Self {
-        let threads: Box<[_]> = threads.into_iter().take(THREADS_MAX).collect();
+    pub(crate) fn new(mut threads: Vec<Thread>) -> Self {
+        threads.truncate(THREADS_MAX);
         Self {
             word: AtomicU64::new(VACANT),
             threads,

@@ -32,8 +32,8 @@ const _: () = assert!((GRAIN as u64) < 1 << (NEXT_SHIFT - FIRST_SHIFT));
 
 /// The payloads of a batch.
 pub(crate) struct Grains<P> {
-    payloads: Box<[UnsafeCell<MaybeUninit<P>>]>,
-    counts: Box<[Counts]>,
+    payloads: Vec<UnsafeCell<MaybeUninit<P>>>,
+    counts: Vec<Counts>,
     /// Grains of this batch. There may be room for more.
     len: usize,
 }
@@ -79,13 +79,18 @@ impl<P> Filling<'_, P> {
 impl<P> Grains<P> {
     /// Grains for a batch of `entries` entries. Costs two allocations.
     pub(crate) fn new(entries: usize) -> Self {
-        let payloads = (0..entries)
-            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
-            .collect();
+        let mut payloads = Vec::with_capacity(entries);
+        for _ in 0..entries {
+            payloads.push(UnsafeCell::new(MaybeUninit::uninit()));
+        }
         let len = entries.div_ceil(GRAIN);
+        let mut counts = Vec::with_capacity(len);
+        for _ in 0..len {
+            counts.push(Counts::default());
+        }
         Self {
             payloads,
-            counts: (0..len).map(|_| Counts::default()).collect(),
+            counts,
             len,
         }
     }

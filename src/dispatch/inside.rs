@@ -19,14 +19,20 @@ pub(crate) fn inside_job() -> bool {
 
 /// Runs `f`, which must not unwind, as something for which other threads may wait.
 pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
-    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    inside_for_good();
     let result = f();
-    DEPTH.with(|depth| depth.set(depth.get() - 1));
+    leave();
     result
 }
 
 /// The calling thread takes a shard's turns, or `stop` waits for it. It is inside until it has
 /// ended, with the destructors of its thread-locals.
+#[inline]
 pub(crate) fn inside_for_good() {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
+}
+
+#[inline]
+fn leave() {
+    DEPTH.with(|depth| depth.set(depth.get() - 1));
 }

@@ -40,10 +40,7 @@ impl Threads {
     }
 
     /// A pool of ours, with its threads in the order of their numbers. One of them attends.
-    pub(crate) fn attended(
-        rayon: Arc<ThreadPool>,
-        threads: impl IntoIterator<Item = Thread>,
-    ) -> Arc<Self> {
+    pub(crate) fn attended(rayon: Arc<ThreadPool>, threads: Vec<Thread>) -> Arc<Self> {
         Self::new(rayon, Some(Post::new(threads)))
     }
 

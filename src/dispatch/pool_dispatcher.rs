@@ -10,7 +10,7 @@ use super::job::{Job, Notice, Spawn};
 use super::relief::{Begin, Relief};
 use super::sizes::{BATCH, EntryBatch, WAITING_MAX};
 use super::target::Execute;
-use crate::sync::{AtomicUsize, Ordering, ThreadBuilder, per_thread};
+use crate::sync::{AtomicUsize, Ordering, per_thread, start_thread};
 use crossbeam_queue::ArrayQueue;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -202,8 +202,7 @@ impl Drop for OwnedExecute {
         let execute = self.0.take();
         if EXECUTED.with(Cell::get) > 0 {
             // If the system has no thread to give, it is dropped here.
-            let thread = ThreadBuilder::new().name("wheelwork-drop".to_string());
-            _ = thread.spawn(move || drop(execute));
+            _ = start_thread("wheelwork-drop".to_string(), Box::new(|| drop(execute)));
         }
     }
 }

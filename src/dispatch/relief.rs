@@ -9,7 +9,7 @@
 
 use super::fire::Fire;
 use super::job::{Job, Spawn};
-use crate::sync::{AtomicUsize, Loose, Ordering, ThreadBuilder, per_thread};
+use crate::sync::{AtomicUsize, Loose, Ordering, per_thread};
 use crate::time::Clock;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -129,8 +129,12 @@ impl<F: Fire> Relief<F> {
         if self.threads.load(Ordering::Relaxed) >= self.threads_max {
             return;
         }
-        let jobs = self.jobs.iter().filter_map(|watched| watched.job.get());
-        let jobs: Vec<_> = jobs.map(|job| Loose::of(&job)).collect();
+        let mut jobs = Vec::new();
+        for watched in &self.jobs {
+            if let Some(job) = watched.job.get() {
+                jobs.push(Loose::of(&job));
+            }
+        }
         // Ordering: Relaxed. As above.
         self.threads.fetch_add(1, Ordering::Relaxed);
         let counted = CountedThread(self.threads.clone());
@@ -149,11 +153,11 @@ impl<F: Fire> Relief<F> {
 
 /// Starts a thread that relieves. (Without a thread the next look tries again.)
 fn start_thread(work: Box<dyn FnOnce() + Send>) {
-    let thread = ThreadBuilder::new().name("wheelwork-relief".to_owned());
-    let _ = thread.spawn(move || {
+    let run = || {
         RELIEVES.with(|relieves| relieves.set(true));
         work();
-    });
+    };
+    let _ = crate::sync::start_thread("wheelwork-relief".to_owned(), Box::new(run));
 }
 
 /// Works at a job: as its first worker, if it has none.

@@ -96,38 +96,42 @@ impl<T: Send + 'static> Engine<T> {
         let mut dropped = 0;
         for payload in payloads {
             dropped += 1;
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                self.panicked(panic);
-            }
+            self.drop_payload(payload);
         }
         if dropped > 0 {
-            self.cells
-                .with_local(|local| local.count(shard, Event::Dropped, dropped));
-            self.hooks.dropped(dropped);
+            self.note_dropped(shard, dropped);
         }
+    }
+
+    fn drop_payload(&self, payload: T) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            self.panicked(panic);
+        }
+    }
+
+    fn note_dropped(&self, shard: usize, dropped: u64) {
+        self.cells
+            .with_local(|local| local.count(shard, Event::Dropped, dropped));
+        self.hooks.dropped(dropped);
     }
 
     /// Fires payloads on the calling thread. They count for the first shard, because their shards
     /// are no longer known.
-    pub(crate) fn fire_here(self: &Arc<Self>, mut payloads: impl Iterator<Item = T>) {
-        if let Some(channel) = &self.channel {
-            while let Some(first) = payloads.next() {
-                let some = std::iter::once(first)
-                    .chain(payloads.by_ref().take(GRAIN - 1))
-                    .collect();
-                if let Err(refused) = channel.send(some) {
+    pub(crate) fn fire_here(self: &Arc<Self>, payloads: Vec<T>) {
+        let mut payloads = payloads.into_iter();
+        let mut grains = Grains::new(GRAIN);
+        while payloads.len() > 0 {
+            let some = payloads.by_ref().take(GRAIN);
+            if let Some(channel) = &self.channel {
+                if let Err(refused) = channel.send(some.collect()) {
                     self.discard(0, refused.into_iter());
                 }
+                continue;
             }
-            return;
-        }
-        let mut grains = Grains::new(GRAIN);
-        while let Some(first) = payloads.next() {
             grains.clear();
             let Some(mut grain) = grains.grain(0) else {
                 return;
             };
-            let some = std::iter::once(first).chain(payloads.by_ref().take(GRAIN - 1));
             // SAFETY: the only call since the grain was cleared.
             unsafe { grain.fill(|filling| some.for_each(|payload| filling.add(payload))) };
             self.run(0, &grain);

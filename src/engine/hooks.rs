@@ -40,7 +40,7 @@ impl<V> Deref for Users<V> {
 
 impl<V> Drop for Users<V> {
     fn drop(&mut self) {
-        inside(|| discard(self.0.take()));
+        drop_inside(&mut || drop(self.0.take()));
     }
 }
 
@@ -130,10 +130,21 @@ impl Hooks {
     }
 }
 
-/// Drops a value, and catches a panic of the drop. The payload of that panic is forgotten: its drop
-/// may panic, too.
+/// Drops a value, and catches a panic of the drop.
 pub(crate) fn discard(value: impl Sized) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+    let mut value = Some(value);
+    drop_caught(&mut || drop(value.take()));
+}
+
+/// Calls what drops a user's value, inside a task, and catches its panic.
+fn drop_inside(drop: &mut dyn FnMut()) {
+    inside(|| drop_caught(drop));
+}
+
+/// Calls what drops a value, and catches its panic. The payload of that panic is forgotten: its
+/// drop may panic, too. (It takes a trait object, so that a program has this once.)
+fn drop_caught(drop: &mut dyn FnMut()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(drop)) {
         std::mem::forget(panic);
     }
 }

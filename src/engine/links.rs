@@ -37,17 +37,18 @@ impl<L> Links<L> {
             .map(|link| *link)
     }
 
-    /// Takes all links out, each with its shard.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (usize, L)> {
-        let groups = (0..).zip(&mut self.0);
-        groups.flat_map(|(number, group)| {
-            let links = (number * GROUP..).zip(
-                group
-                    .take()
-                    .map_or(const { [const { None }; GROUP] }, |group| *group),
-            );
-            links.filter_map(|(shard, link)| Some((shard, *link?)))
-        })
+    /// Takes all links out, and gives each to `f` with its shard.
+    pub(super) fn take_all(&mut self, mut f: impl FnMut(usize, L)) {
+        for (number, group) in self.0.iter_mut().enumerate() {
+            let Some(mut group) = group.take() else {
+                continue;
+            };
+            for (place, link) in group.iter_mut().enumerate() {
+                if let Some(link) = link.take() {
+                    f(number * GROUP + place, *link);
+                }
+            }
+        }
     }
 }
 

@@ -263,12 +263,16 @@ impl Drop for Local {
         // SAFETY: taken once, here, and not used afterwards.
         let magazines = unsafe { ManuallyDrop::take(&mut self.magazines) };
         magazines.give_back(self.shared.depot());
-        let home = self.home_link.take().map(|link| (self.home, link));
-        for (shard, link) in home.into_iter().chain(self.links.take_all()) {
-            drop(link);
-            if self.shared.inbox(shard).wants_ring() {
-                self.shared.bell(shard).ring(NOW);
+        let shared = &self.shared;
+        let give_up = |shard, link| {
+            drop::<ShardLink>(link);
+            if shared.inbox(shard).wants_ring() {
+                shared.bell(shard).ring(NOW);
             }
+        };
+        if let Some(link) = self.home_link.take() {
+            give_up(self.home, link);
         }
+        self.links.take_all(give_up);
     }
 }

@@ -113,15 +113,18 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         if shards.iter().any(Shard::has_messages) {
             return Ok(Some(now_ns));
         }
-        let events = shards.iter_mut().filter_map(|shard| {
+        let mut next_ns = u64::MAX;
+        for shard in &mut *shards {
             while shard.settle() {}
-            shard.next_event()
-        });
-        // Entries that a shard holds, for want of room, do not hold up the time.
-        Ok(events
-            .map(|tick| self.engine.tick.start(tick))
-            .filter(|&start_ns| start_ns > now_ns)
-            .min())
+            let start_ns = shard.next_event().map(|tick| self.engine.tick.start(tick));
+            // Entries that a shard holds, for want of room, do not hold up the time.
+            if let Some(start_ns) = start_ns
+                && start_ns > now_ns
+            {
+                next_ns = start_ns.min(next_ns);
+            }
+        }
+        Ok((next_ns < u64::MAX).then_some(next_ns))
     }
 
     fn wall_was_set(&self) {

@@ -71,11 +71,11 @@ pub(crate) struct Engine<T> {
     /// What `cancel_all` does with a payload: drop it, or wake a task.
     pub(crate) let_go: fn(T),
     pub(crate) hooks: Hooks,
-    pub(crate) counters: Box<[Arc<Counters>]>,
+    pub(crate) counters: Vec<Arc<Counters>>,
     /// The stalls of each shard, written by the watchdog.
-    pub(crate) stalls: Box<[Counter]>,
+    pub(crate) stalls: Vec<Counter>,
     /// The batches of each shard that wait in the pool.
-    backlogs: Box<[Arc<AtomicUsize>]>,
+    backlogs: Vec<Arc<AtomicUsize>>,
     /// The threads that run jobs.
     pub(crate) in_flight: InFlight,
     pub(crate) panics: AtomicU64,

@@ -12,7 +12,7 @@ use super::thread_name::thread_name;
 use crate::dispatch::pool::Threads;
 use crate::dispatch::queues::may_attend;
 use crate::error::StartError;
-use crate::sync::{Process, ThreadBuilder};
+use crate::sync::{Process, start_thread};
 use rayon::ThreadPoolBuilder;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -72,15 +72,15 @@ pub(super) fn own(threads: usize, name: &str, attended: bool) -> Result<Arc<Thre
             "a pool has 1 to {THREADS_MAX} threads, not {threads}"
         )));
     }
-    let mut started = Vec::new();
+    let mut started: Vec<_> = (0..threads).map(|_| None).collect();
     let spawn = |thread: rayon::ThreadBuilder| {
         let number = thread.index();
-        let builder = ThreadBuilder::new().name(thread_name(name, &format!("pool-{number}")));
+        let name = thread_name(name, &format!("pool-{number}"));
         let run = || {
             may_attend();
             thread.run();
         };
-        started.push((number, builder.spawn(run)?.thread().clone()));
+        started[number] = Some(start_thread(name, Box::new(run))?.thread().clone());
         Ok(())
     };
     let pool = ThreadPoolBuilder::new()
@@ -93,8 +93,7 @@ pub(super) fn own(threads: usize, name: &str, attended: bool) -> Result<Arc<Thre
     if !attended {
         return Ok(Threads::of(pool));
     }
-    started.sort_unstable_by_key(|&(number, _)| number);
-    let started = started.into_iter().map(|(_, thread)| thread);
+    let started = started.into_iter().flatten().collect();
     Ok(Threads::attended(pool, started))
 }
 

@@ -66,19 +66,16 @@ impl Shared {
         shards: usize,
         pending_max: usize,
     ) -> (Self, Vec<Drain<Entry>>) {
-        let (ports, drains): (Vec<_>, _) = (0..shards)
-            .map(|_| {
-                let (inbox, drain) = Inbox::new();
-                (
-                    ShardPort {
-                        inbox,
-                        bell: Doorbell::new(),
-                        tallies: Registry::new(),
-                    },
-                    drain,
-                )
-            })
-            .unzip();
+        let (mut ports, mut drains) = (Vec::new(), Vec::new());
+        for _ in 0..shards {
+            let (inbox, drain) = Inbox::new();
+            ports.push(ShardPort {
+                inbox,
+                bell: Doorbell::new(),
+                tallies: Registry::new(),
+            });
+            drains.push(drain);
+        }
         let shared = Self {
             tag,
             closed: AtomicU32::new(OPEN),

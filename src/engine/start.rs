@@ -137,6 +137,12 @@ fn engine<T: Send + 'static>(
         TickLength::new(crate::time::nanos(settings.tick)),
         shared.shards(),
     );
+    let (mut counters, mut stalls, mut backlogs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..shards {
+        counters.push(Arc::default());
+        stalls.push(Counter::default());
+        backlogs.push(Arc::default());
+    }
     let shares_readings =
         settings.shared_readings || matches!(clock, Clock::Monotonic { .. }) || cfg!(loom);
     let engine = Engine {
@@ -160,9 +166,9 @@ fn engine<T: Send + 'static>(
             events: Events::of(&settings.name),
             ..settings.hooks
         },
-        counters: (0..shards).map(|_| Arc::default()).collect(),
-        stalls: (0..shards).map(|_| Counter::default()).collect(),
-        backlogs: (0..shards).map(|_| Arc::default()).collect(),
+        counters,
+        stalls,
+        backlogs,
         in_flight: InFlight::default(),
         panics: AtomicU64::new(0),
         unpinned: AtomicUsize::new(0),
@@ -193,12 +199,14 @@ fn shards<T: Send + 'static>(
     } else {
         (WAITING_MAX, relief_threads)
     };
-    let shard = |(number, drain): (usize, Drain<Entry>)| {
+    let mut shards = Vec::new();
+    for (number, drain) in drains.into_iter().enumerate() {
         let dispatcher = dispatcher(engine, number, backend, waiting_max, relief_threads);
         let counters = engine.counters[number].clone();
-        Shard::new(engine.tick, drain, now, pace, dispatcher, counters)
-    };
-    drains.into_iter().enumerate().map(shard).collect()
+        let shard = Shard::new(engine.tick, drain, now, pace, dispatcher, counters);
+        shards.push(shard);
+    }
+    shards
 }
 
 /// The number of shards, if the settings are valid.
@@ -210,7 +218,7 @@ fn check(settings: &Settings) -> Result<usize, StartError> {
     if !(1..=SHARDS_MAX).contains(&shards) {
         return Err(StartError::Shards(shards));
     }
-    if settings.name.contains('\0') {
+    if settings.name.as_bytes().contains(&0) {
         return Err(StartError::Name(settings.name.clone()));
     }
     Ok(shards)

@@ -55,7 +55,8 @@ pub(crate) fn with<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> 
     if cfg!(loom) {
         return with_lent(shared, f);
     }
-    // (A closure of its own, not `LAST.get()`: optimized for size, that would be a call.)
+    // (A closure of its own, not `LAST.get()`, nor one for all calls of `with`: optimized for size,
+    // those would be calls.)
     let (last, mut local) = LAST.with(|last| last.get());
     if !ptr::eq(last, Arc::as_ptr(shared)) {
         local = find_another(shared);

@@ -14,7 +14,7 @@ use crate::dispatch::inside::inside_for_good;
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::worker;
-use crate::sync::{JoinHandle, Mutex, ThreadBuilder};
+use crate::sync::{JoinHandle, Mutex, start_thread};
 use std::sync::{Arc, PoisonError};
 
 /// A service that was prepared, for whoever starts its threads and stops it.
@@ -50,7 +50,7 @@ impl<T: Send + 'static> Started<T> {
                 if pins && !tenant.is_pinned() {
                     note_unpinned(&host);
                 }
-                worker::run(shard, &*host, |now_ns, wakes| {
+                worker::run(shard, &*host, &mut |now_ns, wakes| {
                     let was_pinned = tenant.is_pinned();
                     tenant.review(now_ns, wakes);
                     host.engine.count_pinning(was_pinned, tenant.is_pinned());
@@ -82,8 +82,7 @@ fn spawn_one(
         inside_for_good();
         run();
     };
-    let thread = ThreadBuilder::new().name(name).spawn(run);
-    let thread = thread.map_err(StartError::Thread)?;
+    let thread = start_thread(name, Box::new(run)).map_err(StartError::Thread)?;
     threads
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -52,8 +52,8 @@ impl WallTimers {
     ) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.timers.retain(|&(id, _)| is_pending(id));
-        kept.timers
-            .iter()
-            .for_each(|(id, next_look)| f(*id, next_look));
+        for (id, next_look) in &kept.timers {
+            f(*id, next_look);
+        }
     }
 }

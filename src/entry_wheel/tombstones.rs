@@ -119,8 +119,8 @@ impl Tombstones {
 
     #[cold]
     fn add_page(&mut self, number: usize) {
-        if self.pages.len() <= number {
-            self.pages.resize_with(number + 1, || None);
+        while self.pages.len() <= number {
+            self.pages.push(None);
         }
         let cells = Zeroed::new(PAGE_CELLS as usize);
         // The first page may get a few tombstones only.

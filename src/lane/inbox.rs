@@ -45,7 +45,7 @@ pub(crate) struct Inbox<M> {
     lanes: LaneList<M>,
     /// Producers whose threads have ended, for the next threads, or for the shard to give up
     /// (EndPush, EndTake).
-    free: Queue<Producers<M>>,
+    free: Queue<Box<Producers<M>>>,
     /// Whether a look at `free` is wanted: `CALM`, `ASKED` or `RUNG` (EndAsk).
     wanted: AtomicU32,
 }
@@ -105,7 +105,10 @@ impl<M: Copy> Inbox<M> {
 
     /// A lane for the calling thread: one that an earlier thread has left, or a new one.
     pub(crate) fn attach(self: &Arc<Self>) -> Sender<M> {
-        let producers = self.free.pop().unwrap_or_else(|| self.add_lane());
+        let producers = match self.free.pop() {
+            Some(producers) => *producers,
+            None => self.add_lane(),
+        };
         Sender {
             producers: ManuallyDrop::new(producers),
             inbox: self.clone(),
@@ -173,7 +176,7 @@ impl<M: Copy> Inbox<M> {
 
     /// EndPush, EndAsk. Leaves a lane to the next thread, or to the shard.
     fn leave(&self, producers: Producers<M>) {
-        self.free.push(producers);
+        self.free.push(Box::new(producers));
         if self.free.len() > SPARE_LANES {
             // Ordering: Release (EndAsk). Pairs with the Acquire in `begin_look`; publishes
             // EndPush.

@@ -243,10 +243,15 @@ impl<T: Send + 'static> Started<T> {
     /// `waits` it only wakes the threads.
     fn end_threads(&self, waits: bool) {
         let shared = &self.engine.cells.shared;
-        (0..shared.shards()).for_each(|shard| shared.bell(shard).ring(0));
+        for shard in 0..shared.shards() {
+            shared.bell(shard).ring(0);
+        }
         // Naps are not announced to the doorbell. The token of `unpark` ends them.
-        let wake =
-            |threads: &[JoinHandle<()>]| threads.iter().for_each(|thread| thread.thread().unpark());
+        let wake = |threads: &[JoinHandle<()>]| {
+            for thread in threads {
+                thread.thread().unpark();
+            }
+        };
         if shared.is_forked() {
             return;
         }
@@ -261,7 +266,9 @@ impl<T: Send + 'static> Started<T> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         wake(&threads);
         // A shard does not panic: it catches the panics of handlers.
-        threads.drain(..).for_each(|thread| _ = thread.join());
+        for thread in std::mem::take(&mut *threads) {
+            _ = thread.join();
+        }
         drop(threads);
         if let Some(manual) = &self.manual
             && !broken(Fault::StopTurnNotAwaited)
@@ -294,15 +301,17 @@ impl<T: Send + 'static> Started<T> {
         });
         engine.cells.shared.note_claims();
         if policy == StopPolicy::FireAll {
-            engine.fire_here(unfired.drain(..).map(|unfired| unfired.payload));
-            periodic
-                .iter_mut()
-                .filter(|repeat| repeat.is_for_time_of_day())
-                .for_each(|repeat| engine.run_for_time_of_day(repeat));
+            let unfired = std::mem::take(&mut unfired).into_iter();
+            engine.fire_here(unfired.map(|unfired| unfired.payload).collect());
+            for repeat in &mut periodic {
+                if repeat.is_for_time_of_day() {
+                    engine.run_for_time_of_day(repeat);
+                }
+            }
         }
-        periodic
-            .into_iter()
-            .for_each(|repeat| engine.drop_repeat(repeat));
+        for repeat in periodic {
+            engine.drop_repeat(repeat);
+        }
         unfired
     }
 

@@ -17,7 +17,7 @@ use super::stop::{StopPolicy, Unfired};
 use crate::dispatch::inside::inside_job;
 use crate::engine::drops::Drops;
 use crate::engine::threads::Started;
-use crate::sync::{Fault, Mutex, ThreadBuilder, broken};
+use crate::sync::{Fault, Mutex, broken, start_thread};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -132,8 +132,7 @@ impl<T: Send + 'static> TimerService<T> {
             let (started, handover) = (self.started.clone(), handover.clone());
             move || tell(&started, &handover, started.end_stop(begun))
         };
-        let thread = ThreadBuilder::new().name("wheelwork-stop".to_string());
-        if thread.spawn(stop).is_err() {
+        if start_thread("wheelwork-stop".to_string(), Box::new(stop)).is_err() {
             begun.waits &= !inside_job();
             let unfired = self.started.end_stop(begun);
             handover.with(|outcome| *outcome = StopOutcome::Ready(unfired));

@@ -35,7 +35,8 @@ const HELD_NAP_MAX: Duration = Duration::from_millis(1);
 /// How often whoever chose the thread's core is told how it wakes up there.
 const REVIEW_NS: u64 = 1_000_000_000;
 
-/// What a shard's thread needs of the service.
+/// What a shard's thread needs of the service. It asks a trait object, so that its loop is compiled
+/// with the library, whatever the payloads are.
 pub(crate) trait Host {
     fn clock(&self) -> &Clock;
     fn tick(&self) -> TickLength;
@@ -52,7 +53,7 @@ pub(crate) trait Host {
 
 /// Takes turns until the service is stopped. `review` hears how the thread has woken up on its
 /// core, with the time, at most once a second and only after turns.
-pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64, Wakes)) {
+pub(crate) fn run(mut shard: Shard, host: &dyn Host, review: &mut dyn FnMut(u64, Wakes)) {
     set_timer_slack();
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
     unsafe { host.doorbell().attach() };
@@ -123,7 +124,6 @@ pub(crate) fn run(mut shard: Shard, host: &impl Host, mut review: impl FnMut(u64
 }
 
 /// Takes one turn of a shard. Of one type, as drains are: see `now_of`.
-#[inline]
 pub(crate) fn turn(shard: &mut Shard, clock: &Clock) -> Turn {
     shard.turn(now_of(clock))
 }
@@ -142,7 +142,7 @@ fn next_wakeup(shard: &Shard, grid: Grid) -> u64 {
 
 /// How long to park for a wake-up at this tick: up to the spin margin before it. `None`: without an
 /// end.
-fn sleep_time(wake_at: u64, host: &impl Host) -> Option<Duration> {
+fn sleep_time(wake_at: u64, host: &dyn Host) -> Option<Duration> {
     let left_ns = || {
         host.tick()
             .start(wake_at)
@@ -155,14 +155,17 @@ fn sleep_time(wake_at: u64, host: &impl Host) -> Option<Duration> {
 
 /// The shorter one of two times to park. `None`: without an end.
 fn shorter(time: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    time.into_iter().chain(other).min()
+    match (time, other) {
+        (Some(time), Some(other)) => Some(time.min(other)),
+        (time, other) => time.or(other),
+    }
 }
 
 /// Sleeps from the tick `now` to the next event, or to the tick of `until_ns` if that comes first,
 /// for at most `longest`. Returns how many messages it drained.
 fn sleep(
     shard: &mut Shard,
-    host: &impl Host,
+    host: &dyn Host,
     wakes: &mut Wakes,
     grid: Grid,
     now: u64,
@@ -236,12 +239,13 @@ fn sleep(
 /// Spins until the tick `wake_at`, or until there is work. Returns at once if the tick is further
 /// away than the margin. Spins for at most a millisecond: a shard that spins must take turns, so
 /// that the watchdog sees it alive.
-fn spin_until(wake_at: u64, host: &impl Host, work_waits: impl Fn() -> bool) {
-    let end_ns = host.clock().now_ns().saturating_add(NAP_MIN_NS);
+fn spin_until(wake_at: u64, host: &dyn Host, work_waits: impl Fn() -> bool) {
+    let (clock, due_ns, margin_ns) = (host.clock(), host.tick().start(wake_at), host.spin_ns());
+    let end_ns = clock.now_ns().saturating_add(NAP_MIN_NS);
     while !work_waits() {
-        let now_ns = host.clock().now_ns();
-        let left_ns = host.tick().start(wake_at).saturating_sub(now_ns);
-        if left_ns == 0 || left_ns > host.spin_ns() || now_ns >= end_ns {
+        let now_ns = clock.now_ns();
+        let left_ns = due_ns.saturating_sub(now_ns);
+        if left_ns == 0 || left_ns > margin_ns || now_ns >= end_ns {
             return;
         }
         spin();
@@ -361,7 +365,7 @@ mod tests {
                 Box::new(host.clone()),
                 counters,
             );
-            run(shard, &host, |_, _| ());
+            run(shard, &host, &mut |_, _| ());
             send.send(()).unwrap();
         };
         let thread = ThreadBuilder::new().spawn(run_until_over).unwrap();

@@ -48,6 +48,14 @@ const PRESENT: u8 = 1;
 /// fences wait for 10 ms after that: time for those threads to be interrupted.
 const LEAVING: u8 = 2;
 
+/// Starts a thread. It takes a box, so that a program has this once.
+pub(crate) fn start_thread(
+    name: String,
+    run: Box<dyn FnOnce() + Send>,
+) -> std::io::Result<JoinHandle<()>> {
+    ThreadBuilder::new().name(name).spawn(run)
+}
+
 /// For statics: loom's atomics cannot be made in a static.
 pub(crate) use std::sync::atomic::AtomicU32 as StaticU32;
 

@@ -13,57 +13,102 @@ pub(crate) use std::thread_local as per_thread;
 
 use super::forks::Process;
 use crossbeam_queue::SegQueue;
-use std::mem::ManuallyDrop;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A lock-free queue. In a process that was forked off it is empty, and forgets what is pushed: a
 /// push of a thread that is not there may be half done, and each other call would wait for it.
+///
+/// All queues are [`WordQueue`] underneath, so that a program compiles the queue once.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     /// Not dropped in such a process: the drop would read values that are not there.
-    values: ManuallyDrop<SegQueue<T>>,
+    words: ManuallyDrop<WordQueue>,
     made_in: Process,
+    /// A value that is sent through the queue changes its thread, as one behind a mutex does.
+    _values: PhantomData<Mutex<T>>,
+}
+
+/// A queue of values of up to two words of 64 bits, whatever their types are.
+#[derive(Debug)]
+struct WordQueue(SegQueue<TwoWords>);
+
+type TwoWords = MaybeUninit<[u64; 2]>;
+
+impl WordQueue {
+    fn new() -> Self {
+        Self(SegQueue::new())
+    }
+
+    fn push(&self, words: TwoWords) {
+        self.0.push(words);
+    }
+
+    fn pop(&self) -> Option<TwoWords> {
+        self.0.pop()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Self {
         Self {
-            values: ManuallyDrop::new(SegQueue::new()),
+            words: ManuallyDrop::new(WordQueue::new()),
             made_in: Process::current(),
+            _values: PhantomData,
         }
     }
 
     pub(crate) fn push(&self, value: T) {
+        const { assert!(size_of::<T>() <= size_of::<TwoWords>()) };
+        const { assert!(align_of::<T>() <= align_of::<TwoWords>()) };
         if self.made_in.is_forked() {
             return std::mem::forget(value);
         }
-        self.values.push(value);
+        let mut words = TwoWords::uninit();
+        // SAFETY: the words have room for a `T` (above), and are this call's own.
+        unsafe { words.as_mut_ptr().cast::<T>().write(value) };
+        self.words.push(words);
     }
 
     pub(crate) fn pop(&self) -> Option<T> {
         if self.made_in.is_forked() {
             return None;
         }
-        self.values.pop()
+        let words = self.words.pop()?;
+        // SAFETY: `push` wrote a `T` there. It was popped once, so this is its only owner.
+        Some(unsafe { words.as_ptr().cast::<T>().read() })
     }
 
     pub(crate) fn len(&self) -> usize {
         if self.made_in.is_forked() {
             return 0;
         }
-        self.values.len()
+        self.words.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.words.is_empty()
     }
 }
 
 impl<T> Drop for Queue<T> {
     fn drop(&mut self) {
-        if !self.made_in.is_forked() {
-            // SAFETY: dropped once, here, and not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.values) };
+        if self.made_in.is_forked() {
+            return;
         }
+        while let Some(value) = self.pop() {
+            drop(value);
+        }
+        // SAFETY: dropped once, here, and not used afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.words) };
     }
 }
 
@@ -182,7 +227,7 @@ mod tests {
         inherited.push(value.clone());
         assert!(inherited.pop().is_none());
         assert_eq!((inherited.len(), own.len()), (0, 1));
-        assert_eq!(inherited.values.len(), 1, "what it had");
+        assert_eq!(inherited.words.len(), 1, "what it had");
         drop((inherited, own));
         assert_eq!(Arc::strong_count(&value), 3, "the other two are lost");
     }

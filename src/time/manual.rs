@@ -411,12 +411,13 @@ impl ManualClock {
     }
 
     fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
-        let events: Vec<_> = self
-            .services()
-            .iter()
-            .map(|service| service.next_event_ns())
-            .collect::<Result<_, _>>()?;
-        Ok(events.into_iter().flatten().min())
+        let mut next_ns = None;
+        for service in self.services() {
+            if let Some(event_ns) = service.next_event_ns()? {
+                next_ns = Some(next_ns.map_or(event_ns, |next| event_ns.min(next)));
+            }
+        }
+        Ok(next_ns)
     }
 
     fn dispatched(&self) -> u64 {

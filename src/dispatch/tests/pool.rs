@@ -50,7 +50,7 @@ fn attended(threads: usize) -> Pool {
         .unwrap();
     let mut started: Vec<_> = started.into_iter().collect();
     started.sort_unstable_by_key(|&(index, _)| index);
-    let started = started.into_iter().map(|(_, thread)| thread);
+    let started = started.into_iter().map(|(_, thread)| thread).collect();
     let pool = Pool::on(Threads::attended(Arc::new(rayon), started));
     assert_eq!(
         pool.submit(false, || ()),

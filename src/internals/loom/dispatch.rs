@@ -17,7 +17,7 @@ impl Post {
     /// For the calling thread, whose number is 0.
     #[expect(clippy::new_without_default, reason = "made in models only")]
     pub fn new() -> Self {
-        Self(attendant::Post::new([sync::current()]))
+        Self(attendant::Post::new(vec![sync::current()]))
     }
 
     /// CallFence to CallWake. Returns whether others have to be told.
