@@ -1,7 +1,7 @@
 //! Promise: a program that uses wheelwork without features builds these crates, and no other.
 //!
 //! What a program waits for when it is built is mostly its number of crates. A crate more is a
-//! decision: `docs/decisions/089-what-a-program-builds.md`. How long a build takes:
+//! decision: `docs/decisions/089-what-a-program-builds.md` and 093. How long a build takes:
 //! `scripts/bench build`.
 
 #![cfg(target_os = "linux")]
@@ -11,8 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// On Linux.
-const CRATES: [&str; 11] = [
-    "core_affinity",
+const CRATES: [&str; 9] = [
     "crossbeam-channel",
     "crossbeam-deque",
     "crossbeam-epoch",
@@ -20,7 +19,6 @@ const CRATES: [&str; 11] = [
     "crossbeam-utils",
     "libc",
     "memmap2",
-    "num_cpus",
     "rayon-core",
     "wheelwork",
 ];

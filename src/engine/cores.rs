@@ -12,14 +12,16 @@
 //! up lets go of its core (`tenure.rs`). When it takes one again, it prefers the one on which the
 //! system runs it by then.
 
-use super::affinity::{Affinity, core_of_this_thread, preemptions_of_this_thread};
+use super::affinity::{
+    Affinity, core_of_this_thread, cores_of_this_thread, pin_this_thread,
+    preemptions_of_this_thread,
+};
 use super::settings::Pinning;
 use super::tenure::{Step, Tenure};
 use crate::shard::wakes::Wakes;
 use crate::sync::{Ordering, StaticU32};
-use core_affinity::CoreId;
 
-/// The number of cores in the system's set of cores. `core_affinity` panics beyond.
+/// The number of cores in the system's set of cores. `pin_this_thread` panics beyond.
 ///
 /// None where threads cannot be pinned: on Apple's systems a core's number is only a hint, and
 /// `core_affinity` 0.8 gives the hint for another thread than its caller.
@@ -41,7 +43,7 @@ struct Seats([StaticU32; CORES_MAX]);
 
 /// A shard's place on a core, until it is dropped.
 struct Seat {
-    core: CoreId,
+    core: usize,
     seats: &'static Seats,
 }
 
@@ -49,7 +51,7 @@ struct Seat {
 /// the thread.
 pub(super) struct Tenant {
     /// The cores that it may have.
-    cores: Vec<CoreId>,
+    cores: Vec<usize>,
     seat: Option<Seat>,
     may_let_go: bool,
     /// Where the thread may run while it is not pinned. `None`: it does not let go.
@@ -58,20 +60,18 @@ pub(super) struct Tenant {
 }
 
 /// The cores that a service's shard may have: all, or the one that the user has chosen for it.
-fn choice(pinning: &Pinning, number: usize, all: impl FnOnce() -> Vec<CoreId>) -> Vec<CoreId> {
+fn choice(pinning: &Pinning, number: usize, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
     match pinning {
         Pinning::AllCores => all(),
         Pinning::Cores(cores) if cores.is_empty() => Vec::new(),
-        Pinning::Cores(cores) => vec![CoreId {
-            id: cores[number % cores.len()],
-        }],
+        Pinning::Cores(cores) => vec![cores[number % cores.len()]],
         Pinning::Off => Vec::new(),
     }
 }
 
 /// The position in the list at which a process begins, by its number. Numbers are mixed, because
 /// those of processes that start together have much in common (murmur3's last steps).
-fn first_of_process(cores: &[CoreId], process: u32) -> usize {
+fn first_of_process(cores: &[usize], process: u32) -> usize {
     let mut mixed = process;
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85EB_CA6B);
     mixed = (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35);
@@ -79,20 +79,28 @@ fn first_of_process(cores: &[CoreId], process: u32) -> usize {
     ((part * cores.len() as u64) >> 32) as usize
 }
 
-/// The core with the fewest shards; of several the first one, from the position `first` on.
-fn least_loaded(cores: &[CoreId], first: usize, load: impl Fn(usize) -> u32) -> Option<CoreId> {
+/// The core with the fewest shards, and how many it has. Of several it is the first one, from the
+/// position `first` on.
+fn least_loaded(
+    cores: &[usize],
+    first: usize,
+    load: impl Fn(usize) -> u32,
+) -> Option<(usize, u32)> {
     let (before, from) = cores.split_at(first.min(cores.len()));
-    from.iter()
-        .chain(before)
-        .copied()
-        .min_by_key(|core| load(core.id))
+    let mut least = None;
+    for &core in from.iter().chain(before) {
+        let load = load(core);
+        if least.is_none_or(|(_, fewest)| load < fewest) {
+            least = Some((core, load));
+        }
+    }
+    least
 }
 
 impl Tenant {
     /// Takes a seat for a service's shard, among the cores that the calling thread may use.
     pub(super) fn new(pinning: &Pinning, number: usize) -> Self {
-        let all = || core_affinity::get_core_ids().unwrap_or_default();
-        let cores = choice(pinning, number, all);
+        let cores = choice(pinning, number, cores_of_this_thread);
         let seat = SEATS.take(&cores, first_of_process(&cores, std::process::id()));
         Self {
             may_let_go: *pinning == Pinning::AllCores && cores.len() > 1,
@@ -126,7 +134,7 @@ impl Tenant {
             Step::LetGo => self.free = None,
             Step::PinAgain => {
                 let here = core_of_this_thread();
-                let at = self.cores.iter().position(|core| Some(core.id) == here);
+                let at = self.cores.iter().position(|&core| Some(core) == here);
                 let seat = SEATS.take(&self.cores, at.unwrap_or(0));
                 self.seat = seat.filter(Seat::pin);
             }
@@ -140,16 +148,13 @@ impl Seats {
     }
 
     /// A seat on one of these cores.
-    fn take(&'static self, cores: &[CoreId], first: usize) -> Option<Seat> {
+    fn take(&'static self, cores: &[usize], first: usize) -> Option<Seat> {
         loop {
-            let loads = self.loads();
-            let load = |id| loads.get(id).copied().unwrap_or(0);
-            let core = least_loaded(cores, first, load)?;
+            let (core, load) = least_loaded(cores, first, |core| self.load(core))?;
             let seat = || Seat { core, seats: self };
-            let Some(count) = self.0.get(core.id) else {
+            let Some(count) = self.0.get(core) else {
                 return Some(seat());
             };
-            let load = load(core.id);
             // Ordering: Relaxed. Only the number matters: if it is still the one that was seen, the
             // core has the fewest shards, unless one was given back meanwhile.
             let outcome =
@@ -160,14 +165,15 @@ impl Seats {
         }
     }
 
-    fn loads(&self) -> Vec<u32> {
+    /// How many shards are pinned to the core.
+    fn load(&self, core: usize) -> u32 {
         // Ordering: Relaxed. The exchange of `take` decides.
         let load = |count: &StaticU32| count.load(Ordering::Relaxed);
-        self.0.iter().map(load).collect()
+        self.0.get(core).map_or(0, load)
     }
 
-    fn give_back(&self, core: CoreId) {
-        if let Some(count) = self.0.get(core.id) {
+    fn give_back(&self, core: usize) {
+        if let Some(count) = self.0.get(core) {
             // Ordering: Relaxed. Only the number matters.
             count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -177,7 +183,7 @@ impl Seats {
 impl Seat {
     /// Pins the calling thread to the core. Returns whether that worked.
     fn pin(&self) -> bool {
-        self.core.id < CORES_MAX && core_affinity::set_for_current(self.core)
+        self.core < CORES_MAX && pin_this_thread(self.core)
     }
 }
 
@@ -196,12 +202,8 @@ mod tests {
         Box::leak(Box::new(Seats::new()))
     }
 
-    fn list(ids: impl IntoIterator<Item = usize>) -> Vec<CoreId> {
-        ids.into_iter().map(|id| CoreId { id }).collect()
-    }
-
     fn numbers(seats: &[Seat]) -> Vec<usize> {
-        seats.iter().map(|seat| seat.core.id).collect()
+        seats.iter().map(|seat| seat.core).collect()
     }
 
     /// The seats of a service's shards, in a process that begins at this position in the list.
@@ -212,7 +214,7 @@ mod tests {
         cores: &[usize],
         first: usize,
     ) -> Vec<Seat> {
-        let all = || list(cores.iter().copied());
+        let all = || cores.to_vec();
         let seat = |number| process.take(&choice(pinning, number, all), first);
         (0..shards).filter_map(seat).collect()
     }
@@ -220,8 +222,10 @@ mod tests {
     #[test]
     fn the_first_of_the_least_loaded_cores_is_taken_and_the_list_goes_round() {
         let chosen = |loads: [u32; 4], first| {
-            let core = least_loaded(&list(0..4), first, |id| loads[id]);
-            core.unwrap().id
+            let least = least_loaded(&[0, 1, 2, 3], first, |core| loads[core]);
+            let (core, load) = least.unwrap();
+            assert_eq!(load, loads[core]);
+            core
         };
         assert_eq!(chosen([0, 0, 0, 0], 0), 0);
         assert_eq!(chosen([0, 0, 0, 0], 2), 2);
@@ -241,9 +245,9 @@ mod tests {
                 let mut loads = vec![0; cores];
                 for process in 0..40 * cores as u32 {
                     let all: Vec<_> = (0..cores).collect();
-                    let first = first_of_process(&list(0..cores), 30_000 + process * distance);
+                    let first = first_of_process(&all, 30_000 + process * distance);
                     let seats = start(self::process(), &Pinning::AllCores, 1, &all, first);
-                    loads[seats[0].core.id] += 1;
+                    loads[seats[0].core] += 1;
                 }
                 let (least, most) = (loads.iter().min(), loads.iter().max());
                 let is_even = least > Some(&15) && most < Some(&70);
@@ -264,10 +268,8 @@ mod tests {
         services.remove(2);
         assert_eq!(numbers(&start(1, 2)), [4]);
         drop(services);
-        assert!(
-            process.loads().iter().all(|&load| load == 0),
-            "all is given back"
-        );
+        let is_free = (0..CORES_MAX).all(|core| process.load(core) == 0);
+        assert!(is_free, "all is given back");
         assert_eq!(numbers(&start(3, 0)), [4, 5, 8]);
     }
 
@@ -282,7 +284,7 @@ mod tests {
 
     #[test]
     fn shards_that_start_at_one_instant_are_spread_evenly() {
-        let (process, all) = (process(), list(0..4));
+        let (process, all) = (process(), [0, 1, 2, 3]);
         let take = || {
             let seats: Vec<_> = (0..100).filter_map(|_| process.take(&all, 1)).collect();
             std::mem::forget(seats);
@@ -293,7 +295,7 @@ mod tests {
                 .into_iter()
                 .for_each(|thread| thread.join().unwrap());
         });
-        assert_eq!(process.loads()[..4], [100; 4]);
+        assert_eq!(all.map(|core| process.load(core)), [100; 4]);
     }
 
     #[test]
