@@ -365,7 +365,7 @@ fn a_shard_that_closes_a_track_knows_what_comes() {
 
 #[test]
 fn what_waits_is_moved_sooner() {
-    explore_service(Some(3), moved_while_it_is_taken);
+    explore_service(None, moved_while_it_is_taken);
 }
 
 #[test]
