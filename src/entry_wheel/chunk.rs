@@ -104,9 +104,17 @@ impl Chunk {
     fn copy_to(&self, len: usize, block: &mut Block) {
         match self.form {
             Form::Narrow => {
-                let words = &self.words.as_chunks::<NARROW>().0[..len];
-                for (place, &words) in block.entries.iter_mut().zip(words) {
-                    *place = Entry::widened(words, self.high);
+                // (Two at a time: optimized for size, the compiler does not unroll the loop.)
+                let (pairs, last) = self.words.as_chunks::<NARROW>().0[..len].as_chunks::<2>();
+                let places = block.entries.as_chunks_mut::<2>().0;
+                for (place, &[one, other]) in places.iter_mut().zip(pairs) {
+                    *place = [
+                        Entry::widened(one, self.high),
+                        Entry::widened(other, self.high),
+                    ];
+                }
+                if let &[last] = last {
+                    block.entries[len - 1] = Entry::widened(last, self.high);
                 }
             }
             Form::Wide => {
@@ -442,12 +450,14 @@ impl ChunkPool {
     /// whether there are still more.
     #[inline]
     pub(super) fn trim(&mut self) -> bool {
-        if self.empty > SPARE_SLABS
-            && let Some(slab) = self
-                .slabs
-                .iter_mut()
-                .rfind(|slab| slab.in_use == 0 && slab.chunks.is_some())
-        {
+        self.empty > SPARE_SLABS && self.trim_one()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trim_one(&mut self) -> bool {
+        let mut slabs = self.slabs.iter_mut();
+        if let Some(slab) = slabs.rfind(|slab| slab.in_use == 0 && slab.chunks.is_some()) {
             slab.chunks = None;
             self.empty -= 1;
         }

@@ -44,7 +44,8 @@ impl Levels {
     }
 
     /// Puts an entry into its slot. Its deadline is not before `now`.
-    #[inline]
+    // (`always`: callers would pass on all arguments, some of them in other registers.)
+    #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry, parts: &mut WheelParts) {
         let Place { level, index } = self.place(entry.deadline());
         parts.levels[level] += 1;
@@ -142,12 +143,12 @@ impl Levels {
     /// The first occupied slot. Lower levels come first: they hold the near future.
     #[inline]
     pub(super) fn first(&self) -> Option<(Place, &Slot<Self>)> {
-        let (level, index) = self
-            .occupied
-            .iter()
-            .enumerate()
-            .find_map(|(level, bits)| Some((level, bits.first()?)))?;
-        Some((Place { level, index }, &self.slots[level][index]))
+        for level in 0..LEVELS {
+            if let Some(index) = self.occupied[level].first() {
+                return Some((Place { level, index }, &self.slots[level][index]));
+            }
+        }
+        None
     }
 
     /// The first large slot that has to be cascaded. Those of level 0 never are.

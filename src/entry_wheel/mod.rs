@@ -128,6 +128,8 @@ impl EntryWheel {
         std::mem::take(&mut self.tombstones)
     }
 
+    // (Never: `accept` ends in this call, so an entry, too, needs no saved registers.)
+    #[inline(never)]
     fn insert_tombstone(&mut self, tombstone: Entry) {
         self.tombstones += 1;
         self.owed += MOVES_OWED;
@@ -142,7 +144,8 @@ impl EntryWheel {
     }
 
     /// Puts an entry into its slot, or into the due list.
-    #[inline]
+    // (Never: an `accept` that does not come here, or ends in this call, needs no saved registers.)
+    #[inline(never)]
     fn insert(&mut self, entry: Entry) {
         if entry.deadline() > self.levels.now {
             self.levels.insert(entry, &mut self.parts);
@@ -217,6 +220,8 @@ impl EntryWheel {
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,
     /// dead entries included.
+    // (`always`: it has one caller, whose loop knows what it does.)
+    #[inline(always)]
     fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
         let Some(mut block) = self.parts.pool.pop(&mut self.due) else {
             return 0;
@@ -355,8 +360,8 @@ impl EntryWheel {
     /// Entries in each level, live and dead. An entry that was cascaded ahead of time counts at its
     /// new level.
     #[inline]
-    pub(crate) fn levels(&self) -> [u64; LEVELS] {
-        self.parts.levels
+    pub(crate) fn levels(&self) -> &[u64; LEVELS] {
+        &self.parts.levels
     }
 
     /// Due entries that `advance` has not given out.

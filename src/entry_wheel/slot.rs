@@ -45,7 +45,8 @@ impl<L> Slot<L> {
     };
 
     /// Appends an entry.
-    #[inline]
+    // (`always`, as `ChunkPool::push`: the forms would be compared once more.)
+    #[inline(always)]
     pub(super) fn push(&mut self, entry: Entry, form: Form, pool: &mut ChunkPool) {
         self.earliest = self.earliest.min(entry.deadline());
         match form {

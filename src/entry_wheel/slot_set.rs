@@ -29,8 +29,15 @@ impl SlotSet {
 
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        let word = self.0.iter().position(|&word| word != 0)?;
-        Some(word * 64 + self.0[word].trailing_zeros() as usize)
+        // (No loop: optimized for size, it would stay one.)
+        let (before, word) = match self.0 {
+            [0, 0, 0, 0] => return None,
+            [0, 0, 0, word] => (192, word),
+            [0, 0, word, _] => (128, word),
+            [0, word, _, _] => (64, word),
+            [word, _, _, _] => (0, word),
+        };
+        Some(before + word.trailing_zeros() as usize)
     }
 }
 

@@ -105,7 +105,7 @@ fn check(wheel: &EntryWheel) {
     let holes = wheel.levels.check(&parts.pool, &mut levels, &mut examining);
     assert_eq!((holes, examining), (wheel.holes(), parts.examining));
     assert!(parts.leaving <= examining);
-    assert_eq!(levels, wheel.levels());
+    assert_eq!(&levels, wheel.levels());
     assert_eq!(wheel.due() + levels.iter().sum::<u64>(), wheel.len() as u64);
 }
 
@@ -192,7 +192,7 @@ fn run(start: u64, limit: usize, steps: Vec<Step>) -> TestCaseResult {
     check(&wheel);
     advance(&mut wheel, DEADLINE_MAX, limit, &mut model, &mut dead);
     prop_assert_eq!(
-        (wheel.len(), wheel.holes(), wheel.levels()),
+        (wheel.len(), wheel.holes(), *wheel.levels()),
         (0, 0, [0; LEVELS])
     );
     prop_assert_eq!(wheel.next_event(), None);

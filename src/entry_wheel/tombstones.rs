@@ -159,7 +159,7 @@ impl Tombstones {
         };
         let first_alive = &mut page.cells[position];
         if first_alive.is_after(entry) {
-            self.match_one(number);
+            self.match_arrival(number);
             return true;
         }
         if *first_alive != FirstAlive(0)
@@ -168,6 +168,12 @@ impl Tombstones {
             *first_alive = FirstAlive::from(entry.generation());
         }
         false
+    }
+
+    /// `match_one`, called. (So `accept` needs no saved registers.)
+    #[inline(never)]
+    fn match_arrival(&mut self, number: usize) {
+        self.match_one(number);
     }
 
     /// A dead entry of this page is dropped.

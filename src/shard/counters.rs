@@ -59,8 +59,9 @@ impl Counters {
     /// Sets the number of entries in each level of the wheel. The shard's thread only.
     #[inline]
     pub(super) fn set_levels(&self, levels: &[u64; LEVELS]) {
-        for (counter, &entries) in self.0.levels.iter().zip(levels) {
-            counter.set(entries);
+        #[expect(clippy::needless_range_loop, reason = "a zip would look at two ends")]
+        for level in 0..LEVELS {
+            self.0.levels[level].set(levels[level]);
         }
     }
 

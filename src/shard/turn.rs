@@ -258,10 +258,10 @@ impl Shard {
             now_ns,
         };
         let found = self.lanes.drain(&mut intake);
-        let present = intake.present();
         if found.messages == 0 {
             return found.came;
         }
+        let present = intake.present();
         self.counters.add(Count::Drained, found.messages);
         let pairs = found.recalled + self.elimination.take_eliminated();
         self.note_pairs(pairs);
@@ -311,7 +311,12 @@ impl Shard {
             if batch.len() + entries.len() > BATCH {
                 dispatcher.submit(batch);
             }
-            batch.extend_from_slice(entries);
+            // (Most often it is one. To extend a vector is a call, and copies by another one.)
+            if let &[entry] = entries {
+                batch.push(entry);
+            } else {
+                batch.extend_from_slice(entries);
+            }
         });
         if !batch.is_empty() {
             dispatcher.submit(batch);
@@ -355,7 +360,7 @@ impl Shard {
             .set(Count::Compactions, self.wheel.compactions());
         self.counters.set(Count::Holes, self.wheel.holes());
         self.counters.set(Count::Due, self.wheel.due());
-        self.counters.set_levels(&self.wheel.levels());
+        self.counters.set_levels(self.wheel.levels());
         self.counters.set(
             Count::NextEvent,
             self.next_known().map_or(0, |tick| tick + 1),
@@ -396,8 +401,12 @@ impl Shard {
     /// Returns whether there is more to do.
     pub(crate) fn settle(&mut self) -> bool {
         self.lanes.trim();
+        let compactions = self.wheel.compactions();
         let more = self.wheel.settle() || self.wheel.trim();
-        self.count_wheel();
+        // The last turn has counted all else.
+        if self.wheel.compactions() != compactions {
+            self.count_wheel();
+        }
         more
     }
 

@@ -482,8 +482,10 @@ impl ManualClock {
         let (mut registered, mut services) = (self.registered(), self.services());
         loop {
             let pass = loop {
-                let passes = services.iter().map(|service| service.turn());
-                let pass = passes.fold(Pass::default(), Pass::and);
+                let mut pass = Pass::default();
+                for service in &services {
+                    pass = pass.and(service.turn());
+                }
                 // Who holds entries may have room again, by what has fired.
                 if !(pass.is_more || pass.is_held && pass.has_fired) {
                     break pass;
@@ -501,12 +503,13 @@ impl ManualClock {
             let now = self.now_ns();
             // Ordering: Relaxed. See `advance`.
             let target = self.0.target_ns.load(Ordering::Relaxed);
-            let next = services
-                .iter()
-                .filter_map(|service| self.wait_for_event(&**service))
-                .min()
-                .filter(|&next| next <= target);
-            let time = next.unwrap_or(target);
+            let (mut time, mut is_event) = (target, false);
+            for service in &services {
+                let event = self.wait_for_event(&**service);
+                if let Some(event) = event.filter(|&event| event <= time) {
+                    (time, is_event) = (event, true);
+                }
+            }
             if time > now {
                 // Ordering: Release. Pairs with the Acquire in `now_ns`.
                 self.0.now_ns.store(time, Ordering::Release);
@@ -517,7 +520,7 @@ impl ManualClock {
                 let has_messages = || services.iter().any(|service| service.has_messages());
                 pass.is_held || self.has_wall_news() || has_messages()
             };
-            if next.is_none() && (time == now || !finds()) {
+            if !is_event && (time == now || !finds()) {
                 break;
             }
         }

@@ -75,12 +75,12 @@ impl Occupied {
     }
 
     /// Which of 64 slots that have further lists have timers in these.
+    // (No loop: optimized for size, it would stay one, and take registers from the callers.)
     #[inline]
     fn further_slots(&self, nth: usize) -> u64 {
-        let first = WORDS + nth - SPLIT_WORDS.start;
-        (0..FURTHER).fold(0, |all, list| {
-            all | self.words[first + list * SPLIT_WORDS.len()]
-        })
+        const { assert!(FURTHER == 4) };
+        let of = |list| self.words[WORDS + nth - SPLIT_WORDS.start + list * SPLIT_WORDS.len()];
+        of(0) | of(1) | of(2) | of(3)
     }
 
     /// Further lists of these levels may have timers; those of others have if they do.
@@ -146,6 +146,8 @@ impl Occupied {
     }
 
     /// `first`, after which no word before that one is looked at again.
+    // (`always`: else the rest of the crate decides whether an `enter` calls it.)
+    #[inline(always)]
     pub(super) fn settle(&mut self) -> Option<SlotNumber> {
         let first = self.first();
         self.nonzero &= first.map_or(0, |first| u32::MAX << (first.index() / 64));
