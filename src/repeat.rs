@@ -278,6 +278,12 @@ impl Repeat {
         next_look.is_some()
     }
 
+    /// Whether it goes by the wall clock. If not, it is to run when it is due.
+    #[inline]
+    pub(crate) fn goes_by_wall(&self) -> bool {
+        matches!(self.rhythm, Rhythm::Wall { .. })
+    }
+
     /// What to do now. A timer that goes by the wall clock may have to wait: then `at_ns` is its
     /// next look. `now` reads the service's clock, and then the wall clock. The user's look may
     /// panic.

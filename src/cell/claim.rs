@@ -4,10 +4,11 @@
 //! ArmPublish, ClaimLoad to ClaimRead, PutBack, DoomMark and DoomLeave of README.md of this room.
 
 use super::content::{Content, Fill};
-use super::state::{CellRef, DueAt, Filed};
+use super::state::{Cell, CellRef, DueAt, Filed};
 use super::word::{State, Word};
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::sync::{Fault, Ordering, broken, ordering};
+use std::ptr::NonNull;
 
 /// A timer that was cancelled, or taken away by `stop`.
 #[derive(Debug)]
@@ -21,6 +22,24 @@ pub(crate) struct Claimed<T> {
     /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or its
     /// generations are used up.
     pub(crate) index: Option<u32>,
+}
+
+/// A timer that was claimed in the usual case. Its payload is still in the cell.
+// (One pointer: a payload beside would need a register more, which says whether it is there.)
+pub(crate) struct FirstClaim<T>(NonNull<Cell<T>>);
+
+impl<T> FirstClaim<T> {
+    /// Takes the payload, with the timer's deadline and shard (ClaimRead).
+    ///
+    /// # Safety
+    /// The caller holds the cell's index since the claim.
+    #[inline]
+    pub(crate) unsafe fn take(self) -> (T, DueAt) {
+        // SAFETY: the caller holds an index of the cell's page, so the page stays (RetireGather).
+        let cell = unsafe { self.0.as_ref() };
+        // SAFETY: ClaimRead. As in `claim_due`. There is one `FirstClaim` for a claim.
+        (unsafe { cell.take_payload() }, cell.due_at())
+    }
 }
 
 /// What a due entry finds.
@@ -61,7 +80,7 @@ impl<T> CellRef<'_, T> {
         unsafe { self.cell.put_content(content) };
         // Ordering: Relaxed. Published by ArmPublish; a reader of an older word fails at
         // ClaimExchange.
-        self.cell.due_at.store(due_at.0, Ordering::Relaxed);
+        self.cell.due_at.store(due_at.packed(), Ordering::Relaxed);
         // Ordering: Release (ArmPublish). Pairs with the Acquire of ClaimLoad; publishes content
         // and `due_at`. A store is enough: no other thread writes a VACANT word.
         self.cell
@@ -234,15 +253,13 @@ impl<T> CellRef<'_, T> {
     /// Claims for the holder of an id in the usual case: the timer was never moved and does not
     /// repeat. The caller then holds the cell's index (`index_after`). `None`: try `claim_id`.
     #[inline]
-    pub(crate) fn claim_first(&self, birth: u64) -> Option<(T, DueAt)> {
+    pub(crate) fn claim_first(&self, birth: u64) -> Option<FirstClaim<T>> {
         let word = Word::new(birth, State::Armed);
         if self.load() != word && !broken(Fault::ClaimIgnoresGeneration) {
             return None;
         }
         self.cell.exchange(word, word.freed()).ok()?;
-        // SAFETY: ClaimRead. As in `claim_due`.
-        let payload = unsafe { self.cell.take_payload() };
-        Some((payload, self.due_at()))
+        Some(FirstClaim(NonNull::from(self.cell)))
     }
 
     /// Claims for the holder of an id.

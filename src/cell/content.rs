@@ -13,6 +13,13 @@ pub(crate) enum Content<T> {
     Repeat(Box<Repeat>),
 }
 
+impl<T> Content<T> {
+    /// Whether its drop does anything.
+    pub(crate) fn needs_drop(&self) -> bool {
+        matches!(self, Self::Repeat(_)) || std::mem::needs_drop::<T>()
+    }
+}
+
 /// What can be put into a cell. It is a type parameter of `arm`, so that arming a payload does not
 /// pay for periodic timers.
 pub(crate) trait Fill<T>: Sized {

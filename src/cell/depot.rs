@@ -61,10 +61,15 @@ impl Depot {
     /// A full magazine of this stripe, or of the next one that has any.
     pub(super) fn pop_full(&self, stripe: usize) -> Option<Full> {
         // A queue that its indices alone show to be empty costs no fence.
-        (stripe..stripe + STRIPES)
-            .map(|stripe| &self.full[stripe % STRIPES])
-            .filter(|full| !full.is_empty())
-            .find_map(Queue::pop)
+        for stripe in stripe..stripe + STRIPES {
+            let full = &self.full[stripe % STRIPES];
+            if !full.is_empty()
+                && let Some(full) = full.pop()
+            {
+                return Some(full);
+            }
+        }
+        None
     }
 
     pub(super) fn push_full(&self, full: Full, stripe: usize) {

@@ -116,7 +116,7 @@ impl Magazine {
         }
         let split = successive(&self.cells);
         let rest = &self.cells[split..];
-        (successive(rest) == rest.len()).then(|| Runs {
+        (rest.is_empty() || successive(rest) == rest.len()).then(|| Runs {
             first,
             split: split as u32,
             second: rest.first().copied().unwrap_or(0),
@@ -125,21 +125,27 @@ impl Magazine {
 }
 
 /// How many of the first cells are successive ones.
-// (Two at a time, as one number: optimized for size, the compiler makes no vectors.)
+// (Four at a time, as two numbers: optimized for size, the compiler makes no vectors.)
 fn successive(cells: &[u32]) -> usize {
-    let (pairs, last) = cells.as_chunks::<2>();
-    let number = |[one, other]: [u32; 2]| u64::from(one) | u64::from(other) << 32;
+    const TWO: u64 = 2 << 32 | 2;
+    let number = |one: u32, other: u32| u64::from(one) | u64::from(other) << 32;
     let Some(&first) = cells.first() else {
         return 0;
     };
-    let mut expected = number([first, first.wrapping_add(1)]);
-    for (index, &pair) in pairs.iter().enumerate() {
-        if number(pair) != expected {
-            return 2 * index + usize::from(pair[0] == expected as u32);
+    let mut expected = number(first, first.wrapping_add(1));
+    let mut found = 0;
+    for &[one, two, three, four] in cells.as_chunks::<4>().0 {
+        let next = expected.wrapping_add(TWO);
+        if (number(one, two) ^ expected) | (number(three, four) ^ next) != 0 {
+            break;
         }
-        expected = expected.wrapping_add(2 << 32 | 2);
+        expected = next.wrapping_add(TWO);
+        found += 4;
     }
-    2 * pairs.len() + last.iter().filter(|&&last| last == expected as u32).count()
+    while cells.get(found) == Some(&first.wrapping_add(found as u32)) {
+        found += 1;
+    }
+    found
 }
 
 /// Fills with successive cells from `first` on, from the end to the begin.

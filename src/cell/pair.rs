@@ -78,15 +78,21 @@ impl Magazines {
     #[inline]
     pub(crate) fn put(&mut self, cell: u32, depot: &Depot) {
         if self.loaded.push(cell).is_err() {
-            self.exchange(depot);
-            self.loaded
-                .push(cell)
-                .expect("the exchange left an empty magazine");
+            self.put_beyond(cell, depot);
         }
     }
 
-    /// Replaces `loaded`, which is full, by an empty magazine.
+    /// `put` when the loaded magazine is full.
     #[cold]
+    #[inline(never)]
+    fn put_beyond(&mut self, cell: u32, depot: &Depot) {
+        self.exchange(depot);
+        self.loaded
+            .push(cell)
+            .expect("the exchange left an empty magazine");
+    }
+
+    /// Replaces `loaded`, which is full, by an empty magazine.
     fn exchange(&mut self, depot: &Depot) {
         if !self.previous.is_empty() {
             let full = match self.previous.runs() {

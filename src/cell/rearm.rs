@@ -116,7 +116,7 @@ impl<T> CellRef<'_, T> {
             self.side.birth.store(birth, Ordering::Relaxed);
         }
         // Ordering: Relaxed. As above; a reader of the earlier word fails at ClaimExchange.
-        self.cell.due_at.store(due_at.0, Ordering::Relaxed);
+        self.cell.due_at.store(due_at.packed(), Ordering::Relaxed);
     }
 
     /// RunBegin. Begins the run of a due entry: takes the content out. Puts the entry back if its

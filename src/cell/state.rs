@@ -16,23 +16,37 @@ pub(crate) const SHARD_BITS: u32 = 64 - DEADLINE_BITS;
 
 /// A deadline (a tick) and a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DueAt(pub(super) u64);
+pub(crate) struct DueAt {
+    deadline: u64,
+    shard: usize,
+}
 
 impl DueAt {
     #[inline]
     pub(crate) fn new(deadline: u64, shard: usize) -> Self {
         debug_assert!(deadline <= DEADLINE_MAX && shard < 1 << SHARD_BITS);
-        Self((shard as u64) << DEADLINE_BITS | deadline)
+        Self { deadline, shard }
+    }
+
+    /// Both as one number, for a cell.
+    #[inline]
+    pub(super) fn packed(self) -> u64 {
+        (self.shard as u64) << DEADLINE_BITS | self.deadline
+    }
+
+    #[inline]
+    fn unpacked(packed: u64) -> Self {
+        Self::new(packed & DEADLINE_MAX, (packed >> DEADLINE_BITS) as usize)
     }
 
     #[inline]
     pub(crate) fn deadline(self) -> u64 {
-        self.0 & DEADLINE_MAX
+        self.deadline
     }
 
     #[inline]
     pub(crate) fn shard(self) -> usize {
-        (self.0 >> DEADLINE_BITS) as usize
+        self.shard
     }
 }
 
@@ -214,6 +228,13 @@ impl<T> Cell<T> {
         }
     }
 
+    #[inline]
+    pub(super) fn due_at(&self) -> DueAt {
+        // Ordering: Relaxed (ClaimCompare). Belongs to the word that was loaded before, or the
+        // exchange that follows fails.
+        DueAt::unpacked(self.due_at.load(Ordering::Relaxed))
+    }
+
     /// Changes the word from `word` to `next`. If it is not `word` any more: fails with the present
     /// one.
     #[inline]
@@ -259,9 +280,7 @@ impl<T> CellRef<'_, T> {
 
     #[inline]
     pub(super) fn due_at(&self) -> DueAt {
-        // Ordering: Relaxed (ClaimCompare). Belongs to the word that was loaded before, or the
-        // exchange that follows fails.
-        DueAt(self.cell.due_at.load(Ordering::Relaxed))
+        self.cell.due_at()
     }
 
     /// The generation that the timer's id names.

@@ -152,39 +152,33 @@ impl<T: Send + 'static> Cells<T> {
         Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
     }
 
-    /// Arms timers of one shard. Gives `f` the results in order.
+    /// Arms timers of one shard. Appends the results to `armed`, in order.
     pub(crate) fn schedule_many(
         &self,
         local: &mut Local,
         shard: usize,
         timers: impl Iterator<Item = (DueAt, Payload<T>)>,
-        mut f: impl FnMut(Result<TimerId, ScheduleError<T>>),
+        armed: &mut Vec<Result<TimerId, ScheduleError<T>>>,
     ) {
-        let (mut earliest, mut backlog) = (DueAt::new(DEADLINE_MAX, shard), Backlog::NONE);
-        let mut armed = Vec::with_capacity(timers.size_hint().0);
+        let (mut earliest, mut backlog) = (DEADLINE_MAX, Backlog::NONE);
+        let before = armed.len();
         for (due_at, content) in timers {
             armed.push(if self.shared.is_closed() {
                 Err(ScheduleError::Stopped(content.back()))
             } else if let Some(cell) = self.take_cell(local) {
                 // SAFETY: this thread has just taken the cell.
                 let (birth, sent) = unsafe { self.arm(local, cell, due_at, content, Date::Read) };
-                earliest = if due_at.deadline() < earliest.deadline() {
-                    due_at
-                } else {
-                    earliest
-                };
+                earliest = earliest.min(due_at.deadline());
                 backlog = backlog.max(sent.backlog);
                 Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
             } else {
                 Err(ScheduleError::Full(content.back()))
             });
         }
-        self.ring(earliest, backlog);
-        let closed = self.shared.is_closed();
-        armed.into_iter().for_each(|result| match result {
-            Ok(id) if closed => f(self.take_back::<Payload<T>>(local, shard, id)),
-            result => f(result),
-        });
+        self.ring(DueAt::new(earliest, shard), backlog);
+        if self.shared.is_closed() {
+            self.take_back_many(local, shard, &mut armed[before..]);
+        }
     }
 
     /// A cell for one more timer, which the caller then holds. `None`: the limit is reached.
@@ -245,9 +239,7 @@ impl<T: Send + 'static> Cells<T> {
         shard: usize,
         id: TimerId,
     ) -> Result<TimerId, ScheduleError<C::Back>> {
-        let claimed = self
-            .look_up(local, id, |cell| cell.claim_id(id.birth()))
-            .flatten();
+        let claimed = self.look_up(local, id, None, |cell| cell.claim_id(id.birth()));
         let Some(claimed) = claimed else {
             return Ok(id);
         };
@@ -268,14 +260,29 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
+    /// The same for each timer of these that was armed.
+    #[cold]
+    #[inline(never)]
+    fn take_back_many(
+        &self,
+        local: &mut Local,
+        shard: usize,
+        armed: &mut [Result<TimerId, ScheduleError<T>>],
+    ) {
+        for result in armed {
+            if let Ok(id) = *result {
+                *result = self.take_back::<Payload<T>>(local, shard, id);
+            }
+        }
+    }
+
     /// Moves a timer to another tick. Returns whether there was one.
     // (`always`: a crate that is one unit of code would call it otherwise.)
     #[inline(always)]
     pub(crate) fn rearm(&self, local: &mut Local, id: TimerId, deadline: u64) -> bool {
-        match self
-            .look_up(local, id, |cell| cell.rearm(id.birth(), deadline))
-            .unwrap_or(Rearmed::Gone)
-        {
+        match self.look_up(local, id, Rearmed::Gone, |cell| {
+            cell.rearm(id.birth(), deadline)
+        }) {
             Rearmed::Gone => false,
             Rearmed::Done { shard } => {
                 local.count(shard, Event::Rearmed, 1);

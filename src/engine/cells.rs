@@ -90,8 +90,9 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Gives `f` the cell of an id. `None` if there is no such cell (any more), or if the id
-    /// belongs to another service.
+    /// Gives `f` the cell of an id. `none`: what it returns if there is no such cell (any more), or
+    /// if the id belongs to another service. (An `Option` around what `f` returns would be looked
+    /// at once more.)
     // (`always`: a crate that is one unit of code, or is optimized for size, would call it
     // otherwise, and what `f` returns would go through memory.)
     #[inline(always)]
@@ -99,10 +100,11 @@ impl<T: Send + 'static> Cells<T> {
         &self,
         local: &mut Local,
         id: TimerId,
+        none: R,
         f: impl FnOnce(CellRef<'_, T>) -> R,
-    ) -> Option<R> {
+    ) -> R {
         if !id.is_of(self.shared.tag()) {
-            return None;
+            return none;
         }
         let guarded =
             |held| Arena::<T>::same_page(held, id.cell()) || broken(Fault::LookUpUnguarded);
@@ -110,12 +112,15 @@ impl<T: Send + 'static> Cells<T> {
             // The usual case for timers that are cancelled soon. It saves the pin.
             // SAFETY: the magazine holds an index of this page until `f` is done, so the page stays
             // (RetireGather).
-            return Some(f(unsafe { self.arena.held(id.cell()) }));
+            return f(unsafe { self.arena.held(id.cell()) });
         }
         // The cell is fetched while this thread pins.
         self.arena.prefetch(id.cell());
         let pinned = local.pinner.pin();
-        self.arena.get(id.cell(), &pinned).map(f)
+        match self.arena.get(id.cell(), &pinned) {
+            Some(cell) => f(cell),
+            None => none,
+        }
     }
 
     /// Fetches the cells of these ids ahead of their use.

@@ -43,11 +43,18 @@ impl<T: Send + 'static> Cells<T> {
     // inline it nevertheless where a crate has one such call.)
     #[inline(never)]
     pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let (payload, due_at) = self.look_up(local, id, |cell| cell.claim_first(id.birth()))??;
+        let claimed = self.look_up(local, id, None, |cell| cell.claim_first(id.birth()))?;
+        // SAFETY: this thread has just claimed it, and `put` comes after this.
+        let (payload, due_at) = unsafe { claimed.take() };
         self.put(local, index_after(id.cell(), id.birth()));
         let entry = Entry::new(due_at.deadline(), id.cell(), id.birth());
-        let backlog = local.unsend_counted(due_at.shard(), id.position(), entry, Event::Cancelled);
-        self.ease(due_at.shard(), backlog);
+        local.unsend_counted(
+            due_at.shard(),
+            id.position(),
+            entry,
+            Event::Cancelled,
+            |backlog| self.ease(due_at.shard(), backlog),
+        );
         self.shared.release(1);
         Some(payload)
     }
@@ -55,13 +62,13 @@ impl<T: Send + 'static> Cells<T> {
     /// Cancels a timer. Returns `None` if there is none. `Some(None)`: a periodic timer that runs;
     /// its run drops the content. Else the caller drops the content, when no local is borrowed.
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
-        let claimed = self.look_up(local, id, |cell| cell.claim_id(id.birth()))??;
+        let claimed = self.look_up(local, id, None, |cell| cell.claim_id(id.birth()))?;
         Some(self.end(local, claimed, Event::Cancelled))
     }
 
     /// Takes a timer's payload before it fires.
     pub(crate) fn take(&self, local: &mut Local, id: TimerId) -> Option<T> {
-        let claimed = self.look_up(local, id, |cell| cell.claim_payload(id.birth()))??;
+        let claimed = self.look_up(local, id, None, |cell| cell.claim_payload(id.birth()))?;
         match self.end(local, claimed, Event::Cancelled) {
             Some(Content::Payload(payload)) => Some(payload),
             _ => None,
@@ -77,19 +84,21 @@ impl<T: Send + 'static> Cells<T> {
         mut f: impl FnMut(Option<Content<T>>),
     ) -> usize {
         self.prefetch(ids);
-        let mut cancelled = 0;
+        let mut missed = 0;
         for &id in ids {
             let content = match self.take_first(local, id) {
                 Some(payload) => Some(Content::Payload(payload)),
                 None => match self.cancel(local, id) {
                     Some(content) => content,
-                    None => continue,
+                    None => {
+                        missed += 1;
+                        continue;
+                    }
                 },
             };
             f(content);
-            cancelled += 1;
         }
-        cancelled
+        ids.len() - missed
     }
 
     /// Cancels the timer that waits in a cell.

@@ -47,11 +47,16 @@ impl Late<'_> {
     }
 
     /// Adds the timers of the latest deadline to the histogram. `fired` timers have fired by now.
+    #[inline]
     fn close(&mut self, fired: usize) {
         let timers = (fired - std::mem::replace(&mut self.before, fired)) as u64;
-        if timers == 0 {
-            return;
+        if timers > 0 {
+            self.close_with(timers);
         }
+    }
+
+    #[inline(never)]
+    fn close_with(&mut self, timers: u64) {
         let lateness_ns = self.now_ns.saturating_sub(self.tick.start(self.deadline));
         self.histogram.add(lateness_ns, timers);
         if lateness_ns > self.above_ns {

@@ -87,6 +87,12 @@ impl TimerId {
         (birth >> BIRTH_BITS == 0).then(|| Self::new(birth, place as u32, service, 0))
     }
 
+    /// An id of no service.
+    pub(crate) const NOBODY: Self = Self {
+        word: 0,
+        place: NonZeroU64::MIN,
+    };
+
     /// Names the timer of this birth in a cell. `position` is the place of its insert in the lane
     /// of the thread that armed it; any value is allowed, since it is a hint.
     #[inline]

@@ -161,7 +161,7 @@ impl Local {
     }
 
     /// Recalls an insert that this thread sent lately, or sends its tombstone. Counts the event.
-    /// Returns the backlog, as `send` does.
+    /// Gives `f` the backlog, if it is known. (What is returned would be looked at in any case.)
     // (`always`, as above.)
     #[inline(always)]
     pub(super) fn unsend_counted(
@@ -170,23 +170,21 @@ impl Local {
         position: u32,
         insert: Entry,
         event: Event,
-    ) -> Backlog {
+        f: impl FnOnce(Backlog),
+    ) {
         match self.link_to(shard) {
             Some(ShardLink {
                 lane: Some(lane),
                 tally,
             }) => {
                 tally.add(event, 1);
-                if lane.recall(position, insert) {
-                    Backlog::NONE
-                } else {
-                    lane.push(insert.tombstone()).backlog
+                if !lane.recall(position, insert) {
+                    lane.push_or_tell(insert.tombstone(), f);
                 }
             }
-            _ => {
-                self.send_first_counted(shard, insert.tombstone(), event)
-                    .backlog
-            }
+            _ => f(self
+                .send_first_counted(shard, insert.tombstone(), event)
+                .backlog),
         }
     }
 

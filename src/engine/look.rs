@@ -28,14 +28,13 @@ impl<T: Send + 'static> Engine<T> {
 
 impl<T: Send + 'static> Cells<T> {
     pub(crate) fn is_pending(&self, local: &mut Local, id: TimerId) -> bool {
-        self.look_up(local, id, |cell| cell.is_pending(id.birth()))
-            .unwrap_or(false)
+        self.look_up(local, id, false, |cell| cell.is_pending(id.birth()))
     }
 
     /// Deadline and shard of a timer that waits.
     pub(crate) fn look(&self, local: &mut Local, id: TimerId) -> Option<DueAt> {
         let is_forked = self.shared.is_forked();
-        let (birth, due_at) = self.look_up(local, id, |cell| cell.look(is_forked))??;
+        let (birth, due_at) = self.look_up(local, id, None, |cell| cell.look(is_forked))?;
         (birth == id.birth()).then_some(due_at)
     }
 

@@ -82,15 +82,16 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             if self.engine.cells.shared.is_stopped() {
                 return Pass::default();
             }
-            let passes = shards.iter_mut().map(|shard| {
+            let mut pass = Pass::default();
+            for shard in &mut *shards {
                 let turn = turn(shard, &self.engine.clock);
-                Pass {
+                pass = pass.and(Pass {
                     has_fired: turn.dispatched > 0,
                     is_more: turn.more && !turn.held,
                     is_held: turn.held,
-                }
-            });
-            passes.fold(Pass::default(), Pass::and)
+                });
+            }
+            pass
         };
         inside(take_turns)
     }

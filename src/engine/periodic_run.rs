@@ -100,10 +100,11 @@ impl<T: Send + 'static> Engine<T> {
             return now_ns;
         };
         repeat.claimed(run.due_at.deadline(), |deadline| self.tick.start(deadline));
-        let sets = repeat.is_told_of_sets().then(|| self.clock.wall_sets());
-        let due = self.or_panicked(RunStep::End, || {
-            repeat.due(|| (self.clock.now_ns(), self.clock.system_time()))
-        });
+        let (due, sets) = if repeat.goes_by_wall() {
+            self.look_at_wall(&mut repeat)
+        } else {
+            (RunStep::Run, None)
+        };
         let mut ran = ControlFlow::Continue(());
         if due == RunStep::Run {
             let late_ns = self.count_run(run.due_at, now_ns);
@@ -135,9 +136,11 @@ impl<T: Send + 'static> Engine<T> {
         }
         repeat.file(deadline);
         let due_at = DueAt::new(deadline, run.due_at.shard());
+        let run = Run { due_at, ..run };
+        // (`move`: what it borrows would lie in memory.)
         let ended = self
             .cells
-            .with_local(|local| self.cells.file_again(local, Run { due_at, ..run }, repeat));
+            .with_local(move |local| self.cells.file_again(local, run, repeat));
         if let Some(repeat) = ended {
             self.drop_repeat(repeat);
         }
@@ -155,6 +158,18 @@ impl<T: Send + 'static> Engine<T> {
             self.end_repeat(repeat);
         }
         now_ns
+    }
+
+    /// What to do with a timer that goes by the wall clock. Also returns how often that had been
+    /// set, if the timer is told of it.
+    #[cold]
+    #[inline(never)]
+    fn look_at_wall(&self, repeat: &mut Repeat) -> (RunStep, Option<u64>) {
+        let sets = repeat.is_told_of_sets().then(|| self.clock.wall_sets());
+        let due = self.or_panicked(RunStep::End, || {
+            repeat.due(|| (self.clock.now_ns(), self.clock.system_time()))
+        });
+        (due, sets)
     }
 
     /// Ends a periodic timer because the service is closed. If the stop fires all, a timer for a

@@ -70,7 +70,7 @@ pub(crate) fn with<R>(shared: &Arc<Shared>, f: impl FnOnce(&mut Local) -> R) -> 
     // SAFETY: as above.
     if unsafe { (*local).is_temporary } {
         // SAFETY: it was boxed for this call, and nobody else knows it.
-        give_back(unsafe { Box::from_raw(local) });
+        return give_back(unsafe { Box::from_raw(local) }, result);
     }
     result
 }
@@ -123,10 +123,13 @@ fn find_another(shared: &Arc<Shared>) -> *mut Local {
     }
 }
 
+/// Drops a local that was for one call. (The result goes through it: the usual case then has no
+/// call across which it would have to keep the result.)
 #[cold]
 #[inline(never)]
-fn give_back(local: Box<Local>) {
+fn give_back<R>(local: Box<Local>, result: R) -> R {
     drop(local);
+    result
 }
 
 /// The thread's local of a service. Makes one if there is none, and then first drops the locals of

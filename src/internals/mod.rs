@@ -379,10 +379,18 @@ impl Arena {
     }
 }
 
+/// (It takes the claim apart: to drop the rest of it as a whole would be a call, for which it would
+/// have to lie in memory.)
 fn payload_of(claimed: cell::Claimed<u64>) -> Option<u64> {
-    match claimed.content {
-        Some(cell::Content::Payload(payload)) => Some(payload),
-        _ => None,
+    match claimed {
+        cell::Claimed {
+            content: Some(cell::Content::Payload(payload)),
+            ..
+        } => Some(payload),
+        cell::Claimed { content, .. } => {
+            drop(content);
+            None
+        }
     }
 }
 

@@ -358,7 +358,14 @@ impl<M: Copy> Drain<M> {
         let lanes = unsafe { self.inbox.lanes() };
         for lane in lanes {
             let trim = |book: &mut Book<M>| {
-                for (number, track) in lane.tracks().into_iter().enumerate() {
+                // Most lanes never had a message in the deferred track.
+                let used = 1 + usize::from(book.has_deferred);
+                for number in 0..used {
+                    let track = if number == 0 {
+                        &lane.express
+                    } else {
+                        &lane.deferred
+                    };
                     let waits = number > 0 && book.deferral.is_open();
                     if is_chosen(book, number, track.published()) && !waits && track.has_spare() {
                         track.trim();
@@ -523,6 +530,17 @@ impl<M: Copy> Sender<M> {
         Sent::inside(unsafe { producer.push_inside(message) }, 0)
     }
 
+    /// Sends a message by the express track. Gives `f` the backlog, if it is known.
+    #[inline(always)]
+    pub(crate) fn push_or_tell(&mut self, message: M, f: impl FnOnce(Backlog)) {
+        let producer = &mut self.producers.express;
+        if producer.is_at_edge() {
+            return f(self.push_at_edge(message).backlog);
+        }
+        // SAFETY: as in `push`.
+        unsafe { producer.push_inside(message) };
+    }
+
     /// `push` at the end of a segment. (As a tail call it needs no saved registers.)
     #[cold]
     #[inline(never)]
@@ -568,8 +586,20 @@ impl<M: Copy> Sender<M> {
     #[inline(never)]
     fn push_deferred(&mut self, message: M, key: u64) -> Sent {
         let producer = &mut self.producers.deferred;
+        if producer.is_at_edge() || producer.is_less(key) {
+            return self.push_least(message, key);
+        }
+        // SAFETY: `inbox` keeps the lane alive, and this is inside of a segment.
+        Sent::inside(unsafe { producer.push_inside(message) }, DEFERRED)
+    }
+
+    /// `push_deferred` at the end of a segment, or with the segment's least key. (A tail call, as
+    /// above.)
+    #[cold]
+    #[inline(never)]
+    fn push_least(&mut self, message: M, key: u64) -> Sent {
         // SAFETY: `inbox` keeps the lane alive.
-        let pushed = unsafe { producer.push_keyed(message, key) };
+        let pushed = unsafe { self.producers.deferred.push_keyed(message, key) };
         if pushed.waiting == 0 {
             return Sent::inside(pushed.number, DEFERRED);
         }

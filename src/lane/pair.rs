@@ -205,10 +205,6 @@ impl<M: Copy> Lane<M> {
         self.book.with_mut(|book| f(unsafe { &mut *book }))
     }
 
-    pub(super) fn tracks(&self) -> [&Track<M>; 2] {
-        [&self.express, &self.deferred]
-    }
-
     /// Tells the producer which messages wait.
     pub(super) fn tell_from(&self, from: u64) {
         tell(&self.advice.from, from);

@@ -82,6 +82,12 @@ impl<M: Copy> Producer<M> {
         self.position() >= LEN - 1
     }
 
+    /// Whether a key is less than those of the segment's messages.
+    #[inline]
+    pub(super) fn is_less(&self, key: u64) -> bool {
+        key < self.least
+    }
+
     /// Appends a message and publishes it (PushWrite, PushPublish). Returns the low bits of its
     /// number. Not at the end of a segment.
     ///

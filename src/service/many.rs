@@ -2,7 +2,7 @@
 //! once, and prefetches cells.
 
 use super::handle::ServiceHandle;
-use crate::cell::{DueAt, Payload};
+use crate::cell::{Content, DueAt, Payload};
 use crate::engine::drops::Drops;
 use crate::engine::id::TimerId;
 use crate::engine::task::IntoPayload;
@@ -25,6 +25,26 @@ fn in_chunks<I>(items: impl IntoIterator<Item = I>, mut f: impl FnMut(&mut Vec<I
         }
         f(&mut chunk);
         chunk.clear();
+    }
+}
+
+/// The same for ids. (A vector would look at its capacity for each.)
+fn ids_in_chunks(ids: impl IntoIterator<Item = TimerId>, mut f: impl FnMut(&[TimerId])) {
+    let mut ids = ids.into_iter();
+    let mut chunk = [TimerId::NOBODY; CHUNK];
+    loop {
+        let mut found = 0;
+        for place in &mut chunk {
+            let Some(id) = ids.next() else {
+                break;
+            };
+            *place = id;
+            found += 1;
+        }
+        if found == 0 {
+            return;
+        }
+        f(&chunk[..found]);
     }
 }
 
@@ -62,14 +82,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
                 engine.cells.with_local(|local| {
                     let now_ns = *now_ns
                         .get_or_insert_with(|| engine.clock.arming_now_ns(&mut local.anchor));
-                    let home = local.home();
-                    let places = chunk.drain(..).map(|(delay_ns, payload)| {
-                        let due_at = DueAt::new(engine.tick.deadline(now_ns + delay_ns), home);
+                    let (home, tick) = (local.home(), engine.tick);
+                    let places = chunk.drain(..).map(move |(delay_ns, payload)| {
+                        let due_at = DueAt::new(tick.deadline(now_ns + delay_ns), home);
                         (due_at, Payload(payload))
                     });
-                    engine
-                        .cells
-                        .schedule_many(local, home, places, |result| armed.push(result));
+                    engine.cells.schedule_many(local, home, places, &mut armed);
                 });
             },
         );
@@ -89,11 +107,13 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let engine = &*self.engine;
         let (mut cancelled, mut claimed, mut drops) =
             (0, Vec::with_capacity(CHUNK), Drops::default());
-        in_chunks(ids, |chunk| {
+        ids_in_chunks(ids, |chunk| {
             engine.cells.with_local(|local| {
-                cancelled += engine
-                    .cells
-                    .cancel_many(local, chunk, |content| claimed.push(content));
+                cancelled += engine.cells.cancel_many(local, chunk, |content| {
+                    if let Some(content) = content.filter(Content::needs_drop) {
+                        claimed.push(content);
+                    }
+                });
             });
             // The payloads' own code runs after the borrow of the local.
             drops.add(claimed.drain(..));
@@ -123,7 +143,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let engine = &*self.engine;
         let delay_ns = time::nanos(delay).max(1);
         let (mut moved, mut deadline) = (0, None);
-        in_chunks(ids, |chunk| {
+        ids_in_chunks(ids, |chunk| {
             engine.cells.with_local(|local| {
                 let now = || {
                     engine
