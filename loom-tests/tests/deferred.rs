@@ -167,6 +167,25 @@ fn vain_recall_against_trim() {
     assert_eq!(got, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
 
+/// The shard passes over what is dead and frees the segments, and messages go on waiting. The
+/// producer looks for another message at an old position.
+fn vain_recall_against_trim_of_what_waits() {
+    let (_, mut sender, mut lanes, mut got) = open();
+    let positions: Vec<_> = (1..=9)
+        .map(|message| sender.send_by_key(message, FAR))
+        .collect();
+    lanes.trim_unused();
+    for message in 1..=8 {
+        assert!(sender.recall(positions[message as usize - 1], message));
+    }
+    let pusher = thread::spawn(move || assert!(!sender.recall(positions[1], 77)));
+    drain_at(&mut lanes, NOW, &mut got);
+    lanes.trim_unused();
+    pusher.join().unwrap();
+    end(&mut lanes, &mut got);
+    assert_eq!(got, [9]);
+}
+
 /// A thread sends a message that waits, and leaves. The next thread of the lane recalls it, while
 /// the shard looks.
 fn recall_by_the_next_thread() {
@@ -265,6 +284,11 @@ fn trim_waits_for_no_vain_recall() {
 }
 
 #[test]
+fn trim_of_what_waits_spoils_no_vain_recall() {
+    explore(Some(4), vain_recall_against_trim_of_what_waits);
+}
+
+#[test]
 fn what_waits_is_recalled_by_the_next_thread() {
     explore(Some(3), recall_by_the_next_thread);
 }
@@ -346,6 +370,16 @@ fn broken_leave_of_a_recall() {
         "Causality violation",
         Some(4),
         vain_recall_against_trim,
+    );
+}
+
+#[test]
+fn broken_trim_without_a_fence() {
+    must_fail(
+        Fault::LaneTrimUnfenced,
+        "Causality violation",
+        Some(4),
+        vain_recall_against_trim_of_what_waits,
     );
 }
 

@@ -165,6 +165,11 @@ impl<M: Copy> Drain<M> {
         self.0.trim();
     }
 
+    /// Frees segments that wait for reuse, beyond what was sent since the last call.
+    pub fn trim_unused(&mut self) {
+        self.0.trim_unused();
+    }
+
     /// Frees lanes whose threads have ended, as far as it can in one look.
     pub fn look(&mut self) {
         self.0.begin_look();

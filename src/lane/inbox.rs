@@ -13,7 +13,7 @@ use super::pair::{
     NUMBER_BITS, Producers, Sent, Taker, tell,
 };
 use super::producer::{Producer, Pushed};
-use super::segment::LEN;
+use super::segment::{LEN, RECENT};
 use super::track::Track;
 use crate::sync::{
     AtomicPtr, AtomicU32, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence,
@@ -340,20 +340,25 @@ impl<M: Copy> Drain<M> {
     /// Frees the segments that the tracks keep for reuse, except the newest of each. Leaves tracks
     /// of which messages wait.
     pub(crate) fn trim(&mut self) {
-        self.trim_if(|_, _, _| true);
-    }
-
-    /// The same for the tracks to which nothing was sent since the last call.
-    pub(crate) fn trim_quiet(&mut self) {
-        self.trim_if(|book, track, published| {
-            let before = std::mem::replace(&mut book.looked[track], published);
-            before == published
+        self.trim_beyond(|book, track, _| match track {
+            1 if book.deferral.is_open() => u64::MAX,
+            _ => RECENT as u64,
         });
     }
 
-    /// Trims the tracks of which `is_chosen`. It gets the number of each track in its lane, and how
-    /// many messages were published.
-    fn trim_if(&mut self, mut is_chosen: impl FnMut(&mut Book<M>, usize, u64) -> bool) {
+    /// Frees what the tracks keep beyond what was sent since the last call, except the newest
+    /// segments of each.
+    pub(crate) fn trim_unused(&mut self) {
+        self.trim_beyond(|book, track, published| {
+            let before = std::mem::replace(&mut book.looked[track], published);
+            (published - before).div_ceil(LEN as u64) + RECENT as u64
+        });
+    }
+
+    /// Trims the tracks. `beyond` says how many segments stay. It gets the number of each track in
+    /// its lane, and how many messages were published.
+    fn trim_beyond(&mut self, mut beyond: impl FnMut(&mut Book<M>, usize, u64) -> u64) {
+        let mut is_fenced = broken(Fault::LaneTrimUnfenced);
         // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
         let lanes = unsafe { self.inbox.lanes() };
         for lane in lanes {
@@ -366,10 +371,17 @@ impl<M: Copy> Drain<M> {
                     } else {
                         &lane.deferred
                     };
-                    let waits = number > 0 && book.deferral.is_open();
-                    if is_chosen(book, number, track.published()) && !waits && track.has_spare() {
-                        track.trim();
+                    let beyond = beyond(book, number, track.published());
+                    if beyond == u64::MAX || !track.has_spare(beyond) {
+                        continue;
                     }
+                    if number > 0 && book.deferral.is_open() && !is_fenced {
+                        is_fenced = true;
+                        // Ordering: full (TrimFence). Pairs with RecallEnter's fence: PassDead
+                        // has claimed messages without one.
+                        heavy_fence();
+                    }
+                    track.trim(beyond);
                 }
             };
             // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.

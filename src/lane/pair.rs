@@ -70,7 +70,7 @@ pub(super) struct Book<M> {
     pub(super) express: u64,
     /// In how many further drains the lane counts as active.
     pub(super) active: u8,
-    /// How many messages of each track were published when `trim_quiet` last looked.
+    /// How many messages of each track were published when `trim_unused` last looked.
     pub(super) looked: [u64; 2],
     /// The lane has no producer any more, and leaves the list.
     pub(super) has_ended: bool,

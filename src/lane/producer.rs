@@ -14,7 +14,7 @@ use std::ptr;
 
 /// A track keeps at most this number of segments that wait for reuse, beside those that the shard
 /// has passed since the producer's last segment.
-const SPARE: usize = if cfg!(loom) { 4 } else { 1024 };
+const SPARE: u64 = if cfg!(loom) { 4 } else { 1024 };
 
 /// Prefetch distance, in messages.
 const AHEAD: usize = 16;

@@ -170,10 +170,10 @@ fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
     }
     fixture.send(4 * SEGMENT);
     assert_eq!(fixture.segments(), 5);
-    fixture.track.trim();
+    fixture.track.trim(RECENT as u64);
     assert_eq!(fixture.segments(), 5, "nothing was read");
     fixture.drain();
-    fixture.track.trim();
+    fixture.track.trim(RECENT as u64);
     assert_eq!(
         fixture.segments(),
         RECENT,
@@ -181,7 +181,7 @@ fn segments_are_used_again_when_the_shard_has_gone_beyond_them() {
     );
     fixture.send(10 * SEGMENT);
     fixture.drain();
-    fixture.track.trim();
+    fixture.track.trim(RECENT as u64);
     assert_eq!(fixture.segments(), RECENT);
     fixture.send(10);
     assert_eq!(fixture.drain(), 10);
@@ -346,7 +346,7 @@ fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
     fixture.send(segments * SEGMENT);
     fixture.claim(true);
     assert_eq!(fixture.read().0.len() as u64, segments * SEGMENT);
-    fixture.track.trim();
+    fixture.track.trim(RECENT as u64);
     fixture.send(2 * SEGMENT);
     assert_eq!(
         fixture.segments() as u64,
@@ -356,7 +356,7 @@ fn what_is_recalled_during_its_claim_is_left_to_the_shard() {
     assert_eq!((settle(&fixture), settle(&fixture)), (Some(1), None));
     fixture.claim(true);
     fixture.read();
-    fixture.track.trim();
+    fixture.track.trim(RECENT as u64);
     assert_eq!(fixture.segments(), RECENT);
     let message = fixture.sent;
     fixture.send(1);

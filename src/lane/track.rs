@@ -4,7 +4,7 @@
 //! who touches what. `producer.rs`, `consumer.rs` and `ahead.rs` are its ends. This file has the
 //! steps ReuseEnter to ReuseLeave, and TrimLook. Protocol and proof: README.md.
 
-use super::segment::{LEN, RECENT, Segment};
+use super::segment::{LEN, Segment};
 use super::slab::free;
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU64, CountU64, Fault, Ordering, UnsafeCell, broken, ordering,
@@ -162,7 +162,7 @@ impl<M> Track<M> {
 
     /// Unlinks the oldest segment (ReuseEnter to ReuseLeave). `None` if its number is not below
     /// `end`, if the shard is not `beyond` segments further, or if another thread has `busy`.
-    pub(super) fn take_oldest(&self, beyond: usize, end: u64) -> Option<*mut Segment<M>> {
+    pub(super) fn take_oldest(&self, beyond: u64, end: u64) -> Option<*mut Segment<M>> {
         // Ordering: Acquire (ReuseEnter). Pairs with the Release of ReuseLeave; publishes the chain
         // as the other side left it.
         if self
@@ -178,8 +178,8 @@ impl<M> Track<M> {
         let taken = self.chain.with_mut(|chain| {
             // SAFETY: this thread holds `busy`, which guards the chain.
             let chain = unsafe { &mut *chain };
-            let read = (chain.index + beyond as u64) * LEN as u64
-                + u64::from(!broken(Fault::LaneReuseTooEarly));
+            let read =
+                (chain.index + beyond) * LEN as u64 + u64::from(!broken(Fault::LaneReuseTooEarly));
             if head < read || chain.index >= end {
                 return None;
             }
@@ -204,7 +204,7 @@ impl<M> Track<M> {
     }
 
     /// Whether `trim` would free segments. Gives up, with `false`, if another thread has `busy`.
-    pub(super) fn has_spare(&self) -> bool {
+    pub(super) fn has_spare(&self, beyond: u64) -> bool {
         // Ordering: Acquire (ReuseEnter). As in `take_oldest`.
         if self
             .busy
@@ -218,13 +218,13 @@ impl<M> Track<M> {
         // Ordering: Release (ReuseLeave). As in `take_oldest`.
         self.busy.store(false, Ordering::Release);
         // Ordering: Relaxed. The shard's own.
-        self.taken.head.load(Ordering::Relaxed) > (index + RECENT as u64) * LEN as u64
+        self.taken.head.load(Ordering::Relaxed) > (index + beyond) * LEN as u64
     }
 
-    /// Frees the segments that wait for reuse, except the newest `RECENT`, in which the producer
-    /// may vouch for messages. For idle times: never waits, costs one deallocation per segment.
-    /// Not while messages wait here.
-    pub(super) fn trim(&self) {
+    /// Frees the segments that wait for reuse, except the newest `beyond`: at least `RECENT`, as
+    /// the producer may vouch for messages there. Never waits, costs one deallocation per segment.
+    /// If messages were passed over here (PassDead), a heavy fence has to be passed after that.
+    pub(super) fn trim(&self, beyond: u64) {
         // Ordering: Acquire (TrimLook). Pairs with the Release of RecallLeave: the producer's look
         // into the segments is over. A later recall sees the claim of what they held, because of
         // the heavy fence that followed that claim (DrainFence).
@@ -240,7 +240,7 @@ impl<M> Track<M> {
         let beyond = if broken(Fault::LaneTrimTooEarly) {
             1
         } else {
-            RECENT
+            beyond
         };
         while let Some(segment) = self.take_oldest(beyond, u64::MAX) {
             #[cfg(loom)]
@@ -254,7 +254,14 @@ impl<M> Track<M> {
                     .for_each(|slot| slot.with_mut(|_| ()));
                 segment.alive.with_mut(|_| ());
             }
-            if broken(Fault::LaneTrimTooEarly) || broken(Fault::LaneTrimUnderRecall) {
+            if [
+                Fault::LaneTrimTooEarly,
+                Fault::LaneTrimUnderRecall,
+                Fault::LaneTrimUnfenced,
+            ]
+            .into_iter()
+            .any(broken)
+            {
                 continue;
             }
             // SAFETY: unlinked, so no other thread has it.

@@ -331,7 +331,7 @@ impl Shard {
         self.counters.add(Count::Held, u64::from(held));
         if now_ns >= self.trim_at_ns {
             self.trim_at_ns = now_ns.saturating_add(TRIM_NS);
-            self.lanes.trim_quiet();
+            self.lanes.trim_unused();
             self.lanes.begin_look();
         }
         if now_ns >= self.sweep_at_ns {

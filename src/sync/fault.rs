@@ -45,6 +45,8 @@ pub enum Fault {
     LaneReuseUnsettled,
     /// TrimLook: trim frees segments while the producer recalls.
     LaneTrimUnderRecall,
+    /// TrimFence: no fence between PassDead and TrimLook.
+    LaneTrimUnfenced,
     /// RecallEnter: no fence between RecallEnter and RecallCheck.
     LaneNoEnterFence,
     /// RecallLeave with Relaxed.
