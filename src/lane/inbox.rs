@@ -121,7 +121,8 @@ impl<M: Copy> Inbox<M> {
             deferred: Track::new(),
             advice: CachePadded::new(Advice {
                 from: CountU64::new(u64::MAX),
-                allowance: CountU64::new(ALLOWANCE),
+                // Until a drain has counted the lanes: a thousand may be made before that.
+                allowance: CountU64::new(ALLOWANCE_MIN),
             }),
             book: UnsafeCell::new(Book {
                 outlook: Outlook::new(),

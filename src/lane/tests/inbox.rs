@@ -516,10 +516,25 @@ fn a_backlog_beyond_the_allowance_is_told() {
     assert_eq!(backlog(LEN as u64 - 1), Backlog::NONE);
     assert!(backlog(1).is_above(100) && backlog(255) == Backlog::NONE);
     assert!(!backlog(1).is_above(1_000));
+    drain_all(&mut drain, |_, _| ());
     let overload = backlog(3 * ALLOWANCE);
     assert!(overload.is_above(u64::from(u32::MAX)) && overload.overload() == 3);
     drain_all(&mut drain, |_, _| ());
     assert!(!backlog(LEN as u64).is_above(1_000));
+}
+
+/// Many threads may come at one time, before the shard has counted them.
+#[test]
+fn a_new_lane_has_the_least_allowance_until_it_is_counted() {
+    let (inbox, mut drain) = Inbox::new();
+    let mut lane = inbox.attach();
+    let mut overload = || {
+        let sent = (0..2 * ALLOWANCE_MIN).map(|_| lane.push(1).backlog);
+        sent.max().map(Backlog::overload)
+    };
+    assert_eq!(overload(), Some(2));
+    drain_all(&mut drain, |_, _| ());
+    assert_eq!(overload(), Some(0));
 }
 
 /// Threads that share a core run one after the other, and the shard drains in between. The
