@@ -4,7 +4,8 @@
 //! Untouched pages cost nothing. And dropped memory goes back to the system at once: an allocator
 //! would keep it, which is half a gigabyte after a spike of ten million timers.
 //!
-//! Where memmap2 has no `mmap` (WebAssembly), the allocator provides the memory.
+//! On Linux libc provides it, on other systems memmap2. Where that has no `mmap` (WebAssembly), it
+//! comes from the allocator.
 
 #[cfg(not(loom))]
 use source::Memory;
@@ -40,8 +41,43 @@ const PAGE: usize = 4096;
 /// Memory from the operating system.
 #[cfg(all(not(loom), any(unix, windows), not(wheelwork_no_mmap)))]
 mod source {
+    /// A private mapping of this process.
+    #[cfg(target_os = "linux")]
+    pub(super) struct Memory {
+        start: *mut libc::c_void,
+        bytes: usize,
+    }
+
+    #[cfg(target_os = "linux")]
+    impl Memory {
+        /// Zeroed memory, which begins at a page. `None` if the system has no memory.
+        pub(super) fn zeroed(bytes: usize) -> Option<Self> {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: a new mapping, where the system likes: it changes no other one.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+            (start != libc::MAP_FAILED).then_some(Self { start, bytes })
+        }
+
+        #[inline(always)]
+        pub(super) fn start(&self) -> *const u8 {
+            self.start.cast()
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: all of a mapping that `zeroed` made. It is unmapped here once, and nobody has
+            // a reference into it: its owner is dropped.
+            unsafe { libc::munmap(self.start, self.bytes) };
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
     pub(super) struct Memory(memmap2::MmapRaw);
 
+    #[cfg(not(target_os = "linux"))]
     impl Memory {
         /// Zeroed memory, which begins at a page. `None` if the system has no memory.
         pub(super) fn zeroed(bytes: usize) -> Option<Self> {
@@ -53,12 +89,14 @@ mod source {
         pub(super) fn start(&self) -> *const u8 {
             self.0.as_ptr()
         }
+    }
 
+    impl Memory {
         /// Has the system provide the first `bytes` bytes. Returns whether it did so.
         #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
         pub(super) fn populate(&self, bytes: usize) -> bool {
-            let advice = memmap2::Advice::PopulateWrite;
-            self.0.advise_range(advice, 0, bytes).is_ok()
+            // SAFETY: pages of this mapping, which are there from then on, with what they had.
+            unsafe { libc::madvise(self.start, bytes, libc::MADV_POPULATE_WRITE) == 0 }
         }
 
         /// Gives the whole pages among these bytes back to the system. They are zeros from then on.

@@ -11,14 +11,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// On Linux.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 8] = [
     "crossbeam-channel",
     "crossbeam-deque",
     "crossbeam-epoch",
     "crossbeam-queue",
     "crossbeam-utils",
     "libc",
-    "memmap2",
     "rayon-core",
     "wheelwork",
 ];
