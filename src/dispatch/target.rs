@@ -102,6 +102,7 @@ impl Dispatch {
 }
 
 impl fmt::Debug for Dispatch {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rayon => f.write_str("Rayon"),

@@ -154,6 +154,7 @@ impl PartialOrd for TimerId {
 }
 
 impl Ord for TimerId {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.name().cmp(&other.name())
     }

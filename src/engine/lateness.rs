@@ -132,6 +132,7 @@ impl LatenessHistogram {
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -153,6 +154,7 @@ impl LatenessHistogram {
     /// # Example
     /// See the [type](Self)'s.
     #[must_use]
+    #[inline]
     pub fn quantile(&self, part: f64) -> Duration {
         // In units of 2^-32, so that no count is rounded. The cast saturates, and takes NaN to 0.
         let part = u128::from((part * (1u64 << 32) as f64) as u64).min(1 << 32);
@@ -201,6 +203,7 @@ impl LatenessHistogram {
 }
 
 impl fmt::Debug for LatenessHistogram {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("LatenessHistogram");
         f.field("count", &self.count())

@@ -7,6 +7,8 @@
 //!  - Only the thread that set [`DRIVEN`] drives.
 //!  - A thread that wants more time raises the target, and counts a request. If somebody drives, it
 //!    returns: the driver cannot stop while there is a request that it has not seen.
+//!
+//! What moves a clock is `inline`: only programs that do so compile it.
 
 use super::nanos::{NANOS_MAX, nanos};
 use super::origin::Origin;
@@ -226,6 +228,7 @@ impl ManualClock {
     /// assert_eq!(clock.system_time(), SystemTime::UNIX_EPOCH + Duration::from_secs(3_601));
     /// assert_eq!(clock.elapsed(), Duration::from_secs(1));
     /// ```
+    #[inline]
     pub fn set_system_time(&self, time: SystemTime) {
         let mut wall = self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
         *wall = (time, self.now_ns());
@@ -251,6 +254,7 @@ impl ManualClock {
     }
 
     /// SetTell. Tells the services that the time of day was set. The driver only.
+    #[inline]
     fn tell_wall_news(&self, services: &[Arc<dyn Driven>]) {
         // Ordering: Acquire, Relaxed. As above.
         let sets = self.0.wall_sets.load(Ordering::Acquire);
@@ -279,6 +283,7 @@ impl ManualClock {
     /// assert_eq!(service.remaining(id), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn advance(&self, by: Duration) {
         let by = nanos(by);
         // Ordering: Relaxed. The request in `drive` publishes it.
@@ -311,6 +316,7 @@ impl ManualClock {
     /// assert_eq!(clock.advance_to_next(), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn advance_to_next(&self) -> Option<Duration> {
         if self.is_driving() {
             return None;
@@ -335,6 +341,7 @@ impl ManualClock {
     }
 
     /// Moves time until more than `dispatched` entries were dispatched. `false`: there is no timer.
+    #[inline]
     fn advance_past(&self, dispatched: u64) -> Result<bool, Busy> {
         // A wheel has other events too: it cascades a large slot ahead of time.
         while self.dispatched() == dispatched {
@@ -365,6 +372,7 @@ impl ManualClock {
     /// Moves time at once, past what is due on the way: as a process sees it that was stopped, or
     /// that waited for something. For the simulation of fleets.
     #[doc(hidden)]
+    #[inline]
     pub fn jump(&self, by: Duration) {
         let by = nanos(by);
         let add = |time: u64| Some(time.saturating_add(by).min(NANOS_MAX));
@@ -401,6 +409,7 @@ impl ManualClock {
         self.0.registered.fetch_add(1, Ordering::Relaxed);
     }
 
+    #[inline]
     fn services(&self) -> Vec<Arc<dyn Driven>> {
         let services = self
             .0
@@ -410,6 +419,7 @@ impl ManualClock {
         services.iter().filter_map(Weak::upgrade).collect()
     }
 
+    #[inline]
     fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
         let mut next_ns = None;
         for service in self.services() {
@@ -420,6 +430,7 @@ impl ManualClock {
         Ok(next_ns)
     }
 
+    #[inline]
     fn dispatched(&self) -> u64 {
         self.services()
             .iter()
@@ -429,6 +440,7 @@ impl ManualClock {
 
     /// Drives until the target is reached. If another thread drives, that thread goes on to our
     /// target.
+    #[inline]
     fn drive(&self) {
         let request = |requests: u64| Some((requests + 2) | DRIVEN);
         // Ordering: AcqRel. Pairs with itself and the AcqRel below: one thread drives after the
@@ -462,6 +474,7 @@ impl ManualClock {
 
     /// A service's next event. Another thread may look at it just then. The driver waits for that
     /// thread, which is short: no other thread takes turns.
+    #[inline]
     fn wait_for_event(&self, service: &dyn Driven) -> Option<u64> {
         loop {
             match service.next_event_ns() {
@@ -478,6 +491,7 @@ impl ManualClock {
         self.0.registered.load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn drive_to_target(&self) {
         let (mut registered, mut services) = (self.registered(), self.services());
         loop {

@@ -6,6 +6,8 @@
 //! of their digits, and all that lies in a lower level comes before all that lies in a higher
 //! one: slots come in order of their numbers.
 //!
+//! All but the hottest functions are `inline`: only programs that have such a wheel compile them.
+//!
 //! A slot is a ring of cells, linked in both directions. The slot is itself a link of the ring. So
 //! a cell is put in and taken out without a look at whether it is the first or the last one.
 //!
@@ -80,6 +82,7 @@ pub(super) struct SlotLists {
 
 impl SlotLists {
     /// No timers, and memory for the links of `capacity` cells.
+    #[inline]
     pub(super) fn new(time: u64, capacity: usize) -> Self {
         let mut links = Vec::with_capacity(FIRST_CELL as usize + capacity);
         links.extend((0..FIRST_CELL).map(Link::alone));
@@ -100,6 +103,7 @@ impl SlotLists {
     }
 
     /// Takes all cells out of all slots, and sets the time.
+    #[inline]
     pub(super) fn clear(&mut self, time: u64) {
         for list in self.occupied.all().flat_map(lists) {
             self.links[list as usize] = Link::alone(list);
@@ -111,6 +115,7 @@ impl SlotLists {
     }
 
     /// Takes memory for the links of `cells` cells in all.
+    #[inline]
     pub(super) fn reserve_to(&mut self, cells: usize) {
         let more = (FIRST_CELL as usize + cells).saturating_sub(self.links.len());
         self.links.reserve_exact(more);
@@ -118,6 +123,7 @@ impl SlotLists {
 
     /// Adds links, of cells that are in no list yet, until there is one for each of `cells` cells.
     /// Takes memory for the links of `capacity` cells.
+    #[inline]
     pub(super) fn add(&mut self, capacity: usize, cells: u32) {
         self.reserve_to(capacity);
         self.links
@@ -149,6 +155,7 @@ impl SlotLists {
     /// Puts the cells of all further lists into their slots' own lists. Costs some steps for each
     /// list, whatever it has.
     #[cold]
+    #[inline]
     fn give_up_further_lists(&mut self) {
         let mut at = self.occupied.first();
         while let Some(slot) = at {
@@ -176,6 +183,7 @@ impl SlotLists {
 
     /// Notes of a slot that was entered how many cells it had, and whether these lie scattered in
     /// memory, not side by side. Then decides as `expect` does, by the number of timers.
+    #[inline]
     pub(super) fn entered(
         &mut self,
         slot: SlotNumber,
@@ -337,6 +345,7 @@ impl SlotLists {
     }
 
     /// At or before the earliest deadline, if there is one.
+    #[inline]
     pub(super) fn earliest(&self) -> Option<u64> {
         let first = self.occupied.first()?;
         Some(self.earliest[first.index()])
@@ -416,6 +425,7 @@ impl SlotLists {
     }
 
     /// The cells of a list.
+    #[inline]
     pub(super) fn cells_of(&self, list: u32) -> impl Iterator<Item = u32> {
         let head = cell_of(self.links[list as usize].next);
         iter::successors(head, |&cell| {
@@ -454,6 +464,7 @@ impl SlotLists {
     }
 
     /// Takes all cells out of a slot. Returns the first and the last one of each list.
+    #[inline]
     pub(super) fn take_all(&mut self, slot: SlotNumber) -> Ends {
         let mut all = Ends::default();
         for (ends, list) in all.iter_mut().zip(lists(slot)) {
@@ -516,6 +527,7 @@ impl SlotLists {
     }
 
     /// The slots that have timers, in order of time, with the ticks at which they begin.
+    #[inline]
     pub(super) fn all(&self) -> impl Iterator<Item = (SlotNumber, u64)> {
         let slots = self.occupied.all();
         slots.map(|slot| (slot, slot.begin(self.time)))

@@ -84,6 +84,7 @@ impl Occupied {
     }
 
     /// Further lists of these levels may have timers; those of others have if they do.
+    #[inline]
     pub(super) fn set_further(&mut self, levels: LevelBits) {
         let mut left = self.further & !levels;
         self.further = levels;
@@ -154,6 +155,7 @@ impl Occupied {
         first
     }
 
+    #[inline]
     pub(super) fn all(&self) -> impl Iterator<Item = SlotNumber> {
         iter::successors(self.first(), |&slot| self.next(slot))
     }
