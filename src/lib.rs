@@ -81,6 +81,7 @@
 compile_error!("wheelwork needs atomics of 64 bits, which this target does not have");
 
 mod cell;
+mod cold_drop;
 mod counters;
 #[cfg(feature = "durable")]
 mod disk;

@@ -3,6 +3,7 @@
 //! A `Repeat` lies in the timer's cell between two runs. During a run the thread that runs it owns
 //! it. All times are nanoseconds since the clock's origin.
 
+use crate::cold_drop::ColdDrop;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{NANOS_MAX, TickLength, nanos};
 use std::fmt;
@@ -152,8 +153,7 @@ impl Running<'_> {
 
 /// A periodic timer's closure and rhythm.
 pub(crate) struct Repeat {
-    run: RunClosure,
-    rhythm: Rhythm,
+    closures: ColdDrop<Closures>,
     /// The time for which the present or next run is meant. Not rounded to ticks, so that nothing
     /// drifts.
     at_ns: u64,
@@ -164,7 +164,13 @@ pub(crate) struct Repeat {
     runs_left: u64,
 }
 
-impl Drop for Repeat {
+/// What is the user's of a periodic timer.
+struct Closures {
+    run: RunClosure,
+    rhythm: Rhythm,
+}
+
+impl Drop for Closures {
     /// Drops both of the user's closures, each under its own guard. If two drops of one struct
     /// panic, the second panic aborts the process.
     fn drop(&mut self) {
@@ -193,6 +199,15 @@ impl fmt::Debug for Repeat {
 }
 
 impl Repeat {
+    fn new(run: RunClosure, rhythm: Rhythm, at_ns: u64, runs: u64) -> Self {
+        Self {
+            closures: ColdDrop::new(Closures { run, rhythm }),
+            at_ns,
+            deadline: 0,
+            runs_left: runs,
+        }
+    }
+
     /// A fixed rate: first at `at_ns`, then every `period_ns`, or every tick if that is longer.
     pub(crate) fn every(
         period_ns: u64,
@@ -201,24 +216,14 @@ impl Repeat {
         runs: u64,
         run: RunClosure,
     ) -> Self {
-        Self {
-            run,
-            rhythm: Rhythm::Rate { period_ns, missed },
-            at_ns,
-            deadline: 0,
-            runs_left: runs,
-        }
+        let rhythm = Rhythm::Rate { period_ns, missed };
+        Self::new(run, rhythm, at_ns, runs)
     }
 
     /// A fixed delay: first at `at_ns`, then `period_ns` after the end of each run.
     pub(crate) fn every_after(period_ns: u64, at_ns: u64, runs: u64, run: RunClosure) -> Self {
-        Self {
-            run,
-            rhythm: Rhythm::Delay { period_ns },
-            at_ns,
-            deadline: 0,
-            runs_left: runs,
-        }
+        let rhythm = Rhythm::Delay { period_ns };
+        Self::new(run, rhythm, at_ns, runs)
     }
 
     /// First at `at_ns`, then when `next` says. `next` gets the time for which the last run was
@@ -229,13 +234,8 @@ impl Repeat {
         runs: u64,
         run: RunClosure,
     ) -> Self {
-        Self {
-            run,
-            rhythm: Rhythm::By(next),
-            at_ns,
-            deadline: 0,
-            runs_left: runs,
-        }
+        let rhythm = Rhythm::By(next);
+        Self::new(run, rhythm, at_ns, runs)
     }
 
     /// By the wall clock, as `look` says. The first look is at `at_ns`.
@@ -246,17 +246,12 @@ impl Repeat {
         runs: u64,
         run: RunClosure,
     ) -> Self {
-        Self {
-            run,
-            rhythm: Rhythm::Wall {
-                look,
-                is_moved: false,
-                next_look,
-            },
-            at_ns,
-            deadline: 0,
-            runs_left: runs,
-        }
+        let rhythm = Rhythm::Wall {
+            look,
+            is_moved: false,
+            next_look,
+        };
+        Self::new(run, rhythm, at_ns, runs)
     }
 
     /// How long to wait before the next look at the wall clock, if the run is `delay` away by it.
@@ -272,7 +267,7 @@ impl Repeat {
     /// Whether it goes by the wall clock, and whoever sets that brings the next look forward.
     #[inline]
     pub(crate) fn is_told_of_sets(&self) -> bool {
-        let Rhythm::Wall { next_look, .. } = &self.rhythm else {
+        let Rhythm::Wall { next_look, .. } = &self.closures.rhythm else {
             return false;
         };
         next_look.is_some()
@@ -281,7 +276,7 @@ impl Repeat {
     /// Whether it goes by the wall clock. If not, it is to run when it is due.
     #[inline]
     pub(crate) fn goes_by_wall(&self) -> bool {
-        matches!(self.rhythm, Rhythm::Wall { .. })
+        matches!(self.closures.rhythm, Rhythm::Wall { .. })
     }
 
     /// What to do now. A timer that goes by the wall clock may have to wait: then `at_ns` is its
@@ -293,7 +288,7 @@ impl Repeat {
             look,
             is_moved,
             next_look,
-        } = &mut self.rhythm
+        } = &mut self.closures.rhythm
         else {
             return RunStep::Run;
         };
@@ -324,7 +319,7 @@ impl Repeat {
     #[inline]
     pub(crate) fn file(&mut self, deadline: u64) {
         self.deadline = deadline;
-        if let Rhythm::Wall { next_look, .. } = &self.rhythm {
+        if let Rhythm::Wall { next_look, .. } = &self.closures.rhythm {
             next_look.iter().for_each(|look| look.file(deadline));
         }
     }
@@ -340,7 +335,7 @@ impl Repeat {
                 is_moved,
                 next_look,
                 ..
-            } = &mut self.rhythm
+            } = &mut self.closures.rhythm
             {
                 *is_moved = !next_look.as_ref().is_some_and(|look| look.is_at(deadline));
             }
@@ -349,13 +344,14 @@ impl Repeat {
 
     /// Whether the timer runs once, at a time of day.
     pub(crate) fn is_for_time_of_day(&self) -> bool {
-        self.runs_left == 1 && matches!(self.rhythm, Rhythm::Wall { .. })
+        self.runs_left == 1 && matches!(self.closures.rhythm, Rhythm::Wall { .. })
     }
 
     /// Runs the user's closure once, for the timer of this birth in a cell. Returns whether the
     /// timer goes on. The closure may panic.
     pub(crate) fn run(&mut self, cell: u32, birth: u64, late_ns: u64) -> ControlFlow<()> {
-        match &mut self.run {
+        let closures = &mut *self.closures;
+        match &mut closures.run {
             RunClosure::Plain(run) => run(),
             RunClosure::Seeing(run) => {
                 return run(Running {
@@ -363,7 +359,7 @@ impl Repeat {
                     birth,
                     at_ns: self.at_ns,
                     late_ns,
-                    rhythm: &mut self.rhythm,
+                    rhythm: &mut closures.rhythm,
                 });
             }
         }
@@ -372,7 +368,7 @@ impl Repeat {
 
     /// Runs the closure of a timer for a time of day. It may panic.
     pub(crate) fn run_for_time_of_day(&mut self) {
-        if let RunClosure::Plain(run) = &mut self.run {
+        if let RunClosure::Plain(run) = &mut self.closures.run {
             run();
         }
     }
@@ -384,7 +380,7 @@ impl Repeat {
         if self.runs_left == 0 {
             return false;
         }
-        self.at_ns = match &mut self.rhythm {
+        self.at_ns = match &mut self.closures.rhythm {
             Rhythm::Rate { period_ns, missed } => {
                 let tick_ns = tick.start(tick.whole(now_ns));
                 // Each run has its own tick.

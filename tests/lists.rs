@@ -228,7 +228,7 @@ const fn number(file: &'static str, function: &'static str) -> Whole {
 }
 
 /// All of them.
-const WHOLE: [Whole; 31] = [
+const WHOLE: [Whole; 32] = [
     whole("cell/arena.rs", "claim_all", "stop"),
     number("engine/cells.rs", "indices"),
     whole("engine/end.rs", "claim_all", "stop"),
@@ -244,6 +244,7 @@ const WHOLE: [Whole; 31] = [
     number("engine/shared.rs", "shards"),
     // Beside the settings, of which it has the number.
     number("engine/start.rs", "engine"),
+    number("engine/start.rs", "counts"),
     // Of the shards, for the event of the start.
     number("engine/mod.rs", "tell_start"),
     whole("engine/threads.rs", "spawn", "start"),

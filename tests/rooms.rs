@@ -12,7 +12,7 @@ use source::{DOORS, File, arrows, code, document, files, part, quoted, words};
 /// The rooms of each floor.
 const FLOORS: [&[&str]; 9] = [
     &["sync", "mem", "disk", "entry", "error"],
-    &["time", "counters", "slab_box"],
+    &["time", "counters", "slab_box", "cold_drop"],
     &["repeat"],
     &["cell", "entry_wheel", "lane", "doorbell", "dispatch"],
     &["shard", "wheel"],

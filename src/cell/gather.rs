@@ -228,7 +228,7 @@ impl Gather {
         &mut self,
         depot: &Depot,
         now_ns: u64,
-        gathered: &mut impl Gathered,
+        gathered: &mut dyn Gathered,
     ) -> Maintenance {
         let mut room = self.step_pages * self.page_magazines;
         while room > 0 && self.magazines_left > 0 {
@@ -282,7 +282,7 @@ impl Gather {
 
     /// Gives the cells of some incomplete pages back to the depot, without their memory where that
     /// is possible. Returns whether there are more.
-    fn put_back(&mut self, depot: &Depot, gathered: &mut impl Gathered) -> bool {
+    fn put_back(&mut self, depot: &Depot, gathered: &mut dyn Gathered) -> bool {
         let mut room = self.step_pages;
         while room > 0
             && let Some(page) = self.by_page.pop()

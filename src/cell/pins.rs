@@ -10,6 +10,7 @@
 //! `Limbo`. Limits: a thread that is held up while it is pinned keeps the pages that were unlinked
 //! meanwhile. A look is at the words of all threads, and at those which `sweep` has not freed.
 
+use crate::cold_drop::ColdDrop;
 use crate::sync::{
     AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, model_has_failed,
     ordering, pins_count,
@@ -153,15 +154,22 @@ type OddWord = (Arc<PinWord>, u64);
 
 /// Pages that are unlinked, until no thread can be looking at them.
 pub(crate) struct Limbo<P> {
+    looks: ColdDrop<Looks>,
+    /// Unlinked since the last look.
+    unlinked: Vec<P>,
+    /// Pages of each look that is waiting.
+    waiting: Vec<Vec<P>>,
+    /// No thread looks at them.
+    free: Vec<P>,
+}
+
+/// The part of a limbo that does not depend on the pages: which threads were pinned.
+struct Looks {
     pins: Pins,
     /// All words that there were at the last look.
     words: Vec<Arc<PinWord>>,
-    /// Unlinked since the last look.
-    unlinked: Vec<P>,
-    /// Pages of one look, and the words that were odd then.
-    waiting: Vec<(Vec<P>, Vec<OddWord>)>,
-    /// No thread looks at them.
-    free: Vec<P>,
+    /// The words that were odd at a look.
+    waiting: Vec<Vec<OddWord>>,
 }
 
 impl<P> Limbo<P> {
@@ -170,8 +178,7 @@ impl<P> Limbo<P> {
 
     pub(crate) fn new(pins: Pins) -> Self {
         Self {
-            pins,
-            words: Vec::new(),
+            looks: Looks::new(pins),
             unlinked: Vec::new(),
             waiting: Vec::new(),
             free: Vec::new(),
@@ -206,8 +213,36 @@ impl<P> Limbo<P> {
     /// RetireFence, RetireLook: looks which threads are pinned. The pages that were unlinked wait
     /// for these. Then looks again for pages that wait.
     pub(crate) fn look(&mut self) {
-        if self.unlinked.is_empty() || !self.pins.0.counts {
-            return self.look_again();
+        if !self.unlinked.is_empty() && self.looks.look() {
+            self.waiting.push(std::mem::take(&mut self.unlinked));
+        }
+        let mut at = 0;
+        while let Some(ended) = self.looks.ended(at) {
+            self.free.append(&mut self.waiting.swap_remove(ended));
+            at = ended;
+        }
+    }
+
+    /// PinSweep. Frees some words of threads that have ended. Returns whether there are more.
+    pub(crate) fn sweep(&mut self) -> bool {
+        self.looks.sweep()
+    }
+}
+
+impl Looks {
+    fn new(pins: Pins) -> ColdDrop<Self> {
+        ColdDrop::new(Self {
+            pins,
+            words: Vec::new(),
+            waiting: Vec::new(),
+        })
+    }
+
+    /// RetireFence, RetireLook. Adds a look that waits for the threads that are pinned. `false` in
+    /// a model in which pins do not count.
+    fn look(&mut self) -> bool {
+        if !self.pins.0.counts {
+            return false;
         }
         let early = broken(Fault::LookedEarly).then(|| self.pinned());
         if !broken(Fault::RetireUnfenced) {
@@ -215,13 +250,25 @@ impl<P> Limbo<P> {
         }
         self.take_new();
         let pinned = early.unwrap_or_else(|| self.pinned());
-        let pages = std::mem::take(&mut self.unlinked);
-        self.waiting.push((pages, pinned));
-        self.look_again();
+        self.waiting.push(pinned);
+        true
     }
 
-    /// PinSweep. Frees some words of threads that have ended. Returns whether there are more.
-    pub(crate) fn sweep(&mut self) -> bool {
+    /// RetireLook. Takes a look out for which all pins have ended that there were, from this place
+    /// on, and returns its place. The last look takes that.
+    fn ended(&mut self, from: usize) -> Option<usize> {
+        for at in from..self.waiting.len() {
+            self.waiting[at].retain(|(word, seen)| word.seen() == *seen);
+            if self.waiting[at].is_empty() {
+                self.waiting.swap_remove(at);
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// PinSweep, as [`Limbo::sweep`].
+    fn sweep(&mut self) -> bool {
         let pins = &*self.pins.0;
         let surplus = pins.left.len().saturating_sub(SPARE_WORDS);
         if surplus == 0 {
@@ -257,20 +304,6 @@ impl<P> Limbo<P> {
             }
         }
         pinned
-    }
-
-    /// RetireLook. Frees the pages for which all pins have ended that there were.
-    fn look_again(&mut self) {
-        let mut at = 0;
-        while let Some((pages, pinned)) = self.waiting.get_mut(at) {
-            pinned.retain(|(word, seen)| word.seen() == *seen);
-            if pinned.is_empty() {
-                self.free.append(pages);
-                self.waiting.swap_remove(at);
-            } else {
-                at += 1;
-            }
-        }
     }
 }
 
@@ -338,7 +371,7 @@ mod tests {
             drop(ends);
             assert_eq!(freed(&mut limbo), [page]);
         }
-        assert_eq!(limbo.words.len(), 2);
+        assert_eq!(limbo.looks.words.len(), 2);
         assert!(pins.0.new.is_empty() && pins.0.left.len() == 1);
         drop(stays);
     }
@@ -355,7 +388,7 @@ mod tests {
         drop(all);
         let sweeps = (0..).take_while(|_| limbo.sweep()).count();
         assert_eq!(sweeps, 1_984 / SWEPT_MAX);
-        assert_eq!((limbo.words.len(), pins.0.left.len()), (17, 16));
+        assert_eq!((limbo.looks.words.len(), pins.0.left.len()), (17, 16));
         limbo.add(2);
         assert_eq!(freed(&mut limbo), NOTHING, "the thread that stays is seen");
         drop(pinned);

@@ -23,12 +23,9 @@ pub(crate) struct Cells<T> {
 }
 
 impl<T: Send + 'static> Cells<T> {
-    pub(crate) fn new(shared: Shared) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let arena = Arena::new(shared.depot().clone(), shared.pins().clone());
-        Self {
-            shared: Arc::new(shared),
-            arena,
-        }
+        Self { shared, arena }
     }
 
     /// Gives `f` the calling thread's local. See [`thread_local::with`].

@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::id::TimerId;
+use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside;
 use crate::repeat::NextLook;
 use crate::shard::Count;
@@ -18,11 +19,11 @@ use std::sync::{Arc, PoisonError, TryLockError};
 /// The shards of a service on a manual clock.
 pub(crate) struct ManualShards<T> {
     pub(crate) engine: Arc<Engine<T>>,
-    pub(crate) shards: Mutex<Vec<Shard>>,
+    pub(crate) shards: Mutex<Vec<ColdDrop<Shard>>>,
 }
 
 impl<T> ManualShards<T> {
-    pub(crate) fn new(engine: Arc<Engine<T>>, shards: Vec<Shard>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine<T>>, shards: Vec<ColdDrop<Shard>>) -> Self {
         let shards = Mutex::new(shards);
         Self { engine, shards }
     }
@@ -38,7 +39,7 @@ impl<T: Send + 'static> Engine<T> {
     /// Takes in a timer that was armed by a wall clock that had been set so often.
     pub(crate) fn follow_wall(&self, id: TimerId, next_look: Arc<NextLook>, sets: u64) {
         if let Some(timers) = &self.wall_timers {
-            timers.add(id, next_look, |id| self.is_pending(id));
+            timers.add(id, next_look, &|id| self.is_pending(id));
             self.recheck_wall(sets);
         }
     }
@@ -65,7 +66,7 @@ impl<T: Send + 'static> Engine<T> {
                     .with_local(|local| self.cells.rearm(local, id, now));
             }
         };
-        timers.for_each(|id| self.is_pending(id), bring);
+        timers.for_each(&|id| self.is_pending(id), &bring);
     }
 
     fn is_pending(&self, id: TimerId) -> bool {
@@ -98,7 +99,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
 
     fn has_messages(&self) -> bool {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        shards.iter().any(Shard::has_messages)
+        shards.iter().any(|shard| shard.has_messages())
     }
 
     fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
@@ -111,7 +112,7 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
             Err(TryLockError::WouldBlock) => return Err(Busy),
         };
         let now_ns = self.engine.clock.now_ns();
-        if shards.iter().any(Shard::has_messages) {
+        if shards.iter().any(|shard| shard.has_messages()) {
             return Ok(Some(now_ns));
         }
         let mut next_ns = u64::MAX;

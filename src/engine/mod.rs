@@ -38,6 +38,7 @@ pub(crate) mod threads;
 mod wall;
 pub(crate) mod watchdog;
 
+use crate::cold_drop::ColdDrop;
 use crate::counters::Counter;
 use crate::dispatch::channel::Outgoing;
 use crate::dispatch::queues::Woken;
@@ -70,12 +71,12 @@ pub(crate) struct Engine<T> {
     pub(crate) channel: Option<Arc<dyn Outgoing<T>>>,
     /// What `cancel_all` does with a payload: drop it, or wake a task.
     pub(crate) let_go: fn(T),
-    pub(crate) hooks: Hooks,
-    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) hooks: ColdDrop<Hooks>,
+    pub(crate) counters: ColdDrop<Vec<Arc<Counters>>>,
     /// The stalls of each shard, written by the watchdog.
     pub(crate) stalls: Vec<Counter>,
     /// The batches of each shard that wait in the pool.
-    backlogs: Vec<Arc<AtomicUsize>>,
+    backlogs: ColdDrop<Vec<Arc<AtomicUsize>>>,
     /// The threads that run jobs.
     pub(crate) in_flight: InFlight,
     pub(crate) panics: AtomicU64,
@@ -83,7 +84,7 @@ pub(crate) struct Engine<T> {
     /// How often it has woken threads of a pool.
     pub(crate) woken: Arc<Woken>,
     /// On a manual clock: the timers that go by the time of day.
-    wall_timers: Option<WallTimers>,
+    wall_timers: Option<ColdDrop<WallTimers>>,
 }
 
 impl<T: Send + 'static> Engine<T> {

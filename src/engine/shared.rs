@@ -65,7 +65,8 @@ impl Shared {
         tag: NonZeroU32,
         shards: usize,
         pending_max: usize,
-    ) -> (Self, Vec<Drain<Entry>>) {
+        is_on_manual_clock: bool,
+    ) -> (Arc<Self>, Vec<Drain<Entry>>) {
         let (mut ports, mut drains) = (Vec::new(), Vec::new());
         for _ in 0..shards {
             let (inbox, drain) = Inbox::new();
@@ -90,17 +91,9 @@ impl Shared {
             pending: CachePadded::new(AtomicUsize::new(0)),
             repeats: AtomicBool::new(false),
             made_in: Process::current(),
-            is_on_manual_clock: false,
+            is_on_manual_clock,
         };
-        (shared, drains)
-    }
-
-    /// The same for a service on a manual clock.
-    pub(super) fn on_manual_clock(self) -> Self {
-        Self {
-            is_on_manual_clock: true,
-            ..self
-        }
+        (Arc::new(shared), drains)
     }
 
     pub(super) fn is_on_manual_clock(&self) -> bool {

@@ -15,12 +15,14 @@ use super::thread_local::forget_last;
 use super::threads::{Started, Unstarted};
 use super::wall::WallTimers;
 use super::{Engine, Handler, shared_clock};
+use crate::cold_drop::ColdDrop;
 use crate::counters::Counter;
 use crate::dispatch::channel::Outgoing;
 use crate::dispatch::{Dispatch, WAITING_MAX};
 use crate::entry::Entry;
 use crate::error::StartError;
 use crate::lane::Drain;
+use crate::shard::Counters;
 use crate::shard::turn::{Shard, pace};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences, prepare_forks,
@@ -54,18 +56,14 @@ pub(crate) fn prepare<T: Send + 'static>(
     prepare_forks(forget_last);
     let clock = clock(&settings)?;
     let sink = sink(outlet, &mut settings)?;
-    let (shared, drains) = Shared::new(next_tag(), count, settings.max_pending);
-    let shared = if settings.clock.is_some() {
-        shared.on_manual_clock()
-    } else {
-        shared
-    };
+    let is_manual = settings.clock.is_some();
+    let (shared, drains) = Shared::new(next_tag(), count, settings.max_pending, is_manual);
     let (manual, name) = (settings.clock.clone(), settings.name.clone());
     let pinning = std::mem::take(&mut settings.pinning);
     let is_cascaded_ahead = settings.cascade_budget;
     let relief_threads = settings.relief_threads;
     let is_told = settings.is_start_told;
-    let (engine, backend) = engine(settings, shared, clock, sink, let_go);
+    let (engine, backend) = engine(&mut settings, shared, clock, sink, let_go);
     let shards = shards(&engine, drains, &backend, is_cascaded_ahead, relief_threads);
     if is_told {
         engine.tell_start();
@@ -127,8 +125,8 @@ fn sink<T>(outlet: Outlet<T>, settings: &mut Settings) -> Result<Sink<T>, StartE
 
 /// The engine, and where its timers fire.
 fn engine<T: Send + 'static>(
-    settings: Settings,
-    shared: Shared,
+    settings: &mut Settings,
+    shared: Arc<Shared>,
     clock: Clock,
     sink: Sink<T>,
     let_go: fn(T),
@@ -137,12 +135,7 @@ fn engine<T: Send + 'static>(
         TickLength::new(crate::time::nanos(settings.tick)),
         shared.shards(),
     );
-    let (mut counters, mut stalls, mut backlogs) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..shards {
-        counters.push(Arc::default());
-        stalls.push(Counter::default());
-        backlogs.push(Arc::default());
-    }
+    let (counters, stalls, backlogs) = counts(shards);
     let shares_readings =
         settings.shared_readings || matches!(clock, Clock::Monotonic { .. }) || cfg!(loom);
     let engine = Engine {
@@ -161,11 +154,7 @@ fn engine<T: Send + 'static>(
         handler: Users::new(sink.handler),
         channel: sink.channel,
         let_go,
-        hooks: Hooks {
-            #[cfg(feature = "tracing")]
-            events: Events::of(&settings.name),
-            ..settings.hooks
-        },
+        hooks: hooks(settings),
         counters,
         stalls,
         backlogs,
@@ -178,6 +167,33 @@ fn engine<T: Send + 'static>(
     (Arc::new(engine), sink.backend)
 }
 
+/// What is counted for each shard: by the shard, by the watchdog, and in the pool.
+#[expect(clippy::type_complexity, reason = "fields of the engine")]
+fn counts(
+    shards: usize,
+) -> (
+    ColdDrop<Vec<Arc<Counters>>>,
+    Vec<Counter>,
+    ColdDrop<Vec<Arc<AtomicUsize>>>,
+) {
+    let (mut counters, mut stalls, mut backlogs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..shards {
+        counters.push(Arc::default());
+        stalls.push(Counter::default());
+        backlogs.push(Arc::default());
+    }
+    (ColdDrop::new(counters), stalls, ColdDrop::new(backlogs))
+}
+
+/// The hooks, taken out of the settings.
+fn hooks(settings: &mut Settings) -> ColdDrop<Hooks> {
+    ColdDrop::new(Hooks {
+        #[cfg(feature = "tracing")]
+        events: Events::of(&settings.name),
+        ..std::mem::take(&mut settings.hooks)
+    })
+}
+
 /// The shards, which take no turn yet.
 fn shards<T: Send + 'static>(
     engine: &Arc<Engine<T>>,
@@ -185,7 +201,7 @@ fn shards<T: Send + 'static>(
     backend: &Backend<T>,
     is_cascaded_ahead: bool,
     relief_threads: usize,
-) -> Vec<Shard> {
+) -> Vec<ColdDrop<Shard>> {
     let now = engine.tick.floor(engine.clock.now_ns());
     let pace = if is_cascaded_ahead {
         pace(engine.tick)

@@ -10,10 +10,11 @@ use super::manual::ManualShards;
 use super::settings::Pinning;
 use super::thread_name::thread_name;
 use super::watchdog;
+use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside_for_good;
 use crate::error::StartError;
 use crate::shard::turn::Shard;
-use crate::shard::worker;
+use crate::shard::worker::{self, Host};
 use crate::sync::{JoinHandle, Mutex, start_thread};
 use std::sync::{Arc, PoisonError};
 
@@ -28,7 +29,7 @@ pub(crate) struct Started<T> {
 
 /// The shards of a service whose threads have not started yet.
 pub(crate) struct Unstarted {
-    pub(super) shards: Vec<Shard>,
+    pub(super) shards: Vec<ColdDrop<Shard>>,
     pub(super) name: String,
     pub(super) pinning: Pinning,
 }
@@ -42,20 +43,8 @@ impl<T: Send + 'static> Started<T> {
             pinning,
         } = unstarted;
         for (number, shard) in shards.into_iter().enumerate() {
-            let (host, mut tenant) = (self.engine.host(number), Tenant::new(&pinning, number));
-            let pins = pinning != Pinning::Off;
             let name = thread_name(&name, &format!("shard-{number}"));
-            let run = Box::new(move || {
-                tenant.take_up();
-                if pins && !tenant.is_pinned() {
-                    note_unpinned(&host);
-                }
-                worker::run(shard, &*host, &mut |now_ns, wakes| {
-                    let was_pinned = tenant.is_pinned();
-                    tenant.review(now_ns, wakes);
-                    host.engine.count_pinning(was_pinned, tenant.is_pinned());
-                });
-            });
+            let run = run_of(shard, self.engine.host(number), &pinning, number);
             spawn_one(&self.threads, name, run)?;
         }
         self.spawn_watchdog(&name)
@@ -70,6 +59,27 @@ impl<T: Send + 'static> Started<T> {
         let run = Box::new(move || watchdog::run(&engine, threshold_ns));
         spawn_one(&self.threads, thread_name(name, "watchdog"), run)
     }
+}
+
+/// What the thread of a shard runs.
+fn run_of(
+    shard: ColdDrop<Shard>,
+    host: Arc<dyn PinnedHost>,
+    pinning: &Pinning,
+    number: usize,
+) -> Box<dyn FnOnce() + Send> {
+    let (mut tenant, pins) = (Tenant::new(pinning, number), *pinning != Pinning::Off);
+    Box::new(move || {
+        tenant.take_up();
+        if pins && !tenant.is_pinned() {
+            host.note_unpinned();
+        }
+        worker::run(shard, &*host, &mut |now_ns, wakes| {
+            let was_pinned = tenant.is_pinned();
+            tenant.review(now_ns, wakes);
+            host.count_pinning(was_pinned, tenant.is_pinned());
+        });
+    })
 }
 
 /// Starts a thread that is inside a task for good, for these.
@@ -90,9 +100,22 @@ fn spawn_one(
     Ok(())
 }
 
-/// Counts a shard's thread that could not be pinned, and reports it.
-fn note_unpinned<T: Send + 'static>(host: &ShardHost<T>) {
-    host.engine.count_pinning(true, false);
-    #[cfg(feature = "tracing")]
-    host.engine.hooks.tell(|events| events.unpinned(host.shard));
+/// A host that counts the threads which are not pinned.
+trait PinnedHost: Host + Send + Sync {
+    fn count_pinning(&self, was_pinned: bool, is_pinned: bool);
+
+    /// Counts a shard's thread that could not be pinned, and reports it.
+    fn note_unpinned(&self);
+}
+
+impl<T: Send + 'static> PinnedHost for ShardHost<T> {
+    fn count_pinning(&self, was_pinned: bool, is_pinned: bool) {
+        self.engine.count_pinning(was_pinned, is_pinned);
+    }
+
+    fn note_unpinned(&self) {
+        self.count_pinning(true, false);
+        #[cfg(feature = "tracing")]
+        self.engine.hooks.tell(|events| events.unpinned(self.shard));
+    }
 }

@@ -5,6 +5,7 @@
 //! has the protocol (SetStore to SetRecheck).
 
 use super::id::TimerId;
+use crate::cold_drop::ColdDrop;
 use crate::repeat::NextLook;
 use crate::sync::Mutex;
 use std::sync::{Arc, PoisonError};
@@ -22,11 +23,11 @@ struct WallList {
 }
 
 impl WallTimers {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(WallList {
+    pub(super) fn new() -> ColdDrop<Self> {
+        ColdDrop::new(Self(Mutex::new(WallList {
             timers: Vec::new(),
             tidy_at: KEPT_MIN,
-        }))
+        })))
     }
 
     /// Takes a timer in.
@@ -34,7 +35,7 @@ impl WallTimers {
         &self,
         id: TimerId,
         next_look: Arc<NextLook>,
-        is_pending: impl Fn(TimerId) -> bool,
+        is_pending: &dyn Fn(TimerId) -> bool,
     ) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.timers.len() >= kept.tidy_at {
@@ -47,8 +48,8 @@ impl WallTimers {
     /// Gives `f` the timers that are pending.
     pub(super) fn for_each(
         &self,
-        is_pending: impl Fn(TimerId) -> bool,
-        f: impl Fn(TimerId, &NextLook),
+        is_pending: &dyn Fn(TimerId) -> bool,
+        f: &dyn Fn(TimerId, &NextLook),
     ) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.timers.retain(|&(id, _)| is_pending(id));

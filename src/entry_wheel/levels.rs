@@ -25,10 +25,14 @@ pub(super) struct Levels {
 impl Levels {
     /// Empty levels around the tick `now`.
     pub(super) fn new(now: u64) -> Self {
-        let slots: Box<[_]> = (0..LEVELS).map(|_| [Slot::EMPTY; SLOTS]).collect();
+        let mut slots = Vec::with_capacity(LEVELS);
+        for _ in 0..LEVELS {
+            slots.push([Slot::EMPTY; SLOTS]);
+        }
         Self {
             now,
             slots: slots
+                .into_boxed_slice()
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("LEVELS of them")),
             occupied: [SlotSet::default(); LEVELS],

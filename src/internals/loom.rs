@@ -238,7 +238,7 @@ pub struct Local(local::Local);
 impl<T: Send + 'static> Cells<T> {
     /// A service with one shard.
     pub fn new() -> (Self, Shard) {
-        let (shared, mut drains) = shared::Shared::new(NonZeroU32::MIN, 1, usize::MAX);
+        let (shared, mut drains) = shared::Shared::new(NonZeroU32::MIN, 1, usize::MAX, false);
         let cells = cells::Cells::new(shared);
         let shard = Shard {
             lanes: drains.remove(0),

@@ -1,6 +1,7 @@
 //! Turns: the shards of a service on a manual clock, each for a thread of its own.
 
 use crate::TimerService;
+use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside;
 use crate::engine::Engine;
 use crate::shard::{turn, worker};
@@ -9,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 /// A shard of a service on a manual clock.
 pub struct Shard<T> {
     engine: Arc<Engine<T>>,
-    shard: turn::Shard,
+    shard: ColdDrop<turn::Shard>,
 }
 
 /// Takes the shards out of a service on a manual clock. The clock's `advance` takes no turns of

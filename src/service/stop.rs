@@ -7,7 +7,7 @@ use crate::dispatch::job::during;
 use crate::engine::drops::Drops;
 use crate::engine::tally::Event;
 use crate::engine::threads::Started;
-use crate::sync::{Fault, JoinHandle, broken, pause};
+use crate::sync::{Fault, JoinHandle, Mutex, broken, pause};
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -177,6 +177,32 @@ impl StopPolicy {
     }
 }
 
+/// Wakes the threads of the shards. Naps are not announced to the doorbell: the token of `unpark`
+/// ends them.
+fn wake(threads: &Mutex<Vec<JoinHandle<()>>>) {
+    // If the lock is taken, its owner wakes them.
+    if let Ok(threads) = threads.try_lock() {
+        wake_all(&threads);
+    }
+}
+
+fn wake_all(threads: &[JoinHandle<()>]) {
+    for thread in threads {
+        thread.thread().unpark();
+    }
+}
+
+/// Wakes the threads, and waits for them. The lock is held until they have ended: so every stop
+/// waits for them.
+fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
+    let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
+    wake_all(&threads);
+    // A shard does not panic: it catches the panics of handlers.
+    for thread in std::mem::take(&mut *threads) {
+        _ = thread.join();
+    }
+}
+
 impl<T: Send + 'static> Started<T> {
     /// StopMark, StopFence: from now on no timer is accepted. Waits for nobody.
     pub(super) fn begin_stop(&self, policy: StopPolicy, waits: bool) -> Begun {
@@ -246,30 +272,13 @@ impl<T: Send + 'static> Started<T> {
         for shard in 0..shared.shards() {
             shared.bell(shard).ring(0);
         }
-        // Naps are not announced to the doorbell. The token of `unpark` ends them.
-        let wake = |threads: &[JoinHandle<()>]| {
-            for thread in threads {
-                thread.thread().unpark();
-            }
-        };
         if shared.is_forked() {
             return;
         }
         if !waits {
-            // If the lock is taken, its owner wakes them.
-            if let Ok(threads) = self.threads.try_lock() {
-                wake(&threads);
-            }
-            return;
+            return wake(&self.threads);
         }
-        // The lock is held until they have ended: so every stop waits for them.
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        wake(&threads);
-        // A shard does not panic: it catches the panics of handlers.
-        for thread in std::mem::take(&mut *threads) {
-            _ = thread.join();
-        }
-        drop(threads);
+        join(&self.threads);
         if let Some(manual) = &self.manual
             && !broken(Fault::StopTurnNotAwaited)
         {

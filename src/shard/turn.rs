@@ -4,6 +4,7 @@
 use super::counters::{Count, Counters};
 use super::elimination::EliminationTable;
 use super::prefetch_queue::PrefetchQueue;
+use crate::cold_drop::ColdDrop;
 use crate::dispatch::{BATCH, Dispatcher, EntryBatch, LookAgain};
 use crate::entry::Entry;
 use crate::entry_wheel::EntryWheel;
@@ -224,8 +225,8 @@ impl Shard {
         pace: u64,
         dispatcher: Box<dyn Dispatcher>,
         counters: Arc<Counters>,
-    ) -> Self {
-        Self {
+    ) -> ColdDrop<Self> {
+        ColdDrop::new(Self {
             tick,
             lanes,
             elimination: EliminationTable::new(),
@@ -237,7 +238,7 @@ impl Shard {
             counters,
             trim_at_ns: TRIM_NS,
             sweep_at_ns: SWEEP_NS,
-        }
+        })
     }
 
     /// Moves messages of the lanes into the wheel, except those that wait there. An insert whose
@@ -451,7 +452,7 @@ mod tests {
         }
 
         /// A shard with this dispatcher, and a lane to the shard.
-        fn shard(&self) -> (Shard, Sender<Entry>) {
+        fn shard(&self) -> (ColdDrop<Shard>, Sender<Entry>) {
             let (inbox, drain) = Inbox::new();
             (
                 Shard::new(

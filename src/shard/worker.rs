@@ -9,6 +9,7 @@ use super::turn::{Shard, Turn};
 use super::upkeep::Upkeep;
 use super::wakes::Wakes;
 use crate::cell::Maintenance;
+use crate::cold_drop::ColdDrop;
 use crate::dispatch::LookAgain;
 use crate::doorbell::{Doorbell, FOREVER, SecondLook};
 use crate::sync::{park, spin};
@@ -53,10 +54,11 @@ pub(crate) trait Host {
 
 /// Takes turns until the service is stopped. `review` hears how the thread has woken up on its
 /// core, with the time, at most once a second and only after turns.
-pub(crate) fn run(mut shard: Shard, host: &dyn Host, review: &mut dyn FnMut(u64, Wakes)) {
+pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn FnMut(u64, Wakes)) {
     set_timer_slack();
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
     unsafe { host.doorbell().attach() };
+    let shard = &mut *shard;
     let tick = host.tick();
     let mut upkeep = Upkeep::new();
     let mut arrivals = Arrivals::new(host.clock().now_ns());
@@ -65,7 +67,7 @@ pub(crate) fn run(mut shard: Shard, host: &dyn Host, review: &mut dyn FnMut(u64,
     let mut held_nap = HELD_NAP;
     let (mut wakes, mut review_at_ns) = (Wakes::default(), 0);
     while !host.is_stopped() {
-        let turn = turn(&mut shard, host.clock());
+        let turn = turn(shard, host.clock());
         let now_ns = turn.now_ns;
         if now_ns >= review_at_ns {
             review_at_ns = now_ns.saturating_add(REVIEW_NS);
@@ -109,7 +111,7 @@ pub(crate) fn run(mut shard: Shard, host: &dyn Host, review: &mut dyn FnMut(u64,
         };
         let gives_back_at_ns = shard.gives_back_at_ns();
         drained_asleep = sleep(
-            &mut shard,
+            shard,
             host,
             &mut wakes,
             budget.spend(now_ns),

@@ -237,7 +237,7 @@ fn nothing_is_shared_while_the_shard_sleeps() {
 /// Even if it is due long after the shard wakes.
 #[test]
 fn a_message_in_doubt_does_not_wait_for_a_shard_that_sleeps() {
-    let (shared, _drains) = Shared::new(NonZeroU32::MIN, 1, usize::MAX);
+    let (shared, _drains) = Shared::new(NonZeroU32::MIN, 1, usize::MAX, false);
     let cells = Cells::<u64>::new(shared);
     let mut local = Local::attach(&cells.shared);
     let due_at = DueAt::new(1_000, 0);
