@@ -86,9 +86,11 @@ impl WheelParts {
     /// Drops the dead entries of a block.
     pub(super) fn drop_dead(&mut self, block: &mut Block) {
         if !self.tombstones.is_empty() {
-            block
-                .iter()
-                .for_each(|&entry| self.tombstones.prefetch(entry));
+            if self.tombstones.is_large() {
+                block
+                    .iter()
+                    .for_each(|&entry| self.tombstones.prefetch(entry));
+            }
             block.retain(|entry| !self.tombstones.is_dead(entry));
         }
     }

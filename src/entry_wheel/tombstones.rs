@@ -5,19 +5,31 @@
 //! entries of its cell are dead too. One number for a cell is enough: the first generation that may
 //! be alive. It stays true for ever, whatever is forgotten of other cells.
 //!
-//! The numbers lie in pages. A page counts its unmatched tombstones: those whose entries the wheel
-//! has not dropped yet. A page without any is idle. `sweep` gives the pages back to the system that
-//! were idle since the last sweep: to give a page back at once, and to get it again, takes the
-//! system longer than all its tombstones take the wheel.
+//! The numbers lie in pages, and pages in slabs. A page has as many cells as threads pass on at a
+//! time: such cells are often cancelled together. It counts its unmatched tombstones: those whose
+//! entries the wheel has not dropped yet. A page without any is idle. `sweep` frees the pages that
+//! were idle since the last sweep, and gives slabs without pages back to the system. To do that at
+//! once would take the system longer than all its tombstones take the wheel.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 
-/// Cells of a page: 128 KiB.
-const PAGE_CELLS: u32 = 1 << 14;
+/// Cells of a page: as many as a magazine of free cells has. Cells that were armed long ago, in the
+/// order in which they end, may lie anywhere but for that.
+const PAGE_CELLS: u32 = 64;
 
-/// This many pages fit into a processor's own caches.
-const CACHED_PAGES: u32 = 4;
+/// Pages of a slab: 132 KiB with what is known of them.
+const SLAB_PAGES: usize = 256;
+
+/// This many slabs fit into a processor's own caches.
+const CACHED_SLABS: usize = 4;
+
+/// The place of pages that do not exist: in the first slab, where no page comes. Its numbers stay
+/// 0, so that nothing is dead there.
+const NOWHERE: u32 = 0;
+
+/// This many pages' places are kept when no page is left.
+const PLACES_KEPT: usize = 1 << 12;
 
 /// How many generations a number may fall behind its cell. Beyond that the cell's next entry raises
 /// it: generations that are half a round apart cannot be compared.
@@ -26,19 +38,105 @@ const BEHIND_MAX: i64 = 1 << 38;
 /// The tombstones of a wheel.
 #[derive(Default)]
 pub(super) struct Tombstones {
-    pages: Vec<Option<TombstonePage>>,
-    /// Pages that exist.
+    /// For each page its place; [`NOWHERE`]: it does not exist.
+    places: Vec<u32>,
+    slabs: Vec<Option<Zeroed<TombstoneSlab>>>,
+    /// Slabs and pages that exist.
+    slab_count: usize,
     page_count: u32,
-    /// Those of all pages whose entries the wheel has not dropped yet.
+    /// No slab before this one has a free place.
+    first_free: usize,
+    /// Tombstones of all pages whose entries the wheel has not dropped yet.
     unmatched: u64,
 }
 
-struct TombstonePage {
-    cells: Zeroed<FirstAlive>,
+/// Places for pages.
+struct TombstoneSlab {
+    /// A bit for each place that has a page.
+    taken: [u64; SLAB_PAGES / 64],
+    heads: [PageHead; SLAB_PAGES],
+    pages: [[FirstAlive; PAGE_CELLS as usize]; SLAB_PAGES],
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy)]
+struct PageHead {
+    /// Its number.
+    page: u32,
     /// Tombstones whose entries the wheel has not dropped yet.
     unmatched: u32,
     /// A tombstone has come since the last sweep.
     is_used: bool,
+}
+
+// SAFETY: integers, and `false`.
+unsafe impl Zeroable for TombstoneSlab {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        let head = PageHead {
+            page: 0,
+            unmatched: 0,
+            is_used: false,
+        };
+        Self {
+            taken: [0; SLAB_PAGES / 64],
+            heads: [head; SLAB_PAGES],
+            pages: [[FirstAlive(0); PAGE_CELLS as usize]; SLAB_PAGES],
+        }
+    }
+}
+
+impl TombstoneSlab {
+    /// Places that have a page; in the first slab one more.
+    fn pages(&self) -> u32 {
+        self.taken.iter().map(|taken| taken.count_ones()).sum()
+    }
+
+    /// Adds a page. Returns its place, if there is one.
+    fn add(&mut self, page: u32) -> Option<usize> {
+        let word = self.taken.iter().position(|&taken| taken != u64::MAX)?;
+        let bit = self.taken[word].trailing_ones();
+        self.taken[word] |= 1 << bit;
+        let place = 64 * word + bit as usize;
+        self.heads[place] = PageHead {
+            page,
+            unmatched: 0,
+            is_used: true,
+        };
+        self.pages[place] = [FirstAlive(0); PAGE_CELLS as usize];
+        Some(place)
+    }
+
+    /// The number of an entry's cell, in the page at this place.
+    #[inline]
+    fn number(&mut self, place: usize, entry: Entry) -> &mut FirstAlive {
+        &mut self.pages[place % SLAB_PAGES][(entry.cell() % PAGE_CELLS) as usize]
+    }
+
+    /// A dead entry of the page at this place is dropped. Returns how many tombstones it matches.
+    #[inline]
+    fn match_one(&mut self, place: usize) -> u64 {
+        // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
+        // deadline, a later tombstone of the cell makes that entry dead too. So the wheel may drop
+        // more entries than tombstones were counted.
+        let head = &mut self.heads[place % SLAB_PAGES];
+        let matched = head.unmatched.min(1);
+        head.unmatched -= matched;
+        u64::from(matched)
+    }
+
+    /// Frees the pages that were idle since the last sweep, from the place `first` on, and tells
+    /// their numbers.
+    fn sweep(&mut self, first: usize, mut freed: impl FnMut(u32)) {
+        for (place, head) in self.heads.iter_mut().enumerate().skip(first) {
+            let (word, bit) = (place / 64, 1 << (place % 64));
+            let is_used = std::mem::take(&mut head.is_used);
+            if self.taken[word] & bit != 0 && !is_used && head.unmatched == 0 {
+                self.taken[word] &= !bit;
+                freed(head.page);
+            }
+        }
+    }
 }
 
 /// The first generation of a cell that may be alive. 0: no tombstone has come for the cell.
@@ -47,14 +145,6 @@ struct FirstAlive(u64);
 
 /// Set in each number, so that generation 0 is not 0.
 const KNOWN: u64 = 1 << 63;
-
-// SAFETY: an integer.
-unsafe impl Zeroable for FirstAlive {
-    #[cfg(loom)]
-    fn zeroed() -> Self {
-        Self(0)
-    }
-}
 
 impl FirstAlive {
     #[inline]
@@ -70,13 +160,18 @@ impl FirstAlive {
 }
 
 impl Tombstones {
-    /// The number of a cell's page, and the cell's position in it.
+    /// The place of a cell's page. `None`: of no page with as great a number is there a tombstone.
     #[inline]
-    fn position(entry: Entry) -> (usize, usize) {
-        (
-            (entry.cell() / PAGE_CELLS) as usize,
-            (entry.cell() % PAGE_CELLS) as usize,
-        )
+    fn place(&self, entry: Entry) -> Option<usize> {
+        let place = self.places.get((entry.cell() / PAGE_CELLS) as usize)?;
+        Some(*place as usize)
+    }
+
+    /// The slab of a place.
+    #[inline]
+    fn slab(&mut self, place: usize) -> Option<&mut TombstoneSlab> {
+        let slab = self.slabs.get_mut(place / SLAB_PAGES)?.as_mut()?;
+        Some(slab.first_mut())
     }
 
     /// Whether no page exists: then no entry is dead.
@@ -85,31 +180,32 @@ impl Tombstones {
         self.page_count == 0
     }
 
-    /// Whether there are more pages than a processor's own caches hold.
+    /// Whether there are more slabs than a processor's own caches hold.
     #[inline]
     pub(super) fn is_large(&self) -> bool {
-        self.page_count > CACHED_PAGES
+        self.slab_count > CACHED_SLABS
     }
 
     /// Cells for which there is memory.
     pub(super) fn cells(&self) -> u64 {
-        u64::from(self.page_count) * u64::from(PAGE_CELLS)
+        (self.slab_count * SLAB_PAGES) as u64 * u64::from(PAGE_CELLS)
     }
 
     /// Records a tombstone: the entry that it names is dead, and all earlier ones of its cell.
     #[inline]
     pub(super) fn insert(&mut self, tombstone: Entry) {
-        let (number, position) = Self::position(tombstone);
-        if !matches!(self.pages.get(number), Some(Some(_))) {
-            self.add_page(number);
-        }
-        let Some(Some(page)) = self.pages.get_mut(number) else {
+        let place = match self.place(tombstone) {
+            Some(place) if place != NOWHERE as usize => place,
+            _ => self.add_page(tombstone.cell() / PAGE_CELLS),
+        };
+        self.unmatched += 1;
+        let Some(slab) = self.slab(place) else {
             return;
         };
-        page.unmatched += 1;
-        page.is_used = true;
-        self.unmatched += 1;
-        let first_alive = &mut page.cells[position];
+        let head = &mut slab.heads[place % SLAB_PAGES];
+        head.unmatched += 1;
+        head.is_used = true;
+        let first_alive = slab.number(place, tombstone);
         let next = tombstone.generation() + 1;
         // Tombstones of several lanes come in any order.
         if *first_alive == FirstAlive(0) || Entry::distance(first_alive.0, next) > 0 {
@@ -117,34 +213,53 @@ impl Tombstones {
         }
     }
 
+    /// Adds a page, in the first slab that has a free place. Returns the place.
     #[cold]
-    fn add_page(&mut self, number: usize) {
-        while self.pages.len() <= number {
-            self.pages.push(None);
+    #[inline(never)]
+    fn add_page(&mut self, page: u32) -> usize {
+        if self.places.len() <= page as usize {
+            self.places
+                .resize((page as usize + 1).next_power_of_two(), 0);
         }
-        let cells = Zeroed::new(PAGE_CELLS as usize);
-        // The first page may get a few tombstones only.
-        if number > 0 {
-            cells.populate(usize::MAX);
-        }
-        self.pages[number] = Some(TombstonePage {
-            cells,
-            unmatched: 0,
-            is_used: true,
-        });
+        let place = loop {
+            let number = self.first_free;
+            if self.slabs.len() == number {
+                self.slabs.push(None);
+            }
+            let slab = self.slabs[number].get_or_insert_with(|| {
+                let mut slab = Zeroed::<TombstoneSlab>::new(1);
+                // The first slab may get a few tombstones only.
+                if number > 0 {
+                    slab.populate(usize::MAX);
+                } else {
+                    slab.first_mut().taken[0] = 1 << NOWHERE;
+                }
+                self.slab_count += 1;
+                slab
+            });
+            match slab.first_mut().add(page) {
+                Some(place) => break number * SLAB_PAGES + place,
+                None => self.first_free += 1,
+            }
+        };
         self.page_count += 1;
+        self.places[page as usize] = place as u32;
+        place
     }
 
     /// Whether an entry is dead. The caller drops a dead entry: its tombstone is matched now.
     #[inline]
     pub(super) fn is_dead(&mut self, entry: Entry) -> bool {
-        let (number, position) = Self::position(entry);
-        let Some(Some(page)) = self.pages.get_mut(number) else {
+        let Some(place) = self.place(entry) else {
             return false;
         };
-        let is_dead = page.cells[position].is_after(entry);
+        let Some(slab) = self.slab(place) else {
+            return false;
+        };
+        let is_dead = slab.number(place, entry).is_after(entry);
         if is_dead {
-            self.match_one(number);
+            let matched = slab.match_one(place);
+            self.unmatched -= matched;
         }
         is_dead
     }
@@ -153,13 +268,15 @@ impl Tombstones {
     /// fallen far behind.
     #[inline]
     pub(super) fn is_dead_on_arrival(&mut self, entry: Entry) -> bool {
-        let (number, position) = Self::position(entry);
-        let Some(Some(page)) = self.pages.get_mut(number) else {
+        let Some(place) = self.place(entry) else {
             return false;
         };
-        let first_alive = &mut page.cells[position];
+        let Some(slab) = self.slab(place) else {
+            return false;
+        };
+        let first_alive = slab.number(place, entry);
         if first_alive.is_after(entry) {
-            self.match_arrival(number);
+            self.match_arrival(place);
             return true;
         }
         if *first_alive != FirstAlive(0)
@@ -170,45 +287,47 @@ impl Tombstones {
         false
     }
 
-    /// `match_one`, called. (So `accept` needs no saved registers.)
+    /// An entry is dropped on its way to the wheel. (So `accept` needs no saved registers.)
     #[inline(never)]
-    fn match_arrival(&mut self, number: usize) {
-        self.match_one(number);
+    fn match_arrival(&mut self, place: usize) {
+        if let Some(slab) = self.slab(place) {
+            let matched = slab.match_one(place);
+            self.unmatched -= matched;
+        }
     }
 
-    /// A dead entry of this page is dropped.
-    #[inline]
-    fn match_one(&mut self, number: usize) {
-        let Some(Some(page)) = self.pages.get_mut(number) else {
-            return;
-        };
-        // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
-        // deadline, a later tombstone of the cell makes that entry dead too. So the wheel may drop
-        // more entries than tombstones were counted.
-        let matched = page.unmatched.min(1);
-        page.unmatched -= matched;
-        self.unmatched -= u64::from(matched);
-    }
-
-    /// Gives the pages back that were idle since the last sweep.
+    /// Frees the pages that were idle since the last sweep, and gives slabs without pages back.
     pub(super) fn sweep(&mut self) {
-        for page in &mut self.pages {
-            let is_idle = page
-                .as_mut()
-                .is_some_and(|page| !std::mem::take(&mut page.is_used) && page.unmatched == 0);
-            if is_idle {
-                *page = None;
+        for (number, place) in self.slabs.iter_mut().enumerate() {
+            let Some(slab) = place else {
+                continue;
+            };
+            let slab = slab.first_mut();
+            slab.sweep(usize::from(number == 0), |page| {
+                self.places[page as usize] = NOWHERE;
                 self.page_count -= 1;
+            });
+            if slab.pages() < SLAB_PAGES as u32 {
+                self.first_free = self.first_free.min(number);
             }
+            if slab.pages() == u32::from(number == 0) {
+                *place = None;
+                self.slab_count -= 1;
+            }
+        }
+        if self.page_count == 0 && self.places.len() > PLACES_KEPT {
+            self.clear();
         }
     }
 
     /// Prefetches the cache line that the other calls need for this message.
     #[inline]
     pub(super) fn prefetch(&self, message: Entry) {
-        let (number, position) = Self::position(message);
-        if let Some(Some(page)) = self.pages.get(number) {
-            prefetch_to_write(page.cells.as_ptr().wrapping_add(position));
+        if let Some(place) = self.place(message)
+            && let Some(Some(slab)) = self.slabs.get(place / SLAB_PAGES)
+        {
+            let page = &slab.first().pages[place % SLAB_PAGES];
+            prefetch_to_write(&raw const page[(message.cell() % PAGE_CELLS) as usize]);
         }
     }
 
@@ -233,11 +352,16 @@ mod tests {
     }
 
     fn pages(tombstones: &Tombstones) -> u32 {
-        assert_eq!(
-            tombstones.pages.iter().flatten().count(),
-            tombstones.page_count as usize
-        );
-        tombstones.page_count
+        let count = tombstones.page_count;
+        let slabs = tombstones.slabs.iter().flatten();
+        let taken: u32 = slabs.map(|slab| slab.first().pages()).sum();
+        let is_first = tombstones.slabs.first().is_some_and(Option::is_some);
+        assert_eq!(taken, count + u32::from(is_first));
+        let places = tombstones.places.iter().filter(|&&place| place != NOWHERE);
+        assert_eq!(places.count(), count as usize);
+        let slabs = tombstones.slabs.iter().flatten().count();
+        assert_eq!(slabs, tombstones.slab_count);
+        count
     }
 
     #[test]
