@@ -145,8 +145,8 @@ pub(super) struct Gather {
     /// From the end of a gathering to the next one.
     rest_ns: u64,
     rests_until_ns: u64,
-    /// Magazines that the depot had as the rest began.
-    left: usize,
+    /// Magazines that the last gathering had.
+    had: usize,
 }
 
 impl Gather {
@@ -168,7 +168,7 @@ impl Gather {
             look_at_ns: 0,
             rest_ns: LOOK_EVERY_NS,
             rests_until_ns: 0,
-            left: 0,
+            had: 0,
         }
     }
 
@@ -188,7 +188,7 @@ impl Gather {
             return Maintenance::At(self.look_at_ns);
         }
         let full = depot.full_len();
-        if now_ns < self.rests_until_ns && full < 2 * self.left {
+        if now_ns < self.rests_until_ns && full < 2 * self.had {
             self.look_at_ns = self.rests_until_ns.min(now_ns + LOOK_EVERY_NS);
             return Maintenance::At(self.look_at_ns);
         }
@@ -337,7 +337,8 @@ impl Gather {
         } else {
             (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX)
         };
-        self.left = self.surplus;
+        // (Not what the depot has: more may have come meanwhile, of a storm that went on.)
+        self.had = self.wanted / CELLS;
         self.rests_until_ns = now_ns + self.rest_ns;
         self.look_at_ns = now_ns + LOOK_EVERY_NS;
         // Cells that were freed since the two looks are left. The shard does not hear of them:

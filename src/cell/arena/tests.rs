@@ -421,6 +421,26 @@ fn a_rest_ends_when_many_more_cells_are_free() {
     }
 }
 
+/// A gathering begins in the midst of a storm of cancels, in vain. It is tried again with the rest.
+#[test]
+fn what_comes_during_a_gathering_in_vain_ends_the_rest() {
+    for (pages, rests) in [(14, true), (17, false)] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(8 * PAGE_CELLS as usize);
+        fixture.put(cells.into_iter().filter(|cell| cell % 100 != 3));
+        let again = Maintenance::At(LOOK_AGAIN_NS);
+        assert_eq!(fixture.arena.maintain(0), again);
+        assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
+        let cells = fixture.take(pages * PAGE_CELLS as usize);
+        fixture.put(cells);
+        let look_ns = LOOK_AGAIN_NS + LOOK_EVERY_NS;
+        let next = fixture.finish(LOOK_AGAIN_NS).1;
+        assert_eq!(next, Maintenance::At(look_ns));
+        let next = fixture.arena.maintain(look_ns);
+        assert_eq!(next == Maintenance::At(look_ns + LOOK_EVERY_NS), rests);
+    }
+}
+
 /// One that has freed more than a quarter of what it wanted was worth it.
 #[test]
 fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
