@@ -101,7 +101,8 @@ impl EntryWheel {
         self.parts.tombstones.prefetch(message);
     }
 
-    /// Gives the memory of tombstones back of which none was needed since the last call.
+    /// Frees the memory of tombstones of which none was needed since the last call. `trim` gives it
+    /// back.
     pub(crate) fn sweep(&mut self) {
         self.parts.tombstones.sweep();
     }
@@ -337,12 +338,13 @@ impl EntryWheel {
         is_more
     }
 
-    /// Gives one slab of 256 KiB back to the system, if one is not needed. Returns whether there is
-    /// another. One system call, which stops other threads for a moment: not to be called in a
-    /// burst.
+    /// Gives one slab of chunks and one of tombstones back to the system, if they are not needed.
+    /// Returns whether there is another. A system call for each, which stops other threads for a
+    /// moment: not to be called in a burst.
     #[inline]
     pub(crate) fn trim(&mut self) -> bool {
-        self.parts.pool.trim()
+        let is_more = self.parts.tombstones.trim();
+        self.parts.pool.trim() || is_more
     }
 
     /// Slabs of chunks, 256 KiB each.

@@ -8,8 +8,9 @@
 //! The numbers lie in pages, and pages in slabs. A page has as many cells as threads pass on at a
 //! time: such cells are often cancelled together. It counts its unmatched tombstones: those whose
 //! entries the wheel has not dropped yet. A page without any is idle. `sweep` frees the pages that
-//! were idle since the last sweep, and gives slabs without pages back to the system. To do that at
-//! once would take the system longer than all its tombstones take the wheel.
+//! were idle since the last sweep: to get a slab from the system takes longer than all tombstones of
+//! a page take the wheel. `trim` gives slabs without pages back to the system, one by one: a storm
+//! of cancels may leave hundreds, of which each takes ten microseconds or more.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
@@ -27,6 +28,9 @@ const CACHED_SLABS: usize = 4;
 /// The place of pages that do not exist: in the first slab, where no page comes. Its numbers stay
 /// 0, so that nothing is dead there.
 const NOWHERE: u32 = 0;
+
+/// A sweep looks at this many slabs: a quarter of a millisecond.
+const SWEPT_MAX: usize = 256;
 
 /// This many pages' places are kept when no page is left.
 const PLACES_KEPT: usize = 1 << 12;
@@ -46,6 +50,10 @@ pub(super) struct Tombstones {
     page_count: u32,
     /// No slab before this one has a free place.
     first_free: usize,
+    /// Where the next sweep goes on.
+    swept: usize,
+    /// Slabs without pages, which are not given back yet.
+    leaving: Vec<Zeroed<TombstoneSlab>>,
     /// Tombstones of all pages whose entries the wheel has not dropped yet.
     unmatched: u64,
 }
@@ -227,14 +235,20 @@ impl Tombstones {
                 self.slabs.push(None);
             }
             let slab = self.slabs[number].get_or_insert_with(|| {
-                let mut slab = Zeroed::<TombstoneSlab>::new(1);
-                // The first slab may get a few tombstones only.
-                if number > 0 {
-                    slab.populate(usize::MAX);
-                } else {
-                    slab.first_mut().taken[0] = 1 << NOWHERE;
-                }
                 self.slab_count += 1;
+                let mut slab = self.leaving.pop().unwrap_or_else(|| {
+                    let slab = Zeroed::new(1);
+                    // The first slab may get a few tombstones only.
+                    if number > 0 {
+                        slab.populate(usize::MAX);
+                    }
+                    slab
+                });
+                slab.first_mut().taken = [0; SLAB_PAGES / 64];
+                if number == 0 {
+                    // NOWHERE.
+                    slab.first_mut().add(0);
+                }
                 slab
             });
             match slab.first_mut().add(page) {
@@ -296,9 +310,11 @@ impl Tombstones {
         }
     }
 
-    /// Frees the pages that were idle since the last sweep, and gives slabs without pages back.
+    /// Frees the pages that were idle since the last sweep that came to them. Slabs without pages
+    /// wait for `trim`.
     pub(super) fn sweep(&mut self) {
-        for (number, place) in self.slabs.iter_mut().enumerate() {
+        let slabs = self.slabs.iter_mut().enumerate().skip(self.swept);
+        for (number, place) in slabs.take(SWEPT_MAX) {
             let Some(slab) = place else {
                 continue;
             };
@@ -307,17 +323,28 @@ impl Tombstones {
                 self.places[page as usize] = NOWHERE;
                 self.page_count -= 1;
             });
-            if slab.pages() < SLAB_PAGES as u32 {
+            let pages = slab.pages();
+            if pages < SLAB_PAGES as u32 {
                 self.first_free = self.first_free.min(number);
             }
-            if slab.pages() == u32::from(number == 0) {
-                *place = None;
+            if pages == u32::from(number == 0) {
+                self.leaving.extend(place.take());
                 self.slab_count -= 1;
             }
+        }
+        self.swept += SWEPT_MAX;
+        if self.swept >= self.slabs.len() {
+            self.swept = 0;
         }
         if self.page_count == 0 && self.places.len() > PLACES_KEPT {
             self.clear();
         }
+    }
+
+    /// Gives one slab without pages back to the system. Returns whether there is another.
+    #[inline]
+    pub(super) fn trim(&mut self) -> bool {
+        self.leaving.pop().is_some() && !self.leaving.is_empty()
     }
 
     /// Prefetches the cache line that the other calls need for this message.
@@ -337,9 +364,14 @@ impl Tombstones {
         self.unmatched
     }
 
-    /// Forgets all tombstones.
+    /// Forgets all tombstones. `trim` gives their memory back.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.extend(self.slabs.drain(..).flatten());
+        *self = Self {
+            leaving,
+            ..Self::default()
+        };
     }
 }
 
@@ -470,5 +502,35 @@ mod tests {
         tombstones.insert(entry(7, 5).tombstone());
         tombstones.clear();
         assert_eq!(pages(&tombstones), 0);
+    }
+
+    /// To give all memory of a storm back at once would delay other timers.
+    #[test]
+    fn the_memory_of_a_storm_goes_in_steps() {
+        let slabs = 2 * SWEPT_MAX;
+        let storm = |tombstones: &mut Tombstones| {
+            let pages = 0..(slabs * SLAB_PAGES) as u32 - 1;
+            for cell in pages.map(|page| page * PAGE_CELLS) {
+                tombstones.insert(entry(cell, 5).tombstone());
+                assert!(tombstones.is_dead(entry(cell, 5)));
+            }
+            assert_eq!(tombstones.slab_count, slabs);
+        };
+        let mut tombstones = Tombstones::default();
+        storm(&mut tombstones);
+        // Two sweeps see all that was used, and two more that it is idle.
+        for left in [slabs, slabs, slabs - SWEPT_MAX, 0] {
+            tombstones.sweep();
+            assert_eq!(tombstones.slab_count, left);
+        }
+        assert_eq!((tombstones.leaving.len(), pages(&tombstones)), (slabs, 0));
+        storm(&mut tombstones);
+        assert_eq!(tombstones.leaving.len(), 0, "they are used again");
+        // What is left of the first storm makes nothing dead.
+        assert!(!tombstones.is_dead(entry(1, 5)) && !tombstones.is_dead(entry(u32::MAX / 2, 5)));
+        tombstones.clear();
+        assert_eq!(tombstones.leaving.len(), slabs);
+        assert!((1..slabs).all(|_| tombstones.trim()));
+        assert!(!tombstones.trim() && tombstones.leaving.is_empty() && !tombstones.trim());
     }
 }
