@@ -405,13 +405,19 @@ fn a_gathering_in_vain_puts_all_back_and_rests() {
     assert_eq!(fixture.pages(), 8);
 }
 
+/// Eight pages of cells, of which so many are free that a gathering begins, and is in vain.
+fn eight_pages_in_vain() -> Fixture {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(8 * PAGE_CELLS as usize);
+    fixture.put(cells.into_iter().filter(|cell| cell % 100 != 3));
+    fixture
+}
+
 /// A rest after a gathering in vain ends when there are twice as many free cells.
 #[test]
 fn a_rest_ends_when_many_more_cells_are_free() {
     for (pages, rests) in [(15, true), (17, false)] {
-        let mut fixture = Fixture::new();
-        let cells = fixture.take(8 * PAGE_CELLS as usize);
-        fixture.put(cells.into_iter().filter(|cell| cell % 100 != 3));
+        let mut fixture = eight_pages_in_vain();
         assert_eq!(fixture.gather(0).1, Maintenance::Done);
         let cells = fixture.take(pages * PAGE_CELLS as usize);
         fixture.put(cells);
@@ -425,9 +431,7 @@ fn a_rest_ends_when_many_more_cells_are_free() {
 #[test]
 fn what_comes_during_a_gathering_in_vain_ends_the_rest() {
     for (pages, rests) in [(14, true), (17, false)] {
-        let mut fixture = Fixture::new();
-        let cells = fixture.take(8 * PAGE_CELLS as usize);
-        fixture.put(cells.into_iter().filter(|cell| cell % 100 != 3));
+        let mut fixture = eight_pages_in_vain();
         let again = Maintenance::At(LOOK_AGAIN_NS);
         assert_eq!(fixture.arena.maintain(0), again);
         assert_eq!(fixture.arena.maintain(LOOK_AGAIN_NS), Maintenance::Soon);
