@@ -13,7 +13,7 @@ use super::pair::{
     NUMBER_BITS, Producers, Sent, Taker, tell,
 };
 use super::producer::{Producer, Pushed};
-use super::segment::{LEN, RECENT};
+use super::segment::LEN;
 use super::track::Track;
 use crate::sync::{
     AtomicPtr, AtomicU32, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence,
@@ -58,7 +58,7 @@ unsafe impl<M: Send> Sync for Inbox<M> {}
 
 /// The one consumer of an inbox.
 pub(crate) struct Drain<M> {
-    inbox: Arc<Inbox<M>>,
+    pub(super) inbox: Arc<Inbox<M>>,
     /// Whether the messages after the next drain may be recalled from the express tracks.
     may_recall: bool,
     waiting: WaitingMessages,
@@ -170,7 +170,7 @@ impl<M: Copy> Inbox<M> {
     ///
     /// # Safety
     /// The caller is the one consumer of the lanes, and frees none while it has these.
-    unsafe fn lanes(&self) -> Lanes<'_, M> {
+    pub(super) unsafe fn lanes(&self) -> Lanes<'_, M> {
         // SAFETY: the caller's promise.
         unsafe { self.lanes.lanes() }
     }
@@ -336,58 +336,6 @@ impl<M: Copy> Drain<M> {
     #[inline]
     pub(crate) fn wants_at(&self) -> Option<u64> {
         Some(self.waiting.wants_at).filter(|&key| key != u64::MAX)
-    }
-
-    /// Frees the segments that the tracks keep for reuse, except the newest of each. Leaves tracks
-    /// of which messages wait.
-    pub(crate) fn trim(&mut self) {
-        self.trim_beyond(|book, track, _| match track {
-            1 if book.deferral.is_open() => u64::MAX,
-            _ => RECENT as u64,
-        });
-    }
-
-    /// Frees what the tracks keep beyond what was sent since the last call, except the newest
-    /// segments of each.
-    pub(crate) fn trim_unused(&mut self) {
-        self.trim_beyond(|book, track, published| {
-            let before = std::mem::replace(&mut book.looked[track], published);
-            (published - before).div_ceil(LEN as u64) + RECENT as u64
-        });
-    }
-
-    /// Trims the tracks. `beyond` says how many segments stay. It gets the number of each track in
-    /// its lane, and how many messages were published.
-    fn trim_beyond(&mut self, mut beyond: impl FnMut(&mut Book<M>, usize, u64) -> u64) {
-        let mut is_fenced = broken(Fault::LaneTrimUnfenced);
-        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
-        let lanes = unsafe { self.inbox.lanes() };
-        for lane in lanes {
-            let trim = |book: &mut Book<M>| {
-                // Most lanes never had a message in the deferred track.
-                let used = 1 + usize::from(book.has_deferred);
-                for number in 0..used {
-                    let track = if number == 0 {
-                        &lane.express
-                    } else {
-                        &lane.deferred
-                    };
-                    let beyond = beyond(book, number, track.published());
-                    if beyond == u64::MAX || !track.has_spare(beyond) {
-                        continue;
-                    }
-                    if number > 0 && book.deferral.is_open() && !is_fenced {
-                        is_fenced = true;
-                        // Ordering: full (TrimFence). Pairs with RecallEnter's fence: PassDead
-                        // has claimed messages without one.
-                        heavy_fence();
-                    }
-                    track.trim(beyond);
-                }
-            };
-            // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
-            unsafe { lane.with_book(trim) };
-        }
     }
 }
 

@@ -13,6 +13,7 @@ mod slab;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod track;
+mod trim;
 
 pub(crate) use consumer::{Arrival, Drained, MessageSink};
 pub(crate) use deferral::Present;

@@ -1,0 +1,63 @@
+//! Trim: gives the segments back that the tracks of an inbox keep for reuse.
+//!
+//! The shard alone calls it. It has the step TrimFence; the other steps of a trim are in `track.rs`.
+//! Protocol and proof: README.md of this room.
+
+use super::inbox::Drain;
+use super::pair::Book;
+use super::segment::{LEN, RECENT};
+use crate::sync::{Fault, broken, heavy_fence};
+
+impl<M: Copy> Drain<M> {
+    /// Frees the segments that the tracks keep for reuse, except the newest of each. Leaves tracks
+    /// of which messages wait.
+    pub(crate) fn trim(&mut self) {
+        self.trim_beyond(|book, track, _| match track {
+            1 if book.deferral.is_open() => u64::MAX,
+            _ => RECENT as u64,
+        });
+    }
+
+    /// Frees what the tracks keep beyond what was sent since the last call, except the newest
+    /// segments of each.
+    pub(crate) fn trim_unused(&mut self) {
+        self.trim_beyond(|book, track, published| {
+            let before = std::mem::replace(&mut book.looked[track], published);
+            (published - before).div_ceil(LEN as u64) + RECENT as u64
+        });
+    }
+
+    /// Trims the tracks. `beyond` says how many segments stay. It gets the number of each track in
+    /// its lane, and how many messages were published.
+    fn trim_beyond(&mut self, mut beyond: impl FnMut(&mut Book<M>, usize, u64) -> u64) {
+        let mut is_fenced = broken(Fault::LaneTrimUnfenced);
+        // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+        let lanes = unsafe { self.inbox.lanes() };
+        for lane in lanes {
+            let trim = |book: &mut Book<M>| {
+                // Most lanes never had a message in the deferred track.
+                let used = 1 + usize::from(book.has_deferred);
+                for number in 0..used {
+                    let track = if number == 0 {
+                        &lane.express
+                    } else {
+                        &lane.deferred
+                    };
+                    let beyond = beyond(book, number, track.published());
+                    if beyond == u64::MAX || !track.has_spare(beyond) {
+                        continue;
+                    }
+                    if number > 0 && book.deferral.is_open() && !is_fenced {
+                        is_fenced = true;
+                        // Ordering: full (TrimFence). Pairs with RecallEnter's fence: PassDead
+                        // has claimed messages without one.
+                        heavy_fence();
+                    }
+                    track.trim(beyond);
+                }
+            };
+            // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
+            unsafe { lane.with_book(trim) };
+        }
+    }
+}
