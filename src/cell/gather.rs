@@ -22,7 +22,8 @@ use std::ops::{Range, RangeInclusive};
 /// From one look at the depot to the next, when nothing is being gathered.
 pub(super) const LOOK_EVERY_NS: u64 = 250_000_000;
 
-/// From a look that has found a surplus to the next.
+/// From a look that has found a surplus to the next, and from a gathering that has freed much: more
+/// may have come meanwhile.
 pub(super) const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// After a gathering that freed little, the time to the next one doubles, up to this limit, unless
@@ -42,9 +43,13 @@ const STEPS: usize = 64;
 /// all of its cells. (After cancels in random order nearly all pages become complete in the last
 /// step.)
 #[cfg(not(loom))]
-const STEP_PAGES: RangeInclusive<usize> = 1..=16;
+const STEP_PAGES: RangeInclusive<usize> = 1..=32;
 #[cfg(loom)]
 const STEP_PAGES: RangeInclusive<usize> = 64..=64;
+
+/// Cells without memory that are gathered, for each one that has some. They come in runs, and cost
+/// little.
+const BARE_SHARE: usize = 16;
 
 /// When the arena wants its next `maintain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +85,19 @@ impl GatheredPage {
         }
     }
 
-    fn add(&mut self, position: usize) {
-        let (word, bit) = (&mut self.bits[position / 64], 1 << (position % 64));
-        debug_assert!(*word & bit == 0, "a cell came twice");
-        *word |= bit;
-        self.cells += 1;
+    /// Adds successive cells.
+    fn add(&mut self, position: usize, cells: usize) {
+        let end = position + cells;
+        let mut position = position;
+        while position < end {
+            let here = (64 - position % 64).min(end - position);
+            let bits = u64::MAX >> (64 - here) << (position % 64);
+            let word = &mut self.bits[position / 64];
+            debug_assert!(*word & bits == 0, "a cell came twice");
+            *word |= bits;
+            position += here;
+        }
+        self.cells += cells;
     }
 
     /// The positions from `from` on, up to the first one whose bit is not this.
@@ -202,7 +215,7 @@ impl Gather {
         let unused = surplus.min(std::mem::replace(&mut self.surplus, surplus));
         (self.magazines_left, self.seen) = (unused, full);
         (self.freed, self.were_bare, self.wanted) = (0, 0, unused * CELLS);
-        self.bare_left = depot.bare_cells().min(4 * self.wanted);
+        self.bare_left = depot.bare_cells().min(BARE_SHARE * self.wanted);
         let pages = (self.wanted + self.bare_left) / self.page_cells;
         self.step_pages = (pages / STEPS).clamp(*STEP_PAGES.start(), *STEP_PAGES.end());
         match (unused, surplus) {
@@ -238,7 +251,7 @@ impl Gather {
                 break;
             };
             depot.drop_empty(1);
-            full.for_each(|cell| self.sort(cell));
+            full.for_each(|cell| self.sort(cell, 1));
         }
         while room > 0 && self.bare_left > 0 {
             room -= 1;
@@ -248,7 +261,7 @@ impl Gather {
             };
             self.bare_left = self.bare_left.saturating_sub(cells as usize);
             self.were_bare += cells as usize;
-            (first..first + cells).for_each(|cell| self.sort(cell));
+            self.sort(first, cells as usize);
         }
         let left = self.complete.len().saturating_sub(self.step_pages);
         self.complete
@@ -264,16 +277,16 @@ impl Gather {
         self.rest(depot, now_ns)
     }
 
-    /// Sorts a cell to the others of its page, which may be complete now.
-    fn sort(&mut self, cell: u32) {
+    /// Sorts successive cells of a page to its others. The page may be complete now.
+    fn sort(&mut self, cell: u32, cells: usize) {
         // A page has a power of two of cells.
         let number = (cell >> self.page_cells.trailing_zeros()) as usize;
         while self.by_page.len() <= number {
             self.by_page.push(None);
         }
         let page = self.by_page[number].get_or_insert_with(|| GatheredPage::new(self.page_cells));
-        page.add(cell as usize % self.page_cells);
-        if page.cells == self.page_cells - usize::from(broken(Fault::RetireIncomplete)) {
+        page.add(cell as usize % self.page_cells, cells);
+        if page.cells >= self.page_cells - usize::from(broken(Fault::RetireIncomplete)) {
             self.by_page[number] = None;
             self.freed += self.page_cells;
             self.complete.push(number as u32);
@@ -332,18 +345,19 @@ impl Gather {
         // What came meanwhile is gathered at the next look, if nobody needs it until then.
         self.surplus = depot.full_len();
         let freed = self.freed.saturating_sub(self.were_bare);
-        self.rest_ns = if freed > self.wanted / 4 {
-            LOOK_EVERY_NS
+        let (look_ns, rest_ns) = if freed > self.wanted / 4 {
+            (LOOK_AGAIN_NS, LOOK_AGAIN_NS)
         } else {
-            (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX)
+            (LOOK_EVERY_NS, (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX))
         };
+        self.rest_ns = rest_ns;
         // (Not what the depot has: more may have come meanwhile, of a storm that went on.)
         self.had = self.wanted / CELLS;
-        self.rests_until_ns = now_ns + self.rest_ns;
-        self.look_at_ns = now_ns + LOOK_EVERY_NS;
-        // Cells that were freed since the two looks are left. The shard does not hear of them:
-        // timers may go on firing after the shard has given them away.
-        if freed > 0 || depot.full_len() > self.seen {
+        self.rests_until_ns = now_ns + rest_ns;
+        self.look_at_ns = now_ns + look_ns;
+        // Cells that came since the first of the two looks were not gathered. The shard does not
+        // hear of them: timers may go on firing after the shard has given them away.
+        if freed > 0 || depot.full_len() > self.had {
             Maintenance::At(self.look_at_ns)
         } else {
             Maintenance::Done

@@ -194,7 +194,7 @@ fn cells_that_two_looks_have_seen_are_given_back() {
         (
             // The last one frees the first page, and each further one another.
             8 * MAGAZINES / STEP_MAGAZINES + 7,
-            Maintenance::At(second_ns + LOOK_EVERY_NS)
+            Maintenance::At(second_ns + LOOK_AGAIN_NS)
         )
     );
     assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
@@ -323,7 +323,7 @@ fn what_is_taken_between_two_looks_stays() {
         (steps, next),
         (
             15 * MAGAZINES / STEP_MAGAZINES + 14,
-            Maintenance::At(LOOK_AGAIN_NS + LOOK_EVERY_NS)
+            Maintenance::At(2 * LOOK_AGAIN_NS)
         )
     );
     assert_eq!(
@@ -445,6 +445,27 @@ fn what_comes_during_a_gathering_in_vain_ends_the_rest() {
     }
 }
 
+/// The first gathering is in vain. The next one has only the cells that it has seen before, and not
+/// those that make the pages complete.
+#[test]
+fn a_spike_that_ends_in_two_parts_is_given_back() {
+    let mut fixture = Fixture::new();
+    let cells = fixture.take(16 * PAGE_CELLS as usize);
+    let (last, first): (Vec<_>, Vec<_>) = cells.iter().partition(|&cell| cell % 10 == 3);
+    fixture.put(first);
+    assert_eq!(fixture.gather(0).1, Maintenance::Done);
+    fixture.put(last);
+    let mut now_ns = 100 * LOOK_EVERY_NS;
+    for _ in 0..1_000 {
+        match fixture.arena.maintain(now_ns) {
+            Maintenance::Soon => {}
+            Maintenance::At(at_ns) => now_ns = at_ns,
+            Maintenance::Done => break,
+        }
+    }
+    assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
+}
+
 /// One that has freed more than a quarter of what it wanted was worth it.
 #[test]
 fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
@@ -459,7 +480,7 @@ fn the_rest_is_short_after_a_gathering_that_was_worth_it() {
         );
         let free = (PAGE_CELLS * retired + (PAGE_CELLS - PAGE_CELLS / 64) * (9 - retired)) as usize;
         let (steps, next) = fixture.gather(0);
-        let end_ns = LOOK_AGAIN_NS + LOOK_EVERY_NS;
+        let end_ns = LOOK_AGAIN_NS + if rests { LOOK_EVERY_NS } else { LOOK_AGAIN_NS };
         // Each page is a step, by which it is retired or put back: the first one follows at once.
         assert_eq!(steps, (free / CELLS).div_ceil(STEP_MAGAZINES) + 9 - 1);
         assert_eq!(next, Maintenance::At(end_ns));
