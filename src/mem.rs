@@ -70,7 +70,13 @@ mod source {
         fn drop(&mut self) {
             // SAFETY: all of a mapping that `zeroed` made. It is unmapped here once, and nobody has
             // a reference into it: its owner is dropped.
-            unsafe { libc::munmap(self.start, self.bytes) };
+            let result = unsafe { libc::munmap(self.start, self.bytes) };
+            if result != 0 {
+                // The system takes no hole into a mapping when the process has as many mappings as
+                // it may have. The memory goes back in any case, and the addresses stay.
+                // SAFETY: as above.
+                unsafe { libc::madvise(self.start, self.bytes, libc::MADV_DONTNEED) };
+            }
         }
     }
 
