@@ -5,12 +5,13 @@
 //! proof: README.md of this room.
 
 use super::ahead::Outlook;
+use super::allowance::{self, Allowance};
 use super::consumer::{Arrival, Drained};
 use super::deferral::{Deferral, Present};
 use super::list::{EndedLeft, LaneList, Lanes};
 use super::pair::{
-    ALLOWANCE, ALLOWANCE_MIN, Advice, Backlog, Book, ClaimedMessages, DEFERRED, DRAINED_MAX, Lane,
-    NUMBER_BITS, Producers, Sent, Taker, tell,
+    Advice, Backlog, Book, ClaimedMessages, DEFERRED, DRAINED_MAX, Lane, NUMBER_BITS, Producers,
+    Sent, Taker, tell,
 };
 use super::producer::{Producer, Pushed};
 use super::segment::LEN;
@@ -62,6 +63,9 @@ pub(crate) struct Drain<M> {
     /// Whether the messages after the next drain may be recalled from the express tracks.
     may_recall: bool,
     waiting: WaitingMessages,
+    allowance: Allowance,
+    /// The last trim has kept segments that were used lately. `trim.rs` alone uses it.
+    pub(super) keeps: bool,
     /// Producers in `free` at which the shard has to look.
     left: usize,
     /// There are lanes that are out of the list, and not freed.
@@ -96,6 +100,8 @@ impl<M: Copy> Inbox<M> {
                     has_more: false,
                     wants_at: u64::MAX,
                 },
+                allowance: Allowance::new(),
+                keeps: false,
                 left: 0,
                 has_ended: false,
                 _not_sync: PhantomData,
@@ -122,7 +128,7 @@ impl<M: Copy> Inbox<M> {
             advice: CachePadded::new(Advice {
                 from: CountU64::new(u64::MAX),
                 // Until a drain has counted the lanes: a thousand may be made before that.
-                allowance: CountU64::new(ALLOWANCE_MIN),
+                allowance: CountU64::new(allowance::MIN),
             }),
             book: UnsafeCell::new(Book {
                 outlook: Outlook::new(),
@@ -286,7 +292,7 @@ impl<M: Copy> Drain<M> {
             return sum;
         }
         let quota = (DRAINED_MAX / busy.max(1)).max(LEN as u64);
-        let allowance = (2 * ALLOWANCE / busy.max(active).max(1)).clamp(ALLOWANCE_MIN, ALLOWANCE);
+        let allowance = self.allowance.of_each(busy.max(active));
         self.waiting.has_more = false;
         let mut fences = false;
         for lane in lanes {
@@ -309,6 +315,12 @@ impl<M: Copy> Drain<M> {
         // SAFETY: as above.
         unsafe { self.waiting.drain(lanes, quota, taker, &mut sum) };
         sum
+    }
+
+    /// Says how long the last drain took, of which this number of messages came. If threads send
+    /// more than the shard can take in, they are slowed down accordingly.
+    pub(crate) fn note_time(&mut self, came: u64, time_ns: u64) {
+        self.allowance.note(came, time_ns);
     }
 
     /// Whether a drain would find messages that the shard has not seen.

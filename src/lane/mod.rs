@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod ahead;
+mod allowance;
 mod consumer;
 mod deferral;
 mod directory;

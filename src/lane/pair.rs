@@ -19,12 +19,6 @@ pub(super) const NUMBER_BITS: u32 = POSITION_BITS - 1;
 /// Set in the position of a message of a deferred track.
 pub(super) const DEFERRED: u32 = 1 << NUMBER_BITS;
 
-/// By how many messages of a track the shard may be behind before its producer is slowed down. One
-/// thread sends this number in about two milliseconds at full speed. Many tracks share twice as
-/// many, and each has at least `ALLOWANCE_MIN`.
-pub(super) const ALLOWANCE: u64 = 65_536;
-pub(super) const ALLOWANCE_MIN: u64 = 4_096;
-
 /// A lane that had a segment's worth of messages in one of the last drains, of this number, takes
 /// part in the allowance.
 const ACTIVE_DRAINS: u8 = 64;

@@ -1,17 +1,21 @@
 //! Trim: gives the segments back that the tracks of an inbox keep for reuse.
 //!
-//! The shard alone calls it. It has the step TrimFence; the other steps of a trim are in `track.rs`.
-//! Protocol and proof: README.md of this room.
+//! The shard alone calls it. It has the step TrimFence; `track.rs` has the others. Protocol and
+//! proof: README.md of this room.
 
 use super::inbox::Drain;
 use super::pair::Book;
 use super::segment::{LEN, RECENT};
 use crate::sync::{Fault, broken, heavy_fence};
 
+/// A trim that keeps more segments than this is followed by another one, even if nothing is sent.
+const KEPT_MAX: u64 = 64;
+
 impl<M: Copy> Drain<M> {
     /// Frees the segments that the tracks keep for reuse, except the newest of each. Leaves tracks
     /// of which messages wait.
     pub(crate) fn trim(&mut self) {
+        self.keeps = false;
         self.trim_beyond(|book, track, _| match track {
             1 if book.deferral.is_open() => u64::MAX,
             _ => RECENT as u64,
@@ -21,10 +25,20 @@ impl<M: Copy> Drain<M> {
     /// Frees what the tracks keep beyond what was sent since the last call, except the newest
     /// segments of each.
     pub(crate) fn trim_unused(&mut self) {
+        let mut kept = 0;
         self.trim_beyond(|book, track, published| {
             let before = std::mem::replace(&mut book.looked[track], published);
-            (published - before).div_ceil(LEN as u64) + RECENT as u64
+            let sent = (published - before).div_ceil(LEN as u64);
+            kept += sent;
+            sent + RECENT as u64
         });
+        self.keeps = kept > KEPT_MAX;
+    }
+
+    /// Whether `trim_unused` should be called again, because the last call has kept segments that
+    /// may be needed no more.
+    pub(crate) fn keeps_segments(&self) -> bool {
+        self.keeps
     }
 
     /// Trims the tracks. `beyond` says how many segments stay. It gets the number of each track in

@@ -187,6 +187,8 @@ pub(crate) struct Shard {
     elimination: EliminationTable,
     /// Drains for which producers may still recall inserts.
     drains_recalled: u32,
+    /// When the last drain looked which messages were there.
+    looked_ns: u64,
     prefetch_queue: PrefetchQueue,
     wheel: EntryWheel,
     /// Due entries that were not submitted yet.
@@ -231,6 +233,7 @@ impl Shard {
             lanes,
             elimination: EliminationTable::new(),
             drains_recalled: 0,
+            looked_ns: 0,
             prefetch_queue: PrefetchQueue::EMPTY,
             wheel: EntryWheel::new(now, pace),
             batch: Vec::with_capacity(BATCH),
@@ -259,6 +262,7 @@ impl Shard {
             now_ns,
         };
         let found = self.lanes.drain(&mut intake);
+        self.looked_ns = intake.looked_ns;
         if found.messages == 0 {
             return found.came;
         }
@@ -292,6 +296,8 @@ impl Shard {
         let drained = self.drain(now_ns);
         // The clock is read after the drain: a drained timer may be due at once.
         let now_ns = now_ns();
+        self.lanes
+            .note_time(drained, now_ns.saturating_sub(self.looked_ns));
         let now = self.tick.floor(now_ns);
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
         // Entries for which the last turn had no room.
@@ -384,9 +390,10 @@ impl Shard {
         }
     }
 
-    /// When a turn should come that gives lanes back. `u64::MAX`: there is none to give back.
+    /// When a turn should come that gives lanes or segments back. `u64::MAX`: there is nothing to
+    /// give back.
     pub(crate) fn gives_back_at_ns(&self) -> u64 {
-        if self.lanes.wants_look() {
+        if self.lanes.wants_look() || self.lanes.keeps_segments() {
             self.trim_at_ns
         } else {
             u64::MAX

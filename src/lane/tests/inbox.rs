@@ -469,7 +469,7 @@ fn tracks_keep_what_was_sent_lately_while_others_are_busy() {
     };
     assert!(chains()[1] > 30);
     for _ in 0..3 {
-        (0..10_000).for_each(|message| _ = lanes[1].push(message));
+        (0..20_000).for_each(|message| _ = lanes[1].push(message));
         lanes[0].push(1);
         drain_all(&mut drain, |_, _| ());
         drain.trim_unused();
@@ -479,6 +479,10 @@ fn tracks_keep_what_was_sent_lately_while_others_are_busy() {
         "{:?}",
         chains()
     );
+    // What was kept goes with the next trim, though nothing is sent.
+    assert!(drain.keeps_segments() && chains()[0] > 30);
+    drain.trim_unused();
+    assert!(!drain.keeps_segments() && chains()[0] <= RECENT + 1);
 }
 
 /// A thread that goes on at a low rate keeps nothing of its spike, though its messages wait.
@@ -517,7 +521,7 @@ fn a_backlog_beyond_the_allowance_is_told() {
     assert!(backlog(1).is_above(100) && backlog(255) == Backlog::NONE);
     assert!(!backlog(1).is_above(1_000));
     drain_all(&mut drain, |_, _| ());
-    let overload = backlog(3 * ALLOWANCE);
+    let overload = backlog(3 * allowance::MAX);
     assert!(overload.is_above(u64::from(u32::MAX)) && overload.overload() == 3);
     drain_all(&mut drain, |_, _| ());
     assert!(!backlog(LEN as u64).is_above(1_000));
@@ -529,7 +533,7 @@ fn a_new_lane_has_the_least_allowance_until_it_is_counted() {
     let (inbox, mut drain) = Inbox::new();
     let mut lane = inbox.attach();
     let mut overload = || {
-        let sent = (0..2 * ALLOWANCE_MIN).map(|_| lane.push(1).backlog);
+        let sent = (0..2 * allowance::MIN).map(|_| lane.push(1).backlog);
         sent.max().map(Backlog::overload)
     };
     assert_eq!(overload(), Some(2));
@@ -553,7 +557,10 @@ fn the_allowance_is_shared_by_lanes_that_were_active_lately() {
                 lanes.map(advice).collect::<Vec<_>>()
             };
             let told = inbox.lanes.walk(of_lanes);
-            assert!(round == 0 || told == [2 * ALLOWANCE / 8; 8], "{told:?}");
+            assert!(
+                round == 0 || told == [2 * allowance::MAX / 8; 8],
+                "{told:?}"
+            );
         }
     }
     for _ in 0..100 {
@@ -561,8 +568,17 @@ fn the_allowance_is_shared_by_lanes_that_were_active_lately() {
         drain_all(&mut drain, |_, _| ());
     }
     let sent =
-        (0..(2 * ALLOWANCE) as i32 + LEN as i32).map(|message| lanes[0].push(message).backlog);
+        (0..(2 * allowance::MAX) as i32 + LEN as i32).map(|message| lanes[0].push(message).backlog);
     assert_eq!(sent.max().map(Backlog::overload), Some(2));
+    // Of a shard that is slow each has less.
+    lanes[1..].iter_mut().for_each(|lane| {
+        (0..1_000).for_each(|message| _ = lane.push(message));
+    });
+    drain.note_time(10_000, 10_000_000);
+    drain_all(&mut drain, |_, _| ());
+    let sent =
+        (0..4 * allowance::MIN as i32 + LEN as i32).map(|message| lanes[0].push(message).backlog);
+    assert_eq!(sent.max().map(Backlog::overload), Some(4));
 }
 
 /// A few messages that live hold up the dead ones behind them. So the oldest are taken, and the
