@@ -6,11 +6,13 @@
 //! be alive. It stays true for ever, whatever is forgotten of other cells.
 //!
 //! The numbers lie in pages, and pages in slabs. A page has as many cells as threads pass on at a
-//! time: such cells are often cancelled together. It counts its unmatched tombstones: those whose
-//! entries the wheel has not dropped yet. A page without any is idle. `sweep` frees the pages that
-//! were idle since the last sweep: to get a slab from the system takes longer than all tombstones of
-//! a page take the wheel. `trim` gives slabs without pages back to the system, one by one: a storm
-//! of cancels may leave hundreds, of which each takes ten microseconds or more.
+//! time: such cells are often cancelled together. A table has what is known of each page: its
+//! place, and how many unmatched tombstones it has, those whose entries the wheel has not dropped
+//! yet. A tombstone needs a cache line of the table, which is small, and one of its page. A page
+//! without unmatched tombstones is idle. `sweep` frees the pages that were idle since the last
+//! sweep: to get a slab from the system takes longer than all tombstones of a page take the wheel.
+//! `trim` gives slabs without pages back to the system, one by one: a storm of cancels may leave
+//! hundreds, of which each takes ten microseconds or more.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
@@ -19,7 +21,7 @@ use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 /// order in which they end, may lie anywhere but for that.
 const PAGE_CELLS: u32 = 64;
 
-/// Pages of a slab: 132 KiB with what is known of them.
+/// Pages of a slab: 129 KiB with their numbers.
 const SLAB_PAGES: usize = 256;
 
 /// This many slabs fit into a processor's own caches.
@@ -32,8 +34,8 @@ const NOWHERE: u32 = 0;
 /// A sweep looks at this many slabs: a quarter of a millisecond.
 const SWEPT_MAX: usize = 256;
 
-/// This many pages' places are kept when no page is left.
-const PLACES_KEPT: usize = 1 << 12;
+/// A table for this many pages is kept when no page is left.
+const TABLE_KEPT: usize = 1 << 12;
 
 /// How many generations a number may fall behind its cell. Beyond that the cell's next entry raises
 /// it: generations that are half a round apart cannot be compared.
@@ -42,8 +44,8 @@ const BEHIND_MAX: i64 = 1 << 38;
 /// The tombstones of a wheel.
 #[derive(Default)]
 pub(super) struct Tombstones {
-    /// For each page its place; [`NOWHERE`]: it does not exist.
-    places: Vec<u32>,
+    /// What is known of each page, by its number.
+    pages: Vec<TombstonePage>,
     slabs: Vec<Option<Zeroed<TombstoneSlab>>>,
     /// Slabs and pages that exist.
     slab_count: usize,
@@ -58,45 +60,58 @@ pub(super) struct Tombstones {
     unmatched: u64,
 }
 
+/// What is known of a page.
+#[derive(Clone, Copy, Default)]
+struct TombstonePage {
+    /// Where its numbers lie; [`NOWHERE`]: it does not exist.
+    place: u32,
+    /// Tombstones whose entries the wheel has not dropped yet, twice, and 1 if a tombstone has come
+    /// since the last sweep.
+    uses: u32,
+}
+
+const USED: u32 = 1;
+const UNMATCHED: u32 = 2;
+
 /// Places for pages.
 struct TombstoneSlab {
     /// A bit for each place that has a page.
     taken: [u64; SLAB_PAGES / 64],
-    heads: [PageHead; SLAB_PAGES],
-    pages: [[FirstAlive; PAGE_CELLS as usize]; SLAB_PAGES],
+    /// The number of the page at each place.
+    pages: [u32; SLAB_PAGES],
+    numbers: [[FirstAlive; PAGE_CELLS as usize]; SLAB_PAGES],
 }
 
-/// What is known of a page.
-#[derive(Clone, Copy)]
-struct PageHead {
-    /// Its number.
-    page: u32,
-    /// Tombstones whose entries the wheel has not dropped yet.
-    unmatched: u32,
-    /// A tombstone has come since the last sweep.
-    is_used: bool,
-}
-
-// SAFETY: integers, and `false`.
+// SAFETY: integers.
 unsafe impl Zeroable for TombstoneSlab {
     #[cfg(loom)]
     fn zeroed() -> Self {
-        let head = PageHead {
-            page: 0,
-            unmatched: 0,
-            is_used: false,
-        };
         Self {
             taken: [0; SLAB_PAGES / 64],
-            heads: [head; SLAB_PAGES],
-            pages: [[FirstAlive(0); PAGE_CELLS as usize]; SLAB_PAGES],
+            pages: [0; SLAB_PAGES],
+            numbers: [[FirstAlive(0); PAGE_CELLS as usize]; SLAB_PAGES],
         }
+    }
+}
+
+impl TombstonePage {
+    /// A dead entry of the page is dropped. Returns how many tombstones it matches.
+    #[inline]
+    fn match_one(&mut self) -> u64 {
+        // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
+        // deadline, a later tombstone of the cell makes that entry dead too. So the wheel may drop
+        // more entries than tombstones were counted.
+        if self.uses < UNMATCHED {
+            return 0;
+        }
+        self.uses -= UNMATCHED;
+        1
     }
 }
 
 impl TombstoneSlab {
     /// Places that have a page; in the first slab one more.
-    fn pages(&self) -> u32 {
+    fn count(&self) -> u32 {
         self.taken.iter().map(|taken| taken.count_ones()).sum()
     }
 
@@ -106,44 +121,36 @@ impl TombstoneSlab {
         let bit = self.taken[word].trailing_ones();
         self.taken[word] |= 1 << bit;
         let place = 64 * word + bit as usize;
-        self.heads[place] = PageHead {
-            page,
-            unmatched: 0,
-            is_used: true,
-        };
-        self.pages[place] = [FirstAlive(0); PAGE_CELLS as usize];
+        self.pages[place] = page;
+        self.numbers[place] = [FirstAlive(0); PAGE_CELLS as usize];
         Some(place)
     }
 
     /// The number of an entry's cell, in the page at this place.
     #[inline]
     fn number(&mut self, place: usize, entry: Entry) -> &mut FirstAlive {
-        &mut self.pages[place % SLAB_PAGES][(entry.cell() % PAGE_CELLS) as usize]
+        &mut self.numbers[place % SLAB_PAGES][(entry.cell() % PAGE_CELLS) as usize]
     }
 
-    /// A dead entry of the page at this place is dropped. Returns how many tombstones it matches.
-    #[inline]
-    fn match_one(&mut self, place: usize) -> u64 {
-        // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
-        // deadline, a later tombstone of the cell makes that entry dead too. So the wheel may drop
-        // more entries than tombstones were counted.
-        let head = &mut self.heads[place % SLAB_PAGES];
-        let matched = head.unmatched.min(1);
-        head.unmatched -= matched;
-        u64::from(matched)
-    }
-
-    /// Frees the pages that were idle since the last sweep, from the place `first` on, and tells
-    /// their numbers.
-    fn sweep(&mut self, first: usize, mut freed: impl FnMut(u32)) {
-        for (place, head) in self.heads.iter_mut().enumerate().skip(first) {
+    /// Frees the pages that were idle since the last sweep, from the place `first` on. Returns how
+    /// many.
+    fn sweep(&mut self, first: usize, table: &mut [TombstonePage]) -> u32 {
+        let mut freed = 0;
+        for place in first..SLAB_PAGES {
             let (word, bit) = (place / 64, 1 << (place % 64));
-            let is_used = std::mem::take(&mut head.is_used);
-            if self.taken[word] & bit != 0 && !is_used && head.unmatched == 0 {
+            if self.taken[word] & bit == 0 {
+                continue;
+            }
+            let page = &mut table[self.pages[place] as usize];
+            let uses = page.uses;
+            page.uses &= !USED;
+            if uses == 0 {
+                page.place = NOWHERE;
                 self.taken[word] &= !bit;
-                freed(head.page);
+                freed += 1;
             }
         }
+        freed
     }
 }
 
@@ -167,12 +174,17 @@ impl FirstAlive {
     }
 }
 
+/// The number of an entry's page.
+#[inline]
+fn page_of(entry: Entry) -> usize {
+    (entry.cell() / PAGE_CELLS) as usize
+}
+
 impl Tombstones {
     /// The place of a cell's page. `None`: of no page with as great a number is there a tombstone.
     #[inline]
     fn place(&self, entry: Entry) -> Option<usize> {
-        let place = self.places.get((entry.cell() / PAGE_CELLS) as usize)?;
-        Some(*place as usize)
+        Some(self.pages.get(page_of(entry))?.place as usize)
     }
 
     /// The slab of a place.
@@ -202,17 +214,17 @@ impl Tombstones {
     /// Records a tombstone: the entry that it names is dead, and all earlier ones of its cell.
     #[inline]
     pub(super) fn insert(&mut self, tombstone: Entry) {
-        let place = match self.place(tombstone) {
-            Some(place) if place != NOWHERE as usize => place,
-            _ => self.add_page(tombstone.cell() / PAGE_CELLS),
+        let place = match self.pages.get_mut(page_of(tombstone)) {
+            Some(page) if page.place != NOWHERE => {
+                page.uses = (page.uses + UNMATCHED) | USED;
+                page.place as usize
+            }
+            _ => self.add_page(page_of(tombstone)),
         };
         self.unmatched += 1;
         let Some(slab) = self.slab(place) else {
             return;
         };
-        let head = &mut slab.heads[place % SLAB_PAGES];
-        head.unmatched += 1;
-        head.is_used = true;
         let first_alive = slab.number(place, tombstone);
         let next = tombstone.generation() + 1;
         // Tombstones of several lanes come in any order.
@@ -221,13 +233,13 @@ impl Tombstones {
         }
     }
 
-    /// Adds a page, in the first slab that has a free place. Returns the place.
+    /// Adds a page for a tombstone, in the first slab that has a free place. Returns the place.
     #[cold]
     #[inline(never)]
-    fn add_page(&mut self, page: u32) -> usize {
-        if self.places.len() <= page as usize {
-            self.places
-                .resize((page as usize + 1).next_power_of_two(), 0);
+    fn add_page(&mut self, page: usize) -> usize {
+        if self.pages.len() <= page {
+            let len = (page + 1).next_power_of_two();
+            self.pages.resize(len, TombstonePage::default());
         }
         let place = loop {
             let number = self.first_free;
@@ -251,13 +263,16 @@ impl Tombstones {
                 }
                 slab
             });
-            match slab.first_mut().add(page) {
+            match slab.first_mut().add(page as u32) {
                 Some(place) => break number * SLAB_PAGES + place,
                 None => self.first_free += 1,
             }
         };
         self.page_count += 1;
-        self.places[page as usize] = place as u32;
+        self.pages[page] = TombstonePage {
+            place: place as u32,
+            uses: UNMATCHED | USED,
+        };
         place
     }
 
@@ -272,8 +287,7 @@ impl Tombstones {
         };
         let is_dead = slab.number(place, entry).is_after(entry);
         if is_dead {
-            let matched = slab.match_one(place);
-            self.unmatched -= matched;
+            self.match_one(entry);
         }
         is_dead
     }
@@ -290,7 +304,7 @@ impl Tombstones {
         };
         let first_alive = slab.number(place, entry);
         if first_alive.is_after(entry) {
-            self.match_arrival(place);
+            self.match_arrival(entry);
             return true;
         }
         if *first_alive != FirstAlive(0)
@@ -303,10 +317,15 @@ impl Tombstones {
 
     /// An entry is dropped on its way to the wheel. (So `accept` needs no saved registers.)
     #[inline(never)]
-    fn match_arrival(&mut self, place: usize) {
-        if let Some(slab) = self.slab(place) {
-            let matched = slab.match_one(place);
-            self.unmatched -= matched;
+    fn match_arrival(&mut self, entry: Entry) {
+        self.match_one(entry);
+    }
+
+    /// A dead entry is dropped.
+    #[inline]
+    fn match_one(&mut self, entry: Entry) {
+        if let Some(page) = self.pages.get_mut(page_of(entry)) {
+            self.unmatched -= page.match_one();
         }
     }
 
@@ -319,11 +338,8 @@ impl Tombstones {
                 continue;
             };
             let slab = slab.first_mut();
-            slab.sweep(usize::from(number == 0), |page| {
-                self.places[page as usize] = NOWHERE;
-                self.page_count -= 1;
-            });
-            let pages = slab.pages();
+            self.page_count -= slab.sweep(usize::from(number == 0), &mut self.pages);
+            let pages = slab.count();
             if pages < SLAB_PAGES as u32 {
                 self.first_free = self.first_free.min(number);
             }
@@ -336,7 +352,7 @@ impl Tombstones {
         if self.swept >= self.slabs.len() {
             self.swept = 0;
         }
-        if self.page_count == 0 && self.places.len() > PLACES_KEPT {
+        if self.page_count == 0 && self.pages.len() > TABLE_KEPT {
             self.clear();
         }
     }
@@ -353,7 +369,7 @@ impl Tombstones {
         if let Some(place) = self.place(message)
             && let Some(Some(slab)) = self.slabs.get(place / SLAB_PAGES)
         {
-            let page = &slab.first().pages[place % SLAB_PAGES];
+            let page = &slab.first().numbers[place % SLAB_PAGES];
             prefetch_to_write(&raw const page[(message.cell() % PAGE_CELLS) as usize]);
         }
     }
@@ -386,10 +402,10 @@ mod tests {
     fn pages(tombstones: &Tombstones) -> u32 {
         let count = tombstones.page_count;
         let slabs = tombstones.slabs.iter().flatten();
-        let taken: u32 = slabs.map(|slab| slab.first().pages()).sum();
+        let taken: u32 = slabs.map(|slab| slab.first().count()).sum();
         let is_first = tombstones.slabs.first().is_some_and(Option::is_some);
         assert_eq!(taken, count + u32::from(is_first));
-        let places = tombstones.places.iter().filter(|&&place| place != NOWHERE);
+        let places = tombstones.pages.iter().filter(|page| page.place != NOWHERE);
         assert_eq!(places.count(), count as usize);
         let slabs = tombstones.slabs.iter().flatten().count();
         assert_eq!(slabs, tombstones.slab_count);
