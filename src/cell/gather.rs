@@ -27,7 +27,7 @@ pub(super) const LOOK_EVERY_NS: u64 = 250_000_000;
 pub(super) const LOOK_AGAIN_NS: u64 = 100_000_000;
 
 /// After a gathering that freed little, the time to the next one doubles, up to this limit, unless
-/// the free cells double.
+/// the free cells double, or half of those in use become free.
 const LOOK_EVERY_NS_MAX: u64 = 4_000_000_000;
 
 /// Pages whose cells must be free before it gathers.
@@ -160,6 +160,8 @@ pub(super) struct Gather {
     rests_until_ns: u64,
     /// Magazines that the last gathering had.
     had: usize,
+    /// Cells that were in use when it began.
+    used: usize,
 }
 
 impl Gather {
@@ -182,6 +184,7 @@ impl Gather {
             rest_ns: LOOK_EVERY_NS,
             rests_until_ns: 0,
             had: 0,
+            used: 0,
         }
     }
 
@@ -201,9 +204,13 @@ impl Gather {
             return Maintenance::At(self.look_at_ns);
         }
         let full = depot.full_len();
-        if now_ns < self.rests_until_ns && full < 2 * self.had {
-            self.look_at_ns = self.rests_until_ns.min(now_ns + LOOK_EVERY_NS);
-            return Maintenance::At(self.look_at_ns);
+        let used = self.used_of(depot, pages, full);
+        if now_ns < self.rests_until_ns {
+            if full < 2 * self.had && used > self.used / 2 {
+                self.look_at_ns = self.rests_until_ns.min(now_ns + LOOK_EVERY_NS);
+                return Maintenance::At(self.look_at_ns);
+            }
+            self.rests_until_ns = 0;
         }
         let surplus = self.surplus_of(depot, pages);
         self.look_at_ns = now_ns
@@ -214,6 +221,7 @@ impl Gather {
             };
         let unused = surplus.min(std::mem::replace(&mut self.surplus, surplus));
         (self.magazines_left, self.seen) = (unused, full);
+        self.used = used;
         (self.freed, self.were_bare, self.wanted) = (0, 0, unused * CELLS);
         self.bare_left = depot.bare_cells().min(BARE_SHARE * self.wanted);
         let pages = (self.wanted + self.bare_left) / self.page_cells;
@@ -223,6 +231,12 @@ impl Gather {
             (0, _) => Maintenance::At(self.look_at_ns),
             _ => Maintenance::Soon,
         }
+    }
+
+    /// Cells that have memory, and are not in the depot's full magazines.
+    fn used_of(&self, depot: &Depot, pages: usize, full: usize) -> usize {
+        let cells = (pages * self.page_cells).saturating_sub(depot.bare_cells());
+        cells.saturating_sub(full * CELLS)
     }
 
     /// Magazines of the depot, if their cells are more than half of those that have memory.
@@ -342,13 +356,14 @@ impl Gather {
     /// Ends the gathering, and says when to look again.
     fn rest(&mut self, depot: &Depot, now_ns: u64) -> Maintenance {
         depot.drop_empty(self.seen);
-        // What came meanwhile is gathered at the next look, if nobody needs it until then.
-        self.surplus = depot.full_len();
         let freed = self.freed.saturating_sub(self.were_bare);
-        let (look_ns, rest_ns) = if freed > self.wanted / 4 {
-            (LOOK_AGAIN_NS, LOOK_AGAIN_NS)
+        let (look_ns, rest_ns);
+        (look_ns, rest_ns, self.surplus) = if freed > self.wanted / 4 {
+            // What came meanwhile is gathered at the next look, if nobody needs it until then.
+            (LOOK_AGAIN_NS, LOOK_AGAIN_NS, depot.full_len())
         } else {
-            (LOOK_EVERY_NS, (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX))
+            // The next gathering needs two looks, so that it has what came meanwhile too.
+            (LOOK_EVERY_NS, (2 * self.rest_ns).min(LOOK_EVERY_NS_MAX), 0)
         };
         self.rest_ns = rest_ns;
         // (Not what the depot has: more may have come meanwhile, of a storm that went on.)

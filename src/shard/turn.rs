@@ -563,6 +563,23 @@ mod tests {
         }
     }
 
+    /// A thread stops. Its lane still has what it has used lately, and no message wakes the shard.
+    #[test]
+    fn a_shard_wakes_for_segments_that_are_used_no_more() {
+        let (mut shard, mut lane) = Kept::new().shard();
+        let mut gives_back_at = |messages, now| {
+            (0..messages).for_each(|cell| _ = lane.push(Entry::new(100_000, cell, 0)));
+            while turn(&mut shard, now).1 {}
+            shard.gives_back_at_ns()
+        };
+        let trim_ms = TRIM_NS / MS;
+        assert_eq!(gives_back_at(30_000, 0), u64::MAX);
+        assert_eq!(gives_back_at(0, trim_ms), 2 * TRIM_NS);
+        assert_eq!(gives_back_at(0, 2 * trim_ms), u64::MAX);
+        // Few messages are not worth a wake-up.
+        assert_eq!(gives_back_at(5_000, 3 * trim_ms), u64::MAX);
+    }
+
     /// Whatever slices the wheel gives. `Kept` checks the length.
     #[test]
     fn no_batch_is_longer_than_its_buffers() {

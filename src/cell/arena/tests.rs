@@ -377,17 +377,9 @@ fn a_gathering_in_vain_puts_all_back_and_rests() {
     fixture.put(cells.iter().copied().filter(|cell| cell % 100 != 3));
     let free = cells.iter().filter(|&cell| cell % 100 != 3).count();
     let mut now_ns = 0;
-    for (round, rest) in [2, 4, 8, 16, 16].into_iter().enumerate() {
-        // What was put back was there all the time: one look is enough.
-        let end_ns = if round == 0 {
-            assert_eq!(fixture.gather(now_ns).1, Maintenance::Done);
-            now_ns + LOOK_AGAIN_NS
-        } else {
-            assert_eq!(fixture.arena.maintain(now_ns), Maintenance::Soon);
-            assert_eq!(fixture.finish(now_ns).1, Maintenance::Done);
-            now_ns
-        };
-        now_ns = end_ns + rest * LOOK_EVERY_NS;
+    for rest in [2, 4, 8, 16, 16] {
+        assert_eq!(fixture.gather(now_ns).1, Maintenance::Done);
+        now_ns += LOOK_AGAIN_NS + rest * LOOK_EVERY_NS;
         assert_eq!(fixture.arena.maintain(now_ns - 1), Maintenance::At(now_ns));
         assert_eq!(
             (fixture.pages(), fixture.arena.depot.full_len()),
@@ -445,25 +437,39 @@ fn what_comes_during_a_gathering_in_vain_ends_the_rest() {
     }
 }
 
-/// The first gathering is in vain. The next one has only the cells that it has seen before, and not
-/// those that make the pages complete.
+/// The first gathering is in vain. If the last part comes during its rest, the rest ends, since few
+/// cells are in use then. If it comes between two looks, the gathering does not have it, and a
+/// further one follows.
 #[test]
 fn a_spike_that_ends_in_two_parts_is_given_back() {
-    let mut fixture = Fixture::new();
-    let cells = fixture.take(16 * PAGE_CELLS as usize);
-    let (last, first): (Vec<_>, Vec<_>) = cells.iter().partition(|&cell| cell % 10 == 3);
-    fixture.put(first);
-    assert_eq!(fixture.gather(0).1, Maintenance::Done);
-    fixture.put(last);
-    let mut now_ns = 100 * LOOK_EVERY_NS;
-    for _ in 0..1_000 {
-        match fixture.arena.maintain(now_ns) {
-            Maintenance::Soon => {}
-            Maintenance::At(at_ns) => now_ns = at_ns,
-            Maintenance::Done => break,
+    for (look_ns, is_between) in [
+        (LOOK_AGAIN_NS + LOOK_EVERY_NS, false),
+        (100 * LOOK_EVERY_NS, false),
+        (100 * LOOK_EVERY_NS, true),
+    ] {
+        let mut fixture = Fixture::new();
+        let cells = fixture.take(16 * PAGE_CELLS as usize);
+        let (last, first): (Vec<_>, Vec<_>) = cells.iter().partition(|&cell| cell % 10 == 3);
+        fixture.put(first);
+        assert_eq!(fixture.gather(0).1, Maintenance::Done);
+        let mut now_ns = look_ns + LOOK_AGAIN_NS;
+        if is_between {
+            assert_eq!(fixture.arena.maintain(look_ns), Maintenance::At(now_ns));
         }
+        fixture.put(last);
+        if !is_between {
+            assert_eq!(fixture.arena.maintain(look_ns), Maintenance::At(now_ns));
+        }
+        for _ in 0..1_000 {
+            match fixture.arena.maintain(now_ns) {
+                Maintenance::Soon => {}
+                Maintenance::At(at_ns) => now_ns = at_ns,
+                Maintenance::Done => break,
+            }
+        }
+        assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
+        assert_eq!(is_between, now_ns > look_ns + 2 * LOOK_AGAIN_NS);
     }
-    assert_eq!((fixture.pages(), fixture.arena.depot.full_len()), (0, 0));
 }
 
 /// One that has freed more than a quarter of what it wanted was worth it.
