@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// of waiting messages is bounded.
 pub(super) const BACKLOG_MAX: u64 = 32_768;
 
+/// A shard that sleeps is also rung when a thread has sent so many times its allowance.
+const OVERLOAD_MAX: u64 = 8;
+
 pub(crate) struct Cells<T> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) arena: Arena<T>,
@@ -73,16 +76,20 @@ impl<T: Send + 'static> Cells<T> {
     #[inline]
     pub(crate) fn ease(&self, shard: usize, backlog: Backlog) {
         if backlog.is_above(BACKLOG_MAX) {
-            self.slow_down(shard, backlog.overload());
+            self.slow_down(shard, backlog);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn slow_down(&self, shard: usize, overload: u64) {
-        self.shared.bell(shard).ring(0);
-        // On a manual clock no shard works meanwhile. A thread inside a task may be the shard's.
-        if overload > 0 && !self.shared.is_on_manual_clock() && !inside_job() {
+    fn slow_down(&self, shard: usize, backlog: Backlog) {
+        let (bell, overload) = (self.shared.bell(shard), backlog.overload());
+        if backlog.waiting() > BACKLOG_MAX || overload >= OVERLOAD_MAX {
+            bell.ring(0);
+        }
+        // A shard that sleeps is not behind. On a manual clock no shard works meanwhile. A thread
+        // inside a task may be the shard's.
+        if overload > 0 && bell.is_awake() && !self.shared.is_on_manual_clock() && !inside_job() {
             give_way(overload);
         }
     }

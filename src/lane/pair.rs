@@ -134,6 +134,11 @@ impl Backlog {
         self.0 > waiting
     }
 
+    /// How many messages there are.
+    pub(crate) fn waiting(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+
     /// How many times the allowance the messages are.
     pub(crate) fn overload(self) -> u64 {
         self.0 >> 32
