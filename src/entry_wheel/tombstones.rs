@@ -77,6 +77,8 @@ const UNMATCHED: u32 = 2;
 struct TombstoneSlab {
     /// A bit for each place that has a page.
     taken: [u64; SLAB_PAGES / 64],
+    /// No place from this one on was ever taken: its numbers are 0.
+    fresh: usize,
     /// The number of the page at each place.
     pages: [u32; SLAB_PAGES],
     numbers: [[FirstAlive; PAGE_CELLS as usize]; SLAB_PAGES],
@@ -88,6 +90,7 @@ unsafe impl Zeroable for TombstoneSlab {
     fn zeroed() -> Self {
         Self {
             taken: [0; SLAB_PAGES / 64],
+            fresh: 0,
             pages: [0; SLAB_PAGES],
             numbers: [[FirstAlive(0); PAGE_CELLS as usize]; SLAB_PAGES],
         }
@@ -122,7 +125,10 @@ impl TombstoneSlab {
         self.taken[word] |= 1 << bit;
         let place = 64 * word + bit as usize;
         self.pages[place] = page;
-        self.numbers[place] = [FirstAlive(0); PAGE_CELLS as usize];
+        if place < self.fresh {
+            self.numbers[place] = [FirstAlive(0); PAGE_CELLS as usize];
+        }
+        self.fresh = self.fresh.max(place + 1);
         Some(place)
     }
 
