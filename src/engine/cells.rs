@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// of waiting messages is bounded.
 pub(super) const BACKLOG_MAX: u64 = 32_768;
 
-/// A shard that sleeps is also rung when a thread has sent so many times its allowance.
+/// A shard that sleeps is also rung when a thread has sent its allowance this many times.
 const OVERLOAD_MAX: u64 = 8;
 
 pub(crate) struct Cells<T> {

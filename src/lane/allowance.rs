@@ -46,7 +46,7 @@ impl Allowance {
         }
     }
 
-    /// The allowance of each track, if so many are busy.
+    /// The allowance of each track, if this number of tracks is busy.
     pub(super) fn of_each(&self, tracks: u64) -> u64 {
         let tracks = tracks.max(1);
         let in_time =

@@ -397,7 +397,7 @@ fn a_gathering_in_vain_puts_all_back_and_rests() {
     assert_eq!(fixture.pages(), 8);
 }
 
-/// Eight pages of cells, of which so many are free that a gathering begins, and is in vain.
+/// Eight pages of cells. Most are free, so that a gathering begins. It is in vain.
 fn eight_pages_in_vain() -> Fixture {
     let mut fixture = Fixture::new();
     let cells = fixture.take(8 * PAGE_CELLS as usize);
