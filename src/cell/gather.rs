@@ -160,7 +160,7 @@ pub(super) struct Gather {
     rests_until_ns: u64,
     /// Magazines that the last gathering had.
     had: usize,
-    /// Cells that were in use when it began.
+    /// Cells that were in use at the last look that was not within a rest.
     used: usize,
 }
 
