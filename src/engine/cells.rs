@@ -5,6 +5,7 @@
 
 use super::id::TimerId;
 use super::local::Local;
+use super::pressure::{BACKLOG_MAX, Situation, must_ring, overload_to_ease};
 use super::shared::Shared;
 use super::thread_local;
 use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
@@ -12,13 +13,6 @@ use crate::dispatch::inside::inside_job;
 use crate::lane::Backlog;
 use crate::sync::{Fault, broken, give_way};
 use std::sync::Arc;
-
-/// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
-/// of waiting messages is bounded.
-pub(super) const BACKLOG_MAX: u64 = 32_768;
-
-/// A shard that sleeps is also rung when a thread has sent its allowance this many times.
-const OVERLOAD_MAX: u64 = 8;
 
 pub(crate) struct Cells<T> {
     pub(crate) shared: Arc<Shared>,
@@ -83,14 +77,18 @@ impl<T: Send + 'static> Cells<T> {
     #[cold]
     #[inline(never)]
     fn slow_down(&self, shard: usize, backlog: Backlog) {
-        let (bell, overload) = (self.shared.bell(shard), backlog.overload());
-        if backlog.waiting() > BACKLOG_MAX || overload >= OVERLOAD_MAX {
+        let bell = self.shared.bell(shard);
+        if must_ring(backlog) {
             bell.ring(0);
         }
-        // A shard that sleeps is not behind. On a manual clock no shard works meanwhile. A thread
-        // inside a task may be the shard's.
-        if overload > 0 && bell.is_awake() && !self.shared.is_on_manual_clock() && !inside_job() {
-            give_way(overload);
+        let situation = Situation {
+            shard_is_awake: bell.is_awake(),
+            is_on_manual_clock: self.shared.is_on_manual_clock(),
+            is_inside_job: inside_job(),
+        };
+        match overload_to_ease(backlog, situation) {
+            0 => {}
+            overload => give_way(overload),
         }
     }
 

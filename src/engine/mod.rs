@@ -23,6 +23,7 @@ mod look;
 pub(crate) mod manual;
 pub(crate) mod periodic_run;
 mod pools;
+mod pressure;
 mod read_stats;
 pub(crate) mod settings;
 pub(crate) mod shared;

@@ -123,7 +123,7 @@ impl Backlog {
     /// Unknown, or nothing.
     pub(crate) const NONE: Self = Self(0);
 
-    pub(super) fn new(waiting: u64, allowance: u64) -> Self {
+    pub(crate) fn new(waiting: u64, allowance: u64) -> Self {
         let overload = (waiting / allowance).min(u32::MAX.into());
         Self(overload << 32 | waiting.min(u32::MAX.into()))
     }

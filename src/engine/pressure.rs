@@ -1,0 +1,95 @@
+//! What a thread does when many of its messages wait for their shard: wake it, or slow down.
+//!
+//! Only the rule, without the doorbell and the pause themselves: `Cells::ease` asks it.
+
+use crate::lane::Backlog;
+
+/// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
+/// of waiting messages is bounded.
+pub(super) const BACKLOG_MAX: u64 = 32_768;
+
+/// A shard that sleeps is also rung when a thread has sent its allowance this many times.
+const OVERLOAD_MAX: u64 = 8;
+
+/// Whether the shard is rung, if it sleeps.
+pub(super) fn must_ring(backlog: Backlog) -> bool {
+    backlog.waiting() > BACKLOG_MAX || backlog.overload() >= OVERLOAD_MAX
+}
+
+/// What the thread knows of its shard and of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Situation {
+    /// Whether the shard is awake, or naps.
+    pub(super) shard_is_awake: bool,
+    pub(super) is_on_manual_clock: bool,
+    pub(super) is_inside_job: bool,
+}
+
+/// How many times its allowance the thread has sent, for which it slows down. 0: it does not.
+///
+/// A shard that sleeps is not behind. On a manual clock no shard works meanwhile. A thread inside a
+/// task may be the shard's.
+pub(super) fn overload_to_ease(backlog: Backlog, situation: Situation) -> u64 {
+    if !situation.shard_is_awake || situation.is_on_manual_clock || situation.is_inside_job {
+        return 0;
+    }
+    backlog.overload()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const ALLOWANCE: u64 = 2_048;
+    const BUSY: Situation = Situation {
+        shard_is_awake: true,
+        is_on_manual_clock: false,
+        is_inside_job: false,
+    };
+
+    fn backlog(waiting: u64) -> Backlog {
+        Backlog::new(waiting, ALLOWANCE)
+    }
+
+    #[test]
+    fn a_burst_of_a_few_allowances_does_not_ring() {
+        for waiting in [0, ALLOWANCE, 7 * ALLOWANCE, 8 * ALLOWANCE - 1] {
+            assert!(!must_ring(backlog(waiting)), "{waiting}");
+        }
+        assert!(must_ring(backlog(8 * ALLOWANCE)));
+    }
+
+    #[test]
+    fn a_large_allowance_rings_by_the_messages_alone() {
+        let with_most = |waiting| Backlog::new(waiting, 65_536);
+        assert!(!must_ring(with_most(BACKLOG_MAX)));
+        assert!(must_ring(with_most(BACKLOG_MAX + 1)));
+    }
+
+    #[test]
+    fn a_thread_slows_down_beyond_its_allowance() {
+        assert_eq!(overload_to_ease(backlog(ALLOWANCE - 1), BUSY), 0);
+        assert_eq!(overload_to_ease(backlog(ALLOWANCE), BUSY), 1);
+        assert_eq!(overload_to_ease(backlog(20 * ALLOWANCE), BUSY), 20);
+    }
+
+    #[test]
+    fn a_thread_does_not_slow_down_for_a_shard_that_is_not_behind() {
+        for situation in [
+            Situation {
+                shard_is_awake: false,
+                ..BUSY
+            },
+            Situation {
+                is_on_manual_clock: true,
+                ..BUSY
+            },
+            Situation {
+                is_inside_job: true,
+                ..BUSY
+            },
+        ] {
+            assert_eq!(overload_to_ease(backlog(20 * ALLOWANCE), situation), 0);
+        }
+    }
+}
