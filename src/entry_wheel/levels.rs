@@ -167,6 +167,12 @@ impl Levels {
         self.to_be_compacted.first(0)
     }
 
+    /// The first slot that is to be compacted in steps.
+    pub(super) fn first_to_be_compacted_in_steps(&self) -> Option<Place> {
+        let mut places = self.to_be_compacted.iter();
+        places.find(|&place| !self.slot(place).is_compacted_at_once())
+    }
+
     /// The first tick of a slot in the future.
     #[inline]
     pub(super) fn start(&self, place: Place) -> u64 {

@@ -31,9 +31,15 @@ const SLACK: u64 = 32_768;
 const SPARSE: u64 = 4;
 
 /// A compaction of a slot of which a third is dead moves three entries for each dead one. So
-/// `advance` may move this many more for each tombstone, at most three budgets.
+/// `advance` may move this many more for each tombstone, at most three budgets, of slots that are
+/// compacted in steps.
 const MOVES_OWED: u64 = 3;
 const BUDGETS_OWED: u64 = 3;
+
+/// In a storm of cancels all slots become mostly dead at one time. The small ones wait within the
+/// budget, because the longer they wait, the fewer live entries are moved. But they do not wait if
+/// more than this share of all entries is dead.
+const DEAD_MAX: (u64, u64) = (3, 4);
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
@@ -204,7 +210,8 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        self.compact(budget_end.saturating_add(owed))
+        let is_more = self.compact(budget_end);
+        is_more && self.compact_owed(budget_end.saturating_add(owed))
     }
 
     /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before
@@ -217,6 +224,30 @@ impl EntryWheel {
             self.levels.compact(place, budget_end, &mut self.parts);
         }
         false
+    }
+
+    /// Goes on with the slots that are compacted in steps; if too many entries are dead, with all
+    /// slots. Returns whether some slots still wait.
+    #[cold]
+    #[inline(never)]
+    fn compact_owed(&mut self, budget_end: u64) -> bool {
+        while self.parts.moved < budget_end {
+            let next = if self.is_mostly_dead() {
+                self.levels.first_to_be_compacted()
+            } else {
+                self.levels.first_to_be_compacted_in_steps()
+            };
+            let Some(place) = next else { break };
+            self.levels.compact(place, budget_end, &mut self.parts);
+        }
+        self.levels.first_to_be_compacted().is_some()
+    }
+
+    /// Whether more entries are dead than may wait for a compaction.
+    fn is_mostly_dead(&self) -> bool {
+        let entries: u64 = self.parts.levels.iter().sum();
+        let (dead, of) = DEAD_MAX;
+        self.parts.holes.saturating_mul(of) > entries.saturating_mul(dead)
     }
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,

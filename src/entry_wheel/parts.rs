@@ -7,7 +7,9 @@ use super::tombstones::Tombstones;
 
 /// Compactions of small slots run as a tombstone comes, while the slot is in the processor's
 /// caches. Between two calls of `advance` they move this many entries; others wait for `advance`.
-const AT_ONCE: u64 = 65_536;
+/// (In a storm of cancels all slots become mostly dead at one time. Those that wait have fewer live
+/// entries to move.)
+pub(super) const AT_ONCE: u64 = 16_384;
 
 pub(super) struct WheelParts {
     pub(super) pool: ChunkPool,

@@ -239,6 +239,43 @@ fn a_cancel_costs_a_few_entries_of_compaction() {
     assert_eq!(wheel.next_event(), None);
 }
 
+/// All slots of a level become mostly dead at one time. Then a turn is short, and the slots that
+/// wait have few live entries when their turn comes. If three quarters of all entries are dead,
+/// each turn drops more than come.
+#[test]
+fn small_slots_wait_in_a_storm_of_cancels() {
+    const SLOTS: u32 = 200;
+    const ENTRIES: u32 = 2_000;
+    const A_TURN: u32 = 40_000;
+    let mut wheel = EntryWheel::new(0, PACE);
+    // A slot after the other.
+    let entry = |cell: u32| Entry::new(256 * u64::from(1 + cell % SLOTS), cell, 1);
+    let cells = SLOTS * ENTRIES;
+    (0..cells).for_each(|cell| wheel.accept(entry(cell)));
+    let (mut waits, mut hurries) = (0, 0);
+    for first in (0..cells).step_by(A_TURN as usize) {
+        let (moved, holes) = (wheel.parts.moved, wheel.holes());
+        (first..first + A_TURN).for_each(|cell| wheel.accept(entry(cell).tombstone()));
+        let hurry = wheel.is_mostly_dead();
+        let more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
+        let turn = wheel.parts.moved - moved;
+        if hurry {
+            assert!(wheel.holes() < holes, "{} of {holes} left", wheel.holes());
+            hurries += 1;
+        } else {
+            let slots = 2 * u64::from(ENTRIES);
+            assert!(turn <= parts::AT_ONCE + wheel.budget + slots, "{turn}");
+            waits += u32::from(more);
+        }
+        check(&wheel);
+    }
+    assert!(waits > 0 && hurries > 0, "{waits} turns, {hurries}");
+    compact_all(&mut wheel);
+    let moved = wheel.parts.moved;
+    assert!(moved <= 7 * u64::from(cells) / 4, "{moved} moves");
+    assert!(wheel.holes() <= u64::from(SLOTS) * 32);
+}
+
 /// `settle` comes before a sleep, so it must be short.
 #[test]
 fn settling_leaves_a_large_slot_alone() {
