@@ -121,10 +121,10 @@ pub mod tower;
 pub mod trace;
 
 pub use crossbeam_channel::Receiver;
-pub use dispatch::{Dispatch, UserExecutor};
+pub use dispatch::{Dispatch, UserExecutor, is_inside_task, is_relief_thread, run_as_task};
 pub use engine::batch::Batch;
 pub use engine::id::TimerId;
-pub use engine::lateness::LatenessHistogram;
+pub use engine::lateness::{LatenessHistogram, LatenessRecorder};
 pub use engine::settings::Pinning;
 pub use engine::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
 pub use engine::task::{IntoPayload, Task};
@@ -134,7 +134,7 @@ pub use service::{
     Builder, Periodic, PeriodicRun, ServiceHandle, StopFuture, StopPolicy, TimerGuard,
     TimerService, Unfired, after, global,
 };
-pub use time::ManualClock;
+pub use time::{ManualClock, TimeOfDayWatch, boot_time};
 
 /// The README's examples, as tests.
 #[cfg(all(doctest, feature = "full"))]

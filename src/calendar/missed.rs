@@ -11,7 +11,27 @@ use std::time::{Duration, SystemTime};
 impl Calendar {
     /// The run to make, or to wait for, in place of the one that was meant for `due`: that one
     /// itself, unless it is too late for it. `None` if there are no more runs.
-    pub(crate) fn in_time(&self, due: SystemTime, now: SystemTime) -> Option<SystemTime> {
+    ///
+    /// The timers of [`schedule_calendar`](crate::ServiceHandle::schedule_calendar) ask here. What
+    /// keeps runs elsewhere, in a store say, asks when a run is due: is it still to be made? Only
+    /// [`MissedRuns::SkipAfter`] leaves runs out. Costs some microseconds, if it does.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    ///
+    /// let hourly = Calendar::cron("0 * * * *")?
+    ///     .zone("UTC")?
+    ///     .missed(MissedRuns::SkipAfter(Duration::from_secs(60)));
+    /// let due = SystemTime::UNIX_EPOCH;
+    /// assert_eq!(hourly.in_time(due, due + Duration::from_secs(60)), Some(due));
+    /// let next = due + Duration::from_secs(3_600);
+    /// assert_eq!(hourly.in_time(due, due + Duration::from_secs(61)), Some(next));
+    /// # Ok::<(), wheelwork::calendar::CalendarError>(())
+    /// ```
+    #[must_use]
+    pub fn in_time(&self, due: SystemTime, now: SystemTime) -> Option<SystemTime> {
         let MissedRuns::SkipAfter(grace) = self.missed else {
             return Some(due);
         };
@@ -25,8 +45,27 @@ impl Calendar {
     /// then it is to be made at once. `None` if there are no more runs.
     ///
     /// `made_up` counts the runs in a row that were made up for: 0 at first, and handed in again
-    /// with the next run.
-    pub(crate) fn following(
+    /// with the next run. The policy for [missed runs](MissedRuns) decides. Costs some
+    /// microseconds.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    ///
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    /// let hourly = Calendar::cron("0 * * * *")?.zone("UTC")?.missed(MissedRuns::Burst(2));
+    /// let due = SystemTime::UNIX_EPOCH;
+    /// // It is made in time; then 4.5 hours late, and made up for.
+    /// let mut made_up = 0;
+    /// assert_eq!(hourly.following(due, due, &mut made_up), Some(due + HOUR));
+    /// let now = due + HOUR * 9 / 2;
+    /// assert_eq!(hourly.following(due, now, &mut made_up), Some(due + HOUR));
+    /// assert_eq!(hourly.following(due + HOUR, now, &mut made_up), Some(due + 5 * HOUR));
+    /// # Ok::<(), wheelwork::calendar::CalendarError>(())
+    /// ```
+    #[must_use]
+    pub fn following(
         &self,
         due: SystemTime,
         now: SystemTime,

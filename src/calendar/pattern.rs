@@ -352,18 +352,42 @@ impl Calendar {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }
 
-    /// Whether it runs at the same times as another one, however they are written.
-    #[cfg(feature = "durable")]
-    pub(crate) fn runs_as(&self, other: &Self) -> bool {
+    /// Whether it runs at the same times as another one, however they are written. What becomes of
+    /// [missed runs](MissedRuns) is not compared. Costs some nanoseconds.
+    ///
+    /// A calendar that names the system's zone is taken to differ from one that names no zone.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    ///
+    /// let by_name = Calendar::cron("0 9 * * MON")?;
+    /// assert!(by_name.runs_as(&Calendar::cron("0 9 * * 1")?.missed(MissedRuns::Once)));
+    /// assert!(!by_name.runs_as(&Calendar::cron("0 9 * * 1")?.zone("Europe/Berlin")?));
+    /// # Ok::<(), wheelwork::calendar::CalendarError>(())
+    /// ```
+    #[must_use]
+    pub fn runs_as(&self, other: &Self) -> bool {
         let (own, others) = (&self.occurrences, &other.occurrences);
         own.search.text == others.search.text
             && self.zone_name == other.zone_name
             && (own.gap, own.overlap) == (others.gap, others.overlap)
     }
 
-    /// Whether it names its time zone.
-    #[cfg(feature = "durable")]
-    pub(crate) fn names_zone(&self) -> bool {
+    /// Whether it names its time zone. One that does not goes by the system's, which may be another
+    /// one in the next run of the program.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::calendar::Calendar;
+    ///
+    /// let mornings = Calendar::daily(9, 0)?;
+    /// assert!(!mornings.names_zone());
+    /// assert!(mornings.zone("Europe/Berlin")?.names_zone());
+    /// # Ok::<(), wheelwork::calendar::CalendarError>(())
+    /// ```
+    #[must_use]
+    pub fn names_zone(&self) -> bool {
         self.zone_name.is_some()
     }
 

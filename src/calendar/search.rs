@@ -17,10 +17,6 @@ use std::str::FromStr;
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     /// What its fields mean, however they are written.
-    #[cfg_attr(
-        not(feature = "durable"),
-        expect(dead_code, reason = "a stored calendar is compared with another one")
-    )]
     pub(super) text: Box<str>,
     /// A time counts that one of them gives.
     crons: Vec<Cron>,

@@ -19,6 +19,8 @@ mod target;
 
 pub(crate) use dispatcher::{Dispatcher, LookAgain};
 pub(crate) use fire::{Fire, Half};
+pub use inside::{is_inside_task, run_as_task};
+pub use relief::is_relief_thread;
 pub(crate) use sizes::{BATCH, EntryBatch, GRAIN, WAITING_MAX};
 pub(crate) use target::Execute;
 pub use target::{Dispatch, UserExecutor};

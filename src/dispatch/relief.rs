@@ -5,7 +5,7 @@
 //! thread, which works at these jobs as a worker does, and ends. If that one is blocked too, it
 //! starts the next, up to a bound.
 //!
-//! The service decides what such a thread may do: its handler asks [`relieves`].
+//! The service decides what such a thread may do: its handler asks [`is_relief_thread`].
 
 use super::fire::Fire;
 use super::job::{Job, Spawn};
@@ -29,9 +29,16 @@ per_thread! {
 /// What a thread does before it works: it may use the cores again that its shard left to others.
 pub(crate) type Begin = Arc<dyn Fn() + Send + Sync>;
 
-/// Whether the calling thread was started because all workers of the pool are blocked.
-#[cfg(feature = "durable")]
-pub(crate) fn relieves() -> bool {
+/// Whether the calling thread relieves a pool: a service has started it because all workers of its
+/// pool are blocked, as [`Builder::relief_threads`](crate::Builder::relief_threads) says.
+///
+/// The handler of such a service asks here, and leaves to others what would block this thread for
+/// long. Costs a look at a thread-local.
+///
+/// # Example
+/// See [`Builder::relief_threads`](crate::Builder::relief_threads).
+#[must_use]
+pub fn is_relief_thread() -> bool {
     RELIEVES.with(Cell::get)
 }
 

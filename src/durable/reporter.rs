@@ -3,13 +3,11 @@
 use super::handle::DurableHandle;
 use super::stats::DurableStats;
 use crate::metrics::names::{Figure, figure};
-use crate::metrics::{METADATA, key, report, report_histogram};
+use crate::metrics::{HistogramReport, METADATA, key, report};
 use crate::sync::Mutex;
 use metrics::{Label, Recorder, SharedString, Unit};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 const COUNTERS: [Figure<DurableStats>; 10] = [
     figure(
@@ -145,8 +143,8 @@ pub struct DurableReporter {
 struct ReportedFigures {
     names: bool,
     /// The numbers in the buckets of the histograms, by the buckets' starts.
-    lateness: BTreeMap<Duration, u64>,
-    commit_time: BTreeMap<Duration, u64>,
+    lateness: HistogramReport,
+    commit_time: HistogramReport,
 }
 
 impl DurableReporter {
@@ -205,7 +203,8 @@ impl DurableReporter {
                 (LATENESS, lateness, &stats.lateness),
                 (COMMIT, commit_time, &stats.commit_time),
             ] {
-                report_histogram(recorder, &key(name, &self.labels), reported, now);
+                let histogram = recorder.register_histogram(&key(name, &self.labels), &METADATA);
+                reported.report(&histogram, now);
             }
         });
     }

@@ -15,7 +15,7 @@ use super::store::TrialBegun;
 use super::ticket::Ticket;
 use super::window::Fired;
 use crate::dispatch::inside::inside;
-use crate::dispatch::relief::relieves;
+use crate::dispatch::is_relief_thread;
 use crate::engine::batch::Batch;
 use crate::sync::{ThreadId, per_thread};
 use std::any::Any;
@@ -69,7 +69,7 @@ pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
             }
             Fired::Help => {
                 shared.kinds.note_help(false);
-                if relieves() {
+                if is_relief_thread() {
                     // The pool's threads are blocked.
                     ask_for_help(shared, batch, HELP_AGAIN);
                 } else {
@@ -82,7 +82,7 @@ pub(super) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
         }
     }
     hand_over(shared, batch, together);
-    if !relieves() {
+    if !is_relief_thread() {
         help_waiting(shared, batch);
     }
     shared.take_turns();
@@ -174,7 +174,7 @@ fn hand_over(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>, timers: Vec<
         return;
     };
     let blocks = !matches!(kind.handler, Some(KindHandler::Async(_)));
-    let relieves = blocks && relieves();
+    let relieves = blocks && is_relief_thread();
     match kind.places.take(timers, relieves) {
         Some((place, timers)) => run_in_place(shared, kind, place, timers),
         // A thread of the pool may have become free meanwhile.

@@ -14,6 +14,10 @@ use std::num::{NonZeroU32, NonZeroU64};
 ///
 /// The order of ids has no meaning: it is there for sorted maps and sets.
 ///
+/// With the feature `serde` an id can be serialized, as its [bits](Self::to_bits): 32 hexadecimal
+/// digits in formats that people read, as JSON is; a `u128` in others. What these name is said
+/// there: a timer in this run of the program.
+///
 /// # Example
 /// ```
 /// use std::time::Duration;
@@ -175,6 +179,55 @@ impl fmt::Debug for TimerId {
             self.cell(),
             self.birth()
         )
+    }
+}
+
+/// As its [bits](TimerId::to_bits): 32 hexadecimal digits where people read it (JSON), since many
+/// programs keep no number of 128 bits; elsewhere a `u128`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for TimerId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(&format_args!("{:032x}", self.to_bits()))
+        } else {
+            serializer.serialize_u128(self.to_bits())
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for TimerId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(BitsVisitor)
+        } else {
+            deserializer.deserialize_u128(BitsVisitor)
+        }
+    }
+}
+
+/// Reads an id from its bits.
+#[cfg(feature = "serde")]
+struct BitsVisitor;
+
+#[cfg(feature = "serde")]
+impl serde::de::Visitor<'_> for BitsVisitor {
+    type Value = TimerId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bits of a timer's id, as 32 hexadecimal digits in a text")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<TimerId, E> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
+        let wrong = || E::invalid_value(serde::de::Unexpected::Str(text), &self);
+        bits.and_then(TimerId::from_bits).ok_or_else(wrong)
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, bits: u128) -> Result<TimerId, E> {
+        let wrong = || E::custom("these are the bits of no timer's id");
+        TimerId::from_bits(bits).ok_or_else(wrong)
     }
 }
 

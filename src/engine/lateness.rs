@@ -74,6 +74,68 @@ impl CounterSet for Histogram {
     }
 }
 
+/// Counts how late things were, for what is built on top of a service: timers by the time of day,
+/// deliveries, commits. [`snapshot`](Self::snapshot) gives the histogram.
+///
+/// One thread records, any thread may take a snapshot. Two threads that record at one time lose
+/// counts, and nothing else goes wrong. So threads that record have a recorder each. A recorder has
+/// 1 KiB.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::LatenessRecorder;
+///
+/// let commits = LatenessRecorder::new();
+/// commits.record(Duration::from_millis(3), 1);
+/// commits.record(Duration::from_millis(9), 2);
+/// let times = commits.snapshot();
+/// assert_eq!((times.count(), times.max()), (3, Duration::from_millis(9)));
+/// ```
+#[derive(Default)]
+pub struct LatenessRecorder(Histogram);
+
+impl LatenessRecorder {
+    /// A recorder that has counted nothing.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts `count` things that were so late. Lateness beyond 584 years counts as that. Costs
+    /// some nanoseconds: two loads and two stores.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn record(&self, lateness: Duration, count: u64) {
+        let lateness_ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.0.add(lateness_ns, count);
+    }
+
+    /// What was counted so far. The owner may go on counting meanwhile. Costs an allocation of
+    /// 1 KiB.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub fn snapshot(&self) -> LatenessHistogram {
+        let mut snapshot = LatenessHistogram::default();
+        snapshot.merge(&self.0);
+        snapshot
+    }
+}
+
+impl fmt::Debug for LatenessRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LatenessRecorder")
+            .field(&self.snapshot())
+            .finish()
+    }
+}
+
 /// How late timers fired: the time from their deadlines until a worker claimed them, before it ran
 /// them.
 ///

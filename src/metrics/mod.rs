@@ -40,7 +40,7 @@ use crate::engine::task::Task;
 use crate::error::ScheduleError;
 use crate::service::ServiceHandle;
 use crate::sync::Mutex;
-use metrics::{Key, Label, Level, Metadata, Recorder, SharedString, Unit};
+use metrics::{Histogram, Key, Label, Level, Metadata, Recorder, SharedString, Unit};
 use names::{
     COUNTERS, Figure, GAUGES, LATENESS, LATENESS_HELP, LEVEL, LEVEL_HELP, SHARD_COUNTERS,
     SHARD_GAUGES,
@@ -83,8 +83,7 @@ pub struct Reporter<T: Send + 'static = Task> {
 #[derive(Debug, Default)]
 struct Reported {
     names: bool,
-    /// The number of timers in each bucket, by the bucket's start.
-    lateness: BTreeMap<Duration, u64>,
+    lateness: HistogramReport,
 }
 
 impl<T: Send + 'static> Clone for Reporter<T> {
@@ -165,8 +164,8 @@ impl<T: Send + 'static> Reporter<T> {
             for (number, shard) in stats.shards.iter().enumerate() {
                 self.report_shard(recorder, number, shard);
             }
-            let key = key(LATENESS, &self.labels);
-            report_histogram(recorder, &key, &mut reported.lateness, &stats.lateness);
+            let lateness = recorder.register_histogram(&key(LATENESS, &self.labels), &METADATA);
+            reported.lateness.report(&lateness, &stats.lateness);
         });
     }
 
@@ -202,27 +201,65 @@ impl<T: Send + 'static> Reporter<T> {
     }
 }
 
-/// Hands a recorder what has come to a histogram since the last time: for each value the end of its
-/// bucket. `reported` is what it has got, by the starts of the buckets.
-pub(crate) fn report_histogram(
-    recorder: &dyn Recorder,
-    key: &Key,
-    reported: &mut BTreeMap<Duration, u64>,
-    now: &LatenessHistogram,
-) {
-    let histogram = recorder.register_histogram(key, &METADATA);
-    for (range, count) in now.buckets() {
-        let before = reported.insert(range.start, count).unwrap_or(0);
-        if count > before {
-            // The last bucket has no end: the greatest value stands for it, or its start, if the
-            // greatest value was not written yet.
-            let end = if range.end == Duration::MAX {
-                now.max().max(range.start)
-            } else {
-                range.end
-            };
-            let more = usize::try_from(count - before).unwrap_or(usize::MAX);
-            histogram.record_many(end, more);
+/// What a histogram of a recorder has got of a [`LatenessHistogram`] so far. It hands over what has
+/// come since: a recorder adds up, a snapshot has all since the beginning.
+///
+/// For what is built on top of a service and measures with a
+/// [`LatenessRecorder`](crate::LatenessRecorder).
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork::LatenessRecorder;
+/// use wheelwork::metrics::HistogramReport;
+///
+/// let commits = LatenessRecorder::new();
+/// commits.record(Duration::from_millis(3), 1);
+/// let mut reported = HistogramReport::new();
+/// // At each report:
+/// reported.report(&metrics::histogram!("commit_seconds"), &commits.snapshot());
+/// ```
+#[derive(Debug, Default)]
+pub struct HistogramReport {
+    /// The number of values in each bucket, by the bucket's start.
+    reported: BTreeMap<Duration, u64>,
+}
+
+impl HistogramReport {
+    /// Nothing was reported yet.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            reported: BTreeMap::new(),
+        }
+    }
+
+    /// Hands the histogram of a recorder what has come since the last report: for each value the
+    /// end of its bucket, in seconds, which is at most a quarter above the truth (or 1 us), and
+    /// never below. Costs one call for each bucket that has changed.
+    ///
+    /// # Panics
+    /// If the recorder panics.
+    ///
+    /// # Example
+    /// See the [type](Self)'s.
+    pub fn report(&mut self, histogram: &Histogram, now: &LatenessHistogram) {
+        for (range, count) in now.buckets() {
+            let before = self.reported.insert(range.start, count).unwrap_or(0);
+            if count > before {
+                // The last bucket has no end: the greatest value stands for it, or its start, if
+                // the greatest value was not written yet.
+                let end = if range.end == Duration::MAX {
+                    now.max().max(range.start)
+                } else {
+                    range.end
+                };
+                let more = usize::try_from(count - before).unwrap_or(usize::MAX);
+                histogram.record_many(end, more);
+            }
         }
     }
 }

@@ -442,6 +442,47 @@ impl<T: Send + 'static> Builder<T> {
         self
     }
 
+    /// Has up to this number of threads of each shard relieve the pool: they run due timers while
+    /// all workers of the pool are blocked. Default: none. Without a pool, and on a manual clock,
+    /// it has no effect.
+    ///
+    /// When no worker has taken a due timer for 10 ms, the shard starts a thread, named
+    /// `wheelwork-relief`. The thread works at what is due and ends. If its handler blocks too, the
+    /// shard starts the next one. The handler can ask [`is_relief_thread`](crate::is_relief_thread)
+    /// and leave to others what would block this thread. While something is due, the shard looks
+    /// every 5 ms; otherwise it costs nothing.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use wheelwork::{Batch, Dispatch, TimerService, is_relief_thread};
+    ///
+    /// let (say, said) = mpsc::channel();
+    /// let service = TimerService::builder()
+    ///     .dispatch(Dispatch::RayonThreads(1))
+    ///     .relief_threads(1)
+    ///     .on_expire(move |names: &mut Batch<'_, &str>| {
+    ///         for name in names {
+    ///             if name == "slow" {
+    ///                 std::thread::sleep(Duration::from_millis(200));
+    ///             }
+    ///             let _ = say.send((name, is_relief_thread()));
+    ///         }
+    ///     })
+    ///     .start()?;
+    /// service.schedule(Duration::ZERO, "slow")?;
+    /// service.schedule(Duration::from_millis(20), "quick")?;
+    /// // The only worker sleeps.
+    /// assert_eq!(said.recv(), Ok(("quick", true)));
+    /// assert_eq!(said.recv(), Ok(("slow", false)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn relief_threads(mut self, threads: usize) -> Self {
+        self.settings.relief_threads = threads;
+        self
+    }
+
     /// Starts the service: its shard threads, and its pool unless that is there already.
     ///
     /// # Errors
@@ -489,14 +530,6 @@ impl<T: Send + 'static> Builder<T> {
     #[cfg(feature = "async")]
     pub(crate) fn let_go(mut self, let_go: fn(T)) -> Self {
         self.let_go = let_go;
-        self
-    }
-
-    /// Has up to this number of threads work at due timers while all workers of the pool are
-    /// blocked.
-    #[cfg(feature = "durable")]
-    pub(crate) fn relief_threads(mut self, threads: usize) -> Self {
-        self.settings.relief_threads = threads;
         self
     }
 

@@ -3,6 +3,24 @@
 
 use std::time::Duration;
 
+/// The time since the machine was started, by the system's clock that counts suspended time
+/// (CLOCK_BOOTTIME, Linux only). `None` where there is no such clock.
+///
+/// A service reads this clock after [`Builder::boottime`](crate::Builder::boottime). No `Instant`
+/// shows it. Costs a system call that the kernel answers without leaving the process.
+///
+/// # Example
+/// ```
+/// if let Some(begin) = wheelwork::boot_time() {
+///     let passed = wheelwork::boot_time().unwrap_or_default().saturating_sub(begin);
+///     println!("{passed:?}, of which the machine may have slept a part");
+/// }
+/// ```
+#[must_use]
+pub fn boot_time() -> Option<Duration> {
+    now()
+}
+
 /// The time since the machine was started. `None` where there is no such clock.
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 pub(super) fn now() -> Option<Duration> {

@@ -95,6 +95,48 @@ pub(crate) trait Driven: Send + Sync {
 #[derive(Clone)]
 pub struct ManualClock(Arc<ManualState>);
 
+/// A watch of the time of day of a [`ManualClock`]. It ends when it is dropped.
+///
+/// # Example
+/// See [`ManualClock::watch_time_of_day`].
+#[must_use = "the watch ends when it is dropped"]
+pub struct TimeOfDayWatch(
+    /// The clock has a weak reference.
+    #[expect(dead_code, reason = "it is kept")]
+    Arc<dyn Driven>,
+);
+
+impl fmt::Debug for TimeOfDayWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimeOfDayWatch").finish_non_exhaustive()
+    }
+}
+
+/// What a watch calls. It has no timers, so there is nothing to drive.
+struct Watcher<F>(F);
+
+impl<F: Fn() + Send + Sync> Driven for Watcher<F> {
+    fn turn(&self) -> Pass {
+        Pass::default()
+    }
+
+    fn has_messages(&self) -> bool {
+        false
+    }
+
+    fn next_event_ns(&self) -> Result<Option<u64>, Busy> {
+        Ok(None)
+    }
+
+    fn wall_was_set(&self) {
+        (self.0)();
+    }
+
+    fn dispatched(&self) -> u64 {
+        0
+    }
+}
+
 /// What the clones of a clock share.
 struct ManualState {
     origin: Origin,
@@ -235,6 +277,42 @@ impl ManualClock {
         // Ordering: Release (SetStore). Pairs with the Acquire in `tell_wall_news`: the driver sees
         // what was filed before, by whoever had the lock before (SetRecheck).
         self.0.wall_sets.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has a closure called whenever the time of day was [set](Self::set_system_time), until the
+    /// watch is dropped. What is built on top of a service, and goes by the time of day, looks at
+    /// it again then. The services of the clock look by themselves.
+    ///
+    /// A thread that moves the clock makes the call, by [`advance`](Self::advance) or
+    /// [`advance_to_next`](Self::advance_to_next), before time moves on. An `advance` by nothing
+    /// does so too. Several changes before that are one call. The closure may arm and cancel
+    /// timers, and read the clock. If it moves the clock, the `advance` that has called it goes on
+    /// to that time. A panic of the closure goes to whoever moves the clock. Costs nothing between
+    /// the calls.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// let clock = wheelwork::ManualClock::new();
+    /// let count = Arc::new(AtomicU32::new(0));
+    /// let counter = count.clone();
+    /// let watch = clock.watch_time_of_day(move || {
+    ///     counter.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// clock.set_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(3_600));
+    /// clock.advance(Duration::ZERO);
+    /// assert_eq!(count.load(Ordering::Relaxed), 1);
+    /// drop(watch);
+    /// clock.set_system_time(SystemTime::UNIX_EPOCH);
+    /// clock.advance(Duration::ZERO);
+    /// assert_eq!(count.load(Ordering::Relaxed), 1);
+    /// ```
+    pub fn watch_time_of_day(&self, tell: impl Fn() + Send + Sync + 'static) -> TimeOfDayWatch {
+        let watcher: Arc<dyn Driven> = Arc::new(Watcher(tell));
+        self.register(Arc::downgrade(&watcher));
+        TimeOfDayWatch(watcher)
     }
 
     /// How often the time of day was set. Whoever files a timer by it asks before it reads the

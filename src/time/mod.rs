@@ -29,11 +29,12 @@ mod rate;
 mod tick;
 
 pub(crate) use anchor::Anchor;
+pub use boot::boot_time;
 pub(crate) use clock::Clock;
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 use counter::CycleCounter;
-pub use manual::ManualClock;
 pub(crate) use manual::{Busy, Driven, Pass};
+pub use manual::{ManualClock, TimeOfDayWatch};
 pub(crate) use nanos::{NANOS_MAX, nanos};
 #[cfg(feature = "async")]
 pub(crate) use nanos::{YEARS_30, later};
