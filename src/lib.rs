@@ -61,13 +61,15 @@
 //! |---|---|
 //! | `async` | `future`: `sleep`, `timeout` and others, under any runtime; `testing`: without real time |
 //! | `calendar` | module `calendar`: cron patterns in a time zone |
-//! | `durable` | module `durable`: timers in a file; `serde`, `postcard`: with values as payloads |
-//! | `durable-postgres` | the same for many nodes, on PostgreSQL |
 //! | `metrics` | module `metrics`: the counters for the crate `metrics` (Prometheus, say) |
+//! | `serde` | [`TimerId`] can be serialized |
 //! | `stream` | `async`, and time limits, a pace and chunks for streams |
 //! | `tower` | module `tower`: time limits for the calls of a service, and for idle connections |
 //! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
 //! | `full` | all of these |
+//!
+//! Timers that survive their process are in a crate beside this one, `wheelwork-durable`: in a
+//! file, or on a PostgreSQL that many machines share.
 //!
 //! What is promised is [below](#what-is-promised), what it costs in README.md, how it works in
 //! ARCHITECTURE.md.
@@ -83,8 +85,6 @@ compile_error!("wheelwork needs atomics of 64 bits, which this target does not h
 mod cell;
 mod cold_drop;
 mod counters;
-#[cfg(feature = "durable")]
-mod disk;
 mod dispatch;
 mod doorbell;
 mod engine;
@@ -107,8 +107,6 @@ pub mod wheel;
 // After `service`: rustdoc shows the calls of `ServiceHandle` in the order of the modules.
 #[cfg(feature = "calendar")]
 pub mod calendar;
-#[cfg(feature = "durable")]
-pub mod durable;
 #[cfg(feature = "async")]
 pub mod future;
 #[cfg(feature = "metrics")]

@@ -29,14 +29,6 @@
 //!
 //! `lateness` is the greatest lateness; `timers` is a number of timers.
 //!
-//! Durable timers tell of these, and of their window, which is a service with the name `durable`:
-//!
-//! | level | when | fields |
-//! |---|---|---|
-//! | ERROR | the store has failed | `error` |
-//! | ERROR | a timer has become a dead letter | `kind`, `id`, `attempts`, `cause` |
-//! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
-//!
 //! [`on_late`]: crate::Builder::on_late
 //! [`on_stall`]: crate::Builder::on_stall
 

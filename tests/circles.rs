@@ -244,6 +244,8 @@ fn no_files_of_a_room_lean_on_each_other() {
     let files = below("src");
     assert!(files.len() > 60, "{} files are not the source", files.len());
     assert_eq!(circles(&files), [""; 0]);
+    let durable = below("durable/src").into_iter().map(File::into_durable);
+    assert_eq!(circles(&durable.collect::<Vec<_>>()), [""; 0]);
 }
 
 /// The harnesses are built from this repository alone: a package of the crate does not have them.

@@ -2,7 +2,7 @@
 //!
 //! What a program waits for when it is built is mostly its number of crates. A crate more is a
 //! decision: `docs/decisions/089-what-a-program-builds.md` and 093. How long a build takes:
-//! `scripts/bench build`.
+//! `scripts/bench build`. With all features it builds no store.
 
 #![cfg(target_os = "linux")]
 
@@ -22,17 +22,18 @@ const CRATES: [&str; 8] = [
     "wheelwork",
 ];
 
-#[test]
-fn a_program_without_features_builds_these_crates() {
+/// The crates that a program with these features builds. `None`: a package that was downloaded has
+/// no lock file, and its crates may not be there.
+fn crates(features: &[&str]) -> Option<BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // A package that was downloaded has no lock file, and its crates may not be there.
     if !root.join("Cargo.lock").exists() {
-        return;
+        return None;
     }
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--package", "wheelwork", "--locked", "--offline"])
         .args(["--edges", "normal,build", "--prefix", "none"])
         .args(["--format", "{p}"])
+        .args(features)
         .current_dir(root)
         .output()
         .expect("cargo is there");
@@ -40,5 +41,30 @@ fn a_program_without_features_builds_these_crates() {
     let name = |line: &str| line.split(' ').next().unwrap_or_default().to_string();
     let crates: BTreeSet<String> = text.lines().map(name).collect();
     let error = String::from_utf8_lossy(&tree.stderr);
-    assert_eq!(crates, CRATES.map(str::to_string).into(), "{error}");
+    assert!(crates.contains("wheelwork"), "{error}");
+    Some(crates)
+}
+
+#[test]
+fn a_program_without_features_builds_these_crates() {
+    let crates = crates(&[]);
+    assert!(crates.is_none_or(|crates| crates == CRATES.map(str::to_string).into()));
+}
+
+/// Stores are in wheelwork-durable, which is built on what is public here.
+#[test]
+fn with_all_features_there_is_no_store() {
+    let Some(crates) = crates(&["--features", "full"]) else {
+        return;
+    };
+    assert!(crates.contains("jiff"), "{crates:?}");
+    for store in [
+        "redb",
+        "postgres",
+        "tokio-postgres",
+        "tokio",
+        "wheelwork-durable",
+    ] {
+        assert!(!crates.contains(store), "{store}");
+    }
 }

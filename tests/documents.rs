@@ -48,8 +48,9 @@ fn is_name(name: &str) -> bool {
 
 /// Links and paths of a document that go nowhere.
 fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
-    const FOLDERS: [&str; 7] = [
+    const FOLDERS: [&str; 8] = [
         "src/",
+        "durable/",
         "tests/",
         "benches/",
         "loom-tests/",
@@ -172,7 +173,13 @@ fn guarantees(readme: &str) -> Vec<String> {
 
 /// Promises that have no row in the table of SECURITY.md, or one that names no test.
 fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<String> {
-    const TESTS: [&str; 3] = ["tests/", "loom-tests/", "src/"];
+    const TESTS: [&str; 5] = [
+        "tests/",
+        "loom-tests/",
+        "src/",
+        "durable/tests/",
+        "durable/examples/",
+    ];
     let is_tested = |promise: &String| {
         rows(security, "## Promise, test", "\n## ").any(|(name, tests)| {
             name.starts_with(promise)
@@ -211,8 +218,29 @@ fn section(manifest: &str, title: &str) -> BTreeSet<String> {
 fn the_architecture_is_a_ten_minutes_read() {
     let architecture = read("ARCHITECTURE.md").unwrap();
     assert!(architecture.lines().count() <= 200);
-    let long = architecture.lines().find(|line| line.chars().count() > 100);
-    assert_eq!(long, None);
+    assert_eq!(too_long(architecture.lines(), 100), [0usize; 0]);
+    if let Some(architecture) = read("durable/ARCHITECTURE.md") {
+        assert!(architecture.lines().count() <= 200);
+    }
+}
+
+/// Those of the other crate, where it is there.
+#[test]
+fn the_guide_of_durable_has_its_features() {
+    let Some(manifest) = read("durable/Cargo.toml") else {
+        return;
+    };
+    let mut features = section(&manifest, "[features]");
+    assert!(features.remove("default"));
+    let guide = read("durable/docs/guide.md").unwrap();
+    let listed = first_column(&guide, "## Cargo features", "\n## ");
+    assert_eq!(differences(&listed, &features), [""; 0]);
+    let readme = read("durable/README.md").unwrap();
+    let needs = readme.split_once("## Needs").unwrap().1;
+    let named: BTreeSet<_> = quoted(needs.split("\n## ").next().unwrap_or_default())
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(differences(&named, &features), [""; 0]);
 }
 
 #[test]
@@ -263,12 +291,18 @@ fn links_and_paths_go_to_files() {
         // A folder that is not in the package.
         let is_left_out = |name: &str| {
             let name = name.trim_start_matches("../");
-            ["benches", "loom-tests", "scripts", "fuzz"]
+            ["benches", "durable", "loom-tests", "scripts", "fuzz"]
                 .iter()
                 .any(|out| name.starts_with(out) && !root().join(out).exists())
         };
+        // Paths in the documents of wheelwork-durable are those of its own folder, too.
+        let durable = root().join("durable");
+        let is_of_durable = |name: &str| path.starts_with(&durable) && durable.join(name).exists();
         let is_there = |name: &str| {
-            folder.join(name).exists() || root().join(name).exists() || is_left_out(name)
+            folder.join(name).exists()
+                || root().join(name).exists()
+                || is_of_durable(name)
+                || is_left_out(name)
         };
         let document = fs::read_to_string(&path).unwrap();
         assert_eq!(
@@ -289,13 +323,15 @@ fn links_and_paths_go_to_files() {
 /// The guide is rustdoc's front page, where files of this folder are not.
 #[test]
 fn the_guide_links_to_no_file() {
-    let guide = read("docs/guide.md").unwrap();
-    let links = guide.split("](").skip(1);
-    let targets = links.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
-    let files: Vec<_> = targets
-        .filter(|target| !target.starts_with('#') && !target.contains("://"))
-        .collect();
-    assert_eq!(files, [""; 0]);
+    for guide in ["docs/guide.md", "durable/docs/guide.md"] {
+        let guide = read(guide).unwrap_or_default();
+        let links = guide.split("](").skip(1);
+        let targets = links.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+        let files: Vec<_> = targets
+            .filter(|target| !target.starts_with('#') && !target.contains("://"))
+            .collect();
+        assert_eq!(files, [""; 0]);
+    }
 }
 
 #[test]
@@ -315,7 +351,9 @@ fn the_table_of_models_has_them_all() {
     }
     assert!(all.len() > 40, "{} models are not all", all.len());
     assert_eq!(differences(&all, &models_named(&table)), [""; 0]);
-    let unproven = faults(&read("src/sync/fault.rs").unwrap())
+    let mut all_faults = faults(&read("src/sync/fault.rs").unwrap());
+    all_faults.append(&mut faults(&read("durable/src/sync/fault.rs").unwrap()));
+    let unproven = all_faults
         .into_iter()
         .filter(|fault| !sources.contains(&format!("Fault::{fault}")));
     assert_eq!(
@@ -416,6 +454,7 @@ fn documents_are_short() {
     assert!(documents.len() >= 4, "{documents:?}");
     let others = ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
     documents.extend(others.map(|name| root().join(name)));
+    walk(&root().join("durable"), "md", &mut documents);
     for path in documents {
         let document = fs::read_to_string(&path).unwrap();
         let is_row = |line: &str| line.trim_start().starts_with('|');

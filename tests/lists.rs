@@ -1,7 +1,8 @@
-//! Promise: the lists in ARCHITECTURE.md and SECURITY.md are complete.
+//! Promise: the lists in ARCHITECTURE.md, durable/ARCHITECTURE.md and SECURITY.md are complete.
 //!
 //! - `unsafe` is in the files that SECURITY.md lists, in all of them and in no other.
-//! - Locks, and whatever else waits for a thread, are in the files that ARCHITECTURE.md lists.
+//! - Locks, and whatever else waits for a thread, are in the files that the two
+//!   architectures list.
 //! - Who reads all shards, or the cells of all, is listed in ARCHITECTURE.md too.
 //! - Each atomic access has its reason above it.
 
@@ -9,7 +10,8 @@
 mod source;
 
 use source::{
-    DOORS, File, by_function, document, files, is_word, lines, part, quoted, squeezed, words,
+    DOORS, File, by_function, document, files, has_durable, is_word, lines, part, quoted, squeezed,
+    words,
 };
 use std::collections::BTreeSet;
 
@@ -271,11 +273,17 @@ const WHOLE: [Whole; 32] = [
 /// Not a call: the thread that the builder's `on_stall` asks for.
 const WATCHDOG: Whole = whole("engine/watchdog.rs", "run", "on_stall");
 
-/// Files of `src` that a part of a document names.
-fn files_named(part: &str) -> BTreeSet<&str> {
+/// Files of the source that a part of a document names, by their paths here: of
+/// `durable/src/handle.rs` it is `durable/handle.rs`.
+fn files_named(part: &str) -> BTreeSet<String> {
+    let path = |path: &str| {
+        let of_durable = path.strip_prefix("durable/src/");
+        let of_durable = of_durable.map(|path| format!("durable/{path}"));
+        of_durable.or_else(|| Some(path.strip_prefix("src/")?.to_string()))
+    };
     quoted(part)
         .into_iter()
-        .filter_map(|path| path.strip_prefix("src/"))
+        .filter_map(path)
         .filter(|path| path.ends_with(".rs"))
         .collect()
 }
@@ -287,7 +295,7 @@ fn unsafe_faults(security: &str, files: &[File]) -> Vec<String> {
     let found: BTreeSet<_> = files
         .iter()
         .filter(|file| words(&file.code).any(|word| word == "unsafe"))
-        .map(|file| &*file.path)
+        .map(|file| file.path.clone())
         .collect();
     let missing = found
         .difference(&listed)
@@ -343,6 +351,7 @@ fn waiting_faults(architecture: &str, allowed: &[Waiting], files: &[File]) -> Ve
     for file in files
         .iter()
         .filter(|file| !["internals", "sync"].contains(&&*file.room))
+        .filter(|file| !file.path.starts_with("durable/sync/"))
     {
         // A policy of calendars is called `Once`, too.
         let waits = |word: &str| waits(word) && !(word == "Once" && file.room == "calendar");
@@ -377,10 +386,13 @@ fn waiting_faults(architecture: &str, allowed: &[Waiting], files: &[File]) -> Ve
     }
     let in_document = files_named(part(
         architecture,
-        "nobody takes a lock on the way of a timer",
-        "\n**Architecture Invariant:**",
+        "These files have a lock of ours",
+        "\n## ",
     ));
-    let in_test: BTreeSet<_> = allowed.iter().map(|allowed| allowed.file).collect();
+    let in_test: BTreeSet<_> = allowed
+        .iter()
+        .map(|allowed| allowed.file.to_string())
+        .collect();
     faults.extend(
         in_document
             .symmetric_difference(&in_test)
@@ -505,15 +517,27 @@ fn unexplained(source: &str) -> Vec<String> {
 
 #[test]
 fn unsafe_is_where_the_document_says() {
-    assert_eq!(unsafe_faults(&document("SECURITY.md"), &files()), [""; 0]);
+    // In a package that was downloaded, SECURITY.md names files that are not there.
+    if has_durable() {
+        assert_eq!(unsafe_faults(&document("SECURITY.md"), &files()), [""; 0]);
+    }
 }
 
 #[test]
 fn nobody_waits_but_where_the_document_says() {
-    assert_eq!(
-        waiting_faults(&document("ARCHITECTURE.md"), &WAITING, &files()),
-        [""; 0]
-    );
+    let (durable, own): (Vec<_>, Vec<_>) = WAITING
+        .into_iter()
+        .partition(|waiting| waiting.file.starts_with("durable/"));
+    let (files_of_durable, files) = files()
+        .into_iter()
+        .partition::<Vec<_>, _>(|file| file.path.starts_with("durable/"));
+    let architecture = document("ARCHITECTURE.md");
+    assert_eq!(waiting_faults(&architecture, &own, &files), [""; 0]);
+    if has_durable() {
+        let architecture = document("durable/ARCHITECTURE.md");
+        let faults = waiting_faults(&architecture, &durable, &files_of_durable);
+        assert_eq!(faults, [""; 0]);
+    }
 }
 
 #[test]
@@ -586,7 +610,8 @@ fn a_lock_that_is_not_listed_is_seen() {
             why: "whatever",
         },
     ];
-    let architecture = "and nobody takes a lock on the way of a timer but in `src/a.rs`, `src/b.rs`.\n\n**Architecture Invariant:** `src/c.rs`";
+    let architecture =
+        "These files have a lock of ours: `src/a.rs`, `src/b.rs`.\n\n## Next\n`src/c.rs`";
     let faults = |a: &str, b: &str, c: &str| {
         waiting_faults(
             architecture,

@@ -146,7 +146,7 @@ fn bare(said: &str) -> Vec<&str> {
     words.filter(|word| is_step(word)).collect()
 }
 
-/// The room of a path below `src`.
+/// The room of a path below `src`; of one below `durable/src`, `durable`.
 fn room(path: &str) -> &str {
     let below = path.strip_prefix("src/").unwrap_or(path);
     below
@@ -201,6 +201,7 @@ fn steps(texts: &BTreeMap<String, String>) -> (Steps<'_>, Steps<'_>) {
 fn no_line_is_longer_than_a_screen() {
     let folders = [
         "src",
+        "durable",
         "tests",
         "examples",
         "benches",
@@ -226,7 +227,7 @@ fn no_line_is_longer_than_a_screen() {
 
 #[test]
 fn each_step_is_in_the_code_and_each_name_is_a_step() {
-    let texts = texts(&["src"], &[".rs", ".md"]);
+    let texts = texts(&["src", "durable/src"], &[".rs", ".md"]);
     let (defined, named) = steps(&texts);
     let all: BTreeSet<_> = defined.values().flatten().collect();
     assert!(all.len() > 60, "{} steps are not all", all.len());
@@ -249,7 +250,7 @@ fn each_step_is_in_the_code_and_each_name_is_a_step() {
 
 #[test]
 fn the_models_name_the_steps_of_the_rooms() {
-    let texts_of_rooms = texts(&["src"], &[".rs", ".md"]);
+    let texts_of_rooms = texts(&["src", "durable/src"], &[".rs", ".md"]);
     let (defined, _) = steps(&texts_of_rooms);
     let all: BTreeSet<_> = defined.values().flatten().map(String::as_str).collect();
     for (path, text) in texts(
@@ -285,12 +286,18 @@ fn types<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = (&'a str, &'a
 
 #[test]
 fn a_name_is_that_of_one_type() {
-    let texts = texts(&["src"], &[".rs"]);
+    for folder in ["src", "durable/src"] {
+        assert_eq!(shared_names(&texts(&[folder], &[".rs"])), BTreeMap::new());
+    }
+}
+
+/// Names that more than one type of a crate has.
+fn shared_names(texts: &BTreeMap<String, String>) -> BTreeMap<&str, Vec<&str>> {
     // The parts for benches and models have the names of what they open, and the models' stand-ins
     // those of what they stand for.
     let is_own = |path: &str| {
-        let others = ["src/internals/", "src/sync/loom"];
-        !path.contains("tests") && !others.iter().any(|other| path.starts_with(other))
+        let others = ["src/internals", "src/sync/loom"];
+        !path.contains("tests") && !others.iter().any(|other| path.contains(other))
     };
     let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (path, text) in texts.iter().filter(|(path, _)| is_own(path)) {
@@ -298,18 +305,24 @@ fn a_name_is_that_of_one_type() {
             places.entry(name).or_default().push(path);
         }
     }
-    assert!(places.len() > 100, "{} types are not all", places.len());
+    let is_there = texts.is_empty() || places.len() > 100;
+    assert!(is_there, "{} types are not all", places.len());
     // Two in one file are the same type, with loom and without.
     places.values_mut().for_each(|paths| paths.dedup());
     places.retain(|_, paths| paths.len() > 1);
-    assert_eq!(places, BTreeMap::new());
+    places
 }
 
 #[test]
 fn no_word_is_left_that_was_replaced() {
     let mut found = Vec::new();
     for (path, text) in texts(
-        &["src", "loom-tests/README.md", "loom-tests/tests"],
+        &[
+            "src",
+            "durable/src",
+            "loom-tests/README.md",
+            "loom-tests/tests",
+        ],
         &[".rs", ".md"],
     ) {
         for (number, line) in text.lines().enumerate() {

@@ -5,7 +5,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use wheelwork::internals::durable_round_trip;
+use wheelwork_durable::internals::round_trip;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -35,5 +35,5 @@ fuzz_target!(|input: Input<'_>| {
         Table::Version => "version",
         Table::Due => "due",
     };
-    durable_round_trip(table, input.under, input.body);
+    round_trip(table, input.under, input.body);
 });

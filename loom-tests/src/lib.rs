@@ -13,7 +13,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use wheelwork::internals::loom::{Fault, set_fault};
+use wheelwork::internals::loom as wheelwork_parts;
+use wheelwork_durable::internals as durable_parts;
+
+/// A step of a crate's protocols that a model can break.
+pub trait Breakable: Copy + std::fmt::Debug {
+    /// Breaks one step in the models that this thread runs from now on.
+    fn set(fault: Option<Self>);
+}
+
+impl Breakable for wheelwork_parts::Fault {
+    fn set(fault: Option<Self>) {
+        wheelwork_parts::set_fault(fault);
+    }
+}
+
+impl Breakable for durable_parts::Fault {
+    fn set(fault: Option<Self>) {
+        durable_parts::set_fault(fault);
+    }
+}
 
 /// Preemptions that are looked at: `None` is all of them.
 pub type Bound = Option<usize>;
@@ -49,10 +68,15 @@ pub fn explore(bound: Bound, model: impl Fn() + Send + Sync + 'static) {
 ///
 /// # Panics
 /// If it does not.
-pub fn must_fail(fault: Fault, why: &str, bound: Bound, model: impl Fn() + Send + Sync + 'static) {
-    set_fault(Some(fault));
+pub fn must_fail<F: Breakable>(
+    fault: F,
+    why: &str,
+    bound: Bound,
+    model: impl Fn() + Send + Sync + 'static,
+) {
+    F::set(Some(fault));
     let outcome = catch_unwind(AssertUnwindSafe(|| explore(bound, model)));
-    set_fault(None);
+    F::set(None);
     let Err(panic) = outcome else {
         panic!("the model does not notice {fault:?}")
     };
@@ -83,7 +107,7 @@ pub fn explore_service(bound: Bound, model: fn()) {
 ///
 /// # Panics
 /// If the model does not fail with a message that contains `why`.
-pub fn service_must_fail(fault: Fault, why: &str, bound: Bound, model: fn()) {
+pub fn service_must_fail(fault: impl Breakable, why: &str, bound: Bound, model: fn()) {
     must_fail(fault, why, bound, move || spawn(model).join().unwrap());
 }
 

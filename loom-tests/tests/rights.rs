@@ -3,7 +3,7 @@
 
 use loom::thread::spawn;
 use std::sync::Arc;
-use wheelwork::internals::loom::{Fault, LeaseRights};
+use wheelwork_durable::internals::{Fault, LeaseRights};
 use wheelwork_loom_tests::{explore, must_fail};
 
 /// A lease that was lost: RightsWithdraw and RightsExtend against RightsLook, after its end.

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use wheelwork::internals::loom::{Fault, ticket};
+use wheelwork_durable::internals::{Fault, ticket};
 use wheelwork_loom_tests::{explore, must_fail};
 
 /// A task that waits until it is woken.

@@ -173,14 +173,6 @@ impl Default for LatenessHistogram {
 }
 
 impl LatenessHistogram {
-    /// What one histogram has.
-    #[cfg(feature = "durable")]
-    pub(crate) fn of(histogram: &Histogram) -> Self {
-        let mut snapshot = Self::default();
-        snapshot.merge(histogram);
-        snapshot
-    }
-
     pub(super) fn merge(&mut self, histogram: &Histogram) {
         for (count, bucket) in self.counts.iter_mut().zip(&histogram.buckets) {
             *count += bucket.get();

@@ -5,8 +5,6 @@
 //! is written here.
 
 mod dispatch;
-#[cfg(feature = "durable")]
-mod durable;
 mod pins;
 
 use crate::dispatch::Dispatcher;
@@ -37,8 +35,6 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 pub use self::dispatch::{Announcements, Grain, Grains, InFlight, Post, Term};
-#[cfg(feature = "durable")]
-pub use self::durable::{LeaseRights, Teller, ticket};
 pub use self::pins::{Limbo, Pinner, Pins};
 pub use crate::internals::{Arena, Doorbell, Drain, Entry, FOREVER, Inbox, Magazines, Sender};
 pub use crate::sync::{

@@ -35,13 +35,6 @@ pub fn shared_readings<T: Send + 'static>(
     builder.shared_readings(shared_readings)
 }
 
-/// Decodes a value of a store's file, whose checksum is right, and encodes it again. `table`:
-/// `row`, `dead`, `state`, `version`, or else a key of `by_due`. Whether it is one.
-#[cfg(feature = "durable")]
-pub fn durable_round_trip(table: &str, under: u128, body: &[u8]) -> bool {
-    crate::durable::redb::codec::round_trip(table, under, body)
-}
-
 /// A shard's lanes.
 pub struct Inbox<M>(Arc<lane::Inbox<M>>);
 

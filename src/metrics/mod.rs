@@ -25,13 +25,13 @@
 //! The histogram has each timer that fired and each run of a periodic timer once, except timers
 //! that [`FireAll`](crate::StopPolicy::FireAll) fired.
 //!
-//! Durable timers have a reporter of their own: `durable::DurableReporter`.
+//! What is built on top of a service reports its own histograms by [`HistogramReport`].
 //!
 //! [`TimerCounts`]: crate::TimerCounts
 //! [`PoolCounts`]: crate::PoolCounts
 //! [`Machinery`]: crate::Machinery
 
-pub(crate) mod names;
+mod names;
 
 use crate::engine::id::TimerId;
 use crate::engine::lateness::LatenessHistogram;
@@ -50,7 +50,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-pub(crate) static METADATA: Metadata<'static> =
+static METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 /// Reports the counters of a service to the recorder that the program has installed.
@@ -264,12 +264,12 @@ impl HistogramReport {
     }
 }
 
-pub(crate) fn key(name: &'static str, labels: &[Label]) -> Key {
+fn key(name: &'static str, labels: &[Label]) -> Key {
     Key::from_parts(name, labels.to_vec())
 }
 
 /// Sets counters and gauges to what is in `stats`.
-pub(crate) fn report<S>(
+fn report<S>(
     recorder: &dyn Recorder,
     labels: &[Label],
     stats: &S,

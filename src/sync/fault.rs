@@ -259,12 +259,6 @@ pub enum Fault {
     /// ResetToPast: a sleep that is moved into the past wakes nobody.
     #[cfg(feature = "async")]
     SleepMovedInSilence,
-    /// TicketTell: the writer wakes whoever waits, and leaves the answer at a later instant.
-    #[cfg(feature = "durable")]
-    TicketToldTooEarly,
-    /// RightsExtend: the end of the leases is published with Relaxed.
-    #[cfg(feature = "durable")]
-    RightsExtendRelaxed,
 }
 
 /// Whether a step is broken on purpose: never, outside loom.

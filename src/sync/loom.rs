@@ -11,10 +11,6 @@
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::Mutex;
 pub(crate) use loom::sync::atomic::Ordering;
-#[cfg(feature = "durable")]
-pub(crate) use loom::sync::{Condvar, MutexGuard};
-#[cfg(feature = "durable")]
-pub(crate) use loom::thread::ThreadId;
 pub(crate) use loom::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 
 use super::{Fault, broken};

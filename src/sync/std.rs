@@ -4,10 +4,6 @@ pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-#[cfg(feature = "durable")]
-pub(crate) use std::sync::{Condvar, MutexGuard};
-#[cfg(feature = "durable")]
-pub(crate) use std::thread::ThreadId;
 pub(crate) use std::thread::{Builder as ThreadBuilder, JoinHandle, Thread, current};
 pub(crate) use std::thread_local as per_thread;
 

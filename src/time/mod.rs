@@ -41,9 +41,3 @@ pub(crate) use nanos::{YEARS_30, later};
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 use no_counter::NoCounter as CycleCounter;
 pub(crate) use tick::TickLength;
-
-/// The time of day by a manual clock, or by the system's. Somebody may set it.
-#[cfg(feature = "durable")]
-pub(crate) fn system_time(manual: Option<&ManualClock>) -> std::time::SystemTime {
-    manual.map_or_else(std::time::SystemTime::now, ManualClock::system_time)
-}

@@ -12,7 +12,7 @@ use std::path::Path;
 pub const DOORS: [&str; 2] = ["lib", "internals"];
 
 pub struct File {
-    /// Below `src`.
+    /// Below `src`; of a file of wheelwork-durable, with `durable/` before it.
     pub path: String,
     pub room: String,
     pub source: String,
@@ -34,9 +34,56 @@ impl File {
             code: code(source),
         }
     }
+
+    /// Whether it is of this room, or of the part of this name of wheelwork-durable.
+    pub fn is_of(&self, room: &str) -> bool {
+        let part = self.path.strip_prefix("durable/");
+        let part = part.and_then(|path| path.split(['/', '.']).next());
+        self.room == room || part == Some(room)
+    }
+
+    /// A file of wheelwork-durable, as one of the room `durable`: its crate is this room.
+    pub fn into_durable(self) -> Self {
+        let name = if self.path == "lib.rs" {
+            "mod.rs"
+        } else {
+            &self.path
+        };
+        let is_door = DOORS.contains(&&*self.room) && self.room != "lib";
+        Self {
+            path: format!("durable/{name}"),
+            room: if is_door {
+                self.room
+            } else {
+                "durable".to_string()
+            },
+            source: self.source,
+            code: self.code.replace("crate::", "crate::durable::"),
+        }
+    }
 }
 
+/// The files of both crates. Those of wheelwork-durable are one room, `durable`, whose root is its
+/// `mod.rs`. In a package that was downloaded they are not there.
 pub fn files() -> Vec<File> {
+    let mut files = files_of("src");
+    assert!(files.len() > 30, "{} files are not the source", files.len());
+    if has_durable() {
+        let durable = files_of("durable/src");
+        assert!(durable.len() > 50, "{} files are not all", durable.len());
+        files.extend(durable.into_iter().map(File::into_durable));
+    }
+    files
+}
+
+/// Whether the source of wheelwork-durable is there.
+pub fn has_durable() -> bool {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("durable")
+        .exists()
+}
+
+fn files_of(folder: &str) -> Vec<File> {
     fn walk(folder: &Path, src: &Path, files: &mut Vec<File>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -57,10 +104,9 @@ pub fn files() -> Vec<File> {
             }
         }
     }
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files = Vec::new();
     walk(&src, &src, &mut files);
-    assert!(files.len() > 30, "{} files are not the source", files.len());
     files
 }
 

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Name {
-    /// `wheelwork::durable` on `Redb`
+    /// `wheelwork_durable` on `Redb`
     Wheelwork,
     /// redb alone: one table, by deadline and id
     Redb,

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Name {
-    /// `wheelwork::durable` on `Postgres`
+    /// `wheelwork_durable` on `Postgres`
     Wheelwork,
     /// A table by deadline, `FOR UPDATE SKIP LOCKED LIMIT 1000` each second
     Poller,

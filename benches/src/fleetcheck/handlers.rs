@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use wheelwork::durable::{Delivery, DurableBuilder, HandlerResult, Postgres, RetryPolicy};
+use wheelwork_durable::{Delivery, DurableBuilder, HandlerResult, Postgres, RetryPolicy};
 
 /// The server's clock, in microseconds.
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";

@@ -1,4 +1,4 @@
-//! `wheelwork::durable` on `Redb`, as it comes: handlers run on the pool that all services share.
+//! `wheelwork_durable` on `Redb`, as it comes: handlers run on the pool that all services share.
 
 use super::subject::Subject;
 use crate::ledger::Ledger;
@@ -6,7 +6,7 @@ use crate::random::Payload;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use wheelwork::durable::{Delivery, Durable, DurableBuilder, DurableId, Redb, Ticket};
+use wheelwork_durable::{Delivery, Durable, DurableBuilder, DurableId, Redb, Ticket};
 
 const KIND: &str = "timer";
 

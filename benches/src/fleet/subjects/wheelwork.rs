@@ -1,4 +1,4 @@
-//! `wheelwork::durable` on `Postgres`, as it comes: handlers run on the pool that all services
+//! `wheelwork_durable` on `Postgres`, as it comes: handlers run on the pool that all services
 //! share. Several are armed by `schedule_many`.
 
 use super::subject::{Opening, Subject};
@@ -8,7 +8,7 @@ use postgres::config::Host;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
-use wheelwork::durable::{Delivery, Durable, Postgres};
+use wheelwork_durable::{Delivery, Durable, Postgres};
 
 const KIND: &str = "timer";
 

@@ -1,11 +1,11 @@
-//! Store: `wheelwork::durable` in a file, as the child uses it.
+//! Store: `wheelwork_durable` in a file, as the child uses it.
 
 use super::child::{Arm, Delivered, Handler, Timers};
 use super::wire::{Commits, Id};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-use wheelwork::durable::{
+use wheelwork_durable::{
     Delivery, Durable, DurableError, DurableId, HandlerResult, Redb, RetryPolicy, Row, Ticket,
 };
 

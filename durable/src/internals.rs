@@ -1,0 +1,65 @@
+//! Internals: the parts by themselves, for models and fuzz targets. Built only under the feature
+//! `__internals` or `--cfg loom`; no part of the public interface.
+//!
+//! Ground rule: a function here calls one function of the file that it opens. No step of a protocol
+//! is written here.
+
+#[cfg(loom)]
+use crate::{rights, ticket};
+
+#[cfg(loom)]
+pub use crate::sync::{Fault, set_fault};
+
+/// Decodes a value of a store's file, whose checksum is right, and encodes it again. `table`:
+/// `row`, `dead`, `state`, `version`, or else a key of `by_due`. Whether it is one.
+#[cfg(feature = "redb")]
+pub fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
+    crate::redb::codec::round_trip(table, under, body)
+}
+
+/// The writer's end of a ticket.
+#[cfg(loom)]
+pub struct Teller(ticket::Teller<u32>);
+
+#[cfg(loom)]
+impl Teller {
+    /// TicketTell.
+    pub fn tell(self, answer: u32) {
+        self.0.tell(Ok(answer));
+    }
+}
+
+/// A ticket.
+#[cfg(loom)]
+pub fn ticket() -> (Teller, ticket::Ticket<u32>) {
+    let (teller, ticket) = ticket::ticket();
+    (Teller(teller), ticket)
+}
+
+/// The leases of a node, as its handlers' threads see them.
+#[cfg(loom)]
+pub struct LeaseRights(rights::LeaseRights);
+
+#[cfg(loom)]
+impl LeaseRights {
+    /// One partition, without a lease.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self(rights::LeaseRights::new(1))
+    }
+
+    /// Whether a row that was loaded under this epoch may be handed out now.
+    pub fn allow(&self, epoch: u64, now_ns: u64) -> bool {
+        self.0.allow(0, epoch, now_ns)
+    }
+
+    /// The lease is taken, or with 0 withdrawn.
+    pub fn set(&self, epoch: u64) {
+        self.0.set(0, epoch);
+    }
+
+    /// Leases last until then.
+    pub fn extend(&self, until_ns: u64) {
+        self.0.extend(until_ns);
+    }
+}

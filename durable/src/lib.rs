@@ -1,0 +1,163 @@
+//! Timers that survive their process: kept in a store, fired by the wheel.
+//!
+//! [`Durable`] keeps timers in a [`Store`]: [`Redb`], one file for one process; `Postgres` (feature
+//! `postgres`), a database that many machines share; or [`Memory`], for tests. A timer is a kind,
+//! which names its handler, and a payload of bytes. Those that are due soon are timers of a
+//! [`TimerService`](wheelwork::TimerService), so they fire at the millisecond, without polling.
+//!
+//! What is promised:
+//!
+//! - **Acknowledged is durable.** What `schedule` has returned survives `kill -9`, a loss of power
+//!   and a full disk.
+//! - **At least once, and never early** by the store's clock. A timer fires until its handler has
+//!   said `Ok` and that is stored. So it may fire twice: if the process ends, or a node loses its
+//!   lease, before that, and if the handler fails half-way.
+//! - **`cancel` tells the truth.** `true`: no handler is given the timer any more. (Of one with a
+//!   calendar: no further run begins than the one that is under way.)
+//! - **Nothing is dropped in silence.** An unknown kind, a payload that cannot be read, a handler
+//!   that fails each time, or kills its process: kept as a dead letter, counted, listed.
+//!
+//! The [guide](#guide) is below; `src/README.md` has the protocol, and why it is right.
+//!
+//! # Example
+//! ```no_run
+//! use std::time::Duration;
+//! use wheelwork_durable::{Durable, Redb};
+//!
+//! let timers = Durable::open(Redb::open("timers.redb")?)
+//!     .handle("order.unpaid", |order| {
+//!         println!("order {} was not paid", order.payload_text());
+//!         Ok(())
+//!     })
+//!     .start()?;
+//! timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `redb` (on unless switched off) | [`Redb`], timers in a file |
+//! | `postgres` | `Postgres`, timers that many machines share |
+//! | `serde`, `postcard` | payloads that are values of a type |
+//! | `calendar` | timers at the times of a calendar |
+//! | `metrics` | `DurableReporter`, the figures for the crate `metrics` |
+//! | `tracing` | failures, dead letters and the end of the store as events |
+//! | `async` | wheelwork's futures, for programs that use both |
+//! | `full` | all of these |
+//!
+//! # Events
+//!
+//! With the feature `tracing` these events have the target `wheelwork`. The window is a service
+//! with the name `durable`, and tells of itself as the module `trace` of wheelwork says.
+//!
+//! | level | when | fields |
+//! |---|---|---|
+//! | ERROR | the store has failed | `error` |
+//! | ERROR | a timer has become a dead letter | `kind`, `id`, `attempts`, `cause` |
+//! | WARN | a handler has failed | `kind`, `id`, `attempt`, `why` |
+//!
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+// The guide's examples need all features.
+#![cfg_attr(any(not(doctest), feature = "full"), doc = include_str!("../docs/guide.md"))]
+
+mod aside;
+mod builder;
+mod caught;
+#[cfg(feature = "serde")]
+mod codec;
+mod counter;
+mod delivery;
+#[cfg(feature = "redb")]
+mod disk;
+mod error;
+#[cfg(feature = "tracing")]
+mod events;
+mod fault;
+mod fleet;
+mod fleet_watch;
+mod handle;
+mod id_map;
+#[cfg(any(loom, feature = "__internals"))]
+#[doc(hidden)]
+pub mod internals;
+mod keyed;
+mod kinds;
+mod large;
+mod load;
+mod manual;
+mod measure;
+mod memory;
+mod nodes;
+mod outcomes;
+mod pace;
+mod places;
+mod plan;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+mod queue;
+mod recurrence;
+#[cfg(feature = "calendar")]
+mod recurring;
+#[cfg(feature = "redb")]
+pub(crate) mod redb;
+#[cfg(feature = "metrics")]
+mod reporter;
+mod request;
+mod retry;
+mod rights;
+mod row;
+mod runner;
+mod serve;
+mod settle;
+mod shared;
+mod slices;
+mod stall;
+mod stats;
+mod store;
+mod suspects;
+mod sync;
+mod ticket;
+mod time;
+mod trials;
+#[cfg(feature = "serde")]
+mod typed;
+mod when;
+mod window;
+mod writer;
+
+#[cfg(feature = "postgres")]
+pub use self::postgres::{Postgres, PostgresBuilder, PostgresOutbox};
+#[cfg(feature = "redb")]
+pub use self::redb::{Redb, RedbBuilder};
+pub use builder::DurableBuilder;
+#[cfg(feature = "serde")]
+pub use codec::Codec;
+pub use delivery::{Delivery, HandlerResult};
+pub use error::{DurableError, OpenError};
+#[cfg(feature = "__faults")]
+#[doc(hidden)]
+pub use fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
+pub use fleet::{Fleet, FleetNode, FleetPartition};
+pub use handle::{Durable, DurableHandle};
+pub use keyed::Keyed;
+pub use kinds::SpawnedFuture;
+pub use memory::Memory;
+#[cfg(feature = "metrics")]
+pub use reporter::DurableReporter;
+pub use retry::RetryPolicy;
+pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime};
+pub use stats::DurableStats;
+pub use store::{
+    Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
+    StoreCause, StoreClock, StoreError, StoreSize, Target, TrialBegun, Write,
+};
+pub use ticket::Ticket;
+pub use when::{PayloadBytes, When};
+
+/// The README's examples, as tests.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,550 @@
+//! Random histories of two stores: what one does, the other one does.
+//!
+//! A history is written to both stores call by call, as a writer makes its calls, with crashes and
+//! restarts between. Ids are those of each store; they are compared by the order in which they were
+//! given.
+
+use super::stores::{HandedOut, Opened, Place, at, with};
+use fastrand::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Debug, Write as _};
+use wheelwork_durable::{
+    Cause, DeadLetter, DurableId, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
+    StoreTime, Target, Write,
+};
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+const KINDS: [&str; 3] = ["order", "order.unpaid", "mail"];
+/// Few deadlines: many rows have the same one.
+const DUES: u64 = 40;
+
+/// A store, and the ids that it gave, by their numbers in the history.
+struct Side {
+    place: Box<dyn Place>,
+    open: Option<Opened>,
+    ids: Vec<DurableId>,
+    numbers: BTreeMap<DurableId, usize>,
+}
+
+impl Side {
+    fn new(place: Box<dyn Place>) -> Self {
+        Self {
+            open: Some(Opened::new(&*place)),
+            place,
+            ids: Vec::new(),
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    fn open(&mut self) -> &mut Opened {
+        self.open.as_mut().unwrap()
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) {
+        let id = self.open().store.new_id(key, due);
+        assert_eq!(id.first_due(), due);
+        let former = self.numbers.insert(id, self.ids.len());
+        assert_eq!(former, None, "{id:?} twice");
+        self.ids.push(id);
+    }
+
+    fn position(&self, place: After) -> Position {
+        match place {
+            None => Position::MIN,
+            Some((due, None)) => Position::end_of(due),
+            Some((due, Some(number))) => Position {
+                due,
+                id: self.id(number),
+            },
+        }
+    }
+
+    /// This store's id of a number.
+    fn id(&self, number: usize) -> DurableId {
+        self.ids[number]
+    }
+
+    /// The number of an id, as an id that all stores agree on.
+    fn common_id(&self, id: DurableId) -> DurableId {
+        DurableId::from_bits(self.numbers[&id] as u128)
+    }
+
+    fn common(&self, row: Row) -> Row {
+        with(&row, |row| row.id = self.common_id(row.id))
+    }
+
+    fn common_outcome(&self, outcome: Outcome) -> Outcome {
+        let id = |id: Option<DurableId>| id.map(|id| self.common_id(id));
+        let row = |row: Option<Row>| row.map(|row| self.common(row));
+        match outcome {
+            Outcome::Armed(gone) => Outcome::Armed(id(gone)),
+            Outcome::Cancelled(gone) => Outcome::Cancelled(id(gone)),
+            Outcome::Moved(moved) => Outcome::Moved(row(moved)),
+            Outcome::CancelledMany(gone, last) => {
+                let mut gone: Vec<_> = gone.into_iter().map(|id| self.common_id(id)).collect();
+                gone.sort_unstable();
+                // (A slice of no rows ends where it began, which may be at no row.)
+                let last = last.map(|last| match self.numbers.get(&last.id) {
+                    Some(_) => Position {
+                        id: self.common_id(last.id),
+                        ..last
+                    },
+                    None => last,
+                });
+                Outcome::CancelledMany(gone, last)
+            }
+            Outcome::Settled(is_done, left) => Outcome::Settled(is_done, row(left)),
+            Outcome::Revived(revived) => Outcome::Revived(row(revived)),
+            other => other,
+        }
+    }
+}
+
+/// After which row a slice begins: none, the last one of a deadline, or the one of this number.
+type After = Option<(StoreTime, Option<usize>)>;
+
+/// A target or a write, with numbers in place of ids.
+#[derive(Clone, Debug)]
+enum Name {
+    Number(usize),
+    Key(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    number: usize,
+    due: StoreTime,
+    /// How much the epoch is off.
+    epochs_off: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    /// A row with this number; all but its id is said here.
+    Arm(usize, Row),
+    Cancel(Name),
+    Move(Name, StoreTime),
+    CancelKind(&'static str, After, SliceLimit),
+    Begin(Delivery, u32),
+    Ack(Delivery, Option<StoreTime>),
+    Retry(Delivery, StoreTime, u32),
+    Bury(Delivery, Cause, u32, Option<(StoreTime, usize)>),
+    Revive(usize, StoreTime),
+    Discard(usize),
+}
+
+impl Change {
+    fn of(&self, side: &Side) -> Write {
+        let epoch = side.open.as_ref().unwrap().epoch;
+        let target = |name: &Name| match *name {
+            Name::Number(number) => Target::Id(side.id(number)),
+            Name::Key(key) => Target::Key(key.into()),
+        };
+        let settled = |delivery: &Delivery| Settled {
+            id: side.id(delivery.number),
+            due: delivery.due,
+            epoch: epoch - delivery.epochs_off.min(epoch),
+        };
+        match self {
+            Self::Arm(number, row) => Write::Arm(with(row, |row| {
+                row.id = side.id(*number);
+            })),
+            Self::Cancel(name) => Write::Cancel(target(name)),
+            Self::Move(name, due) => Write::Move(target(name), *due),
+            Self::CancelKind(kind, after, limit) => Write::CancelKind(KindSlice {
+                kind: (*kind).into(),
+                after: side.position(*after),
+                limit: *limit,
+            }),
+            Self::Begin(delivery, crashes) => Write::Begin {
+                of: settled(delivery),
+                crashes: *crashes,
+            },
+            Self::Ack(delivery, next) => Write::Ack {
+                of: settled(delivery),
+                next: *next,
+            },
+            Self::Retry(delivery, at, attempts) => Write::Retry {
+                of: settled(delivery),
+                at: *at,
+                attempts: *attempts,
+                crashes: *attempts / 2,
+            },
+            Self::Bury(delivery, cause, attempts, next) => Write::Bury {
+                of: settled(delivery),
+                cause: cause.clone(),
+                since: at(5),
+                attempts: *attempts,
+                crashes: *attempts / 2,
+                next: next.map(|(due, copy)| (due, side.id(copy))),
+            },
+            Self::Revive(number, due) => Write::Revive(side.id(*number), *due),
+            Self::Discard(number) => Write::Discard(side.id(*number)),
+        }
+    }
+}
+
+struct History {
+    rng: Rng,
+    sides: [Side; 2],
+    /// Rows that are armed or loaded under this epoch.
+    known: BTreeSet<usize>,
+    /// Rows that are handed out, with their deadlines.
+    in_flight: BTreeMap<usize, StoreTime>,
+    story: String,
+}
+
+/// Writes one history to two stores. `Err`: where they differ, and how it came to that.
+pub fn hold_against(
+    seed: u64,
+    first: Box<dyn Place>,
+    second: Box<dyn Place>,
+) -> Result<(), String> {
+    let mut history = History {
+        rng: Rng::with_seed(seed),
+        sides: [Side::new(first), Side::new(second)],
+        known: BTreeSet::new(),
+        in_flight: BTreeMap::new(),
+        story: String::new(),
+    };
+    let outcome = (0..200)
+        .try_for_each(|_| history.step())
+        .and_then(|()| history.reopen(false))
+        .and_then(|()| history.look_at_all());
+    let story = history.story;
+    outcome.map_err(|why| format!("{story}{why}\nseed {seed}"))
+}
+
+impl History {
+    /// Does something with both stores, and compares what they say.
+    fn both<T: Debug + PartialEq>(
+        &mut self,
+        what: impl Debug,
+        call: impl Fn(&mut Side) -> T,
+    ) -> Result<T, String> {
+        writeln!(self.story, "{what:?}").unwrap();
+        let [first, second] = self.sides.each_mut().map(call);
+        if first == second {
+            Ok(first)
+        } else {
+            let [first, second] = [first, second].map(|said| format!("{said:?}"));
+            let mut letters = first.bytes().zip(second.bytes());
+            let at = letters.position(|(first, second)| first != second);
+            let from = at.unwrap_or_default().saturating_sub(400);
+            let [first, second] = [first, second].map(|said| {
+                let bytes = said.as_bytes().iter().skip(from).take(1_000);
+                String::from_utf8_lossy(&bytes.copied().collect::<Vec<_>>()).into_owned()
+            });
+            Err(format!("first:  .. {first}\nsecond: .. {second}"))
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        match self.rng.u8(..100) {
+            0..60 => self.commit(),
+            60..75 => self.load(),
+            75..87 => self.hand_out(),
+            87..91 => self.look(),
+            91..94 => {
+                for side in &mut self.sides {
+                    side.open().store.upkeep().unwrap();
+                }
+                Ok(())
+            }
+            94..98 => self.reopen(false),
+            _ => self.reopen(true),
+        }
+    }
+
+    fn due(&mut self) -> StoreTime {
+        at(self.rng.u64(..DUES))
+    }
+
+    fn new_number(&mut self, key: Option<&str>, due: StoreTime) -> usize {
+        for side in &mut self.sides {
+            side.new_id(key, due);
+        }
+        self.sides[0].ids.len() - 1
+    }
+
+    /// A number that was given, the later the likelier.
+    fn number(&mut self) -> Option<usize> {
+        let count = self.sides[0].ids.len();
+        let back = self.rng.usize(..30).min(self.rng.usize(..30));
+        count.checked_sub(back + 1)
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        if self.rng.u8(..3) == 0 {
+            return self.rng.choice(KEYS).map(Name::Key);
+        }
+        self.number().map(Name::Number)
+    }
+
+    /// A delivery: mostly one that is in flight. Rarely it is one of another epoch, or of another
+    /// deadline.
+    fn delivery(&mut self) -> Option<Delivery> {
+        let in_flight = self
+            .rng
+            .choice(&self.in_flight)
+            .map(|(&number, &due)| (number, due));
+        let (number, mut due) = match in_flight {
+            Some(delivery) if self.rng.u8(..10) > 0 => delivery,
+            _ => (self.number()?, self.due()),
+        };
+        let epochs_off = u64::from(self.rng.u8(..20) == 0);
+        if self.rng.u8(..20) == 0 {
+            due = self.due();
+        }
+        Some(Delivery {
+            number,
+            due,
+            epochs_off,
+        })
+    }
+
+    fn arm(&mut self) -> Change {
+        let due = self.due();
+        let key = (self.rng.u8(..3) == 0).then(|| self.rng.choice(KEYS).unwrap());
+        let number = self.new_number(key, due);
+        let kind = self.rng.choice(KINDS).unwrap();
+        let length = [0, 1, 16, 64, 5_000][self.rng.usize(..5)];
+        let payload = (0..length).map(|_| self.rng.u8(..)).collect();
+        let mut row = Row::new(DurableId::from_bits(0), due, kind.into(), payload);
+        row.key = key.map(Into::into);
+        (row.attempts, row.crashes) = (self.rng.u32(..4) / 2, self.rng.u32(..4) / 2);
+        row.calendar = (self.rng.u8(..4) == 0).then(|| "* * * * *".into());
+        Change::Arm(number, row)
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        let due = self.due();
+        Some(match self.rng.u8(..100) {
+            0..45 => self.arm(),
+            45..60 => Change::Cancel(self.name()?),
+            60..68 => Change::Move(self.name()?, due),
+            68..69 => {
+                let limit = self.limit();
+                Change::CancelKind(self.rng.choice(KINDS).unwrap(), self.after(), limit)
+            }
+            69..80 => {
+                let next = (self.rng.u8(..4) == 0).then_some(due);
+                Change::Ack(self.delivery()?, next)
+            }
+            80..83 => Change::Begin(self.delivery()?, self.rng.u32(..4)),
+            83..88 => Change::Retry(self.delivery()?, due, self.rng.u32(..9)),
+            88..94 => {
+                let causes = [
+                    Cause::UnknownKind,
+                    Cause::Undecodable("why".into()),
+                    Cause::Failed("so".into()),
+                    Cause::Crashed,
+                ];
+                let cause = self.rng.choice(causes).unwrap();
+                let next = (self.rng.bool()).then(|| (due, self.new_number(None, due)));
+                Change::Bury(self.delivery()?, cause, self.rng.u32(..9), next)
+            }
+            94..98 => Change::Revive(self.number()?, due),
+            _ => Change::Discard(self.number()?),
+        })
+    }
+
+    fn commit(&mut self) -> Result<(), String> {
+        let count = self.rng.usize(1..=8);
+        let changes: Vec<_> = (0..count).filter_map(|_| self.change()).collect();
+        let held: Vec<_> = self.in_flight.keys().copied().collect();
+        let (outcomes, _asked) = self.both(("commit", &changes, &held), |side| {
+            let writes = changes.iter().map(|change| change.of(side)).collect();
+            let mut gate = HandedOut {
+                rows: held.iter().map(|&number| side.id(number)).collect(),
+                ..HandedOut::default()
+            };
+            let outcomes = side.open().store.commit(writes, &mut gate).unwrap();
+            let outcomes: Vec<_> = outcomes
+                .into_iter()
+                .map(|outcome| side.common_outcome(outcome))
+                .collect();
+            let asked: BTreeSet<_> = gate.asked.iter().map(|&id| side.common_id(id)).collect();
+            (outcomes, asked)
+        })?;
+        assert_eq!(outcomes.len(), changes.len());
+        for (change, outcome) in changes.iter().zip(outcomes) {
+            match (change, outcome) {
+                (Change::Arm(number, _), _) => _ = self.known.insert(*number),
+                (Change::Revive(number, _), Outcome::Revived(Some(_))) => {
+                    self.known.insert(*number);
+                }
+                (
+                    Change::Ack(of, _) | Change::Retry(of, ..) | Change::Bury(of, ..),
+                    Outcome::Settled(true, _),
+                ) => _ = self.in_flight.remove(&of.number),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn load_from(
+        &mut self,
+        after: After,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, String> {
+        self.both(("load", after, until, limit), |side| {
+            let after = side.position(after);
+            let rows = side.open().store.load(0, after, until, limit).unwrap();
+            rows.into_iter().map(|row| side.common(row)).collect()
+        })
+    }
+
+    fn after(&mut self) -> After {
+        let due = self.due();
+        match self.rng.u8(..4) {
+            0 | 1 => None,
+            2 => Some((due, None)),
+            _ => self.number().map(|number| (due, Some(number))),
+        }
+    }
+
+    fn limit(&mut self) -> SliceLimit {
+        let all = self.rng.u8(..4) == 0;
+        let bytes = [usize::MAX, self.rng.usize(..200)][self.rng.usize(..2)];
+        SliceLimit {
+            rows: if all {
+                usize::MAX
+            } else {
+                self.rng.usize(..12)
+            },
+            bytes,
+        }
+    }
+
+    fn load(&mut self) -> Result<(), String> {
+        let after = self.after();
+        let until = if self.rng.bool() {
+            StoreTime::MAX
+        } else {
+            self.due()
+        };
+        let limit = self.limit();
+        let rows = self.load_from(after, until, limit)?;
+        self.known.extend(rows.iter().map(number_of));
+        Ok(())
+    }
+
+    fn hand_out(&mut self) -> Result<(), String> {
+        let upto = at(self.rng.u64(..DUES).min(self.rng.u64(..DUES)));
+        self.both(("hand out", upto), |side| {
+            side.open().store.hand_out(upto).unwrap()
+        })?;
+        for &number in &self.known {
+            let target = Target::Id(self.sides[0].id(number));
+            let row = self.sides[0].open().store.get(&target).unwrap();
+            let Some(row) = row.filter(|row| row.due <= upto && !row.superseded) else {
+                continue;
+            };
+            if self.rng.u8(..3) > 0 {
+                self.in_flight.entry(number).or_insert(row.due);
+            }
+        }
+        writeln!(self.story, "in flight: {:?}", self.in_flight).unwrap();
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        if let Some(name) = self.name() {
+            self.both(("get", &name), |side| {
+                let target = match name {
+                    Name::Number(number) => Target::Id(side.id(number)),
+                    Name::Key(key) => Target::Key(key.into()),
+                };
+                let row = side.open().store.get(&target).unwrap();
+                row.map(|row| side.common(row))
+            })?;
+        }
+        self.both("size", |side| {
+            let size = side.open().store.size().unwrap();
+            (size.rows, size.dead)
+        })?;
+        let (after, limit) = (self.number(), self.rng.usize(..5));
+        // The order of dead letters is that of their ids, which begin with a deadline.
+        self.both(("dead", after, limit), |side| {
+            let after = after.map(|number| side.id(number));
+            let letters = side
+                .open()
+                .store
+                .dead(after, SliceLimit::rows(limit))
+                .unwrap();
+            common_letters(side, letters)
+        })?;
+        Ok(())
+    }
+
+    fn reopen(&mut self, cleanly: bool) -> Result<(), String> {
+        if cleanly {
+            // What is handed out is settled before a release.
+            let acks = self.in_flight.iter().map(|(&number, &due)| {
+                let delivery = Delivery {
+                    number,
+                    due,
+                    epochs_off: 0,
+                };
+                Change::Ack(delivery, None)
+            });
+            let acks: Vec<_> = acks.collect();
+            self.both(("settle", &acks), |side| {
+                let writes = acks.iter().map(|change| change.of(side)).collect();
+                let mut gate = HandedOut::default();
+                let outcomes = side.open().store.commit(writes, &mut gate).unwrap();
+                outcomes
+                    .into_iter()
+                    .map(|outcome| side.common_outcome(outcome))
+                    .collect::<Vec<_>>()
+            })?;
+        }
+        self.known.clear();
+        self.in_flight.clear();
+        self.both(("reopen", cleanly), |side| {
+            if cleanly {
+                side.open().store.release().unwrap();
+            }
+            side.open = None;
+            side.open = Some(Opened::new(&*side.place));
+        })
+    }
+
+    fn look_at_all(&mut self) -> Result<(), String> {
+        let rows = self.load_from(None, StoreTime::MAX, SliceLimit::rows(usize::MAX))?;
+        self.both("size", |side| {
+            let size = side.open().store.size().unwrap();
+            (size.rows, size.dead)
+        })
+        .map(|(count, _)| assert_eq!(count, rows.len() as u64))?;
+        for key in KEYS {
+            self.both(("get", key), |side| {
+                let row = side.open().store.get(&Target::Key(key.into())).unwrap();
+                row.map(|row| side.common(row))
+            })?;
+        }
+        self.both("dead", |side| {
+            let letters = side
+                .open()
+                .store
+                .dead(None, SliceLimit::rows(usize::MAX))
+                .unwrap();
+            common_letters(side, letters)
+        })?;
+        Ok(())
+    }
+}
+
+fn number_of(row: &Row) -> usize {
+    row.id.to_bits() as usize
+}
+
+fn common_letters(side: &Side, letters: Vec<DeadLetter>) -> Vec<DeadLetter> {
+    letters
+        .into_iter()
+        .map(|letter| DeadLetter::new(side.common(letter.row), letter.cause, letter.since))
+        .collect()
+}

@@ -1,0 +1,329 @@
+//! Kept: what the store has, rows and dead letters, and what each write does to them.
+
+use super::leases::LeaseRow;
+use super::users::{Lock, User};
+use super::{Making, StoreBreak};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::SystemTime;
+use wheelwork_durable::{
+    DeadLetter, DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime,
+    Target, TrialBegun, Write,
+};
+
+pub struct Node {
+    pub name: String,
+    pub until: SystemTime,
+    pub is_slow: bool,
+    /// Rows of its partitions due by then may have been handed out. `None`: no row may.
+    pub upto: Option<StoreTime>,
+    pub wake: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+pub struct Kept {
+    pub making: Making,
+    pub rows: BTreeMap<DurableId, Row>,
+    /// The epochs in which they were written by the owner. 0: by another node.
+    pub epochs: BTreeMap<DurableId, u64>,
+    /// The positions of `rows`, by partition.
+    pub order: BTreeSet<(Partition, Position)>,
+    pub keys: BTreeMap<Arc<str>, DurableId>,
+    pub dead: BTreeMap<DurableId, DeadLetter>,
+    pub leases: Vec<LeaseRow>,
+    pub nodes: BTreeMap<u64, Node>,
+    /// Nodes that there ever were, and ids that were ever given.
+    pub nodes_ever: u64,
+    pub ids: u64,
+    /// Transactions of users that are open, and what they have locked.
+    pub users: BTreeMap<u64, User>,
+    pub locks: BTreeMap<DurableId, Lock>,
+    pub key_locks: BTreeMap<Arc<str>, u64>,
+}
+
+/// The epoch of a row that a node writes, and that nobody has handed out: it is not suspect, if it
+/// is the node's.
+fn own_epoch(own: &BTreeMap<Partition, u64>, id: DurableId) -> u64 {
+    own.get(&id.partition()).copied().unwrap_or(0)
+}
+
+impl Kept {
+    /// Nothing, at this time of the store's clock.
+    pub fn new(making: Making, now: SystemTime) -> Self {
+        let lease = LeaseRow {
+            owner: None,
+            epoch: 0,
+            until: now,
+            claimed: None,
+            raise_upto: None,
+            is_clean: true,
+        };
+        Self {
+            making,
+            rows: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            order: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            leases: vec![lease; making.partitions.into()],
+            nodes: BTreeMap::new(),
+            nodes_ever: 0,
+            ids: 0,
+            users: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            key_locks: BTreeMap::new(),
+        }
+    }
+
+    pub fn is(&self, broken: StoreBreak) -> bool {
+        self.making.broken == Some(broken)
+    }
+
+    pub fn lease(&self, partition: Partition) -> &LeaseRow {
+        &self.leases[usize::from(partition)]
+    }
+
+    pub fn find(&self, target: &Target) -> Option<&Row> {
+        let id = match target {
+            Target::Id(id) => id,
+            Target::Key(key) => self.keys.get(key)?,
+        };
+        self.rows.get(id)
+    }
+
+    fn insert(&mut self, row: Row, epoch: u64) {
+        self.epochs.insert(row.id, epoch);
+        self.order.insert((row.id.partition(), row.position()));
+        if let Some(key) = &row.key {
+            self.keys.insert(key.clone(), row.id);
+        }
+        let former = self.rows.insert(row.id, row);
+        assert_eq!(former, None, "an id names one row");
+    }
+
+    fn remove(&mut self, id: DurableId) -> Option<Row> {
+        let row = self.rows.remove(&id)?;
+        self.epochs.remove(&id);
+        self.order.remove(&(id.partition(), row.position()));
+        if let Some(key) = &row.key {
+            self.keys.remove(key);
+        }
+        Some(row)
+    }
+
+    /// Changes a row's deadline. Returns it as it is then.
+    fn set_due(&mut self, id: DurableId, due: StoreTime) -> Option<&mut Row> {
+        let row = self.rows.get_mut(&id)?;
+        self.order.remove(&(id.partition(), row.position()));
+        row.due = due;
+        self.order.insert((id.partition(), row.position()));
+        Some(row)
+    }
+
+    /// A node has gone. (A lease that it did not give back needs its watermark.)
+    pub fn leave(&mut self, node: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            (node.until, node.wake) = (SystemTime::UNIX_EPOCH, None);
+        }
+    }
+
+    /// The watermark of a partition: what was written down of owners before, and its owner's.
+    pub fn claimed(&self, partition: Partition) -> Option<StoreTime> {
+        let lease = self.lease(partition);
+        let node = lease.owner.and_then(|owner| self.nodes.get(&owner));
+        lease.claimed.max(node.and_then(|node| node.upto))
+    }
+
+    /// Whether the row may be ended, moved or replaced: no owner may have handed it out.
+    fn may_go(&self, row: &Row) -> bool {
+        if let Some(lock) = self.locks.get(&row.id) {
+            // The user that has locked it has looked. Nobody else comes here.
+            return lock.is_free;
+        }
+        let claimed = self.claimed(row.id.partition());
+        Some(row.due) > claimed || self.is(StoreBreak::WatermarkIgnored)
+    }
+
+    fn arm(&mut self, row: Row, epoch: u64) -> Outcome {
+        let former = row.key.as_ref().and_then(|key| self.keys.get(key)).copied();
+        let mut gone = None;
+        if let Some(former) = former {
+            if self.may_go(&self.rows[&former]) {
+                self.remove(former);
+                gone = Some(former);
+            } else if let Some(former) = self.rows.get_mut(&former) {
+                (former.superseded, former.key) = (true, None);
+            }
+        }
+        self.insert(row, epoch);
+        Outcome::Armed(gone)
+    }
+
+    fn cancel(&mut self, target: &Target) -> Option<DurableId> {
+        let row = self.find(target)?.clone();
+        if self.may_go(&row) {
+            self.remove(row.id);
+            return Some(row.id);
+        }
+        if row.superseded || row.calendar.is_none() || !self.making.strikes {
+            return None;
+        }
+        // A recurring row that may have been handed out is struck.
+        let row = self.rows.get_mut(&row.id)?;
+        row.superseded = true;
+        if let Some(key) = row.key.take() {
+            self.keys.remove(&key);
+        }
+        Some(row.id)
+    }
+
+    /// Partition by partition.
+    fn cancel_kind(&mut self, slice: &KindSlice) -> Outcome {
+        let (mut rows, mut bytes) = (0, 0);
+        let (mut at, mut gone) = (slice.after, Vec::new());
+        while !slice.limit.is_reached(rows, bytes) {
+            let after = Bound::Excluded((at.id.partition(), at));
+            let mut behind = self.order.range((after, Bound::Unbounded));
+            let Some(&(_, position)) = behind.next() else {
+                return Outcome::CancelledMany(gone, None);
+            };
+            let row = &self.rows[&position.id];
+            (at, rows, bytes) = (position, rows + 1, bytes + row.bytes());
+            if row.kind == slice.kind && !self.is_locked(position.id) {
+                gone.extend(self.cancel(&Target::Id(position.id)));
+            }
+        }
+        Outcome::CancelledMany(gone, Some(at))
+    }
+
+    fn reschedule(
+        &mut self,
+        target: &Target,
+        due: StoreTime,
+        own: &BTreeMap<Partition, u64>,
+    ) -> Option<Row> {
+        let row = self.find(target)?;
+        if row.superseded || !self.may_go(row) {
+            return None;
+        }
+        let id = row.id;
+        let written = self.epochs.entry(id).or_default();
+        *written = (*written).max(own_epoch(own, id));
+        self.set_due(id, due).cloned()
+    }
+
+    /// A row that was handed out is to fire again. `counts`: its attempts and crashes.
+    fn again(&mut self, of: &Settled, due: StoreTime, counts: (u32, u32)) -> Option<Row> {
+        self.epochs.insert(of.id, of.epoch);
+        let row = self.set_due(of.id, due)?;
+        (row.attempts, row.crashes) = counts;
+        Some(row.clone())
+    }
+
+    /// Notes the crashes of a suspect that is handed out, or was not after all.
+    fn begin(&mut self, of: &Settled, crashes: u32) -> TrialBegun {
+        let is_current = self.lease(of.id.partition()).epoch == of.epoch;
+        let row = self.rows.get(&of.id).filter(|row| row.due == of.due);
+        let Some(row) = row.filter(|_| is_current) else {
+            return TrialBegun::Refused;
+        };
+        if row.superseded {
+            self.remove(of.id);
+            return TrialBegun::Superseded;
+        }
+        if let Some(row) = self.rows.get_mut(&of.id) {
+            row.crashes = crashes;
+        }
+        // (Its epoch stays, so it stays a suspect.)
+        TrialBegun::Noted
+    }
+
+    /// Ends a delivery: deletes a superseded row, has `settle` decide on another one.
+    fn settle(
+        &mut self,
+        of: &Settled,
+        settle: impl FnOnce(&mut Self, Row) -> Option<Row>,
+    ) -> Outcome {
+        let lease = self.lease(of.id.partition());
+        let is_current = lease.epoch == of.epoch || self.is(StoreBreak::EpochIgnored);
+        let row = self.rows.get(&of.id).filter(|row| row.due == of.due);
+        let Some(row) = row.filter(|_| is_current).cloned() else {
+            return Outcome::Settled(false, None);
+        };
+        if row.superseded {
+            self.remove(row.id);
+            return Outcome::Settled(true, None);
+        }
+        Outcome::Settled(true, settle(self, row))
+    }
+
+    pub fn apply(&mut self, write: Write, own: &BTreeMap<Partition, u64>) -> Outcome {
+        match write {
+            Write::Arm(row) => {
+                let epoch = own_epoch(own, row.id);
+                self.arm(row, epoch)
+            }
+            Write::Cancel(target) => Outcome::Cancelled(self.cancel(&target)),
+            Write::Move(target, due) => Outcome::Moved(self.reschedule(&target, due, own)),
+            Write::CancelKind(slice) => self.cancel_kind(&slice),
+            Write::Begin { of, crashes } => Outcome::Begun(self.begin(&of, crashes)),
+            Write::Ack { of, next } => self.settle(&of, |kept, row| match next {
+                Some(next) => kept.again(&of, next, (0, 0)),
+                None => {
+                    kept.remove(row.id);
+                    None
+                }
+            }),
+            Write::Retry {
+                of,
+                at,
+                attempts,
+                crashes,
+            } => self.settle(&of, |kept, _| kept.again(&of, at, (attempts, crashes))),
+            Write::Bury {
+                of,
+                cause,
+                since,
+                attempts,
+                crashes,
+                next,
+            } => self.settle(&of, |kept, row| {
+                let mut letter = row;
+                (letter.attempts, letter.crashes) = (attempts, crashes);
+                let still_to_fire = match next {
+                    None => {
+                        kept.remove(letter.id);
+                        None
+                    }
+                    Some((next, copy)) => {
+                        let row = kept.again(&of, next, (0, 0));
+                        (letter.id, letter.key, letter.calendar) = (copy, None, None);
+                        row
+                    }
+                };
+                let letter = DeadLetter::new(letter, cause, since);
+                kept.dead.insert(letter.row.id, letter);
+                still_to_fire
+            }),
+            Write::Revive(id, due) => Outcome::Revived(self.dead.remove(&id).map(|letter| {
+                let mut row = letter.row;
+                (row.due, row.key) = (due, None);
+                (row.attempts, row.crashes) = (0, 0);
+                self.insert(row.clone(), own_epoch(own, id));
+                row
+            })),
+            Write::Discard(id) => Outcome::Discarded(self.dead.remove(&id).is_some()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The row as its owner reads it: an owner before may have handed it out.
+    pub fn seen(&self, row: &Row, own: &BTreeMap<Partition, u64>) -> Row {
+        let lease = self.lease(row.id.partition());
+        let is_owed = Some(row.due) <= lease.raise_upto && self.epochs[&row.id] < lease.epoch;
+        let mut row = row.clone();
+        let is_own = own.get(&row.id.partition()) == Some(&lease.epoch);
+        row.suspect |= is_owed && is_own && !self.is(StoreBreak::NoneSuspect);
+        row
+    }
+}

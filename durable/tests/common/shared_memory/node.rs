@@ -1,0 +1,328 @@
+//! Node: a handle of the store, which reads, writes and asks for leases.
+
+use super::kept::Kept;
+use super::leases::LeaseRow;
+use super::users::name_of;
+use super::{MemoryClock, lock};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+use wheelwork_durable::{
+    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Gate, Lease, LeaseNews, Outcome,
+    Partition, Position, Row, SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize,
+    StoreTime, Target, Write,
+};
+
+/// A node is told of a row that another node arms into its partition, if the row is due within this
+/// time.
+const TELL_WITHIN: Duration = Duration::from_secs(2);
+
+/// A node's handle of the store.
+pub struct SharedMemory {
+    pub(super) kept: Arc<Mutex<Kept>>,
+    pub(super) node: u64,
+    pub(super) name: String,
+    pub(super) clock: Arc<dyn MemoryClock>,
+    pub(super) lease: Duration,
+    /// Epochs by partition, as this node knows them.
+    pub(super) own: BTreeMap<Partition, u64>,
+    pub(super) surplus: usize,
+    pub(super) is_slow: bool,
+    pub(super) turn: usize,
+    pub(super) wake: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl SharedMemory {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    /// The number of this node.
+    pub fn number(&self) -> u64 {
+        self.node
+    }
+
+    /// It is far from the store: others do its work, if there are any that are not. The next
+    /// renewal says so.
+    pub fn set_slow(&mut self, is_slow: bool) {
+        self.is_slow = is_slow;
+    }
+
+    pub(super) fn tell(&self) {
+        let kept = self.kept();
+        if !kept.making.has_news {
+            return;
+        }
+        let others = kept.nodes.iter().filter(|(node, _)| **node != self.node);
+        let wakes: Vec<_> = others.filter_map(|(_, node)| node.wake.clone()).collect();
+        drop(kept);
+        wakes.iter().for_each(|wake| wake());
+    }
+
+    fn is_news(&self, write: &Write) -> bool {
+        let soon = StoreTime::reading(self.clock.at_most()).after(TELL_WITHIN);
+        let is_others =
+            |due: StoreTime, partition| due <= soon && !self.own.contains_key(&partition);
+        match write {
+            Write::Arm(row) => is_others(row.due, row.id.partition()),
+            Write::Move(Target::Id(id), due) | Write::Revive(id, due) => {
+                is_others(*due, id.partition())
+            }
+            Write::Move(Target::Key(key), due) => {
+                is_others(*due, (self.kept().making.partition_of_key)(key))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Store for SharedMemory {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        Ok(self.change_leases().taken)
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        let own = self.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.give_back_now(&leases);
+        self.kept().leave(self.node);
+        self.tell();
+        Ok(())
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        let mut kept = lock(&self.kept);
+        kept.ids += 1;
+        let partition = match key {
+            Some(key) => (kept.making.partition_of_key)(key),
+            None => {
+                let own = self.own.len() - self.surplus.min(self.own.len());
+                self.turn = (self.turn + 1) % own.max(1);
+                let own = self.own.keys().nth(self.turn).filter(|_| own > 0);
+                let any = (kept.ids % u64::from(kept.making.partitions)) as Partition;
+                own.copied().unwrap_or(any)
+            }
+        };
+        DurableId::new(partition, due, kept.ids)
+    }
+
+    fn commit(
+        &mut self,
+        mut writes: Vec<Write>,
+        _: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        // Other nodes look for what is due, not for what was.
+        let now = StoreTime::reading(self.clock.at_most());
+        let partition_of_key = self.kept().making.partition_of_key;
+        for write in &mut writes {
+            let (partition, due) = match write {
+                Write::Arm(row) => (row.id.partition(), &mut row.due),
+                Write::Move(Target::Id(id), due) => (id.partition(), due),
+                Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
+                _ => continue,
+            };
+            if !self.own.contains_key(&partition) {
+                *due = now.max(*due);
+            }
+        }
+        let is_news = writes.iter().any(|write| self.is_news(write));
+        let mut kept = lock(&self.kept);
+        let own = &self.own;
+        let mut held_up = Vec::new();
+        let outcomes = writes.into_iter().map(|write| {
+            let name = name_of(&write);
+            let is_behind = name.as_ref().is_some_and(|name| held_up.contains(name));
+            if is_behind || kept.is_blocked(&write) {
+                held_up.extend(name);
+                return Outcome::Blocked(Box::new(write));
+            }
+            kept.apply(write, own)
+        });
+        let outcomes = outcomes.collect();
+        drop(kept);
+        if is_news {
+            self.tell();
+        }
+        Ok(outcomes)
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(&[partition], after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let own = self.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.claim(&leases, upto).map(drop)
+    }
+
+    fn clock(&mut self, _: SystemTime) -> Result<StoreTime, StoreError> {
+        Ok(StoreTime::reading(self.clock.at_least()))
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        Ok(self.kept().find(target).cloned())
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: SliceLimit,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut letters, mut bytes) = (Vec::new(), 0);
+        for (_, letter) in self.kept().dead.range((from, Bound::Unbounded)) {
+            if limit.is_reached(letters.len(), bytes) {
+                break;
+            }
+            bytes += letter.row.bytes();
+            letters.push(letter.clone());
+        }
+        Ok(letters)
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        let kept = self.kept();
+        Ok(StoreSize::new(
+            kept.rows.len() as u64,
+            kept.dead.len() as u64,
+            None,
+        ))
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        Some(self)
+    }
+}
+
+impl SharedStore for SharedMemory {
+    fn partitions(&self) -> Partition {
+        self.kept().making.partitions
+    }
+
+    fn claim_ahead(&self) -> Duration {
+        self.kept().making.claim_ahead
+    }
+
+    fn renew(&mut self) -> Result<LeaseNews, StoreError> {
+        Ok(self.change_leases())
+    }
+
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        self.give_back_now(leases);
+        self.tell();
+        Ok(())
+    }
+
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
+        // One watermark for all its partitions. (A lease that is lost has run out, too.)
+        let mut kept = self.kept();
+        let Some(node) = kept.nodes.get_mut(&self.node) else {
+            return Ok(leases.to_vec());
+        };
+        node.upto = node.upto.max(Some(upto));
+        Ok(Vec::new())
+    }
+
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        let kept = lock(&self.kept);
+        let mut positions = Vec::new();
+        if after < Position::end_of(until) {
+            for &partition in partitions {
+                let from = Bound::Excluded((partition, after));
+                let to = Bound::Included((partition, Position::end_of(until)));
+                let of = kept.order.range((from, to));
+                positions.extend(of.map(|(_, position)| *position));
+            }
+        }
+        positions.retain(|position| !kept.is_passed_over(position.id));
+        positions.sort_unstable();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for position in positions {
+            if limit.is_reached(rows.len(), bytes) {
+                break;
+            }
+            let row = kept.seen(&kept.rows[&position.id], &self.own);
+            bytes += row.bytes();
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        let kept = self.kept();
+        let least = Position {
+            due: from,
+            id: DurableId::from_bits(0),
+        };
+        let firsts = partitions.iter().filter_map(|&partition| {
+            let of = (partition, least)..=(partition, Position::MAX);
+            kept.order.range(of).next().map(|(_, first)| first.due)
+        });
+        Ok(firsts.min())
+    }
+
+    fn clock(&self) -> Arc<dyn StoreClock> {
+        self.clock.clone()
+    }
+
+    fn takes_clock(&self) -> bool {
+        true
+    }
+
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.wake = Some(wake.clone());
+        if let Some(node) = lock(&self.kept).nodes.get_mut(&self.node) {
+            node.wake = Some(wake);
+        }
+    }
+
+    fn fleet(&mut self) -> Result<Fleet, StoreError> {
+        let now = self.clock.now();
+        let kept = self.kept();
+        let mut fleet = Fleet::default();
+        for (&number, node) in kept.nodes.iter().filter(|(_, node)| node.until > now) {
+            let is_owned = |lease: &&LeaseRow| lease.owner == Some(number) && lease.until > now;
+            let mut entry = FleetNode::default();
+            entry.name = node.name.clone();
+            entry.partitions = kept.leases.iter().filter(is_owned).count();
+            entry.is_this = number == self.node;
+            fleet.nodes.push(entry);
+        }
+        for partition in 0..kept.making.partitions {
+            let lease = kept.lease(partition);
+            let owner = lease.owner.filter(|_| lease.until > now);
+            let from = (partition, Position::MIN);
+            let first = kept.order.range(from..=(partition, Position::MAX)).next();
+            let mut entry = FleetPartition::default();
+            entry.number = partition;
+            entry.owner = owner.and_then(|owner| Some(kept.nodes.get(&owner)?.name.clone()));
+            entry.epoch = lease.epoch;
+            let now = StoreTime::reading(now);
+            entry.lag = first.map_or(Duration::ZERO, |(_, first)| now.since(first.due));
+            fleet.partitions.push(entry);
+        }
+        Ok(fleet)
+    }
+}

@@ -1,0 +1,310 @@
+//! Calls: what callers ask of durable timers. Each answer is compared with what the store has done.
+
+use super::{Answers, Pending, Scene, Shared, State, token};
+use wheelwork_durable::{DeadLetter, DurableHandle, Row, Target, When};
+
+/// A timer that is about to be armed.
+struct NewTimer {
+    kind: &'static str,
+    when: When,
+    key: Option<&'static str>,
+    token: u64,
+    payload: String,
+}
+
+impl<W: Scene> Shared<W> {
+    fn new_timer(&self, node: W::Node) -> NewTimer {
+        let mut world = self.lock();
+        let (kind, when) = (world.kind(), world.when());
+        let rng = world.rng();
+        let key = (rng.u8(..3) == 0).then(|| W::KEYS[rng.usize(..W::KEYS.len())]);
+        let bytes = rng.usize(..60);
+        world.counts().tokens += 1;
+        let token = world.counts().tokens;
+        let payload = format!("{token} {}", "x".repeat(bytes));
+        let who = W::who(node);
+        world.note(format_args!("{who}arms {token}: {kind}, {key:?}, {when:?}"));
+        NewTimer {
+            kind,
+            when,
+            key,
+            token,
+            payload,
+        }
+    }
+
+    /// Arms a timer, with this key or by chance another.
+    pub fn schedule(&self, node: W::Node, handle: &DurableHandle, key: Option<&'static str>) {
+        let mut timer = self.new_timer(node);
+        timer.key = key.or(timer.key);
+        if timer.key.is_some_and(|key| self.is_key_held(key)) {
+            return self.ask_for(node, handle, timer);
+        }
+        let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
+        let answer = self.run(node, || match timer.key {
+            Some(key) => handle.key(key).schedule(kind, when, payload),
+            None => handle.schedule(kind, when, payload),
+        });
+        self.lock().check_arm(node, timer.token, &answer);
+    }
+
+    #[cfg(not(feature = "calendar"))]
+    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableHandle) {
+        self.schedule(node, handle, None);
+    }
+
+    #[cfg(feature = "calendar")]
+    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableHandle) {
+        use std::time::Duration;
+        use wheelwork::calendar::{Calendar, MissedRuns};
+        let timer = self.new_timer(node);
+        if timer.key.is_some_and(|key| self.is_key_held(key)) {
+            return;
+        }
+        let (kind, payload) = (W::recurring_kind(timer.kind), timer.payload);
+        let (pattern, missed) = {
+            let mut world = self.lock();
+            // (The clock may be set forward by a year.)
+            let missed = match world.rng().u8(..3) {
+                0 => MissedRuns::Once,
+                1 => MissedRuns::Burst(3),
+                _ => MissedRuns::SkipAfter(Duration::from_secs(2)),
+            };
+            let pattern = W::PATTERNS[world.rng().usize(..W::PATTERNS.len())];
+            world.note(format_args!("at {pattern}, missed: {missed:?}"));
+            (pattern, missed)
+        };
+        let calendar = Calendar::cron(pattern).unwrap().zone("UTC").unwrap();
+        let calendar = calendar.missed(missed);
+        let answer = self.run(node, || match timer.key {
+            Some(key) => handle.key(key).schedule_calendar(kind, calendar, payload),
+            None => handle.schedule_calendar(kind, calendar, payload),
+        });
+        self.lock().check_arm(node, timer.token, &answer);
+    }
+
+    fn is_key_held(&self, key: &str) -> bool {
+        self.lock().is_held(&Target::Key(key.into()))
+    }
+
+    /// Arms a timer, with this key or by chance another, and does not wait for the answer.
+    pub fn schedule_ticket(
+        &self,
+        node: W::Node,
+        handle: &DurableHandle,
+        key: Option<&'static str>,
+    ) {
+        let mut timer = self.new_timer(node);
+        timer.key = key.or(timer.key);
+        self.ask_for(node, handle, timer);
+    }
+
+    fn ask_for(&self, node: W::Node, handle: &DurableHandle, timer: NewTimer) {
+        let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
+        let ticket = self.run(node, || match timer.key {
+            Some(key) => handle.key(key).schedule_ticket(kind, when, payload),
+            None => handle.schedule_ticket(kind, when, payload),
+        });
+        let mut world = self.lock();
+        match ticket {
+            Ok(ticket) => world.tickets(node).push(Pending::Arm(timer.token, ticket)),
+            Err(error) => world.check_arm(node, timer.token, &Err(error)),
+        }
+    }
+
+    pub fn schedule_many(&self, node: W::Node, handle: &DurableHandle) {
+        let count = self.lock().rng().usize(..12);
+        let timers: Vec<_> = (0..count).map(|_| self.new_timer(node)).collect();
+        let answer = self.run(node, || {
+            let timers = timers.iter();
+            handle.schedule_many(timers.map(|new| (new.kind, new.when, new.payload.as_str())))
+        });
+        let mut world = self.lock();
+        match answer {
+            Ok(ids) => {
+                for (timer, id) in timers.iter().zip(&ids) {
+                    world.check_arm(node, timer.token, &Ok(*id));
+                }
+                if ids.len() != count {
+                    world.wrong("schedule_many: not an id for each");
+                }
+            }
+            Err(error) => world.check_error(node, "schedule_many", &error),
+        }
+    }
+
+    /// Cancels a timer, and does not wait for the answer.
+    pub fn cancel_ticket(&self, node: W::Node, handle: &DurableHandle) {
+        let row = self.lock().some_row(false);
+        if let Some(row) = row {
+            self.ask_to_cancel(node, handle, row);
+        }
+    }
+
+    fn ask_to_cancel(&self, node: W::Node, handle: &DurableHandle, row: Row) {
+        let (id, first) = {
+            let mut world = self.lock();
+            let (who, token) = (W::who(node), token(&row.payload));
+            world.note(format_args!("{who}cancels {token}, without waiting"));
+            (row.id, world.so_far().0)
+        };
+        let ticket = self.run(node, || handle.cancel_ticket(id));
+        let mut world = self.lock();
+        match ticket {
+            Ok(ticket) => world.tickets(node).push(Pending::Cancel(id, first, ticket)),
+            Err(error) => world.check_error(node, "cancel", &error),
+        }
+    }
+
+    /// By key, or by id.
+    pub fn some_target(&self) -> Option<Target> {
+        let mut world = self.lock();
+        match world.rng().u8(..3) {
+            0 => {
+                let number = world.rng().usize(..W::KEYS.len());
+                Some(Target::Key(W::KEYS[number].into()))
+            }
+            _ => world.some_row(false).map(|row| Target::Id(row.id)),
+        }
+    }
+
+    /// Cancels a timer, or moves it. Outside: nothing else is under way.
+    pub fn end(
+        &self,
+        node: W::Node,
+        handle: &DurableHandle,
+        target: &Target,
+        is_outside: bool,
+        moves: bool,
+    ) {
+        // (Nothing else would be done until it has its answer.)
+        let is_held = self.lock().is_held(target);
+        if is_held {
+            let row = self.lock().records().find(target).map(|of| of.row.clone());
+            if let Some(row) = row.filter(|_| !moves) {
+                self.ask_to_cancel(node, handle, row);
+            }
+            return;
+        }
+        let (when, (first, nested), stood) = {
+            let mut world = self.lock();
+            let when = world.when();
+            let stood = world
+                .records()
+                .find(target)
+                .filter(|timer| !timer.row.superseded)
+                .map(|timer| timer.row.clone());
+            let token = stood.as_ref().map(|row| token(&row.payload));
+            let who = W::who(node);
+            let what = match moves {
+                true => format!("{who}moves {target:?} ({token:?}) to {when:?}"),
+                false => format!("{who}cancels {target:?} ({token:?})"),
+            };
+            world.note(what);
+            (when, world.so_far(), stood)
+        };
+        let answer = self.run(node, || match (target, moves) {
+            (Target::Id(id), false) => handle.cancel(*id),
+            (Target::Id(id), true) => handle.reschedule(*id, when),
+            (Target::Key(key), false) => handle.key(key).cancel(),
+            (Target::Key(key), true) => handle.key(key).reschedule(when),
+        });
+        let mut world = self.lock();
+        let is_done = match answer {
+            Ok(is_done) => is_done,
+            Err(error) => return world.check_error(node, "cancel", &error),
+        };
+        if !world.is_true(first, target, is_done) {
+            world.wrong(format_args!("{target:?}: {is_done} is not what was done"));
+        }
+        // A `false` outside says that nobody stood there.
+        let is_alone = is_outside && world.counts().nested == nested;
+        if let Some(row) = stood.filter(|_| !is_done && is_alone)
+            && !world.may_be_gone(&row)
+        {
+            world.wrong(format_args!("{target:?}: false, and it was {row:?}"));
+        }
+    }
+
+    pub fn cancel_many(&self, node: W::Node, handle: &DurableHandle) {
+        let (ids, first, nested) = {
+            let mut world = self.lock();
+            let count = world.rng().usize(..6);
+            let mut ids: Vec<_> = (0..count)
+                .filter_map(|_| Some(world.some_row(false)?.id))
+                .collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.retain(|&id| !world.is_held(&Target::Id(id)));
+            world.note(format_args!("{}cancels {ids:?}", W::who(node)));
+            let (first, nested) = world.so_far();
+            (ids, first, nested)
+        };
+        let answer = self.run(node, || handle.cancel_many(ids.iter().copied()));
+        let mut world = self.lock();
+        match answer {
+            Ok(count) => {
+                let ended = world.records().ended_since(first, State::Cancelled);
+                let found = ended.iter().filter(|id| ids.contains(id)).count();
+                if found != count && world.counts().nested == nested {
+                    world.wrong(format_args!("cancel_many: {count} is {found}"));
+                }
+            }
+            Err(error) => world.check_error(node, "cancel_many", &error),
+        }
+    }
+
+    /// Cancels a kind, by chance which. If the call fails, the kind is none.
+    pub fn cancel_where(&self, node: W::Node, handle: &DurableHandle) -> &'static str {
+        let (kind, (first, nested)) = {
+            let mut world = self.lock();
+            let kind = world.kind();
+            world.note(format_args!("{}cancels all of {kind}", W::who(node)));
+            (kind, world.so_far())
+        };
+        let answer = self.run(node, || handle.cancel_where(kind));
+        let mut world = self.lock();
+        match answer {
+            Ok(count) => {
+                let found = world.records().ended_since(first, State::Cancelled).len();
+                if found != count && world.counts().nested == nested {
+                    world.wrong(format_args!("cancel_where: {count} is {found}"));
+                }
+                kind
+            }
+            Err(error) => {
+                world.check_error(node, "cancel_where", &error);
+                ""
+            }
+        }
+    }
+
+    /// Revives or discards one of these dead letters.
+    pub fn end_letter(&self, node: W::Node, handle: &DurableHandle, letters: &[DeadLetter]) {
+        let (id, revives, nested, was_dead) = {
+            let mut world = self.lock();
+            let letter = world.rng().choice(letters);
+            let revives = world.rng().u8(..3) > 0;
+            let Some(id) = letter.map(|letter| letter.row.id) else {
+                return;
+            };
+            world.note(format_args!("{}revives {revives}: {id}", W::who(node)));
+            let was_dead = world.records().is_dead(id);
+            (id, revives, world.counts().nested, was_dead)
+        };
+        let answer = self.run(node, || match revives {
+            true => handle.retry(id),
+            false => handle.discard(id),
+        });
+        let mut world = self.lock();
+        match answer {
+            Ok(is_done) => {
+                let is_alone = !W::OTHERS_REVIVE || world.counts().nested == nested;
+                if is_done != was_dead && is_alone {
+                    world.wrong(format_args!("{id} was dead: {was_dead}"));
+                }
+            }
+            Err(error) => world.check_error(node, "retry", &error),
+        }
+    }
+}

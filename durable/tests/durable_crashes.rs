@@ -1,0 +1,690 @@
+//! Promise: a crash loop buries no timer that no handler was given, and a timer that ends its
+//! process each time ends among the dead, alone.
+//!
+//! On a manual clock. A process dies when its store takes nothing more, and its handlers do nothing
+//! more. Then it is started again. Each test runs on the store for tests and on a file.
+
+#[path = "common/durable_model.rs"]
+mod durable_model;
+
+use durable_model::Folder;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
+use wheelwork_durable::{
+    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableHandle, DurableId, Gate,
+    HandlerResult, Lease, Memory, Outcome, Partition, Position, Redb, RetryPolicy, Row, SliceLimit,
+    SpawnedFuture, Store, StoreError, StoreSize, StoreTime, Target, Write,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The store of a process that may die.
+struct Mortal {
+    inner: Box<dyn Store>,
+    is_dead: Arc<AtomicBool>,
+}
+
+impl Mortal {
+    fn living(&mut self) -> Result<&mut dyn Store, StoreError> {
+        match self.is_dead.load(SeqCst) {
+            true => Err(StoreError::Io("the process is dead".into())),
+            false => Ok(&mut *self.inner),
+        }
+    }
+}
+
+impl Store for Mortal {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        self.living()?.acquire()
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        self.living()?.release()
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        self.inner.new_id(key, due)
+    }
+
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        self.living()?.commit(writes, gate)
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.living()?.load(partition, after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        self.living()?.hand_out(upto)
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        self.living()?.get(target)
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: SliceLimit,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.living()?.dead(after, limit)
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        self.living()?.size()
+    }
+}
+
+/// Where a store lies. It can be opened again and again.
+type Place = Box<dyn Fn() -> Box<dyn Store>>;
+
+/// Runs a test on each store.
+fn on_each_store(name: &str, test: impl Fn(&World)) {
+    let memory = Memory::new();
+    test(&World::new(Box::new(move || Box::new(memory.clone()))));
+    let folder = Folder::new(name);
+    let file = folder.file();
+    test(&World::new(Box::new(move || {
+        Box::new(Redb::open(&file).unwrap())
+    })));
+}
+
+/// What outlives processes: the store, the time, and the notes of a test.
+struct World {
+    place: Place,
+    now: Mutex<SystemTime>,
+    lives: AtomicUsize,
+    /// Calls by payload, in all lives.
+    calls: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+/// A process.
+struct Life {
+    clock: ManualClock,
+    is_dead: Arc<AtomicBool>,
+    calls: Arc<Mutex<BTreeMap<String, usize>>>,
+    builder: Option<DurableBuilder<Mortal>>,
+    timers: Option<Durable>,
+}
+
+impl World {
+    fn new(place: Place) -> Self {
+        Self {
+            place,
+            now: Mutex::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            lives: AtomicUsize::new(0),
+            calls: Arc::default(),
+        }
+    }
+
+    /// A process begins.
+    fn live(&self) -> Life {
+        self.lives.fetch_add(1, SeqCst);
+        let clock = ManualClock::new();
+        clock.set_system_time(*self.now.lock().unwrap());
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let store = Mortal {
+            inner: (self.place)(),
+            is_dead: is_dead.clone(),
+        };
+        Life {
+            builder: Some(Durable::open(store).clock(clock.clone())),
+            clock,
+            is_dead,
+            calls: self.calls.clone(),
+            timers: None,
+        }
+    }
+
+    /// Lives with this handler of the kind "x" until nothing is left to fire. The process dies
+    /// where the handler says `true`.
+    fn live_on(
+        &self,
+        retry: RetryPolicy,
+        dies: impl Fn(&Delivery) -> bool + Send + Sync + 'static,
+    ) {
+        let dies = Arc::new(dies);
+        for _ in 0..100 {
+            let dies = dies.clone();
+            let life = self
+                .live()
+                .handle("x", retry, move |delivery| dies(delivery))
+                .start();
+            for _ in 0..200 {
+                life.clock.advance(SECOND);
+                if life.is_over() {
+                    break;
+                }
+            }
+            let is_done = !life.is_over() && life.timers().stats().rows == 0;
+            self.end(life);
+            if is_done {
+                return;
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    /// The process is no more. Another one begins a second later.
+    fn end(&self, life: Life) {
+        life.is_dead.store(true, SeqCst);
+        *self.now.lock().unwrap() = life.clock.system_time() + SECOND;
+        drop(life);
+    }
+
+    /// The same for one whose handlers never end.
+    fn forget(&self, life: Life) {
+        life.is_dead.store(true, SeqCst);
+        *self.now.lock().unwrap() = life.clock.system_time() + SECOND;
+        std::mem::forget(life.timers);
+    }
+
+    fn calls(&self, payload: &str) -> usize {
+        self.calls
+            .lock()
+            .unwrap()
+            .get(payload)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// What is among the dead.
+    fn dead(&self) -> Vec<DeadLetter> {
+        (self.place)()
+            .dead(None, SliceLimit::rows(usize::MAX))
+            .unwrap()
+    }
+
+    fn row(&self, id: DurableId) -> Option<Row> {
+        let mut store = (self.place)();
+        store.acquire().unwrap();
+        store.get(&Target::Id(id)).unwrap()
+    }
+
+    /// Timers that are due now, with their numbers as payloads.
+    fn arm(&self, count: usize) -> Vec<DurableId> {
+        let life = self.live().start();
+        let timers = (0..count).map(|number| ("x", SECOND, number.to_string()));
+        let ids = life.timers().schedule_many(timers).unwrap();
+        life.timers().stop().unwrap();
+        *self.now.lock().unwrap() += 2 * SECOND;
+        ids
+    }
+}
+
+impl Life {
+    /// A handler that dies where `dies` says `true`.
+    fn handle(
+        mut self,
+        kind: &str,
+        retry: RetryPolicy,
+        dies: impl Fn(&Delivery) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (is_dead, calls) = (self.is_dead.clone(), self.calls.clone());
+        let handler = move |delivery: &Delivery| -> HandlerResult {
+            if is_dead.load(SeqCst) {
+                return Ok(());
+            }
+            note(&calls, delivery);
+            is_dead.store(dies(delivery), SeqCst);
+            Ok(())
+        };
+        let builder = self.builder.take().unwrap();
+        self.builder = Some(builder.handle(kind, handler).retry_kind(kind, retry));
+        self
+    }
+
+    fn with(mut self, set: impl FnOnce(DurableBuilder<Mortal>) -> DurableBuilder<Mortal>) -> Self {
+        self.builder = self.builder.take().map(set);
+        self
+    }
+
+    fn start(mut self) -> Self {
+        self.timers = Some(self.builder.take().unwrap().start().unwrap());
+        self
+    }
+
+    fn timers(&self) -> &Durable {
+        self.timers.as_ref().unwrap()
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_dead.load(SeqCst)
+    }
+}
+
+fn note(calls: &Mutex<BTreeMap<String, usize>>, delivery: &Delivery) {
+    let payload = delivery.payload_text().into_owned();
+    *calls.lock().unwrap().entry(payload).or_default() += 1;
+}
+
+/// Dies at the call with this number.
+fn at_call(number: usize) -> impl Fn(&Delivery) -> bool + Send + Sync + 'static {
+    let calls = AtomicUsize::new(0);
+    move |_| calls.fetch_add(1, SeqCst) + 1 == number
+}
+
+#[test]
+fn a_crash_loop_buries_nothing() {
+    on_each_store("crash-loop", |world| {
+        world.arm(5_000);
+        for _ in 0..25 {
+            let life = world.live().handle("x", RetryPolicy::new(), at_call(2));
+            let life = life.start();
+            life.clock.advance(SECOND * 3);
+            assert!(
+                life.is_over(),
+                "a handler is called, however often it has died"
+            );
+            world.end(life);
+            assert_eq!(world.dead(), []);
+        }
+        world.live_on(RetryPolicy::new(), |_| false);
+        assert_eq!(world.dead(), []);
+        let calls = world.calls.lock().unwrap();
+        assert_eq!(calls.len(), 5_000, "all are handled");
+        assert!(calls.values().all(|&calls| calls <= 3));
+    });
+}
+
+#[test]
+fn so_it_is_with_one_attempt() {
+    on_each_store("crash-loop-never", |world| {
+        world.arm(100);
+        for _ in 0..5 {
+            let life = world.live().handle("x", RetryPolicy::never(), at_call(2));
+            let life = life.start();
+            life.clock.advance(SECOND * 3);
+            world.end(life);
+        }
+        world.live_on(RetryPolicy::never(), |_| false);
+        assert_eq!(world.dead(), []);
+    });
+}
+
+#[test]
+fn a_timer_that_ends_its_process_is_the_only_one_among_the_dead() {
+    on_each_store("poison", |world| {
+        world.arm(64);
+        let retry = RetryPolicy::never().crash_attempts(3);
+        world.live_on(retry, |delivery| delivery.payload() == b"33");
+        let dead = world.dead();
+        assert_eq!(dead.len(), 1, "{dead:?}");
+        assert_eq!(&*dead[0].row.payload, b"33");
+        assert_eq!(dead[0].cause, Cause::Crashed);
+        assert_eq!((dead[0].row.attempts, dead[0].row.crashes), (0, 4));
+        // Freely, in a group, and alone as often as it may be.
+        assert_eq!(world.calls("33"), 5);
+        for number in 0..64 {
+            assert!(world.calls(&number.to_string()) > 0, "{number} was handled");
+        }
+        // One to arm them, those that it has ended, and the last one.
+        assert_eq!(world.lives.load(SeqCst), 1 + 5 + 1);
+    });
+}
+
+#[test]
+fn two_of_them_are_told_apart() {
+    on_each_store("poisons", |world| {
+        world.arm(40);
+        let retry = RetryPolicy::new().crash_attempts(2);
+        world.live_on(retry, |delivery| {
+            delivery.payload() == b"7" || delivery.payload() == b"8"
+        });
+        let dead = world.dead();
+        let mut payloads: Vec<_> = dead.iter().map(|letter| &*letter.row.payload).collect();
+        payloads.sort_unstable();
+        assert_eq!(payloads, [b"7", b"8"]);
+    });
+}
+
+#[test]
+fn suspects_come_after_the_others() {
+    on_each_store("suspects-last", |world| {
+        world.arm(20);
+        let life = world.live().handle("x", RetryPolicy::new(), at_call(5));
+        let life = life.start();
+        let late = life.timers().schedule("x", MINUTE, "late").unwrap();
+        life.clock.advance(SECOND);
+        world.end(life);
+        *world.now.lock().unwrap() += 2 * MINUTE;
+        world.calls.lock().unwrap().clear();
+        assert!(!world.row(late).unwrap().suspect, "it was not due");
+        // It is due later than the suspects, and is called before them.
+        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(SECOND);
+        assert_eq!(world.calls("late"), 1);
+        assert_eq!(world.calls.lock().unwrap().len(), 1);
+        world.end(life);
+        // What was not called then is still suspect, and not charged with that.
+        world.live_on(RetryPolicy::new(), |delivery| {
+            assert!(delivery.crashes() <= 1);
+            false
+        });
+        assert_eq!(world.dead(), []);
+    });
+}
+
+#[test]
+fn a_second_crash_leaves_suspects_what_they_are() {
+    on_each_store("second-crash", |world| {
+        let ids = world.arm(3);
+        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(SECOND);
+        world.end(life);
+        // A life without time for any timer, and one that ends well.
+        world.end(world.live().start());
+        let life = world.live().start();
+        life.timers().stop().unwrap();
+        world.end(life);
+        for &id in &ids {
+            let row = world.row(id).unwrap();
+            assert_eq!((row.suspect, row.crashes, row.attempts), (true, 0, 0));
+        }
+        // One that is moved stays one.
+        let life = world.live().start();
+        assert!(life.timers().reschedule(ids[0], MINUTE).unwrap());
+        assert!(life.timers().cancel(ids[1]).unwrap(), "nobody has it");
+        world.end(life);
+        let row = world.row(ids[0]).unwrap();
+        assert_eq!((row.suspect, row.crashes), (true, 0));
+        assert_eq!(world.row(ids[1]), None);
+        // A failure says that it has not ended the process.
+        let life = world.live().with(|builder| {
+            builder
+                .handle("x", |_| Err("no".into()))
+                .retry(RetryPolicy::new().first(MINUTE * 10).cap(MINUTE * 10))
+        });
+        let life = life.start();
+        life.clock.advance(2 * MINUTE);
+        world.end(life);
+        let row = world.row(ids[0]).unwrap();
+        assert_eq!((row.suspect, row.crashes, row.attempts), (false, 0, 1));
+    });
+}
+
+#[test]
+fn a_stop_takes_back_what_was_not_called() {
+    on_each_store("taken-back", |world| {
+        let ids = world.arm(10);
+        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(SECOND);
+        world.end(life);
+        // They are noted together; one has the only place, and fails when all stops.
+        let futures: Arc<Mutex<Vec<SpawnedFuture>>> = Arc::default();
+        let spawned = futures.clone();
+        let life = world.live().with(move |builder| {
+            builder
+                .handle_async("x", |_| Late(false))
+                .retry(RetryPolicy::new().first(MINUTE))
+                .limit("x", NonZeroUsize::MIN)
+                .spawner(move |mut future| {
+                    // (On a thread of its own: one that polls futures may not stop.)
+                    let poll = std::thread::spawn(move || {
+                        let mut context = Context::from_waker(Waker::noop());
+                        assert!(future.as_mut().poll(&mut context).is_pending());
+                        future
+                    });
+                    spawned.lock().unwrap().push(poll.join().unwrap());
+                })
+        });
+        let life = life.start();
+        let handle = life.timers().handle();
+        handle.schedule("x", 3 * MINUTE, "later").unwrap();
+        life.clock.advance(SECOND);
+        let future = futures.lock().unwrap().pop().unwrap();
+        assert!(futures.lock().unwrap().is_empty());
+        let noted = |id| handle.get(id).unwrap().unwrap().crashes;
+        assert!(ids.iter().all(|&id| noted(id) == 1));
+        assert_eq!(handle.stats().window_rows, 11);
+        std::thread::scope(|scope| {
+            let handle = handle.clone();
+            let id = ids[0];
+            scope.spawn(move || {
+                // The stop has begun when the window has let go of the other one.
+                while handle.stats().window_rows == 11 && handle.get(id).is_ok() {}
+                end(future);
+            });
+            life.timers().stop().unwrap();
+        });
+        world.end(life);
+        let rows = ids.iter().map(|&id| world.row(id).unwrap());
+        let mut rows: Vec<_> = rows
+            .map(|row| (row.suspect, row.crashes, row.attempts))
+            .collect();
+        rows.sort_unstable();
+        assert_eq!(rows[0], (false, 0, 1));
+        assert!(rows[1..].iter().all(|&row| row == (true, 0, 0)), "{rows:?}");
+    });
+}
+
+/// A future that fails when it is polled again.
+struct Late(bool);
+
+impl Future for Late {
+    type Output = HandlerResult;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
+        match std::mem::replace(&mut self.0, true) {
+            true => Poll::Ready(Err("late".into())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+/// Polls a future that is ready then.
+fn end(mut future: SpawnedFuture) {
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_ready());
+}
+
+#[test]
+fn a_crash_while_one_waits_for_its_kinds_limit_is_not_its_own() {
+    let memory = Memory::new();
+    let world = World::new(Box::new(move || Box::new(memory.clone())));
+    let ids = world.arm(1);
+    // Once freely, and once in a group.
+    for _ in 0..2 {
+        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = life.start();
+        life.clock.advance(2 * SECOND);
+        world.end(life);
+    }
+    assert_eq!(world.row(ids[0]).unwrap().crashes, 1);
+    for _ in 0..10 {
+        let calls = world.calls.clone();
+        let life = world.live().with(move |builder| {
+            builder
+                .handle_async("x", move |delivery| {
+                    note(&calls, &delivery);
+                    Endless
+                })
+                .limit("x", NonZeroUsize::MIN)
+                .spawner(|mut future| {
+                    let mut context = Context::from_waker(Waker::noop());
+                    assert!(future.as_mut().poll(&mut context).is_pending());
+                    std::mem::forget(future);
+                })
+        });
+        let life = life.start();
+        life.timers()
+            .schedule("x", Duration::ZERO, "other")
+            .unwrap();
+        for _ in 0..30 {
+            life.clock.advance(SECOND);
+        }
+        assert_eq!(world.calls("0"), 2);
+        world.forget(life);
+    }
+    assert_eq!(world.row(ids[0]).unwrap().crashes, 1);
+}
+
+/// A future that never ends, and that is counted.
+struct Endless;
+
+impl Future for Endless {
+    type Output = HandlerResult;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn handlers_that_last_do_not_keep_suspects_waiting() {
+    let memory = Memory::new();
+    let world = World::new(Box::new(move || Box::new(memory.clone())));
+    world.arm(5_000);
+    let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+    let life = life.start();
+    life.clock.advance(SECOND);
+    world.end(life);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let life = world.live().with(move |builder| {
+        builder
+            .handle_async("x", move |_| {
+                count.fetch_add(1, SeqCst);
+                Endless
+            })
+            .spawner(|mut future| {
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(future.as_mut().poll(&mut context).is_pending());
+                std::mem::forget(future);
+            })
+    });
+    let life = life.start();
+    for _ in 0..40 {
+        life.clock.advance(SECOND);
+    }
+    world.forget(life);
+    assert_eq!(begun.load(SeqCst), 5_000, "and none has ended");
+}
+
+#[test]
+fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
+    on_each_store("fewer-attempts", |world| {
+        let ids = world.arm(2);
+        let first = world.live().with(|builder| {
+            builder
+                .handle("x", |_| Err("no".into()))
+                .retry(RetryPolicy::new().first(SECOND).cap(SECOND))
+        });
+        let first = first.start();
+        first.clock.advance(SECOND * 4);
+        first.timers().stop().unwrap();
+        world.end(first);
+        assert!(world.row(ids[0]).unwrap().attempts >= 3);
+        // One of them does its work now.
+        let life = world.live();
+        let calls = life.calls.clone();
+        let life = life.with(move |builder| {
+            builder
+                .handle("x", move |delivery| {
+                    note(&calls, delivery);
+                    match delivery.payload() {
+                        b"0" => Ok(()),
+                        _ => Err("never".into()),
+                    }
+                })
+                .retry(RetryPolicy::never())
+        });
+        let life = life.start();
+        life.clock.advance(SECOND * 4);
+        world.end(life);
+        assert_eq!((world.calls("0"), world.calls("1")), (1, 1));
+        let dead = world.dead();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].cause, Cause::Failed("never".into()));
+    });
+}
+
+#[test]
+fn one_that_is_moved_at_each_start_ends_among_the_dead_too() {
+    on_each_store("moved-poison", |world| {
+        let ids = world.arm(1);
+        let mut lives = 0;
+        while world.dead().is_empty() {
+            let retry = RetryPolicy::new().crash_attempts(2);
+            let life = world.live().handle("x", retry, |_| true).start();
+            // (As a program does that arms what it needs when it starts.)
+            life.timers().reschedule(ids[0], SECOND).unwrap();
+            for _ in 0..10 {
+                life.clock.advance(SECOND);
+            }
+            world.end(life);
+            lives += 1;
+            assert!(lives < 20);
+        }
+        assert_eq!(world.calls("0"), 4);
+    });
+}
+
+#[test]
+fn a_suspect_that_is_moved_before_its_call_is_not_charged() {
+    for wait in [Duration::ZERO, SECOND, 10 * MINUTE] {
+        on_each_store("moved-noted", |world| {
+            let ids = world.arm(2);
+            let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+            let life = life.start();
+            life.clock.advance(SECOND);
+            world.end(life);
+            // The suspects are noted in a turn that another timer's handler takes. Before they are
+            // called it moves them.
+            let handle: Arc<Mutex<Option<DurableHandle>>> = Arc::default();
+            let moved: Arc<Mutex<Vec<(u32, bool)>>> = Arc::default();
+            let (mover, noted, suspects) = (handle.clone(), moved.clone(), ids.clone());
+            let life = world.live().handle("x", RetryPolicy::new(), |_| false);
+            let life = life.with(|builder| {
+                builder.handle("mover", move |_| {
+                    let handle = mover.lock().unwrap().take().unwrap();
+                    handle.list(.., 1)?;
+                    for &id in &suspects {
+                        let crashes = handle.get(id)?.map_or(0, |row| row.crashes);
+                        let is_moved = handle.reschedule(id, wait)?;
+                        noted.lock().unwrap().push((crashes, is_moved));
+                    }
+                    Ok(())
+                })
+            });
+            let life = life.start();
+            *handle.lock().unwrap() = Some(life.timers().handle());
+            // (Suspects are handed out 100 ms after they were loaded.)
+            life.timers().schedule("mover", SECOND / 10, "").unwrap();
+            life.clock.advance(SECOND / 10);
+            assert_eq!(*moved.lock().unwrap(), [(1, true); 2]);
+            let rows = ids.iter().filter_map(|&id| life.timers().get(id).unwrap());
+            let crashes: Vec<_> = rows.map(|row| (row.suspect, row.crashes)).collect();
+            assert_eq!(crashes, [(true, 0); 2], "{wait:?}");
+            // A crash is charged to none but those that were called.
+            let calls = world.calls.lock().unwrap().len();
+            world.end(life);
+            world.live_on(RetryPolicy::never().crash_attempts(1), |delivery| {
+                assert_eq!(delivery.crashes(), 0);
+                false
+            });
+            assert_eq!((calls, world.dead().len()), (1, 0));
+        });
+    }
+}

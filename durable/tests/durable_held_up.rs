@@ -1,0 +1,288 @@
+//! Promise: a change that somebody's transaction holds up waits, and nothing else does.
+//!
+//! The store is one in memory that leaves changes of some keys out, as `Postgres` does where
+//! another transaction has locked a row. The clock is moved by hand.
+
+#[path = "common/over_memory.rs"]
+mod over_memory;
+
+use over_memory::{Over, OverMemory};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wheelwork::ManualClock;
+use wheelwork_durable::{
+    Durable, DurableError, DurableId, Gate, Memory, Outcome, Row, Store, StoreError, StoreTime,
+    Target, Write,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What is locked: keys, and the rows that have them.
+type Locked = Arc<Mutex<BTreeSet<String>>>;
+
+struct Held {
+    inner: Memory,
+    locked: Locked,
+    refused: bool,
+}
+
+impl Held {
+    fn is_held(&mut self, write: &Write) -> bool {
+        let key = match write {
+            Write::Arm(row) => row.key.clone(),
+            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => Some(key.clone()),
+            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => self.key_of(*id),
+            Write::Ack { of, .. } | Write::Retry { of, .. } | Write::Begin { of, .. } => {
+                self.key_of(of.id)
+            }
+            _ => None,
+        };
+        key.is_some_and(|key| self.locked.lock().unwrap().contains(&*key))
+    }
+
+    fn key_of(&mut self, id: DurableId) -> Option<Arc<str>> {
+        self.inner.get(&Target::Id(id)).unwrap()?.key
+    }
+}
+
+impl OverMemory for Held {
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.inner
+    }
+
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let mut outcomes = Vec::new();
+        for write in writes {
+            if self.refused && matches!(&write, Write::Arm(row) if row.payload.is_empty()) {
+                outcomes.push(Outcome::Refused("no payload".into()));
+            } else if self.is_held(&write) {
+                outcomes.push(Outcome::Blocked(Box::new(write)));
+            } else {
+                outcomes.extend(self.inner.commit(vec![write], gate)?);
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+struct Timers {
+    durable: Durable,
+    clock: ManualClock,
+    locked: Locked,
+    handled: Arc<Mutex<Vec<String>>>,
+    /// What a handler does next.
+    act: Act,
+}
+
+type Act = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+fn timers() -> Timers {
+    timers_on(Memory::new(), ManualClock::new())
+}
+
+fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
+    let (locked, act) = (Locked::default(), Act::default());
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let store = Held {
+        inner,
+        locked: locked.clone(),
+        refused: true,
+    };
+    let (told, acts) = (handled.clone(), act.clone());
+    let durable = Durable::open(Over(store))
+        .clock(clock.clone())
+        .handle("mail", move |mail| {
+            told.lock().unwrap().push(mail.payload_text().into_owned());
+            if let Some(act) = acts.lock().unwrap().take() {
+                act();
+            }
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    Timers {
+        durable,
+        clock,
+        locked,
+        handled,
+        act,
+    }
+}
+
+/// Nobody has any row.
+struct Free;
+
+impl Gate for Free {
+    fn let_go(&mut self, _: DurableId) -> bool {
+        true
+    }
+}
+
+impl Timers {
+    fn lock(&self, key: &str) {
+        self.locked.lock().unwrap().insert(key.to_owned());
+    }
+
+    fn unlock(&self) {
+        self.locked.lock().unwrap().clear();
+    }
+
+    fn handled(&self) -> Vec<String> {
+        std::mem::take(&mut *self.handled.lock().unwrap())
+    }
+}
+
+#[test]
+fn smoke() {
+    let timers = timers();
+    timers.lock("K");
+    let held = timers
+        .durable
+        .key("K")
+        .schedule_ticket("mail", MS, "held")
+        .unwrap();
+    timers.durable.schedule("mail", MS, "free").unwrap();
+    timers.clock.advance(MS * 500);
+    assert_eq!(timers.handled(), ["free"]);
+    assert_eq!(timers.durable.stats().armed, 1, "its caller waits");
+    timers.unlock();
+    timers.clock.advance(MS * 500);
+    held.wait().unwrap();
+    assert_eq!(timers.handled(), ["held"]);
+    timers.durable.stop().unwrap();
+}
+
+#[test]
+fn later_changes_of_the_same_key_do_not_overtake() {
+    let timers = timers();
+    timers.lock("K");
+    let key = timers.durable.key("K");
+    let tickets: Vec<_> = (0..20)
+        .map(|number| {
+            timers.clock.advance(MS * (number % 7));
+            key.schedule_ticket("mail", HOUR, format!("{number}"))
+                .unwrap()
+        })
+        .collect();
+    timers.clock.advance(MS * 300);
+    timers.unlock();
+    // One that comes when nothing is in the way any more, and before the others are tried.
+    let last = key.schedule_ticket("mail", HOUR, "last").unwrap();
+    timers.clock.advance(MS * 300);
+    for ticket in tickets.into_iter().chain([last]) {
+        ticket.wait().unwrap();
+    }
+    let rows = timers.durable.list(.., 100).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(&*rows[0].payload, b"last");
+}
+
+#[test]
+fn an_acknowledgement_that_is_held_up_is_made_later() {
+    let timers = timers();
+    timers
+        .durable
+        .key("K")
+        .schedule("mail", MS * 10, "once")
+        .unwrap();
+    timers.lock("K");
+    timers.clock.advance(MS * 20);
+    assert_eq!(timers.handled(), ["once"]);
+    timers.clock.advance(HOUR);
+    assert_eq!(
+        timers.durable.list(.., 10).unwrap().len(),
+        1,
+        "it is not stored"
+    );
+    timers.unlock();
+    timers.clock.advance(MS * 200);
+    assert_eq!(timers.durable.list(.., 10).unwrap().len(), 0);
+    assert_eq!(timers.handled(), [""; 0], "it was handled once");
+    assert_eq!(timers.durable.stats().done, 1);
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    let timers = timers();
+    timers.lock("K");
+    let key = timers.durable.key("K");
+    let held = key.schedule_ticket("mail", HOUR, "held").unwrap();
+    timers.clock.advance(Duration::from_secs(301));
+    assert!(matches!(held.wait(), Err(DurableError::Blocked)));
+    let held = key.schedule_ticket("mail", HOUR, "held").unwrap();
+    timers.durable.stop().unwrap();
+    assert!(matches!(held.wait(), Err(DurableError::Stopped)));
+}
+
+#[test]
+fn a_call_that_the_store_refuses_fails_alone() {
+    let timers = timers();
+    let refused = timers.durable.schedule_ticket("mail", MS, "").unwrap();
+    let taken = timers.durable.schedule_ticket("mail", MS, "taken").unwrap();
+    let error = refused.wait().unwrap_err();
+    assert_eq!(error.to_string(), "the store refuses this call: no payload");
+    taken.wait().unwrap();
+    timers.clock.advance(MS * 10);
+    assert_eq!(timers.handled(), ["taken"]);
+}
+
+#[test]
+fn those_that_wait_keep_their_order_however_often_they_are_tried() {
+    for waited in [3, 30, 60, 100, 180, 300, 410] {
+        let timers = timers();
+        timers.lock("K");
+        let key = timers.durable.key("K");
+        let schedule = |text: &str| key.schedule_ticket("mail", HOUR, text).unwrap();
+        let tickets = ["first", "second", "third"].map(schedule);
+        timers.clock.advance(MS * waited);
+        timers.unlock();
+        timers.clock.advance(MS * 300);
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        let rows = timers.durable.list(.., 100).unwrap();
+        assert_eq!(&*rows[0].payload, b"third", "tried for {waited} ms");
+    }
+}
+
+#[test]
+fn a_charge_whose_taking_back_is_held_up_is_taken_back_later() {
+    // A process has ended, and this timer may have been the cause.
+    let (memory, clock) = (Memory::new(), ManualClock::new());
+    let mut store = memory.clone();
+    store.acquire().unwrap();
+    let due = StoreTime::reading(clock.system_time() + MS * 100);
+    let mut row = Row::new(store.new_id(Some("K"), due), due, "mail".into(), [].into());
+    row.key = Some("K".into());
+    let id = row.id;
+    store.commit(vec![Write::Arm(row)], &mut Free).unwrap();
+    store.hand_out(due).unwrap();
+    // It is noted in a turn that another timer's handler takes. Then the clock slips, so that it is
+    // too early to call it.
+    let timers = timers_on(memory, clock.clone());
+    let (handle, locked) = (timers.durable.handle(), timers.locked.clone());
+    *timers.act.lock().unwrap() = Some(Box::new(move || {
+        handle.list(.., 1).unwrap();
+        assert_eq!(handle.get(id).unwrap().unwrap().crashes, 1, "it is noted");
+        locked.lock().unwrap().insert("K".to_owned());
+        clock.set_system_time(clock.system_time() - MS * 3);
+    }));
+    timers.durable.schedule("mail", MS * 100, "act").unwrap();
+    timers.clock.advance(MS * 101);
+    assert_eq!(timers.handled(), ["act"]);
+    let crashes = || timers.durable.get(id).unwrap().unwrap().crashes;
+    assert_eq!(crashes(), 1, "the row is held up");
+    timers.unlock();
+    // (Each call takes a turn.)
+    crashes();
+    assert_eq!(crashes(), 0);
+    timers.clock.advance(HOUR);
+    assert_eq!(timers.handled(), [""]);
+    timers.durable.stop().unwrap();
+}

@@ -1,0 +1,497 @@
+//! Promise: nothing that the store in a file has acknowledged is lost, whatever the disk does.
+//!
+//! - A history of some 1,000 writes is cut off at an access to the disk: by a crash that drops or
+//!   tears what was not synced, by a full disk, by an error. Opened again, the store has what was
+//!   acknowledged, and of the call that failed all or nothing.
+//! - Damage is reported. It is never a wrong row, never a panic, and hides no row.
+//!
+//! Each test takes a sample of the places. With `WHEELWORK_EVERY_FAULT=1` it takes every access,
+//! and 20,000 flips: some minutes.
+
+#[path = "common/durable_model.rs"]
+mod durable_model;
+
+use durable_model::{Answer, Call, HandedOut, History, Model, contents, make, time};
+use redb::StorageBackend;
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
+use std::sync::{Arc, Mutex, Once};
+use std::{env, fmt, panic};
+use wheelwork_durable::{
+    DeadLetter, DurableId, Position, Redb, Row, Store, StoreError, StoreTime, Target, Write,
+};
+
+/// Calls of a history.
+const CALLS: usize = 160;
+
+/// Accesses to the disk that fail in a test, if it takes a sample.
+const SAMPLE: u64 = 24;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// From then on nothing works, and what was not synced is gone.
+    Crash,
+    /// So, but a part of what was not synced is there.
+    Torn,
+    /// One access fails: the disk is full.
+    Full,
+    /// One access fails. If it was a sync, a part of what was not synced is gone.
+    Failing,
+}
+
+#[derive(Clone)]
+enum Op {
+    Write(u64, Vec<u8>),
+    SetLen(u64),
+}
+
+struct Disk {
+    /// What is read.
+    live: Vec<u8>,
+    /// What was synced.
+    synced: Vec<u8>,
+    /// What came after.
+    ops: Vec<Op>,
+    accesses: u64,
+    fails_at: u64,
+    trouble: Trouble,
+    has_failed: bool,
+    rng: fastrand::Rng,
+}
+
+impl Disk {
+    fn new(image: Vec<u8>, trouble: Trouble, fails_at: u64) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Self {
+            live: image.clone(),
+            synced: image,
+            ops: Vec::new(),
+            accesses: 0,
+            fails_at,
+            trouble,
+            has_failed: false,
+            rng: fastrand::Rng::with_seed(fails_at),
+        }))
+    }
+
+    /// A disk that works.
+    fn sound(image: Vec<u8>) -> Arc<Mutex<Self>> {
+        Self::new(image, Trouble::Crash, u64::MAX)
+    }
+
+    /// Counts an access that changes something. Whether it works.
+    fn access(&mut self) -> Result<(), Error> {
+        let is_down = matches!(self.trouble, Trouble::Crash | Trouble::Torn);
+        if self.has_failed && is_down {
+            return Err(Error::from_raw_os_error(5));
+        }
+        self.accesses += 1;
+        if self.accesses - 1 != self.fails_at {
+            return Ok(());
+        }
+        self.has_failed = true;
+        Err(match self.trouble {
+            Trouble::Full => Error::from(ErrorKind::StorageFull),
+            _ => Error::from_raw_os_error(5),
+        })
+    }
+
+    /// What was synced, and a part of what came after.
+    fn torn(&mut self) -> Vec<u8> {
+        let mut image = self.synced.clone();
+        for op in self.ops.clone() {
+            match (op, self.rng.u8(0..4)) {
+                (_, 0) => {}
+                (Op::Write(at, data), 1) => {
+                    let sectors = self.rng.usize(0..=data.len() / 512);
+                    write(&mut image, at, &data[..sectors * 512]);
+                }
+                (op, _) => apply(&mut image, &op),
+            }
+        }
+        image
+    }
+
+    /// What is there after it all.
+    fn image(&mut self) -> Vec<u8> {
+        match self.trouble {
+            Trouble::Crash if self.has_failed => self.synced.clone(),
+            Trouble::Torn if self.has_failed => self.torn(),
+            _ => self.live.clone(),
+        }
+    }
+}
+
+fn apply(image: &mut Vec<u8>, op: &Op) {
+    match op {
+        Op::Write(at, data) => write(image, *at, data),
+        Op::SetLen(len) => image.resize(usize::try_from(*len).unwrap(), 0),
+    }
+}
+
+/// Beyond the end, as a file system does it.
+fn write(image: &mut Vec<u8>, at: u64, data: &[u8]) {
+    let at = usize::try_from(at).unwrap();
+    image.resize(image.len().max(at + data.len()), 0);
+    image[at..at + data.len()].copy_from_slice(data);
+}
+
+struct Backend(Arc<Mutex<Disk>>);
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Backend")
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> Result<u64, Error> {
+        Ok(self.0.lock().unwrap().live.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let disk = self.0.lock().unwrap();
+        let at = usize::try_from(offset).map_err(|_| ErrorKind::UnexpectedEof)?;
+        let end = at.checked_add(out.len()).ok_or(ErrorKind::UnexpectedEof)?;
+        let data = disk.live.get(at..end).ok_or(ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        let result = disk.access();
+        let op = Op::SetLen(len);
+        if result.is_ok() {
+            apply(&mut disk.live, &op);
+            disk.ops.push(op);
+        }
+        result
+    }
+
+    fn sync_data(&self) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        let result = disk.access();
+        if result.is_ok() {
+            let disk = &mut *disk;
+            disk.synced.clone_from(&disk.live);
+            disk.ops.clear();
+        } else if disk.trouble == Trouble::Failing {
+            let torn = disk.torn();
+            disk.live.clone_from(&torn);
+            disk.synced = torn;
+            disk.ops.clear();
+        }
+        result
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        let result = disk.access();
+        let op = Op::Write(offset, data.to_vec());
+        if result.is_ok() {
+            apply(&mut disk.live, &op);
+            disk.ops.push(op);
+        } else if disk.trouble == Trouble::Torn && disk.ops.len() < 1_000_000 {
+            // It may have come through, or a part of it.
+            disk.ops.push(op);
+        }
+        result
+    }
+}
+
+fn open(disk: &Arc<Mutex<Disk>>, check: bool) -> Result<Redb, StoreError> {
+    let builder = Redb::builder().cache_bytes(1 << 17).sweep_at(10, 40);
+    builder
+        .check_at_open(check)
+        .open_backend(Backend(disk.clone()))
+}
+
+fn is_thorough() -> bool {
+    env::var_os("WHEELWORK_EVERY_FAULT").is_some()
+}
+
+/// What the reference has at a reopening.
+fn expected(model: &Model) -> (Vec<Row>, Vec<DeadLetter>) {
+    let mut model = model.clone();
+    model.acquire();
+    let rows = model.load(Position::MIN, StoreTime::MAX, usize::MAX);
+    (rows, model.dead())
+}
+
+/// Runs a history, on a disk that fails at one access. Returns the accesses.
+fn run(seed: u64, trouble: Trouble, fails_at: u64) -> u64 {
+    let place = format!("seed {seed}, {trouble:?}, access {fails_at}");
+    let disk = Disk::new(Vec::new(), trouble, fails_at);
+    let mut history = History::new(seed);
+    let mut acknowledged = history.model.clone();
+    let opened = open(&disk, true);
+    if let Ok(mut store) = opened {
+        for number in 0..CALLS {
+            let call = match number {
+                0 => Call::Acquire,
+                _ => history.next_call(&mut store),
+            };
+            let mut gate = history.gate.clone();
+            let answer = history.expect(&call);
+            match make(&mut store, &call, &mut gate) {
+                Ok(got) => assert_eq!(got, answer, "{place}"),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Io(_)), "{place}: {error}");
+                    let again = store.commit(Vec::new(), &mut gate).unwrap_err();
+                    assert_eq!(again.to_string(), error.to_string(), "{place}");
+                    break;
+                }
+            }
+            acknowledged = history.model.clone();
+        }
+    }
+    let mut disk = Arc::try_unwrap(disk)
+        .unwrap_or_else(|_| panic!("{place}: the file is still open"))
+        .into_inner()
+        .unwrap();
+    assert!(disk.has_failed || fails_at >= disk.accesses, "{place}");
+    let mut store =
+        open(&Disk::sound(disk.image()), true).unwrap_or_else(|error| panic!("{place}: {error}"));
+    store.acquire().unwrap();
+    let found = contents(&mut store).unwrap();
+    let candidates = [&acknowledged, &history.model].map(expected);
+    assert!(
+        candidates.contains(&found),
+        "{place}: {found:#?}\nis none of {candidates:#?}"
+    );
+    assert_eq!(store.size().unwrap().rows, found.0.len() as u64, "{place}");
+    let next = store.new_id(None, time(0)).number();
+    let known = found.0.iter().chain(found.1.iter().map(|dead| &dead.row));
+    assert!(known.map(|row| row.id.number()).all(|number| number < next));
+    for row in &found.0 {
+        let Some(key) = &row.key else { continue };
+        let by_key = store.get(&Target::Key(key.clone())).unwrap();
+        assert_eq!(by_key.as_ref(), Some(row), "{place}");
+    }
+    disk.accesses
+}
+
+/// While a file is made, its process is killed (what it wrote is there), or the computer crashes.
+/// The next start makes it.
+#[test]
+fn a_file_that_was_not_finished_is_made_anew() {
+    for trouble in [Trouble::Crash, Trouble::Torn] {
+        let mut fails_at = 0;
+        loop {
+            let disk = Disk::new(Vec::new(), trouble, fails_at);
+            let opened = open(&disk, true);
+            let place = format!("{trouble:?}, access {fails_at}");
+            if !disk.lock().unwrap().has_failed {
+                break;
+            }
+            drop(opened);
+            let mut disk = disk.lock().unwrap();
+            for image in [disk.live.clone(), disk.image()] {
+                let mut store = open(&Disk::sound(image), true)
+                    .unwrap_or_else(|error| panic!("{place}: {error}"));
+                assert_eq!(store.acquire().unwrap()[0].epoch, 1, "{place}");
+                assert_eq!(contents(&mut store).unwrap(), (Vec::new(), Vec::new()));
+            }
+            fails_at += 1;
+        }
+        assert!(fails_at > 5, "{fails_at} accesses make no file");
+    }
+}
+
+/// A store whose first page was lost is damaged: nobody makes a new one over it.
+#[test]
+fn a_store_without_its_first_page_is_not_made_anew() {
+    quiet();
+    let (mut image, ..) = closed_file(1);
+    image[..4_096].fill(0);
+    let disk = Disk::sound(image.clone());
+    assert!(matches!(open(&disk, true), Err(StoreError::Foreign(_))));
+    assert!(disk.lock().unwrap().live == image, "it was changed");
+    // Nor is a file of zeros that is larger than any that was not finished.
+    let disk = Disk::sound(vec![0; (1 << 20) + 1]);
+    assert!(matches!(open(&disk, true), Err(StoreError::Foreign(_))));
+}
+
+fn at_many_places(trouble: Trouble, seed: u64) {
+    quiet();
+    let accesses = run(seed, trouble, u64::MAX);
+    assert!(accesses > 500, "{accesses} are not all");
+    if is_thorough() {
+        for fails_at in 0..accesses {
+            run(seed, trouble, fails_at);
+        }
+        return;
+    }
+    // The first ones, when the file is made, and some others.
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for number in 0..SAMPLE {
+        let few = if number < SAMPLE / 4 { 40 } else { accesses };
+        run(seed, trouble, rng.u64(0..few));
+    }
+}
+
+#[test]
+fn a_crash_loses_nothing_acknowledged() {
+    at_many_places(Trouble::Crash, 1);
+}
+
+#[test]
+fn torn_writes_lose_nothing_acknowledged() {
+    at_many_places(Trouble::Torn, 2);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_acknowledged() {
+    at_many_places(Trouble::Full, 3);
+}
+
+#[test]
+fn an_error_of_the_disk_loses_nothing_acknowledged() {
+    at_many_places(Trouble::Failing, 4);
+}
+
+/// redb's panics are caught, and are not to fill the screen.
+fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let show = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let is_redb = |at: &panic::Location<'_>| at.file().contains("redb-");
+            if !info.location().is_some_and(is_redb) {
+                show(info);
+            }
+        }));
+    });
+}
+
+/// A file that was closed well, and what is in it.
+fn closed_file(seed: u64) -> (Vec<u8>, Vec<Row>, Vec<DeadLetter>) {
+    let disk = Disk::sound(Vec::new());
+    let mut history = History::new(seed);
+    let mut store = open(&disk, true).unwrap();
+    for number in 0..CALLS {
+        let call = match number {
+            0 => Call::Acquire,
+            _ => history.next_call(&mut store),
+        };
+        let mut gate = history.gate.clone();
+        assert_eq!(
+            make(&mut store, &call, &mut gate).unwrap(),
+            history.expect(&call)
+        );
+    }
+    // Enough rows for branches in each table.
+    let mut rows = Vec::new();
+    for number in 0..3_000_u64 {
+        let due = time(number * 7_919 % 100_000);
+        let mut row = Row::new(
+            store.new_id(None, due),
+            due,
+            "kind".into(),
+            [number as u8; 40][..].into(),
+        );
+        row.key = (number % 5 == 0).then(|| format!("many-{number}").into());
+        rows.push(row);
+    }
+    for rows in rows.chunks(1_000) {
+        let call = Call::Commit(rows.iter().cloned().map(Write::Arm).collect());
+        let answer = make(&mut store, &call, &mut HandedOut::default()).unwrap();
+        assert_eq!(answer, history.expect(&call));
+        if rows[0].id.number() < 2_000 {
+            while store.upkeep().unwrap() {}
+        }
+    }
+    make(&mut store, &Call::Release, &mut HandedOut::default()).unwrap();
+    assert_eq!(history.expect(&Call::Release), Answer::Done);
+    drop(store);
+    let (rows, dead) = expected(&history.model);
+    let image = disk.lock().unwrap().image();
+    (image, rows, dead)
+}
+
+/// Damages an image at a place that holds something.
+fn damage(image: &mut [u8], rng: &mut fastrand::Rng) -> String {
+    let mut at = rng.usize(0..image.len());
+    while image[at / 512 * 512..]
+        .iter()
+        .take(512)
+        .all(|&byte| byte == 0)
+    {
+        at = rng.usize(0..image.len());
+    }
+    // The header, more often than it would come by chance.
+    if rng.u8(0..8) == 0 {
+        at = rng.usize(0..512);
+    }
+    match rng.u8(0..8) {
+        0..5 => image[at] ^= 1 << rng.u8(0..8),
+        5 => image[at] = rng.u8(..),
+        6 => image[at..].iter_mut().take(8).for_each(|byte| *byte = 0xff),
+        _ => image[at / 512 * 512..]
+            .iter_mut()
+            .take(512)
+            .for_each(|byte| *byte = 0),
+    }
+    format!("byte {at}")
+}
+
+/// All that a store has, by each of its calls.
+type Everything = (Vec<Row>, Vec<DeadLetter>, Vec<Option<Row>>);
+
+fn everything(store: &mut Redb, rows: &[Row]) -> Result<Everything, StoreError> {
+    store.acquire()?;
+    let (found, dead) = contents(store)?;
+    let mut by_name = Vec::new();
+    for row in rows {
+        by_name.push(store.get(&Target::Id(row.id))?);
+        if let Some(key) = &row.key {
+            by_name.push(store.get(&Target::Key(key.clone()))?);
+        }
+    }
+    // What is written afterwards goes well, too.
+    let id = store.new_id(None, time(5));
+    let row = Row::new(id, time(5), "kind".into(), [][..].into());
+    store.commit(vec![Write::Arm(row)], &mut HandedOut::default())?;
+    while store.upkeep()? {}
+    Ok((found, dead, by_name))
+}
+
+#[test]
+fn damage_is_reported_and_is_never_a_wrong_row() {
+    quiet();
+    let (image, rows, dead) = closed_file(5);
+    let by_id: BTreeMap<DurableId, &Row> = rows.iter().map(|row| (row.id, row)).collect();
+    let sound = open(&Disk::sound(image.clone()), true).map(|mut store| {
+        let (found, found_dead, by_name) = everything(&mut store, &rows).unwrap();
+        assert_eq!((&found, &found_dead), (&rows, &dead));
+        by_name
+    });
+    let by_name = sound.unwrap();
+    assert!(by_name.iter().all(Option::is_some) && rows.len() > 3_000);
+    let mut rng = fastrand::Rng::with_seed(6);
+    let (mut reported, flips) = (0, if is_thorough() { 20_000 } else { 150 });
+    for number in 0..flips {
+        let mut image = image.clone();
+        let place = damage(&mut image, &mut rng);
+        let is_checked = number % 3 != 0;
+        let result = open(&Disk::sound(image), is_checked)
+            .and_then(|mut store| everything(&mut store, &rows));
+        match result {
+            Err(StoreError::Damaged(_) | StoreError::Foreign(_) | StoreError::Version(..)) => {
+                reported += 1;
+            }
+            Err(other) => panic!("{place}: {other:?}"),
+            Ok(all) if is_checked => {
+                let is_all = all.0 == rows && all.1 == dead && all.2 == by_name;
+                assert!(is_all, "{place}: something is missing, or wrong");
+            }
+            // Unchecked, damage may hide rows. It makes up none.
+            Ok((found, ..)) => {
+                let is_one = |row: &Row| by_id.get(&row.id) == Some(&row);
+                assert!(found.iter().all(is_one), "{place}: a wrong row");
+                assert!(found.windows(2).all(|two| two[0].id != two[1].id));
+            }
+        }
+    }
+    assert!(reported > flips / 3, "{reported} of {flips} are few");
+}

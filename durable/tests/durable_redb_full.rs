@@ -1,0 +1,476 @@
+//! Promise: a full disk ends no store that only frees room, and nothing is written after a sync
+//! that has failed.
+//!
+//! - Sweeps are put off while the disk is full. They are done when it has room again.
+//! - Cancels, acks and the cancel of a whole kind work on a full disk. So does an open.
+//! - Large timers are tried again and die on a full disk, some in each commit.
+//! - Without the reserve the same calls end the store.
+
+#[path = "common/durable_model.rs"]
+mod durable_model;
+
+use durable_model::{Folder, HandedOut, contents, row};
+use redb::StorageBackend;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Error, ErrorKind, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
+use wheelwork_durable::{
+    Cause, Durable, KindSlice, Outcome, Position, Redb, RetryPolicy, Row, Settled, SliceLimit,
+    Store, StoreError, Target, Write,
+};
+
+const BLOCK: u64 = 4096;
+
+/// A disk of `blocks_max` blocks. A file has a block once it was written to.
+#[derive(Debug, Default)]
+struct Disk {
+    data: Vec<u8>,
+    blocks: BTreeSet<u64>,
+    blocks_max: u64,
+    held: u64,
+    /// The next sync fails: the disk found no room behind the scenes.
+    sync_fails: bool,
+    accesses: u64,
+}
+
+impl Disk {
+    fn used(&self) -> u64 {
+        self.blocks.len() as u64 + self.held
+    }
+
+    fn hold(&mut self, bytes: u64) -> Result<(), Error> {
+        let held = bytes.div_ceil(BLOCK);
+        if self.blocks.len() as u64 + held > self.blocks_max {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.held = held;
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Backend(Arc<Mutex<Disk>>);
+
+impl StorageBackend for Backend {
+    fn len(&self) -> Result<u64, Error> {
+        Ok(self.0.lock().unwrap().data.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let disk = self.0.lock().unwrap();
+        let at = usize::try_from(offset).unwrap();
+        let data = disk.data.get(at..at + out.len());
+        out.copy_from_slice(data.ok_or(ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        let former = disk.data.len() as u64;
+        disk.data.resize(usize::try_from(len).unwrap(), 0);
+        disk.blocks.retain(|block| block * BLOCK < len);
+        if len < former {
+            // What is beyond the end goes with what is cut off.
+            disk.held = 0;
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        if disk.sync_fails {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let mut disk = self.0.lock().unwrap();
+        disk.accesses += 1;
+        let end = offset + data.len() as u64;
+        let new: Vec<_> = (offset / BLOCK..end.div_ceil(BLOCK))
+            .filter(|block| !disk.blocks.contains(block))
+            .collect();
+        if disk.used() + new.len() as u64 > disk.blocks_max {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        disk.blocks.extend(new);
+        let at = usize::try_from(offset).unwrap();
+        let end = at + data.len();
+        let len = disk.data.len().max(end);
+        disk.data.resize(len, 0);
+        disk.data[at..end].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn disk() -> Backend {
+    let disk = Disk {
+        blocks_max: 1 << 20,
+        ..Disk::default()
+    };
+    Backend(Arc::new(Mutex::new(disk)))
+}
+
+fn open(disk: &Backend, has_reserve: bool) -> Result<Redb, StoreError> {
+    let builder = Redb::builder().cache_bytes(1 << 20);
+    if has_reserve {
+        let held = disk.clone();
+        let hold = move |bytes| held.0.lock().unwrap().hold(bytes);
+        builder.open_backend_with_room(disk.clone(), hold)
+    } else {
+        builder.open_backend(disk.clone())
+    }
+}
+
+/// Has the store's clock show `secs` seconds after its begin.
+fn set(store: &mut Redb, secs: u64) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
+    store.clock(now).unwrap();
+}
+
+fn commit(store: &mut Redb, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+    store.commit(writes, &mut HandedOut::default())
+}
+
+fn sweep(store: &mut Redb) -> Result<(), StoreError> {
+    while store.upkeep()? {}
+    Ok(())
+}
+
+/// Arms rows of two kinds, due in an hour, in the order of their numbers.
+fn arm(store: &mut Redb, rows: u64) -> Vec<Row> {
+    let mut armed = Vec::new();
+    for number in 0..rows {
+        let due = (1_003_600 + number * 7_919 % rows) * 1_000;
+        let mut row = row(store, due, &[number as u8; 200]);
+        row.kind = ["many", "few"][usize::from(number % 10 == 0)].into();
+        armed.push(row);
+    }
+    for rows in armed.chunks(1_000) {
+        commit(store, rows.iter().cloned().map(Write::Arm).collect()).unwrap();
+    }
+    armed
+}
+
+fn cancel(row: &Row) -> Write {
+    Write::Cancel(Target::Id(row.id))
+}
+
+/// What a full disk sees. `fill` takes all of its room, `make_room` gives it back. Returns the rows
+/// that are left.
+fn live_on_a_full_disk(
+    store: &mut Redb,
+    fill: impl Fn(),
+    make_room: impl Fn(),
+) -> Result<Vec<Row>, StoreError> {
+    let epoch = store.acquire()?[0].epoch;
+    set(store, 0);
+    sweep(store)?;
+    let mut rows = arm(store, 20_000);
+    sweep(store)?;
+    set(store, 40);
+    sweep(store)?;
+    // Some rows lie by their deadlines, and some where they came in.
+    rows.extend(arm(store, 5_000));
+    set(store, 41);
+    sweep(store)?;
+    fill();
+    for secs in 42..200 {
+        set(store, secs);
+        sweep(store)?;
+        let row = rows.swap_remove(usize::try_from(secs).unwrap() * 89);
+        commit(store, vec![cancel(&row)])?;
+        let row = rows.swap_remove(usize::try_from(secs).unwrap() * 97);
+        let of = Settled {
+            id: row.id,
+            due: row.due,
+            epoch,
+        };
+        commit(store, vec![Write::Ack { of, next: None }])?;
+    }
+    assert!(store.recent_rows() > 0, "there was room for sweeps");
+    let before = rows.len();
+    let (mut after, mut gone) = (Some(Position::MIN), 0);
+    while let Some(position) = after {
+        let slice = KindSlice {
+            kind: "few".into(),
+            after: position,
+            limit: SliceLimit::rows(1_000),
+        };
+        let outcomes = commit(store, vec![Write::CancelKind(slice)])?;
+        let Outcome::CancelledMany(ids, next) = &outcomes[0] else {
+            panic!("{outcomes:?}");
+        };
+        (after, gone) = (*next, gone + ids.len());
+    }
+    rows.retain(|row| &*row.kind != "few");
+    assert_eq!(gone, before - rows.len());
+    make_room();
+    for secs in 200..400 {
+        set(store, secs);
+        sweep(store)?;
+    }
+    assert_eq!(store.recent_rows(), 0, "sweeps are done once there is room");
+    rows.sort_by_key(Row::position);
+    Ok(rows)
+}
+
+fn fill(disk: &Backend) {
+    let mut disk = disk.0.lock().unwrap();
+    disk.blocks_max = disk.used();
+}
+
+fn make_room(disk: &Backend) {
+    disk.0.lock().unwrap().blocks_max += 1 << 20;
+}
+
+#[test]
+fn a_full_disk_puts_off_what_can_wait_and_ends_nothing() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    let rows = live_on_a_full_disk(&mut store, || fill(&disk), || make_room(&disk)).unwrap();
+    drop(store);
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    assert_eq!(contents(&mut store).unwrap().0, rows);
+}
+
+#[test]
+fn without_a_reserve_a_full_disk_ends_the_store() {
+    let disk = disk();
+    let mut store = open(&disk, false).unwrap();
+    let ended = live_on_a_full_disk(&mut store, || fill(&disk), || make_room(&disk));
+    let error = ended.unwrap_err();
+    assert!(matches!(error, StoreError::Io(_)), "{error}");
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+    assert_eq!(source.map(Error::kind), Some(ErrorKind::StorageFull));
+}
+
+/// When a commit has ended that makes the file shorter, another program may take all that is free.
+#[test]
+fn a_file_that_becomes_shorter_keeps_its_reserve() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let mut rows = arm(&mut store, 20_000);
+    sweep(&mut store).unwrap();
+    let few = rows.split_off(19_000);
+    commit(&mut store, rows.iter().map(cancel).collect()).unwrap();
+    let bytes = || {
+        let disk = disk.0.lock().unwrap();
+        (disk.data.len() as u64, disk.held * BLOCK)
+    };
+    let mut shorter = 0;
+    for (secs, row) in few.iter().enumerate() {
+        set(&mut store, secs as u64);
+        sweep(&mut store).unwrap();
+        let (former, held) = bytes();
+        assert!(held >= former.min(8 << 20));
+        commit(&mut store, vec![cancel(row)]).unwrap();
+        let (len, held) = bytes();
+        assert!(held >= len.min(8 << 20), "{held} bytes beside {len}");
+        shorter += usize::from(len < former);
+    }
+    assert!(shorter > 2, "it became shorter {shorter} times");
+}
+
+/// Large rows that are tried again, or die, write themselves anew. `alone`: each in its own commit.
+fn settle_large_rows(has_room: bool, alone: bool) -> Result<(), StoreError> {
+    let disk = disk();
+    let mut store = open(&disk, has_room)?;
+    let epoch = store.acquire()?[0].epoch;
+    set(&mut store, 0);
+    sweep(&mut store)?;
+    let mut rows: Vec<_> = (0..60)
+        .map(|_| row(&mut store, 1_000, &[7; 300_000]))
+        .collect();
+    for row in &rows {
+        commit(&mut store, vec![Write::Arm(row.clone())])?;
+    }
+    set(&mut store, 1);
+    sweep(&mut store)?;
+    fill(&disk);
+    let of = |row: &Row| Settled {
+        id: row.id,
+        due: row.due,
+        epoch,
+    };
+    let mut secs = 2;
+    let mut settle = |store: &mut Redb, mut writes: Vec<Write>| {
+        while !writes.is_empty() {
+            let some = if alone { 1 } else { writes.len() };
+            let outcomes = commit(store, writes.drain(..some).collect())?;
+            let mut is_going_on = false;
+            for outcome in outcomes {
+                match outcome {
+                    Outcome::Blocked(write) => writes.push(*write),
+                    outcome => is_going_on |= matches!(outcome, Outcome::Settled(true, _)),
+                }
+            }
+            assert!(is_going_on, "none of {} goes on", writes.len());
+            secs += 1;
+            set(store, secs);
+            sweep(store)?;
+        }
+        Ok(())
+    };
+    for attempts in 1..4 {
+        let retry = |row: &Row| Write::Retry {
+            of: of(row),
+            at: row.due,
+            attempts,
+            crashes: 0,
+        };
+        settle(&mut store, rows.iter().map(retry).collect())?;
+    }
+    let bury = |row: &Row| Write::Bury {
+        of: of(row),
+        cause: Cause::Crashed,
+        since: row.due,
+        attempts: 4,
+        crashes: 0,
+        next: None,
+    };
+    let dead = rows.split_off(20);
+    settle(&mut store, dead.iter().map(bury).collect())?;
+    assert_eq!(contents(&mut store)?.1.len(), dead.len());
+    // What frees room does so at once.
+    let ack = |row: &Row| Write::Ack {
+        of: of(row),
+        next: None,
+    };
+    settle(&mut store, rows.iter().map(ack).collect())?;
+    let discard = |row: &Row| Write::Discard(row.id);
+    commit(&mut store, dead.iter().map(discard).collect())?;
+    for _ in 0..3 {
+        let row = row(&mut store, 1_000, &[7; 300_000]);
+        commit(&mut store, vec![Write::Arm(row)])?;
+    }
+    drop(store);
+    let mut store = open(&disk, has_room)?;
+    store.acquire()?;
+    assert_eq!(contents(&mut store)?.0.len(), 3);
+    Ok(())
+}
+
+#[test]
+fn large_rows_are_settled_on_a_full_disk() {
+    for alone in [true, false] {
+        settle_large_rows(true, alone).unwrap();
+        let error = settle_large_rows(false, alone).unwrap_err();
+        assert!(matches!(error, StoreError::Io(_)), "{error}");
+    }
+}
+
+#[test]
+fn large_timers_that_fail_end_no_service_on_a_full_disk() {
+    let disk = disk();
+    let clock = ManualClock::new();
+    let timers = Durable::open(open(&disk, true).unwrap())
+        .clock(clock.clone())
+        .handle("mail", |_| Err("it does not go".into()))
+        .retry(RetryPolicy::new().attempts(3))
+        .start()
+        .unwrap();
+    let delay = Duration::from_secs(10);
+    for _ in 0..60 {
+        timers.schedule("mail", delay, vec![7; 300_000]).unwrap();
+    }
+    clock.advance(Duration::from_secs(2));
+    fill(&disk);
+    clock.advance(Duration::from_secs(100));
+    assert!(timers.failure().is_none(), "{:?}", timers.failure());
+    assert_eq!(timers.stats().dead, 60);
+    timers.stop().unwrap();
+}
+
+#[test]
+fn a_store_is_opened_on_a_full_disk() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let mut rows = arm(&mut store, 1_000);
+    sweep(&mut store).unwrap();
+    fill(&disk);
+    for _ in 0..20 {
+        // Its process is killed: nothing is written when it ends.
+        std::mem::forget(store);
+        store = open(&disk, true).unwrap();
+        store.acquire().unwrap();
+        let row = rows.pop().unwrap();
+        commit(&mut store, vec![cancel(&row)]).unwrap();
+    }
+    assert_eq!(contents(&mut store).unwrap().0.len(), rows.len());
+}
+
+#[test]
+fn nothing_is_written_after_a_sync_that_has_failed() {
+    let disk = disk();
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    set(&mut store, 0);
+    let rows = arm(&mut store, 1_000);
+    sweep(&mut store).unwrap();
+    disk.0.lock().unwrap().sync_fails = true;
+    let error = commit(&mut store, vec![cancel(&rows[0])]).unwrap_err();
+    let accesses = disk.0.lock().unwrap().accesses;
+    disk.0.lock().unwrap().sync_fails = false;
+    // A clean stop among them.
+    let again = store.release().unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+    set(&mut store, 60);
+    store.upkeep().unwrap_err();
+    drop(store);
+    assert_eq!(disk.0.lock().unwrap().accesses, accesses);
+}
+
+/// On a real file system, in the folder that `WHEELWORK_SMALL_DISK` names, or in memory where that
+/// may be mounted. (`scripts/check writeback` names folders on ext4 and xfs.)
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system_puts_off_what_can_wait_and_ends_nothing() {
+    if let Some(small) = std::env::var_os("WHEELWORK_SMALL_DISK") {
+        return live_in(Path::new(&small));
+    }
+    let folder = Folder::new("small-disk");
+    let run = |program: &str, args: &[&str]| {
+        let mut command = std::process::Command::new(program);
+        let output = command.args(args).arg(folder.path()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if run("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs"]) {
+        let result = std::panic::catch_unwind(|| live_in(folder.path()));
+        assert!(run("umount", &[]));
+        result.unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn live_in(folder: &Path) {
+    let [path, filler] = ["timers.redb", "filler"].map(|name| folder.join(name));
+    let open = || Redb::builder().cache_bytes(1 << 20).open(&path);
+    let fill = || {
+        let mut filler = fs::File::create(&filler).unwrap();
+        let some = vec![1; 1 << 16];
+        for size in [1 << 16, 4_096, 1] {
+            while filler.write_all(&some[..size]).is_ok() {}
+        }
+        filler.sync_all().unwrap();
+    };
+    let mut store = open().unwrap();
+    let make_room = || fs::remove_file(&filler).unwrap();
+    let rows = live_on_a_full_disk(&mut store, fill, make_room).unwrap();
+    drop(store);
+    let mut store = open().unwrap();
+    store.acquire().unwrap();
+    assert_eq!(contents(&mut store).unwrap().0, rows);
+}
