@@ -18,6 +18,7 @@ pub(crate) fn inside_job() -> bool {
 }
 
 /// Runs `f`, which must not unwind, as something for which other threads may wait.
+#[inline]
 pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
     inside_for_good();
     let result = f();

@@ -298,6 +298,7 @@ impl EntryWheel {
 
     /// The next tick at which `advance` has something to do. Not after the earliest deadline;
     /// `None` if the wheel is empty.
+    #[inline]
     pub(crate) fn next_event(&self) -> Option<u64> {
         if !self.due.is_empty() {
             return Some(self.levels.now);
