@@ -61,9 +61,6 @@ pub struct Traced<P> {
 
 impl<P> Traced<P> {
     /// Takes the current span along, if there is one.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new(payload: P) -> Self {
         Self {
@@ -86,9 +83,6 @@ impl<P> Traced<P> {
 
     /// Runs a function with the payload, inside the span, and inside a new span `fire` in that.
     /// Afterwards both spans are released.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn in_scope<R>(self, run: impl FnOnce(P) -> R) -> R {
         let Self { span, payload } = self;
         // Without a span there is nothing that `fire` would belong to.

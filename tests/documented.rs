@@ -1,5 +1,5 @@
-//! Promise: every public item says what it is, and shows an example that runs, or where there is
-//! one.
+//! Promise: every public item says what it is. Types, traits and free functions show an example, or
+//! where there is one. Each example runs.
 //!
 //! Reads the source; what is hidden from the documentation counts as private.
 
@@ -71,7 +71,9 @@ fn faults(source: &str) -> Vec<String> {
             .iter()
             .position(|&line| line.starts_with("# Example"))
             .map(|at| &docs[at + 1..]);
+        let is_method = lines[number].starts_with(' ');
         match example {
+            None if is_method && !docs.is_empty() => {}
             None => faults.push(format!("{item} has no example")),
             Some(text)
                 if !text
@@ -138,6 +140,8 @@ fn this_test_sees_what_it_looks_for() {
         faults("pub(crate) fn f() {}\n#[doc(hidden)]\npub fn g() {}"),
         [""; 0]
     );
+    assert_eq!(faults("    /// What.\n    pub fn f(&self) {}"), [""; 0]);
+    assert_eq!(faults("    pub fn f(&self) {}"), ["fn f has no example"]);
     assert_eq!(
         faults("/// What.\npub struct S<T> {}"),
         ["struct S has no example"]

@@ -2,15 +2,13 @@
 //!
 //! - A link, and a path between backticks, goes to a file that is there. A script that is named
 //!   anywhere is there.
-//! - README.md has at most 130 lines. Its lines have at most 100 columns, and so have those of the
-//!   other documents for users, tables aside.
 //! - What README.md and the guide promise has its tests in SECURITY.md. The guide's table has the
 //!   features of `Cargo.toml`.
 //! - The table of loom models has each model, and no other; each fault has a model that must fail.
 //! - The table of instruction counts has each count, and no other.
 //! - The first column of `lessons.rs` names tests that are there.
 //! - README.md has the features, and the version of Rust, that `Cargo.toml` has.
-//! - ARCHITECTURE.md is a ten minutes' read. The index of decisions has each page.
+//! - The index of decisions has each page.
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
 
@@ -192,15 +190,6 @@ fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<S
         .collect()
 }
 
-/// The numbers of the lines that are longer than `columns`.
-fn too_long<'a>(lines: impl Iterator<Item = &'a str>, columns: usize) -> Vec<usize> {
-    let lines = lines.enumerate();
-    lines
-        .filter(|(_, line)| line.chars().count() > columns)
-        .map(|(number, _)| number + 1)
-        .collect()
-}
-
 /// The names of a section of a manifest.
 fn section(manifest: &str, title: &str) -> BTreeSet<String> {
     let lines = manifest
@@ -212,16 +201,6 @@ fn section(manifest: &str, title: &str) -> BTreeSet<String> {
         .filter_map(|line| Some(line.split_once(" = ")?.0))
         .filter(|name| !name.starts_with(['#', '_']));
     names.map(ToString::to_string).collect()
-}
-
-#[test]
-fn the_architecture_is_a_ten_minutes_read() {
-    let architecture = read("ARCHITECTURE.md").unwrap();
-    assert!(architecture.lines().count() <= 200);
-    assert_eq!(too_long(architecture.lines(), 100), [0usize; 0]);
-    if let Some(architecture) = read("durable/ARCHITECTURE.md") {
-        assert!(architecture.lines().count() <= 200);
-    }
 }
 
 /// Those of the other crate, where it is there.
@@ -441,31 +420,6 @@ fn what_is_promised_is_tested() {
 }
 
 #[test]
-fn documents_are_short() {
-    let readme = read("README.md").unwrap();
-    assert!(
-        readme.lines().count() <= 130,
-        "{} lines",
-        readme.lines().count()
-    );
-    assert_eq!(too_long(readme.lines(), 100), [0usize; 0], "README.md");
-    let mut documents = Vec::new();
-    walk(&root().join("docs"), "md", &mut documents);
-    assert!(documents.len() >= 4, "{documents:?}");
-    let others = ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
-    documents.extend(others.map(|name| root().join(name)));
-    walk(&root().join("durable"), "md", &mut documents);
-    for path in documents {
-        let document = fs::read_to_string(&path).unwrap();
-        let is_row = |line: &str| line.trim_start().starts_with('|');
-        let lines = document
-            .lines()
-            .map(|line| if is_row(line) { "" } else { line });
-        assert_eq!(too_long(lines, 100), [0usize; 0], "{}", path.display());
-    }
-}
-
-#[test]
 fn this_test_sees_what_it_looks_for() {
     let document = "See [a](a.md#part), [b](b.md), [c](https://c.md).\n`tests/a.rs` and `tests/b.rs --help`, `cargo test`, `src/*/x`.";
     assert_eq!(
@@ -509,7 +463,6 @@ fn this_test_sees_what_it_looks_for() {
     let table = "## Promise, test\n| promise | test |\n|---|---|\n| never early: so | `tests/a.rs` |\n| | `tests/b.rs` |\n| lock-free | `million` |\n## Next\n| idle | `tests/c.rs` |\n";
     let readme = "1. **Never early.** A.\n2. **Lock-free.** B.\n3. **Idle.** C.\n- **No.** D.\n";
     assert_eq!(untested(guarantees(readme), table), ["lock-free", "idle"]);
-    assert_eq!(too_long("four\nfünf!\nacht".lines(), 4), [2]);
     let manifest = "[features]\n# No.\none = []\n__two = []\n\n[dependencies]\nthree = 1\n";
     assert_eq!(
         section(manifest, "[features]")

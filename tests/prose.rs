@@ -6,8 +6,7 @@
 //! - Each step that a room defines (`- \`StepName\`: ...` in its README, or in a module's header)
 //!   stands in that room's code too.
 //! - Each step that a comment, the models' table or a fault names is defined by a room.
-//! - A thing has one name, and a name is that of one thing: no word that the glossary has replaced,
-//!   no two types of one name.
+//! - A thing has one name: no word that the glossary has replaced.
 
 #[path = "common/source.rs"]
 mod source;
@@ -270,49 +269,6 @@ fn the_models_name_the_steps_of_the_rooms() {
     }
 }
 
-/// Types at the top of a file, by name.
-fn types<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    text.lines().filter_map(move |line| {
-        let item = line
-            .strip_prefix("pub ")
-            .or_else(|| Some(line.strip_prefix("pub(")?.split_once(") ")?.1))
-            .unwrap_or(line);
-        let kinds = ["struct ", "enum ", "trait ", "type ", "union "];
-        let name = kinds.iter().find_map(|kind| item.strip_prefix(kind))?;
-        let end = name.find(|letter| !is_word(letter)).unwrap_or(name.len());
-        Some((&name[..end], path))
-    })
-}
-
-#[test]
-fn a_name_is_that_of_one_type() {
-    for folder in ["src", "durable/src"] {
-        assert_eq!(shared_names(&texts(&[folder], &[".rs"])), BTreeMap::new());
-    }
-}
-
-/// Names that more than one type of a crate has.
-fn shared_names(texts: &BTreeMap<String, String>) -> BTreeMap<&str, Vec<&str>> {
-    // The parts for benches and models have the names of what they open, and the models' stand-ins
-    // those of what they stand for.
-    let is_own = |path: &str| {
-        let others = ["src/internals", "src/sync/loom"];
-        !path.contains("tests") && !others.iter().any(|other| path.contains(other))
-    };
-    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (path, text) in texts.iter().filter(|(path, _)| is_own(path)) {
-        for (name, path) in types(path, text) {
-            places.entry(name).or_default().push(path);
-        }
-    }
-    let is_there = texts.is_empty() || places.len() > 100;
-    assert!(is_there, "{} types are not all", places.len());
-    // Two in one file are the same type, with loom and without.
-    places.values_mut().for_each(|paths| paths.dedup());
-    places.retain(|_, paths| paths.len() > 1);
-    places
-}
-
 #[test]
 fn no_word_is_left_that_was_replaced() {
     let mut found = Vec::new();
@@ -376,7 +332,4 @@ fn what_is_wrong_is_seen() {
         ["DrainLoad"]
     );
     assert!(named["a"].contains("RingFence"));
-    let source = "pub(crate) struct A<T>(T);\nenum B {}\n    type C = u8;\npub trait A {}\n";
-    let names: Vec<_> = types("a.rs", source).map(|(name, _)| name).collect();
-    assert_eq!(names, ["A", "B", "A"]);
 }

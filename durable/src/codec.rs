@@ -38,9 +38,6 @@ impl Codec {
     /// # Errors
     /// [`DurableError::Invalid`] for a value that cannot be written so: in JSON, a map whose keys
     /// are not text, for one.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn encode<T: Serialize + ?Sized>(self, value: &T) -> Result<Vec<u8>, DurableError> {
         let payload = match self {
             Self::Json => serde_json::to_vec(value).map_err(|error| error.to_string()),
@@ -55,9 +52,6 @@ impl Codec {
     ///
     /// # Errors
     /// A payload that is none of such a value: what is wrong with it.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn decode<T: DeserializeOwned>(self, payload: &[u8]) -> Result<T, String> {
         match self {
             Self::Json => serde_json::from_slice(payload).map_err(|error| error.to_string()),

@@ -44,54 +44,36 @@ pub struct Delivery {
 
 impl Delivery {
     /// The timer's id.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn id(&self) -> DurableId {
         self.row.id
     }
 
     /// The kind by which this handler was found.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.row.kind
     }
 
     /// The timer's key, if it has one.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.row.key.as_deref()
     }
 
     /// The timer's payload.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.row.payload
     }
 
     /// The payload as text. Bytes that are no UTF-8 are shown as `U+FFFD`.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn payload_text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.row.payload)
     }
 
     /// When the timer was due, by the store's clock. A retry's time, if this is one.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn due(&self) -> SystemTime {
         self.row.due.system_time()
@@ -99,9 +81,6 @@ impl Delivery {
 
     /// Which attempt this is: 1, and one more after each that failed. [`crashes`](Self::crashes)
     /// counts those that were under way when a process ended.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.row.attempts.saturating_add(1)
@@ -109,9 +88,6 @@ impl Delivery {
 
     /// How often a process has ended while this timer was on trial: it may have been the cause.
     /// Its policy's `crash_attempts` bound it.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn crashes(&self) -> u32 {
         self.row.crashes
@@ -121,9 +97,6 @@ impl Delivery {
     /// another node takes over the timer's partition. A system that remembers the greatest one that
     /// it has seen for this timer, or for its key, and refuses smaller ones, is safe from handlers
     /// of a process that was thought dead.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.fence

@@ -71,9 +71,6 @@ impl Durable {
     }
 
     /// A handle with the calls, for another thread.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn handle(&self) -> DurableHandle {
         self.handle.clone()

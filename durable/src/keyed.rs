@@ -39,9 +39,6 @@ impl Keyed<'_> {
     ///
     /// # Errors
     /// As [`DurableHandle::schedule`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn schedule(
         &self,
         kind: &str,
@@ -82,9 +79,6 @@ impl Keyed<'_> {
     ///
     /// # Errors
     /// As [`DurableHandle::cancel`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn cancel(&self) -> Result<bool, DurableError> {
         self.handle.cancel_target(self.target())
     }
@@ -94,9 +88,6 @@ impl Keyed<'_> {
     ///
     /// # Errors
     /// As [`DurableHandle::cancel`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, DurableError> {
         self.handle.move_target(self.target(), when.into())
     }
@@ -105,9 +96,6 @@ impl Keyed<'_> {
     ///
     /// # Errors
     /// As [`DurableHandle::cancel`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn get(&self) -> Result<Option<Row>, DurableError> {
         self.handle.get_target(self.target())
     }

@@ -173,9 +173,6 @@ struct ReportedFigures {
 impl DurableReporter {
     /// A reporter. One is enough. Two that are not clones of each other would each report all of
     /// the histograms.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new(timers: &DurableHandle) -> Self {
         Self {
@@ -186,9 +183,6 @@ impl DurableReporter {
     }
 
     /// Gives all figures the label `service` with this name.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn service(mut self, name: impl Into<SharedString>) -> Self {
         self.labels = vec![Label::new("service", name)];
@@ -200,9 +194,6 @@ impl DurableReporter {
     ///
     /// # Panics
     /// If the recorder panics.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn report(&self) {
         // Locked before the stats are read: so the figures of two reports do not go back.
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,9 +45,6 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// The policy of kinds for which none was set.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -56,18 +53,12 @@ impl RetryPolicy {
     /// No attempt but the first: a timer whose handler fails is a dead letter at once. An end of
     /// the process is no failure: a timer that may have been under way then is handed out again, up
     /// to [`crash_attempts`](Self::crash_attempts).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn never() -> Self {
         Self::default().attempts(1)
     }
 
     /// The longest wait before the second attempt.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub const fn first(mut self, wait: Duration) -> Self {
         self.first = wait;
@@ -75,9 +66,6 @@ impl RetryPolicy {
     }
 
     /// The longest wait before any attempt.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub const fn cap(mut self, wait: Duration) -> Self {
         self.cap = wait;
@@ -87,9 +75,6 @@ impl RetryPolicy {
     /// The number of attempts, the first one included. After the last one the timer is a dead
     /// letter. 0 counts as 1. A timer that has had as many, since the number was lowered, gets one
     /// more.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = if attempts == 0 { 1 } else { attempts };

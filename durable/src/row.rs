@@ -30,9 +30,6 @@ impl StoreTime {
     pub const MAX: Self = Self((1 << 48) - 1);
 
     /// The time this number of milliseconds after the Unix epoch, at most [`MAX`](Self::MAX).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn from_millis(millis: u64) -> Self {
         if millis > Self::MAX.0 {
             Self::MAX
@@ -42,17 +39,11 @@ impl StoreTime {
     }
 
     /// Milliseconds since the Unix epoch.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
     /// A deadline: the first millisecond at or after `time`. Times before the epoch are the epoch.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn due_at(time: SystemTime) -> Self {
         let since = time
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -61,9 +52,6 @@ impl StoreTime {
     }
 
     /// A reading of a clock: the last millisecond at or before `time`.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn reading(time: SystemTime) -> Self {
         let since = time
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -72,9 +60,6 @@ impl StoreTime {
     }
 
     /// The first millisecond at or after `delay` from here.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         let millis = u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -82,17 +67,11 @@ impl StoreTime {
     }
 
     /// How much later this is than `earlier`; zero, if it is not.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
     /// This time for other libraries.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn system_time(self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.0)
     }
@@ -123,49 +102,31 @@ pub struct DurableId(u128);
 impl DurableId {
     /// An id of a row: its partition, the time at which it was due first, and a number that no
     /// other row of the partition has.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn new(partition: Partition, first_due: StoreTime, number: u64) -> Self {
         Self((partition as u128) << 112 | (first_due.0 as u128) << 64 | number as u128)
     }
 
     /// The partition in which the row is.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn partition(self) -> Partition {
         (self.0 >> 112) as Partition
     }
 
     /// When the row was due first. It may have been moved since.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn first_due(self) -> StoreTime {
         StoreTime((self.0 >> 64) as u64 & StoreTime::MAX.0)
     }
 
     /// The number of the row in its partition.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn number(self) -> u64 {
         self.0 as u64
     }
 
     /// The id as a number, to be stored elsewhere.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn to_bits(self) -> u128 {
         self.0
     }
 
     /// The id that [`to_bits`](Self::to_bits) gave. Any number is an id; most name no timer.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
@@ -247,9 +208,6 @@ pub struct Row {
 
 impl Row {
     /// A row without key, attempts, crashes and calendar.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn new(id: DurableId, due: StoreTime, kind: Arc<str>, payload: Arc<[u8]>) -> Self {
         Self {
             id,
@@ -286,9 +244,6 @@ impl Row {
     }
 
     /// Where the row stands in the order of deadlines.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn position(&self) -> Position {
         Position {
             due: self.due,
@@ -331,9 +286,6 @@ impl Position {
     }
 
     /// After all rows that are due at `due`.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn end_of(due: StoreTime) -> Self {
         Self {
             due,
@@ -388,9 +340,6 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// A dead letter.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn new(row: Row, cause: Cause, since: StoreTime) -> Self {
         Self { row, cause, since }
     }

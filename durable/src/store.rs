@@ -76,18 +76,12 @@ pub struct SliceLimit {
 
 impl SliceLimit {
     /// A limit of rows, however large they are.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn rows(rows: usize) -> Self {
         let bytes = usize::MAX;
         Self { rows, bytes }
     }
 
     /// Whether a slice that has this is full.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub const fn is_reached(self, rows: usize, bytes: usize) -> bool {
         rows >= self.rows || bytes >= self.bytes
     }
@@ -602,9 +596,6 @@ pub struct StoreCause {
 
 impl StoreCause {
     /// A line, and the error behind it. A cause without one is made of a text by `From`.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn new(line: impl Into<Arc<str>>, source: impl Error + Send + Sync + 'static) -> Self {
         Self {
             line: line.into(),

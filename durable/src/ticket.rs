@@ -85,9 +85,6 @@ impl<T> Ticket<T> {
     /// # Errors
     /// See [`DurableError`]. If it is [`Stopped`](DurableError::Stopped), nothing was stored
     /// (or the ticket has given its answer before, as a future).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn wait(self) -> Result<T, DurableError> {
         // TicketWait.
         let mut state = self.place.lock();

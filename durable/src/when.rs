@@ -52,18 +52,12 @@ pub struct PayloadBytes(pub(super) Arc<[u8]>);
 
 impl PayloadBytes {
     /// Its size, in bytes.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether it has no bytes.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -345,9 +345,6 @@ impl Calendar {
     /// Its runs after a point in time, in order. They end in the year 5000, or earlier if the
     /// pattern says so. (So a timer that sees a wall clock beyond that year ends.) Cost: some
     /// microseconds for each run; up to 0.4 s if the pattern asks for a year in thousands of years.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn after(&self, time: SystemTime) -> impl Iterator<Item = SystemTime> + '_ {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }

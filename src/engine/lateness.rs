@@ -97,9 +97,6 @@ pub struct LatenessRecorder(Histogram);
 
 impl LatenessRecorder {
     /// A recorder that has counted nothing.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -107,9 +104,6 @@ impl LatenessRecorder {
 
     /// Counts `count` things that were so late. Lateness beyond 584 years counts as that. Costs
     /// some nanoseconds: two loads and two stores.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn record(&self, lateness: Duration, count: u64) {
         let lateness_ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
         self.0.add(lateness_ns, count);
@@ -117,9 +111,6 @@ impl LatenessRecorder {
 
     /// What was counted so far. The owner may go on counting meanwhile. Costs an allocation of
     /// 1 KiB.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn snapshot(&self) -> LatenessHistogram {
         let mut snapshot = LatenessHistogram::default();
@@ -182,9 +173,6 @@ impl LatenessHistogram {
 
     /// The number of timers that were measured: timers that fired at their time, and runs of
     /// periodic timers. Timers that [`FireAll`](crate::StopPolicy::FireAll) fires are not measured.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     #[inline]
     pub fn count(&self) -> u64 {
@@ -192,9 +180,6 @@ impl LatenessHistogram {
     }
 
     /// The greatest lateness, exactly.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub const fn max(&self) -> Duration {
         Duration::from_nanos(self.max_ns)
@@ -204,9 +189,6 @@ impl LatenessHistogram {
     /// greatest lateness if that is less. Zero if no timer was measured.
     ///
     /// A `part` below 0 counts as 0, a `part` above 1 as 1, and NaN as 0.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     #[inline]
     pub fn quantile(&self, part: f64) -> Duration {

@@ -32,9 +32,6 @@ unsafe impl Send for Task {}
 
 impl Task {
     /// Makes a task. Cost: an allocation if the closure is larger than three words.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Self {
         if size_of::<F>() <= size_of::<Storage>() && align_of::<F>() <= align_of::<Storage>() {
             Self::store(closure)
@@ -57,9 +54,6 @@ impl Task {
     }
 
     /// Runs the closure.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn run(self) {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the storage holds the closure that `consume` was made for; `this` is not dropped,

@@ -127,9 +127,6 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 impl Timers {
     /// Waits for `delay`: see [`Sleep`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.home().sleep(delay)
     }

@@ -90,9 +90,6 @@ impl Interval {
     }
 
     /// What happens to ticks that were not taken in time. Default: [`Missed::Skip`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn missed(mut self, missed: Missed) -> Self {
         self.set_missed(missed);
         self
@@ -245,9 +242,6 @@ impl Interval {
 
     /// Waits for the next tick, and returns the time for which it was meant. If this future is
     /// dropped before it is ready, no tick is lost.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|context| self.poll_tick(context)).await
     }

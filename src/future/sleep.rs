@@ -66,9 +66,6 @@ impl Sleep {
     }
 
     /// Whether its deadline has passed.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.waiting.is_over()
@@ -78,9 +75,6 @@ impl Sleep {
     /// is woken at the new deadline. A delay of zero acts as [`reset_at`](Self::reset_at) now.
     ///
     /// Costs a [`reschedule`](crate::ServiceHandle::reschedule).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn reset(&mut self, delay: Duration) {
         let home = self.waiting.home();
         if delay.is_zero() {

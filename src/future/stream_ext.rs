@@ -32,9 +32,6 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
-    ///
-    /// # Example
-    /// See the [trait](Self)'s.
     fn timeout(self, delay: Duration) -> StreamTimeout<Self>
     where
         Self: Sized,

@@ -37,9 +37,6 @@ impl Timers {
     ///
     /// # Errors
     /// As [`Builder::start`].
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn start(builder: Builder) -> Result<Self, StartError> {
         let wake = |wakers: &mut Batch<'_, Waker>| wakers.for_each(Waker::wake);
         let builder = builder
@@ -65,9 +62,6 @@ impl Timers {
     ///  - [`take`](ServiceHandle::take) returns the future's waker.
     ///  - A future whose timer [`reschedule`](ServiceHandle::reschedule) moved to a later time may
     ///    wait until then.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn handle(&self) -> &ServiceHandle<Waker> {
         &self.0

@@ -108,9 +108,6 @@ impl<T: Send + 'static> fmt::Debug for Reporter<T> {
 impl<T: Send + 'static> Reporter<T> {
     /// A reporter of a service. One is enough. Two that are not clones of each other would each
     /// report every lateness.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new(timers: &ServiceHandle<T>) -> Self {
         Self {
@@ -122,9 +119,6 @@ impl<T: Send + 'static> Reporter<T> {
 
     /// Gives all figures the label `service` with this name. Services of one program need different
     /// names: otherwise they overwrite each other's figures.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn service(mut self, name: impl Into<SharedString>) -> Self {
         self.labels = vec![Label::new("service", name)];
@@ -149,9 +143,6 @@ impl<T: Send + 'static> Reporter<T> {
     ///
     /// # Panics
     /// If the recorder panics.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn report(&self) {
         // Locked before the stats are read: so the figures of two reports do not go back.
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,9 +170,6 @@ impl<T: Send + 'static> Reporter<T> {
     /// # Errors
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for
     /// [`schedule`](ServiceHandle::schedule).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn every(&self, period: Duration) -> Result<TimerId, ScheduleError<()>> {
         let reporter = self.clone();
         self.timers.every(period).start(move || reporter.report())
@@ -227,9 +215,6 @@ pub struct HistogramReport {
 
 impl HistogramReport {
     /// Nothing was reported yet.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -243,9 +228,6 @@ impl HistogramReport {
     ///
     /// # Panics
     /// If the recorder panics.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn report(&mut self, histogram: &Histogram, now: &LatenessHistogram) {
         for (range, count) in now.buckets() {
             let before = self.reported.insert(range.start, count).unwrap_or(0);

@@ -73,9 +73,6 @@ impl<T: Send + 'static> Builder<T> {
     /// Payloads that it leaves in a batch are dropped: see [`on_dropped`](Self::on_dropped). A
     /// panic in it is caught and counted; a new call then gets the rest of the batch. If it panics
     /// before it took a payload, one payload is dropped.
-    ///
-    /// # Example
-    /// See the [builder](Self)'s.
     pub fn on_expire<U, F>(self, handler: F) -> Builder<U>
     where
         U: Send + 'static,

@@ -130,18 +130,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
 
 impl<T: Send + 'static> Periodic<'_, T> {
     /// The delay of the first run.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn first(mut self, delay: Duration) -> Self {
         self.first = delay;
         self
     }
 
     /// The number of runs. Default: without end. [`start`](Self::start) rejects 0.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn times(mut self, runs: u64) -> Self {
         self.times = runs;
         self
@@ -182,9 +176,6 @@ impl<T: Send + 'static> Periodic<'_, T> {
     /// [`Stopped`](ScheduleError::Stopped) and [`Full`](ScheduleError::Full), as for
     /// [`schedule`](ServiceHandle::schedule); [`NoRuns`](ScheduleError::NoRuns) after `times(0)`.
     /// The closure is dropped.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn start(self, run: impl FnMut() + Send + 'static) -> Result<TimerId, ScheduleError<()>> {
         self.start_closure(RunClosure::Plain(Box::new(run)))
     }
@@ -294,9 +285,6 @@ pub struct PeriodicRun<'a> {
 impl PeriodicRun<'_> {
     /// The id of the run's timer: what [`start_while`](Periodic::start_while) returns. The timer is
     /// pending during its runs, so the id can be cancelled.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn id(&self) -> TimerId {
         self.id
@@ -327,9 +315,6 @@ impl PeriodicRun<'_> {
 
     /// How long after its deadline, which is a whole tick, the run has begun. Zero if it came at
     /// once, and at most 1 us more than the truth.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn lateness(&self) -> Duration {
         Duration::from_nanos(self.running.late_ns)
@@ -342,9 +327,6 @@ impl PeriodicRun<'_> {
     ///
     /// It has no effect on a timer of [`every_by`](ServiceHandle::every_by), whose function says
     /// when the next run comes. It stays if the run panics after it.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn set_period(&mut self, period: Duration) {
         self.running.set_period(time::nanos(period));
     }

@@ -190,9 +190,6 @@ impl Paused {
     ///
     /// # Panics
     /// As [`block_on`](block_on()).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         let _entered = self.timers().enter();
         TestExecutor::run(self.clock().clone(), future.into_future())

@@ -44,9 +44,6 @@ impl Default for Paused {
 
 impl Paused {
     /// A new clock, and a service with a tick of 1 ms.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
         Self::start(TimerService::builder().shards(1))
@@ -76,9 +73,6 @@ impl Paused {
     }
 
     /// The clock. Time may be moved by it at any time, also inside a task.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock

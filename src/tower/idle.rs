@@ -108,9 +108,6 @@ impl<S> IdleService<S> {
     ///
     /// # Panics
     /// As [`sleep`](crate::future::sleep()).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn new(inner: S, limit: Duration) -> (Self, Idle) {
         Self::on(&Timers::current(), inner, limit)
     }

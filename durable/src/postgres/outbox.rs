@@ -69,9 +69,6 @@ impl PostgresOutbox {
     ///
     /// # Errors
     /// Those of the database.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn schedule_in(
         &self,
         transaction: &mut postgres::Transaction<'_>,

@@ -77,27 +77,18 @@ impl<T> Expired<T> {
     }
 
     /// The key that it had.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn key(&self) -> Key {
         self.key
     }
 
     /// Its deadline, as the caller gave it: not rounded.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// The value.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn get_ref(&self) -> &T {
         &self.value
@@ -123,9 +114,6 @@ impl<T> Expired<T> {
     }
 
     /// The value alone.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value

@@ -92,9 +92,6 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     /// As [`sleep`](super::sleep()).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
@@ -204,9 +201,6 @@ impl<T> DelayQueue<T> {
     }
 
     /// Inserts a value that comes after `delay`. Amortized O(1).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn insert(&mut self, value: T, delay: Duration) -> Key {
         let deadline = self.after(delay);
         self.put(value, deadline)
@@ -242,9 +236,6 @@ impl<T> DelayQueue<T> {
     ///
     /// If the queue is empty afterwards, the task that waits is woken. If its waker panics, the
     /// value is dropped.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let Queued { value, .. } = self.wheel.cancel(self.handle(key)?)?;
         self.wake_if_empty();
@@ -261,9 +252,6 @@ impl<T> DelayQueue<T> {
     }
 
     /// Lets a value come after `delay`. `false` if it is gone. Amortized O(1).
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub fn reset(&mut self, key: Key, delay: Duration) -> bool {
         let deadline = self.after(delay);
         self.move_to(key, deadline)
@@ -302,9 +290,6 @@ impl<T> DelayQueue<T> {
 
     /// Waits for the next value. `None` if the queue is empty. If this future is dropped before it
     /// is ready, no value is lost.
-    ///
-    /// # Example
-    /// See the [type](Self)'s.
     pub async fn next(&mut self) -> Option<Expired<T>> {
         poll_fn(|context| self.poll_expired(context)).await
     }
