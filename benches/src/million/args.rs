@@ -82,7 +82,7 @@ pub(crate) struct Args {
     /// Keep the timers on disk instead, in this folder, while the process that arms, cancels and
     /// handles them is killed and started again; takes half a minute. The folder must be
     /// empty, or an earlier job's own
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "short_lived", "tui", "shards", "tick", "inline", "panic_every"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "short_lived", "shards", "tick", "inline", "panic_every"])]
     pub(crate) durable: Option<PathBuf>,
 
     /// With --durable: how often the process is killed, 0 to 10,000 [default: 10]
@@ -101,13 +101,6 @@ pub(crate) struct Args {
     /// The process that is killed: it is started by the job itself
     #[arg(long, hide = true, requires = "durable")]
     pub(crate) durable_child: bool,
-
-    /// Show a live picture of the run on the terminal: rates, lateness, what each shard holds. q or
-    /// Esc closes it and the run goes on, Ctrl-C ends the program (exit code 130). Drawing takes
-    /// some CPU, which is in the figures. Needs the feature: cargo run --release --features tui --
-    /// --tui
-    #[arg(long)]
-    pub(crate) tui: bool,
 
     /// Write the figures as one JSON object to this file
     #[arg(long, value_name = "FILE")]

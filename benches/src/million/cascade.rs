@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use wheelwork::ServiceHandle;
 use wheelwork_bench::lateness::Lateness;
 use wheelwork_bench::lock::lock;
+use wheelwork_bench::program;
 
 /// Ticks that the cascade may delay the timer.
 const DELAY_TICKS_MAX: u32 = 2;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
             args.tick
         ));
     }
-    progress::say(format_args!(
+    program::say(format_args!(
         "{} timers in one slot of {SLOT_TICKS} ticks, tick {:?}, and one timer of a tick",
         args.timers, args.tick
     ));
@@ -143,7 +144,6 @@ fn measure(args: &Args, timers: usize, width: u32, in_steps: bool) -> Result<Lat
         batch.for_each(drop);
     });
     let service = builder.start().map_err(|error| error.to_string())?;
-    let _shown = progress::show(service.handle());
     // In the middle of a slot, so that it does not matter that the service counts from a little
     // later.
     let slot = args.tick * SLOT_TICKS;

@@ -7,7 +7,7 @@ use crate::{progress, run};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_bench::system;
+use wheelwork_bench::{program, system};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const FAR: Duration = Duration::from_secs(3600);
@@ -24,7 +24,6 @@ const RATES: [u32; 5] = [10, 100, 1_000, 10_000, u32::MAX];
 /// Runs the idle measurements. Returns the promises that were broken.
 pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     let service = run::service(args, |batch| batch.for_each(drop))?;
-    let _shown = progress::show(service.handle());
     let mut report = Report::default();
     let mut broken = Vec::new();
     report.section("30 s timeouts armed and cancelled on an otherwise empty service");
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
             u32::MAX => "as fast as it goes".to_string(),
             rate => format!("{rate} a second"),
         };
-        progress::say(format_args!("  {rate:<28} {rings_per_s:>8.1} rings/s"));
+        program::say(format_args!("  {rate:<28} {rings_per_s:>8.1} rings/s"));
     }
     let most = rings_per_s_max;
     report.figure("most rings a second", "rings_per_s_max", most, "/s");

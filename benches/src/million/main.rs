@@ -11,8 +11,6 @@ mod progress;
 mod report;
 mod run;
 mod short_lived;
-#[cfg(feature = "tui")]
-mod tui;
 
 use args::Args;
 use std::process::ExitCode;
@@ -21,9 +19,6 @@ use wheelwork_bench::program;
 fn main() -> ExitCode {
     program::run(|args: &Args| {
         args.check()?;
-        if args.tui {
-            open_picture(args)?;
-        }
         let result = match () {
             () if args.idle => idle::run(args),
             () if args.cascade => cascade::run(args),
@@ -32,19 +27,7 @@ fn main() -> ExitCode {
             () if args.durable.is_some() => durable::run(args),
             () => run::run(args),
         };
-        progress::close_picture();
         let is_clean = result?.is_empty();
         Ok(ExitCode::from(u8::from(!is_clean)))
     })
-}
-
-#[cfg(feature = "tui")]
-fn open_picture(args: &Args) -> Result<(), String> {
-    progress::set_picture(tui::Picture::open(args)?);
-    Ok(())
-}
-
-#[cfg(not(feature = "tui"))]
-fn open_picture(_: &Args) -> Result<(), String> {
-    Err("--tui is not built in, say cargo run --release --features tui -- --tui".to_string())
 }

@@ -1,85 +1,12 @@
-//! Progress: what a run shows of itself while it works. Bars on a terminal, the picture of `--tui`
-//! if it was asked for, nothing elsewhere.
+//! Progress: what a run shows of itself while it works. Bars on a terminal, nothing elsewhere.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork::ServiceHandle;
-use wheelwork_bench::program;
 
 const REFRESH: Duration = Duration::from_millis(50);
-
-/// What shows a run while it is open: the terminal's picture.
-pub(crate) trait Picture: Sync {
-    fn is_open(&self) -> bool;
-
-    /// Gives the terminal back, and prints what was kept.
-    fn close(&self);
-
-    /// Keeps a line until it is closed. Not if it is already.
-    fn keep(&self, line: &str) -> bool;
-
-    /// The service that is at work from now on.
-    fn look_at(&self, service: Option<ServiceHandle<u32>>);
-
-    fn begin_phase(&self, what: &str, total: u64);
-
-    fn set_done(&self, done: u64);
-
-    fn end_phase(&self);
-}
-
-/// The process has one terminal.
-static PICTURE: OnceLock<&dyn Picture> = OnceLock::new();
-
-/// Shows the picture from now on, in place of bars.
-#[cfg(feature = "tui")]
-pub(crate) fn set_picture(picture: &'static dyn Picture) {
-    PICTURE.get_or_init(|| picture);
-}
-
-/// The picture, as long as it is open.
-fn picture() -> Option<&'static dyn Picture> {
-    PICTURE.get().copied().filter(|picture| picture.is_open())
-}
-
-/// Restores the terminal, and prints what was said meanwhile.
-pub(crate) fn close_picture() {
-    if let Some(picture) = picture() {
-        picture.close();
-    }
-}
-
-/// Prints a line; while the picture is open, when that closes.
-pub(crate) fn say(line: fmt::Arguments<'_>) {
-    if picture().is_some_and(|picture| picture.keep(&line.to_string())) {
-        return;
-    }
-    program::say(line);
-}
-
-/// The picture shows a service as long as this lives.
-pub(crate) struct Shown(());
-
-/// Lets the picture, if there is one, show a service.
-pub(crate) fn show(service: ServiceHandle<u32>) -> Shown {
-    if let Some(picture) = picture() {
-        picture.look_at(Some(service));
-    }
-    Shown(())
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(picture) = PICTURE.get() {
-            picture.look_at(None);
-        }
-    }
-}
 
 /// A bar as all are.
 fn bar(what: &str, total: u64, target: ProgressDrawTarget) -> ProgressBar {
@@ -127,50 +54,6 @@ impl Bars {
     }
 }
 
-/// What a phase is shown by: the picture, and a bar that takes over when that is closed.
-struct Phase {
-    picture: Option<&'static dyn Picture>,
-    bar: ProgressBar,
-}
-
-impl Phase {
-    fn begin(what: &str, total: u64) -> Self {
-        let picture = picture();
-        let target = match picture {
-            Some(_) => ProgressDrawTarget::hidden(),
-            None => ProgressDrawTarget::stderr(),
-        };
-        let bar = bar(what, total, target);
-        if let Some(picture) = picture {
-            picture.begin_phase(what, total);
-        }
-        Self { picture, bar }
-    }
-
-    /// Nobody would see it.
-    fn is_hidden(&self) -> bool {
-        self.picture.is_none() && self.bar.is_hidden()
-    }
-
-    fn set_done(&self, done: u64) {
-        match self.picture {
-            Some(picture) if picture.is_open() => return picture.set_done(done),
-            Some(_) if self.bar.is_hidden() => {
-                self.bar.set_draw_target(ProgressDrawTarget::stderr())
-            }
-            _ => {}
-        }
-        self.bar.set_position(done);
-    }
-
-    fn end(&self) {
-        if let Some(picture) = self.picture {
-            picture.end_phase();
-        }
-        self.bar.finish_and_clear();
-    }
-}
-
 /// Runs `work` and shows how far `done` has come of `total` meanwhile.
 pub(crate) fn watch<R>(
     what: &str,
@@ -178,12 +61,13 @@ pub(crate) fn watch<R>(
     done: impl Fn() -> u64 + Sync,
     work: impl FnOnce() -> R,
 ) -> R {
-    let phase = Phase::begin(what, total);
-    if phase.is_hidden() {
+    let bar = bar(what, total, ProgressDrawTarget::stderr());
+    // Nobody would see it.
+    if bar.is_hidden() {
         return work();
     }
-    let result = follow(|| phase.set_done(done().min(total)), work);
-    phase.end();
+    let result = follow(|| bar.set_position(done().min(total)), work);
+    bar.finish_and_clear();
     result
 }
 

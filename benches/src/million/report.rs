@@ -2,10 +2,10 @@
 
 use crate::ledger::Balance;
 use crate::phases::Cost;
-use crate::progress::say;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use wheelwork_bench::lateness::Lateness;
+use wheelwork_bench::program::say;
 
 #[derive(Default)]
 pub(crate) struct Report {

@@ -3,13 +3,12 @@
 use crate::args::Args;
 use crate::ledger::{Ledger, Outcome};
 use crate::phases::{NO_LINE, PAIR_DELAY, Phases, lead};
-use crate::progress;
 use crate::report::Report;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use wheelwork::{Batch, Builder, Dispatch, ShardStats, TimerService};
-use wheelwork_bench::system;
+use wheelwork_bench::{program, system};
 
 /// Pairs, two for each timer: fewer are measured too shortly, more tell nothing new.
 const PAIRS: std::ops::RangeInclusive<usize> = 100_000..=2_000_000;
@@ -115,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     let noted = ledgers.clone();
     let service = service(args, move |batch| noted.handle(batch))?;
     let service_bytes = system::resident_bytes().saturating_sub(empty_bytes);
-    progress::say(format_args!(
+    program::say(format_args!(
         "{timers} timers, {threads} threads, {} shards, tick {:?}, spread {:?}, cancel {} %, {} cores",
         service.shards(),
         args.tick,
@@ -123,7 +122,6 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
         args.cancel,
         system::cores()
     ));
-    let _shown = progress::show(service.handle());
 
     let phases = Phases {
         service: &service,

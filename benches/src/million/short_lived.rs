@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_bench::system;
+use wheelwork_bench::{program, system};
 
 /// Timers of a thread.
 const TIMERS_EACH: usize = 100;
@@ -36,11 +36,10 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
         let mut firing = noted.firing(Instant::now());
         batch.for_each(|line| firing.fired(line));
     })?;
-    progress::say(format_args!(
+    program::say(format_args!(
         "{threads} threads, {} at a time, that arm {TIMERS_EACH} timers each and end",
         args.threads()
     ));
-    let _shown = progress::show(service.handle());
     let bare = one_after_the_other(args.threads(), BARE, |_| ());
     let before = system::resident_bytes();
     let first_due = Instant::now() + lead(timers);

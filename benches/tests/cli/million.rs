@@ -172,18 +172,6 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
     assert_wrong("million", million, &wrong);
 }
 
-/// The picture would be of no use in a pipe; and who did not build it in is told how to.
-#[test]
-fn no_picture_without_a_terminal() {
-    let Said { out, err, .. } = million("--tui --timers 1000");
-    let why = if cfg!(feature = "tui") {
-        "needs a terminal"
-    } else {
-        "cargo run --release --features tui -- --tui"
-    };
-    assert!(out.is_empty() && err.contains(why), "{err}");
-}
-
 /// As `million | head -1` does, and a full disk. (`chaos` has two threads that may print.)
 #[test]
 #[cfg(target_os = "linux")]

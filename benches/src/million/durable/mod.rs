@@ -19,7 +19,7 @@ mod store;
 mod wire;
 
 use crate::args::Args;
-use crate::progress::{Bars, say};
+use crate::progress::Bars;
 use folder::Folder;
 use ledger::Ledger;
 use plan::Plan;
@@ -29,6 +29,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
+use wheelwork_bench::program::say;
 use wheelwork_bench::system;
 
 const KILLS: usize = 10;
