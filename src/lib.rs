@@ -120,11 +120,11 @@ pub mod trace;
 
 pub use crossbeam_channel::Receiver;
 pub use dispatch::{Dispatch, UserExecutor, is_inside_task, is_relief_thread, run_as_task};
-pub use engine::batch::Batch;
+pub use engine::figures::lateness::{LatenessHistogram, LatenessRecorder};
+pub use engine::figures::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
 pub use engine::id::TimerId;
-pub use engine::lateness::{LatenessHistogram, LatenessRecorder};
-pub use engine::settings::Pinning;
-pub use engine::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
+pub use engine::life::batch::Batch;
+pub use engine::start::settings::Pinning;
 pub use engine::task::{IntoPayload, Task};
 pub use error::{InsideTaskError, ScheduleError, StartError};
 pub use repeat::Missed;

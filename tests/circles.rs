@@ -79,8 +79,14 @@ fn flat(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// Paths in a code that is no `use`: `super::a::b`, `crate::a`, and `child::a`.
+/// Paths in a code that is no `use`: `super::a::b`, `crate::a`, and `child::a`. To whom an item is
+/// visible (`pub(in crate::a)`) is no path.
 fn inline(rest: &str) -> Vec<String> {
+    let mut parts = rest.split("pub(in ");
+    let first = parts.next().unwrap_or_default().to_string();
+    let rest = parts.fold(first, |code, part| {
+        code + part.split_once(')').map_or(part, |(_, item)| item)
+    });
     let is_path = |letter: char| is_word(letter) || letter == ':';
     rest.split(|letter| !is_path(letter))
         .map(|path| path.trim_matches(':'))
@@ -273,6 +279,8 @@ fn a_circle_is_seen() {
     let leaning = "mod a;\nuse a::A;\npub struct S(A);\n";
     let circle = circles(&[file("r/mod.rs", leaning), file("r/a.rs", "use super::S;")]);
     assert_eq!(circle, ["r/a.rs -> r/mod.rs"]);
+    let visible = file("r/a.rs", "pub(in crate::r) struct A;\n");
+    assert_eq!(circles(&[file("r/mod.rs", leaning), visible]), [""; 0]);
     assert_eq!(
         flat("super::{a::{B, C}, d::self, E as F}"),
         ["super::a::B", "super::a::C", "super::d", "super::E"]

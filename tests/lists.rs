@@ -58,7 +58,7 @@ const WAITING: [Waiting; 34] = [
         why: "a look at a timer that is being moved just then",
     },
     Waiting {
-        file: "engine/in_flight.rs",
+        file: "engine/life/in_flight.rs",
         functions: &["wait_for", "wait_for_present"],
         why: "`stop` and `cancel_and_wait`",
     },
@@ -68,12 +68,12 @@ const WAITING: [Waiting; 34] = [
         why: "a further `stop`, for the first one",
     },
     Waiting {
-        file: "engine/start.rs",
+        file: "engine/start/mod.rs",
         functions: &["prepare"],
         why: "makes the lock of the threads",
     },
     Waiting {
-        file: "engine/pools.rs",
+        file: "engine/start/pools.rs",
         functions: &["shared"],
         why: "the pool that services share: a service's start",
     },
@@ -83,7 +83,7 @@ const WAITING: [Waiting; 34] = [
         why: "the rate of the processor's counter: the first service's start",
     },
     Waiting {
-        file: "engine/threads.rs",
+        file: "engine/start/threads.rs",
         functions: &[],
         why: "the threads of a service, for its end",
     },
@@ -98,7 +98,7 @@ const WAITING: [Waiting; 34] = [
         why: "the thread of a `stop_async` leaves the outcome to its future",
     },
     Waiting {
-        file: "engine/wall.rs",
+        file: "engine/life/wall.rs",
         functions: &["new", "add", "for_each"],
         why: "on a manual clock, the list of timers that go by the time of day",
     },
@@ -108,7 +108,7 @@ const WAITING: [Waiting; 34] = [
         why: "the list of threads, for `stop`; the shards of a manual clock, one turn after the other",
     },
     Waiting {
-        file: "engine/watchdog.rs",
+        file: "engine/notices/watchdog.rs",
         functions: &[],
         why: "a thread of its own",
     },
@@ -233,10 +233,10 @@ const fn number(file: &'static str, function: &'static str) -> Whole {
 const WHOLE: [Whole; 32] = [
     whole("cell/arena.rs", "claim_all", "stop"),
     number("engine/cells.rs", "indices"),
-    whole("engine/end.rs", "claim_all", "stop"),
-    whole("engine/end.rs", "hand_back_all", "stop"),
+    whole("engine/life/end.rs", "claim_all", "stop"),
+    whole("engine/life/end.rs", "hand_back_all", "stop"),
     // A place for each, which its first timer there fills.
-    number("engine/local.rs", "attach"),
+    number("engine/local/mod.rs", "attach"),
     whole("engine/manual.rs", "dispatched", "advance"),
     whole("engine/manual.rs", "has_messages", "advance"),
     whole("engine/manual.rs", "next_event_ns", "advance"),
@@ -245,14 +245,14 @@ const WHOLE: [Whole; 32] = [
     number("engine/shared.rs", "next_home"),
     number("engine/shared.rs", "shards"),
     // Beside the settings, of which it has the number.
-    number("engine/start.rs", "engine"),
-    number("engine/start.rs", "counts"),
+    number("engine/start/mod.rs", "engine"),
+    number("engine/start/mod.rs", "counts"),
     // Of the shards, for the event of the start.
     number("engine/mod.rs", "tell_start"),
-    whole("engine/threads.rs", "spawn", "start"),
-    whole("engine/read_stats.rs", "stats", "stats"),
+    whole("engine/start/threads.rs", "spawn", "start"),
+    whole("engine/figures/read_stats.rs", "stats", "stats"),
     // Of a snapshot.
-    whole("engine/stats.rs", "sum", "stats"),
+    whole("engine/figures/stats.rs", "sum", "stats"),
     whole("metrics/mod.rs", "report", "report"),
     whole("service/cancel.rs", "cancel_all", "cancel_all"),
     // `Debug`.
@@ -271,7 +271,7 @@ const WHOLE: [Whole; 32] = [
 ];
 
 /// Not a call: the thread that the builder's `on_stall` asks for.
-const WATCHDOG: Whole = whole("engine/watchdog.rs", "run", "on_stall");
+const WATCHDOG: Whole = whole("engine/notices/watchdog.rs", "run", "on_stall");
 
 /// Files of the source that a part of a document names, by their paths here: of
 /// `durable/src/handle.rs` it is `durable/handle.rs`.

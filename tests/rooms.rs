@@ -1,7 +1,8 @@
 //! Promise: the rooms are as ARCHITECTURE.md draws them.
 //!
 //! - Arrows go down only, and rooms of one floor do not know each other.
-//! - No two files of a room lean on each other, not by way of others either.
+//! - No two files of a room lean on each other, not by way of others either. The folders of engine
+//!   are in an order, too.
 //! - The wheel names no atomic and no clock, the lane knows no time, one room of each crate names
 //!   atomics.
 //! - wheelwork-durable uses what is public, as any program does; and wheelwork knows no store.
@@ -73,6 +74,77 @@ fn arrows_go_down() {
             file.path
         );
     }
+}
+
+/// The folders of engine, as its README has them: each names only those before it.
+fn folders(readme: &str) -> Vec<String> {
+    let rows = part(readme, "## Folders", "\n## ").lines();
+    let folders = rows.filter_map(|row| row.strip_prefix("| `")?.split_once("/`"));
+    folders.map(|(folder, _)| folder.to_string()).collect()
+}
+
+/// Files in folders of engine that name a folder which is not before their own.
+fn upward(folders: &[String], files: &[File]) -> Vec<String> {
+    let place = |name: &str| folders.iter().position(|folder| folder == name);
+    let mut found = Vec::new();
+    for file in files {
+        let below = file.path.strip_prefix("engine/");
+        let Some((folder, _)) = below.and_then(|below| below.split_once('/')) else {
+            continue;
+        };
+        let Some(own) = place(folder) else {
+            found.push(format!("{folder} has no place"));
+            continue;
+        };
+        // To the `mod.rs` of a folder `super` is engine; to its other files, the folder.
+        let code = if file.path.ends_with("/mod.rs") {
+            file.code.replace("super::", "crate::engine::")
+        } else {
+            file.code.clone()
+        };
+        for rest in code.split("crate::engine::").skip(1) {
+            // All names of a group, or the first one.
+            let names = match rest.strip_prefix('{') {
+                Some(group) => words(group.split(';').next().unwrap_or(group)).collect(),
+                None => words(rest).take(1).collect::<Vec<_>>(),
+            };
+            let above = names.into_iter().find(|name| place(name) > Some(own));
+            found.extend(above.map(|name| format!("{} names {name}", file.path)));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_folders_of_engine_are_in_an_order() {
+    let folders = folders(&document("src/engine/README.md"));
+    let files = files();
+    for folder in &folders {
+        let path = format!("engine/{folder}/");
+        assert!(
+            files.iter().any(|file| file.path.starts_with(&path)),
+            "{folder} is gone"
+        );
+    }
+    assert!(folders.len() > 3, "{folders:?}");
+    assert_eq!(upward(&folders, &files), [""; 0]);
+}
+
+#[test]
+fn a_folder_that_names_a_later_one_is_seen() {
+    let folders = folders("## Folders\n| `a/` | `x.rs` |\n| `b/` | |\n## c\n| `d/` | |\n");
+    assert_eq!(folders, ["a", "b"]);
+    let found = |path: &str, source: &str| upward(&folders, &[File::new(path, source)]).len();
+    assert_eq!(found("engine/b/x.rs", "use crate::engine::a::X;\n"), 0);
+    assert_eq!(found("engine/a/x.rs", "use crate::engine::b::X;\n"), 1);
+    assert_eq!(
+        found("engine/a/x.rs", "use crate::engine::{Engine, b};\n"),
+        1
+    );
+    assert_eq!(found("engine/a/x.rs", "use super::b::X;\n"), 0, "its own");
+    assert_eq!(found("engine/a/mod.rs", "use super::b::X;\n"), 1);
+    assert_eq!(found("engine/c/x.rs", ""), 1, "a folder without a place");
+    assert_eq!(found("engine/x.rs", "use super::b::X;\n"), 0, "on top");
 }
 
 /// What is wrong with the way in which a crate beside wheelwork uses it: its manifest switches on

@@ -1,5 +1,5 @@
 //! Jobs that are counted in two halves, by themselves: FireBegin to FireEnd, StopWait, AwaitCancel
-//! and AwaitJobs of src/engine/README.md, over src/engine/in_flight.rs.
+//! and AwaitJobs of src/engine/README.md, over src/engine/life/in_flight.rs.
 //!
 //! A job here has two payloads, which its own thread and a helper take by a counter. Whoever ends
 //! timers takes the job's away (the claim) or waits.

@@ -5,9 +5,9 @@
 
 use super::id::TimerId;
 use super::local::Local;
-use super::pressure::{BACKLOG_MAX, Situation, must_ring, overload_to_ease};
+use super::local::pressure::{BACKLOG_MAX, Situation, must_ring, overload_to_ease};
+use super::local::thread_local;
 use super::shared::Shared;
-use super::thread_local;
 use crate::cell::{Arena, CellRef, DueAt, Filed, Maintenance};
 use crate::dispatch::inside::inside_job;
 use crate::lane::Backlog;

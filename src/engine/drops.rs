@@ -1,6 +1,6 @@
 //! Drops: drops many payloads of users, one by one, although some drops may panic.
 
-use super::hooks::discard;
+use super::notices::hooks::discard;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -11,7 +11,7 @@ use crate::time::{Clock, TickLength};
 use std::sync::Arc;
 
 /// One shard's view of its service. The shard's thread uses it as [`Host`]; whoever fires the
-/// shard's timers uses it as `Fire` (`fire.rs`).
+/// shard's timers uses it as `Fire` (`life/fire.rs`).
 pub(crate) struct ShardHost<T> {
     pub(crate) engine: Arc<Engine<T>>,
     pub(crate) shard: usize,

@@ -1,43 +1,17 @@
 #![doc = include_str!("README.md")]
 
-mod affinity;
-pub(crate) mod arm;
-mod backend;
-pub(crate) mod batch;
 pub(crate) mod cells;
-mod claim;
-mod cores;
 pub(crate) mod drops;
-mod end;
-#[cfg(feature = "tracing")]
-mod events;
-mod fire;
-pub(crate) mod hooks;
+pub(crate) mod figures;
 mod host;
 pub(crate) mod id;
-pub(crate) mod in_flight;
-pub(crate) mod lateness;
-mod links;
+pub(crate) mod life;
 pub(crate) mod local;
-mod look;
 pub(crate) mod manual;
-pub(crate) mod periodic_run;
-mod pools;
-mod pressure;
-mod read_stats;
-pub(crate) mod settings;
+pub(crate) mod notices;
 pub(crate) mod shared;
-mod shared_clock;
 pub(crate) mod start;
-pub(crate) mod stats;
-pub(crate) mod tally;
 pub(crate) mod task;
-mod tenure;
-pub(crate) mod thread_local;
-mod thread_name;
-pub(crate) mod threads;
-mod wall;
-pub(crate) mod watchdog;
 
 use crate::cold_drop::ColdDrop;
 use crate::counters::Counter;
@@ -46,13 +20,13 @@ use crate::dispatch::queues::Woken;
 use crate::shard::Counters;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::time::{Clock, TickLength};
-use batch::Batch;
 use cells::Cells;
-use hooks::{Hooks, Users};
-use in_flight::InFlight;
+use life::batch::Batch;
+use life::in_flight::InFlight;
+use life::wall::WallTimers;
+use notices::hooks::{Hooks, Users};
 use std::any::Any;
 use std::sync::Arc;
-use wall::WallTimers;
 
 pub(crate) type Handler<T> = dyn Fn(&mut Batch<'_, T>) + Send + Sync;
 

@@ -3,8 +3,8 @@
 //! Owned by an `Arc`: the cells of the service, and the local of each thread that uses it. All
 //! threads touch it. README.md of this room has the protocol of stop.
 
-use super::lateness::Histogram;
-use super::tally::Tally;
+use super::figures::lateness::Histogram;
+use super::figures::tally::Tally;
 use crate::cell::{Depot, Pins, SHARD_BITS};
 use crate::counters::Registry;
 use crate::doorbell::Doorbell;

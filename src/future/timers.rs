@@ -1,7 +1,7 @@
 //! Timers: a service whose payloads are wakers, and the reference that each future has to it.
 
 use crate::dispatch::Dispatch;
-use crate::engine::batch::Batch;
+use crate::engine::life::batch::Batch;
 use crate::error::StartError;
 use crate::service::{Builder, ServiceHandle, TimerService};
 use crate::time::{later, nanos};

@@ -13,8 +13,9 @@ use crate::dispatch::inline::Inline;
 use crate::dispatch::job::{Job, Spawn};
 use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::doorbell::SecondLook;
+use crate::engine::local::thread_local;
 use crate::engine::manual::ManualShards;
-use crate::engine::{cells, local, shared, thread_local};
+use crate::engine::{cells, local, shared};
 use crate::entry;
 #[cfg(feature = "async")]
 use crate::future::wait::{self, Wait};
@@ -263,7 +264,7 @@ impl<T: Send + 'static> Cells<T> {
             &mut local.0,
             due_at,
             content,
-            crate::engine::arm::Date::Read,
+            crate::engine::life::arm::Date::Read,
         )
     }
 
@@ -493,7 +494,7 @@ pub fn schedule_by<T: Send + 'static>(
     let arm = || {
         handle
             .engine
-            .arm(payload, crate::engine::arm::HOME, |now_ns| {
+            .arm(payload, crate::engine::life::arm::HOME, |now_ns| {
                 now_ns + time::nanos(delay)
             })
     };

@@ -33,9 +33,9 @@
 
 mod names;
 
+use crate::engine::figures::lateness::LatenessHistogram;
+use crate::engine::figures::stats::ShardStats;
 use crate::engine::id::TimerId;
-use crate::engine::lateness::LatenessHistogram;
-use crate::engine::stats::ShardStats;
 use crate::engine::task::Task;
 use crate::error::ScheduleError;
 use crate::service::ServiceHandle;

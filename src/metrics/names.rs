@@ -3,7 +3,7 @@
 //! A name is `wheelwork_` and the path of the field in [`Stats`] or [`ShardStats`], with `_` for
 //! `.`; counters end in `_total`. So `machinery.turns` is `wheelwork_machinery_turns_total`.
 
-use crate::engine::stats::{ShardStats, Stats};
+use crate::engine::figures::stats::{ShardStats, Stats};
 use metrics::{KeyName, SharedString, Unit};
 
 /// One figure of a report.

@@ -3,12 +3,12 @@
 use super::handle::{ServiceHandle, TimerService};
 use crate::dispatch::Dispatch;
 use crate::dispatch::channel::Outbox;
-use crate::engine::batch::Batch;
-use crate::engine::hooks::Users;
-use crate::engine::settings::{Outlet, Pinning, Settings};
+use crate::engine::life::batch::Batch;
+use crate::engine::notices::hooks::Users;
+use crate::engine::notices::watchdog::THRESHOLD_MIN;
 use crate::engine::start;
+use crate::engine::start::settings::{Outlet, Pinning, Settings};
 use crate::engine::task::Task;
-use crate::engine::watchdog::THRESHOLD_MIN;
 use crate::error::StartError;
 use crate::time::{ManualClock, nanos};
 use crossbeam_channel::Receiver;

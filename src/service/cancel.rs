@@ -1,4 +1,4 @@
-//! Cancel: the calls that end timers. `engine/end.rs` has the steps.
+//! Cancel: the calls that end timers. `engine/life/end.rs` has the steps.
 
 use super::handle::ServiceHandle;
 use crate::cell::Content;

@@ -4,9 +4,9 @@
 //! engine; any thread may have one.
 
 use crate::engine::Engine;
-use crate::engine::batch::Batch;
+use crate::engine::life::batch::Batch;
+use crate::engine::start::threads::Started;
 use crate::engine::task::Task;
-use crate::engine::threads::Started;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! suspended moves against an `Instant`.
 
 use super::handle::ServiceHandle;
+use crate::engine::figures::stats::Stats;
 use crate::engine::id::TimerId;
-use crate::engine::stats::Stats;
 use crate::shard::Count;
 #[cfg(feature = "async")]
 use crate::time::{Clock, TickLength};

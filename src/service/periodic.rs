@@ -1,5 +1,5 @@
 //! Periodic: timers that run a closure again and again, as a caller describes them.
-//! `engine/periodic_run.rs` runs them.
+//! `engine/life/periodic_run.rs` runs them.
 
 use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;

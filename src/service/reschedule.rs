@@ -1,4 +1,4 @@
-//! Reschedule: the calls that move a timer. `engine/arm.rs` has the steps.
+//! Reschedule: the calls that move a timer. `engine/life/arm.rs` has the steps.
 
 use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;

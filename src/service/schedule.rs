@@ -1,9 +1,9 @@
-//! Schedule: the calls that arm a timer. `engine/arm.rs` has the steps.
+//! Schedule: the calls that arm a timer. `engine/life/arm.rs` has the steps.
 
 use super::handle::ServiceHandle;
 use super::inspect::WallReading;
-use crate::engine::arm::HOME;
 use crate::engine::id::TimerId;
+use crate::engine::life::arm::HOME;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunClosure, WallLook};

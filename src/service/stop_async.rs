@@ -16,7 +16,7 @@ use super::handle::TimerService;
 use super::stop::{StopPolicy, Unfired};
 use crate::dispatch::inside::inside_job;
 use crate::engine::drops::Drops;
-use crate::engine::threads::Started;
+use crate::engine::start::threads::Started;
 use crate::sync::{Fault, Mutex, broken, start_thread};
 use std::fmt;
 use std::future::Future;

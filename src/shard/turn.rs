@@ -158,7 +158,7 @@ impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
     }
 
     /// Its deadline is right if it was armed at `good_ns` or before. It was armed before the look.
-    /// See `engine::shared_clock`.
+    /// See `engine::local::shared_clock`.
     fn lateness(&self, good_ns: u64) -> u64 {
         lateness(self.tick, self.looked_ns, good_ns)
     }

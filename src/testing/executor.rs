@@ -9,7 +9,7 @@
 use super::ready::{BLOCK_ON, Hold, Ready, Stuck, TaskWaker};
 use crate::dispatch::inside::inside_job;
 use crate::engine::drops::Drops;
-use crate::engine::hooks::discard;
+use crate::engine::notices::hooks::discard;
 use crate::sync::per_thread;
 use crate::time::ManualClock;
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 
 use crate::dispatch::attendant::{self, Called, Slept};
 use crate::dispatch::{Half, announcements, grain};
-use crate::engine::in_flight;
+use crate::engine::life::in_flight;
 use crate::sync;
 use std::time::Duration;
 

@@ -4,10 +4,10 @@
 //! in `shard::Counters`. Any thread may read them at any time; the counters are read one after the
 //! other, while their owners go on.
 
-use super::Engine;
 use super::lateness::LatenessHistogram;
 use super::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
 use super::tally::Event;
+use crate::engine::Engine;
 use crate::shard::Count;
 use crate::sync::Ordering;
 

@@ -1,6 +1,6 @@
 //! Shared clock: a reading of the clock that several timers of a thread share.
 //!
-//! Each [`Local`](super::local::Local) owns one; its thread alone touches it. README.md of this
+//! Each [`Local`](super::Local) owns one; its thread alone touches it. README.md of this
 //! room has the protocol (ShareCheck to ShareFile) and its proof.
 //!
 //! # Why

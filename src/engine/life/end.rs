@@ -3,11 +3,11 @@
 //! Runs on the thread that calls, with its [`Local`]. No payload is dropped here: the caller drops
 //! it, when its local is no longer borrowed.
 
-use super::cells::Cells;
-use super::id::TimerId;
-use super::local::Local;
-use super::tally::Event;
 use crate::cell::{Claimed, Content, index_after};
+use crate::engine::cells::Cells;
+use crate::engine::figures::tally::Event;
+use crate::engine::id::TimerId;
+use crate::engine::local::Local;
 use crate::entry::Entry;
 
 impl<T: Send + 'static> Cells<T> {

@@ -6,13 +6,13 @@
 //!
 //! Ground rule: no user code runs while a thread is pinned or a local is borrowed.
 
-use super::Engine;
 use super::batch::Batch;
-use super::host::ShardHost;
-use super::lateness::Histogram;
-use super::tally::Event;
 use crate::dispatch::grain::{Grain, Grains};
 use crate::dispatch::{Fire, GRAIN, Half};
+use crate::engine::Engine;
+use crate::engine::figures::lateness::Histogram;
+use crate::engine::figures::tally::Event;
+use crate::engine::host::ShardHost;
 use crate::entry::Entry;
 use crate::time::TickLength;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -4,12 +4,12 @@
 //! the protocols: stop (ScheduleCheck to ScheduleRecheck) and shared clock (ShareCheck to
 //! ShareSend).
 
-use super::Engine;
-use super::cells::Cells;
-use super::id::TimerId;
-use super::local::Local;
-use super::tally::Event;
 use crate::cell::{DueAt, Fill, Payload, Rearmed};
+use crate::engine::Engine;
+use crate::engine::cells::Cells;
+use crate::engine::figures::tally::Event;
+use crate::engine::id::TimerId;
+use crate::engine::local::Local;
 use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
 use crate::lane::{Backlog, Sent};

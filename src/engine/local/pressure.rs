@@ -6,30 +6,30 @@ use crate::lane::Backlog;
 
 /// More messages than this in a lane wake a sleeping shard, whatever their deadlines. So the memory
 /// of waiting messages is bounded.
-pub(super) const BACKLOG_MAX: u64 = 32_768;
+pub(in crate::engine) const BACKLOG_MAX: u64 = 32_768;
 
 /// A shard that sleeps is also rung when a thread has sent its allowance this many times.
 const OVERLOAD_MAX: u64 = 8;
 
 /// Whether the shard is rung, if it sleeps.
-pub(super) fn must_ring(backlog: Backlog) -> bool {
+pub(in crate::engine) fn must_ring(backlog: Backlog) -> bool {
     backlog.waiting() > BACKLOG_MAX || backlog.overload() >= OVERLOAD_MAX
 }
 
 /// What the thread knows of its shard and of itself.
 #[derive(Clone, Copy)]
-pub(super) struct Situation {
+pub(in crate::engine) struct Situation {
     /// Whether the shard is awake, or naps.
-    pub(super) shard_is_awake: bool,
-    pub(super) is_on_manual_clock: bool,
-    pub(super) is_inside_job: bool,
+    pub(in crate::engine) shard_is_awake: bool,
+    pub(in crate::engine) is_on_manual_clock: bool,
+    pub(in crate::engine) is_inside_job: bool,
 }
 
 /// How many times its allowance the thread has sent, for which it slows down. 0: it does not.
 ///
 /// A shard that sleeps is not behind. On a manual clock no shard works meanwhile. A thread inside a
 /// task may be the shard's.
-pub(super) fn overload_to_ease(backlog: Backlog, situation: Situation) -> u64 {
+pub(in crate::engine) fn overload_to_ease(backlog: Backlog, situation: Situation) -> u64 {
     if !situation.shard_is_awake || situation.is_on_manual_clock || situation.is_inside_job {
         return 0;
     }

@@ -1,11 +1,11 @@
 //! Wall: on a manual clock, the timers that go by the time of day. Whoever sets that time has their
 //! next looks at it brought forward, so none of them looks without a reason.
 //!
-//! Owned by the engine of a service on a manual clock. `manual.rs` uses it; README.md of this room
-//! has the protocol (SetStore to SetRecheck).
+//! Owned by the engine of a service on a manual clock. `engine/manual.rs` uses it; README.md of
+//! this room has the protocol (SetStore to SetRecheck).
 
-use super::id::TimerId;
 use crate::cold_drop::ColdDrop;
+use crate::engine::id::TimerId;
 use crate::repeat::NextLook;
 use crate::sync::Mutex;
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 const KEPT_MIN: usize = 64;
 
 /// The timers that go by the wall clock.
-pub(super) struct WallTimers(Mutex<WallList>);
+pub(in crate::engine) struct WallTimers(Mutex<WallList>);
 
 struct WallList {
     timers: Vec<(TimerId, Arc<NextLook>)>,
@@ -23,7 +23,7 @@ struct WallList {
 }
 
 impl WallTimers {
-    pub(super) fn new() -> ColdDrop<Self> {
+    pub(in crate::engine) fn new() -> ColdDrop<Self> {
         ColdDrop::new(Self(Mutex::new(WallList {
             timers: Vec::new(),
             tidy_at: KEPT_MIN,
@@ -31,7 +31,7 @@ impl WallTimers {
     }
 
     /// Takes a timer in.
-    pub(super) fn add(
+    pub(in crate::engine) fn add(
         &self,
         id: TimerId,
         next_look: Arc<NextLook>,
@@ -46,7 +46,7 @@ impl WallTimers {
     }
 
     /// Gives `f` the timers that are pending.
-    pub(super) fn for_each(
+    pub(in crate::engine) fn for_each(
         &self,
         is_pending: &dyn Fn(TimerId) -> bool,
         f: &dyn Fn(TimerId, &NextLook),

@@ -2,23 +2,30 @@
 //!
 //! Runs on the thread that starts the service; nobody else knows the service yet.
 
-use super::backend::{Backend, backend, dispatcher};
-use super::cells::Cells;
-#[cfg(feature = "tracing")]
-use super::events::Events;
-use super::hooks::{Hooks, Users};
-use super::in_flight::InFlight;
-use super::manual::ManualShards;
-use super::settings::{Outlet, Settings};
-use super::shared::{SHARDS_MAX, Shared};
-use super::thread_local::forget_last;
-use super::threads::{Started, Unstarted};
-use super::wall::WallTimers;
-use super::{Engine, Handler, shared_clock};
+mod affinity;
+mod backend;
+mod cores;
+mod pools;
+pub(crate) mod settings;
+mod tenure;
+mod thread_name;
+pub(crate) mod threads;
+
 use crate::cold_drop::ColdDrop;
 use crate::counters::Counter;
 use crate::dispatch::channel::Outgoing;
 use crate::dispatch::{Dispatch, WAITING_MAX};
+use crate::engine::cells::Cells;
+use crate::engine::life::in_flight::InFlight;
+use crate::engine::life::wall::WallTimers;
+use crate::engine::local::shared_clock;
+use crate::engine::local::thread_local::forget_last;
+use crate::engine::manual::ManualShards;
+#[cfg(feature = "tracing")]
+use crate::engine::notices::events::Events;
+use crate::engine::notices::hooks::{Hooks, Users};
+use crate::engine::shared::{SHARDS_MAX, Shared};
+use crate::engine::{Engine, Handler};
 use crate::entry::Entry;
 use crate::error::StartError;
 use crate::lane::Drain;
@@ -28,11 +35,14 @@ use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences, prepare_forks,
 };
 use crate::time::{Clock, Driven, TickLength};
+use backend::{Backend, backend, dispatcher};
+use settings::{Outlet, Settings};
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use threads::{Started, Unstarted};
 
 const TICK_MIN: Duration = Duration::from_micros(1);
 const TICK_MAX: Duration = Duration::from_secs(24 * 3600);

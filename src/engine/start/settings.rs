@@ -1,9 +1,9 @@
 //! Settings: what a service is started with.
 
-use super::Handler;
 use super::backend::Channel;
-use super::hooks::Hooks;
 use crate::dispatch::Dispatch;
+use crate::engine::Handler;
+use crate::engine::notices::hooks::Hooks;
 use crate::time::ManualClock;
 use std::fmt;
 use std::num::NonZeroU32;

@@ -14,7 +14,7 @@
 //! a turn, in a nap, or rung and not yet scheduled) is overdue from when the watchdog first saw it
 //! awake: up to half a threshold late.
 
-use super::Engine;
+use crate::engine::Engine;
 use crate::shard::Count;
 use crate::sync::park;
 use std::time::Duration;

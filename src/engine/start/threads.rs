@@ -3,15 +3,15 @@
 //! [`Started`] belongs to the one owner of a service, who stops it. The lock around the threads is
 //! taken at start and by `stop`.
 
-use super::Engine;
 use super::cores::Tenant;
-use super::host::ShardHost;
-use super::manual::ManualShards;
 use super::settings::Pinning;
 use super::thread_name::thread_name;
-use super::watchdog;
 use crate::cold_drop::ColdDrop;
 use crate::dispatch::inside::inside_for_good;
+use crate::engine::Engine;
+use crate::engine::host::ShardHost;
+use crate::engine::manual::ManualShards;
+use crate::engine::notices::watchdog;
 use crate::error::StartError;
 use crate::shard::turn::Shard;
 use crate::shard::worker::{self, Host};

@@ -10,8 +10,8 @@
 //! - A thread whose thread-locals are gone (a call from the destructor of one) makes a local for
 //!   one call, and drops it at once.
 
-use super::local::Local;
-use super::shared::Shared;
+use super::Local;
+use crate::engine::shared::Shared;
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Drop for Locals {
 
 /// Has the thread's next call look for its local, in a process that was forked off: it learns there
 /// that it is in another process.
-pub(super) extern "C" fn forget_last() {
+pub(in crate::engine) extern "C" fn forget_last() {
     LAST.set(NOBODY);
 }
 

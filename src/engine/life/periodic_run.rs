@@ -11,14 +11,14 @@
 //! Ground rule: runs happen inside a job; no local is borrowed while the closure runs or is
 //! dropped.
 
-use super::Engine;
 use super::arm::Date;
-use super::cells::Cells;
-use super::id::TimerId;
-use super::local::Local;
-use super::tally::Event;
 use crate::cell::{Content, DueAt, RunBegun};
 use crate::dispatch::grain::Grain;
+use crate::engine::Engine;
+use crate::engine::cells::Cells;
+use crate::engine::figures::tally::Event;
+use crate::engine::id::TimerId;
+use crate::engine::local::Local;
 use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunStep};

@@ -2,9 +2,9 @@
 //!
 //! Runs on the worker's thread, with its [`Local`], under one pin. No user code runs here.
 
-use super::cells::Cells;
-use super::local::Local;
 use crate::cell::{DueClaim, Pinned, index_after};
+use crate::engine::cells::Cells;
+use crate::engine::local::Local;
 use crate::entry::Entry;
 
 /// Prefetch distance, in claims: a cell comes from memory in about this time.

@@ -73,7 +73,7 @@ impl Hooks {
 
     /// The lateness above which timers are reported, in nanoseconds.
     #[inline]
-    pub(super) fn late_above_ns(&self) -> u64 {
+    pub(in crate::engine) fn late_above_ns(&self) -> u64 {
         self.on_late
             .as_ref()
             .map_or(u64::MAX, |(above_ns, _)| *above_ns)

@@ -1,9 +1,7 @@
 //! Backend: where the timers of a service fire. Used at start only.
 
 use super::affinity::Affinity;
-use super::hooks::Users;
-use super::host::ShardHost;
-use super::{Engine, pools};
+use super::pools;
 use crate::dispatch::channel::{Outbox, Outgoing, ToChannel};
 use crate::dispatch::inline::Inline;
 use crate::dispatch::job::{Notice, Spawn};
@@ -12,6 +10,9 @@ use crate::dispatch::pool_dispatcher::{Executor, PoolDispatcher};
 use crate::dispatch::queues::Woken;
 use crate::dispatch::relief::Begin;
 use crate::dispatch::{Dispatch, Dispatcher, Execute};
+use crate::engine::Engine;
+use crate::engine::host::ShardHost;
+use crate::engine::notices::hooks::Users;
 use crate::error::StartError;
 use std::sync::Arc;
 

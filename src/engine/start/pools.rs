@@ -7,10 +7,10 @@
 //!
 //! The last owner ends a pool without waiting for its threads, and may be one of them.
 
-use super::hooks::discard;
 use super::thread_name::thread_name;
 use crate::dispatch::pool::Threads;
 use crate::dispatch::queues::may_attend;
+use crate::engine::notices::hooks::discard;
 use crate::error::StartError;
 use crate::sync::{Process, start_thread};
 use rayon::ThreadPoolBuilder;

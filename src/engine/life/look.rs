@@ -2,11 +2,11 @@
 //!
 //! Answers are snapshots: the timer may change before the caller reads them.
 
-use super::Engine;
-use super::cells::Cells;
-use super::id::TimerId;
-use super::local::Local;
 use crate::cell::DueAt;
+use crate::engine::Engine;
+use crate::engine::cells::Cells;
+use crate::engine::id::TimerId;
+use crate::engine::local::Local;
 use std::time::Duration;
 
 impl<T: Send + 'static> Engine<T> {

@@ -9,16 +9,21 @@
 //! - Its thread alone uses a local.
 //! - No user code runs while a local is borrowed.
 
-use super::lateness::Histogram;
-use super::links::Links;
-use super::shared::Shared;
-use super::shared_clock::SharedClock;
-use super::tally::{Event, Tally};
+mod links;
+pub(super) mod pressure;
+pub(super) mod shared_clock;
+pub(crate) mod thread_local;
+
 use crate::cell::{Magazines, Pinner};
 use crate::counters::Own;
+use crate::engine::figures::lateness::Histogram;
+use crate::engine::figures::tally::{Event, Tally};
+use crate::engine::shared::Shared;
 use crate::entry::Entry;
 use crate::lane::{Backlog, Sender, Sent};
 use crate::time::Anchor;
+use links::Links;
+use shared_clock::SharedClock;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 

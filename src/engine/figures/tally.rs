@@ -26,7 +26,7 @@ const EVENTS: usize = 8;
 
 /// One thread's counters of one shard's events, in cache lines of their own.
 #[derive(Debug, Default)]
-pub(super) struct Tally(CachePadded<[Counter; EVENTS]>);
+pub(in crate::engine) struct Tally(CachePadded<[Counter; EVENTS]>);
 
 impl Tally {
     /// Called by the owner only.

@@ -3,8 +3,8 @@
 use super::*;
 use crate::cell::{DueAt, Payload};
 use crate::doorbell::SecondLook;
-use crate::engine::arm::Date;
 use crate::engine::cells::Cells;
+use crate::engine::life::arm::Date;
 use crate::engine::local::Local;
 use crate::engine::shared::Shared;
 use crate::lane::{Arrival, Drain, Inbox, Present, Taker};

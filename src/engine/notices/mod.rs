@@ -1,0 +1,6 @@
+//! Notices: what a service tells its user without being asked.
+
+#[cfg(feature = "tracing")]
+pub(super) mod events;
+pub(crate) mod hooks;
+pub(crate) mod watchdog;
