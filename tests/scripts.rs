@@ -1,11 +1,12 @@
-//! Promise: `scripts/check` and `scripts/bench` list what there is, and refuse what there is not in
-//! one line.
+//! Promise: `scripts/check`, `scripts/bench` and `scripts/test` list what there is, and refuse what
+//! there is not in one line.
 //!
 //! The scripts that only start a program of `benches` leave its options to the program: their own
 //! are not looked at. In a package that was downloaded there are no scripts.
 
 #![cfg(unix)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -111,5 +112,40 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
     for args in wrong {
         assert_refuses(&folder.join("check"), args);
     }
-    assert_refuses(&folder.join("test"), &["surplus"]);
+    let wrong: [&[&str]; 6] = [
+        &["surplus"],
+        &["format", "surplus"],
+        &["quick", "surplus"],
+        &["--soon"],
+        &["--list", "format"],
+        &["format clippy"],
+    ];
+    for args in wrong {
+        assert_refuses(&folder.join("test"), args);
+    }
+}
+
+#[test]
+fn stages_are_listed_by_short_names() {
+    let Some(folder) = folder() else { return };
+    let output = run(&folder.join("test"), &["--list"]);
+    let list = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{list}");
+    let stages: BTreeMap<_, _> = list
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(short, name)| (short, name.trim()))
+        .collect();
+    assert_eq!((stages.len(), list.lines().count()), (18, 18), "{list}");
+    assert_eq!(stages["tests"], "unit, integration and harness tests");
+    let is_short = |name: &str| {
+        let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+        name.len() <= 16 && name.chars().all(is_part)
+    };
+    assert!(stages.keys().all(|name| is_short(name)), "{list}");
+    let help = run(&folder.join("test"), &["--help"]);
+    let help = String::from_utf8_lossy(&help.stdout);
+    for usage in ["Usage: scripts/test [", "scripts/test --list", "  quick "] {
+        assert!(help.contains(usage), "{usage}: {help}");
+    }
 }
