@@ -53,7 +53,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 13), ("bench", 12)] {
+    for (kind, count) in [("check", 14), ("bench", 12)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -96,7 +96,8 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
             assert_refuses(&folder.join(kind), args);
         }
     }
-    let wrong: [&[&str]; 11] = [
+    let wrong: [&[&str]; 12] = [
+        &["files", "surplus"],
         &["fuzz", "nobody"],
         &["fuzz", "--seconds", "0"],
         &["kills", "nobody"],
@@ -148,4 +149,24 @@ fn stages_are_listed_by_short_names() {
     for usage in ["Usage: scripts/test [", "scripts/test --list", "  quick "] {
         assert!(help.contains(usage), "{usage}: {help}");
     }
+}
+
+/// What the workflow runs is there. (It runs on another machine, later.)
+#[test]
+fn the_workflow_names_stages_that_are_there() {
+    let Some(folder) = folder() else { return };
+    let workflow = folder.join("../.github/workflows/ci.yml");
+    let workflow = fs::read_to_string(workflow).expect("it is there");
+    let list = run(&folder.join("test"), &["--list"]);
+    let list = String::from_utf8_lossy(&list.stdout).to_string();
+    let named: Vec<_> = workflow
+        .lines()
+        .filter_map(|line| line.split_once("run: scripts/test "))
+        .flat_map(|(_, stages)| stages.split(' '))
+        .collect();
+    let is_stage = |name: &&str| {
+        list.lines()
+            .any(|line| line.starts_with(&format!("{name} ")))
+    };
+    assert!(!named.is_empty() && named.iter().all(is_stage), "{named:?}");
 }
