@@ -2,12 +2,13 @@
 //!
 //! - A link, and a path between backticks, goes to a file that is there. A script that is named
 //!   anywhere is there.
-//! - What README.md and the guide promise has its tests in SECURITY.md. The guide's table has the
-//!   features of `Cargo.toml`.
+//! - What the guide promises has its tests in SECURITY.md. The guide's table has the features of
+//!   `Cargo.toml`.
 //! - The table of loom models has each model, and no other; each fault has a model that must fail.
 //! - The table of instruction counts has each count, and no other.
 //! - The first column of `lessons.rs` names tests that are there.
-//! - README.md has the features, and the version of Rust, that `Cargo.toml` has.
+//! - README.md has the version of Rust that `Cargo.toml` has. That of durable links to nothing
+//!   above its folder.
 //! - The index of decisions has each page.
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
@@ -159,16 +160,6 @@ fn first_column(document: &str, from: &str, to: &str) -> BTreeSet<String> {
     rows.flat_map(quoted).map(ToString::to_string).collect()
 }
 
-/// The guarantees of README.md, which begin as `1. **Never early.** A timer` does.
-fn guarantees(readme: &str) -> Vec<String> {
-    let names = readme.lines().filter_map(|line| {
-        let (number, rest) = line.split_once(". **")?;
-        number.parse::<u32>().ok()?;
-        Some(rest.split_once(".**")?.0.to_lowercase())
-    });
-    names.collect()
-}
-
 /// Promises that have no row in the table of SECURITY.md, or one that names no test.
 fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<String> {
     const TESTS: [&str; 5] = [
@@ -214,12 +205,17 @@ fn the_guide_of_durable_has_its_features() {
     let guide = read("durable/docs/guide.md").unwrap();
     let listed = first_column(&guide, "## Cargo features", "\n## ");
     assert_eq!(differences(&listed, &features), [""; 0]);
-    let readme = read("durable/README.md").unwrap();
-    let needs = readme.split_once("## Needs").unwrap().1;
-    let named: BTreeSet<_> = quoted(needs.split("\n## ").next().unwrap_or_default())
-        .map(ToString::to_string)
-        .collect();
-    assert_eq!(differences(&named, &features), [""; 0]);
+}
+
+/// Its package has nothing of the folders above it.
+#[test]
+fn the_readme_of_durable_links_to_its_own_files() {
+    let Some(readme) = read("durable/README.md") else {
+        return;
+    };
+    let own = root().join("durable");
+    let there = |link: &str| !link.starts_with("..") && own.join(link).exists();
+    assert_eq!(dead_ends(&readme, there), [""; 0]);
 }
 
 #[test]
@@ -386,15 +382,6 @@ fn the_guide_and_the_readme_have_the_features_and_the_version_of_rust() {
         "\n## ",
     );
     assert_eq!(differences(&listed, &features), [""; 0]);
-    let needs = readme
-        .split_once("## Needs")
-        .unwrap()
-        .1
-        .split("\n## ")
-        .next()
-        .unwrap();
-    let named: BTreeSet<_> = quoted(needs).map(ToString::to_string).collect();
-    assert_eq!(differences(&named, &features), [""; 0]);
     if let Some((_, rust)) = manifest.split_once("\nrust-version = \"") {
         let version = rust.split('"').next().unwrap();
         assert!(
@@ -407,9 +394,6 @@ fn the_guide_and_the_readme_have_the_features_and_the_version_of_rust() {
 #[test]
 fn what_is_promised_is_tested() {
     let security = read("SECURITY.md").unwrap();
-    let guarantees = guarantees(&read("README.md").unwrap());
-    assert_eq!(guarantees.len(), 6, "{guarantees:?}");
-    assert_eq!(untested(guarantees, &security), [""; 0]);
     let guide = read("docs/guide.md").unwrap();
     let promises: Vec<_> = rows(&guide, "## What is promised", "\n### ")
         .map(|(promise, _)| promise.to_string())
@@ -461,8 +445,8 @@ fn this_test_sees_what_it_looks_for() {
         ["a", "b"]
     );
     let table = "## Promise, test\n| promise | test |\n|---|---|\n| never early: so | `tests/a.rs` |\n| | `tests/b.rs` |\n| lock-free | `million` |\n## Next\n| idle | `tests/c.rs` |\n";
-    let readme = "1. **Never early.** A.\n2. **Lock-free.** B.\n3. **Idle.** C.\n- **No.** D.\n";
-    assert_eq!(untested(guarantees(readme), table), ["lock-free", "idle"]);
+    let promises = ["never early", "lock-free", "idle"].map(ToString::to_string);
+    assert_eq!(untested(promises, table), ["lock-free", "idle"]);
     let manifest = "[features]\n# No.\none = []\n__two = []\n\n[dependencies]\nthree = 1\n";
     assert_eq!(
         section(manifest, "[features]")
