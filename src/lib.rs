@@ -1,9 +1,9 @@
-//! A lock-free timer service: sharded timing wheels on pinned cores, for programs that arm and
-//! cancel timers by the million from many threads.
+//! A timer service for programs that arm and cancel timers by the million, from many threads.
 //!
 //! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are
 //! cancelled long before they are due. wheelwork makes arming and cancelling cheap on any number of
-//! threads: no lock, no word that all producers write, no allocation per timer.
+//! threads. They take no lock, they write to no memory that all threads write to, and they allocate
+//! nothing for a timer.
 //!
 //! ```
 //! use std::time::Duration;
@@ -11,73 +11,29 @@
 //!
 //! let service = TimerService::builder().start()?;
 //! let timeout = service.schedule(Duration::from_secs(30), || eprintln!("no answer in 30 s"))?;
-//! // The answer has come: from any thread, at any time.
+//! // The answer has come. Any thread may cancel, at any time.
 //! assert!(service.cancel(timeout));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Which call
+//! # Where to begin
 //!
-//! | to | call |
-//! |---|---|
-//! | run something once | [`schedule`](ServiceHandle::schedule) |
-//! | run something once, without a service of your own | [`after`] |
-//! | call it off | [`cancel`](ServiceHandle::cancel), [`take`](ServiceHandle::take) |
-//! | put it off (a heartbeat) | [`reschedule`](ServiceHandle::reschedule) |
-//! | run something again and again | [`every`](ServiceHandle::every) |
-//! | run something at a time of day | [`schedule_at_system_time`] |
-//! | see what happens | [`stats`](ServiceHandle::stats) |
-//! | end the service | [`stop`](TimerService::stop), [`stop_async`](TimerService::stop_async) |
-//!
-//! [`schedule_at_system_time`]: ServiceHandle::schedule_at_system_time
-//!
-//! # Which type
+//! The [`guide`] explains each task with examples. These are the main types:
 //!
 //! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler
 //!   ([`Builder::on_expire`]).
-//! - [`ServiceHandle`] has the calls. Any thread may have one.
+//! - [`ServiceHandle`] has all the calls. Every thread may have a handle.
+//! - [`Builder`] has the settings: [`tick`](Builder::tick), [`shards`](Builder::shards),
+//!   [`dispatch`](Builder::dispatch), hooks and others. The defaults suit most programs.
+//! - [`after`] arms a timer without a service of your own.
 //! - [`ManualClock`] moves time by hand, for tests. `testing::block_on` moves it for async code.
 //! - [`wheel::Wheel`] is a timing wheel by itself, for one thread: it has no threads and no clock.
 //!
-//! # Which setting
-//!
-//! - **Tick.** 1 ms unless [`Builder::tick`] was called. Timers fire at the first tick at or after
-//!   their deadline. With a shorter tick they fire closer to it, and the shard's thread wakes more
-//!   often while timers fire. With nothing due no thread wakes, whatever the tick.
-//! - **Payload.** Closures are easiest: up to three captured words need no allocation. For a
-//!   million timers of one kind, payloads of a few bytes are cheaper: [`Builder::on_expire`] gets
-//!   them in batches.
-//! - **Dispatch.** The rayon pool that all services share, unless [`Builder::dispatch`] was called.
-//!   [`Dispatch::Inline`] is for handlers of a few microseconds: it saves the hand-over.
-//!   [`Dispatch::RayonThreads`] keeps a service's tasks apart from those of others.
-//!   [`Dispatch::executor`] is for threads of your own. [`Builder::on_expire_channel`] is for a
-//!   consumer that fetches.
-//! - **Shards.** One for every four cores unless [`Builder::shards`] was called. One shard takes in
-//!   some thirty million timers a second.
-//!
-//! # Features
-//!
-//! | feature | what it adds |
-//! |---|---|
-//! | `async` | `future`: `sleep`, `timeout` and others, under any runtime; `testing`: without real time |
-//! | `calendar` | module `calendar`: cron patterns in a time zone |
-//! | `metrics` | module `metrics`: the counters for the crate `metrics` (Prometheus, say) |
-//! | `serde` | [`TimerId`] can be serialized |
-//! | `stream` | `async`, and time limits, a pace and chunks for streams |
-//! | `tower` | module `tower`: time limits for the calls of a service, and for idle connections |
-//! | `tracing` | module `trace`: spans from arm to fire; panics, late timers, stalls as events |
-//! | `full` | all of these |
-//!
-//! Timers that survive their process are in a crate beside this one, `wheelwork-durable`: in a
-//! file, or on a PostgreSQL that many machines share.
-//!
-//! What is promised is [below](#what-is-promised), what it costs in README.md, how it works in
-//! ARCHITECTURE.md.
+//! Timers that survive their process are in a crate beside this one, `wheelwork-durable`.
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The guide's examples need all features.
-#![cfg_attr(any(not(doctest), feature = "full"), doc = include_str!("../docs/guide.md"))]
+#![doc = include_str!("../docs/guide/features.md")]
 
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("wheelwork needs atomics of 64 bits, which this target does not have");
@@ -133,6 +89,46 @@ pub use service::{
     TimerService, Unfired, after, global,
 };
 pub use time::{ManualClock, TimeOfDayWatch, boot_time};
+
+// The pages of `docs/guide/`, whose examples need all features. Their first file tells rustdoc
+// where the pages' links to each other go.
+#[cfg(any(all(doc, not(doctest)), all(doctest, feature = "full")))]
+pub mod guide {
+    #![doc = include_str!("../docs/guide/links.md")]
+    #![doc = include_str!("../docs/guide/README.md")]
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/dispatch.md")]
+    pub mod dispatch {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/features.md")]
+    pub mod features {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/futures.md")]
+    pub mod futures {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/observing.md")]
+    pub mod observing {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/periodic.md")]
+    pub mod periodic {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/shutdown.md")]
+    pub mod shutdown {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/testing.md")]
+    pub mod testing {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/timers.md")]
+    pub mod timers {}
+}
 
 /// The README's examples, as tests.
 #[cfg(all(doctest, feature = "full"))]

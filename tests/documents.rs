@@ -2,8 +2,11 @@
 //!
 //! - A link, and a path between backticks, goes to a file that is there. A script that is named
 //!   anywhere is there.
-//! - What the guide promises has its tests in SECURITY.md. The guide's table has the features of
-//!   `Cargo.toml`.
+//! - What docs/promises.md promises has its tests there, in both crates. So has each call and each
+//!   setting of the guide's tables, and the tests that are named use it. The guide's table has the
+//!   features of `Cargo.toml`.
+//! - A page of a guide stands in the table of contents and in rustdoc, and its links go to pages
+//!   and headings that are there, in the repository and in rustdoc.
 //! - The table of loom models has each model, and no other; each fault has a model that must fail.
 //! - The table of instruction counts has each count, and no other.
 //! - The first column of `lessons.rs` names tests that are there.
@@ -16,7 +19,7 @@
 #[path = "common/text.rs"]
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use text::{quoted, read, root, rows};
@@ -45,6 +48,64 @@ fn is_name(name: &str) -> bool {
             .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
 }
 
+/// The link references that a document defines, as `[label]: target`.
+fn references(document: &str) -> impl Iterator<Item = (&str, &str)> {
+    document
+        .lines()
+        .filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
+}
+
+/// The anchors of a document's headings, as GitHub and rustdoc name them.
+fn anchors(document: &str) -> BTreeSet<String> {
+    let headings = document
+        .lines()
+        .filter_map(|line| Some(line.trim_start_matches('#').strip_prefix(' ')?.trim()));
+    let is_part = |letter: &char| letter.is_alphanumeric() || "_- ".contains(*letter);
+    headings
+        .map(|heading| {
+            let heading: String = heading.to_lowercase().chars().filter(is_part).collect();
+            heading.replace(' ', "-")
+        })
+        .collect()
+}
+
+/// A guide: its pages by name, and the file that tells rustdoc where their links go.
+struct Guide<'a> {
+    pages: BTreeMap<&'a str, &'a str>,
+    of_rustdoc: &'a str,
+}
+
+/// Links of a guide's pages that work in the repository or in rustdoc alone, or in none of them.
+/// They work in both if they stay in the page, or name a reference that the page defines as a page,
+/// and the other file as its module.
+fn links_astray(guide: &Guide<'_>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, page) in &guide.pages {
+        let own: BTreeMap<_, _> = references(page).collect();
+        let links = page.split("](").skip(1);
+        let targets = links.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+        let inline = targets.filter(|target| match target.strip_prefix('#') {
+            Some(anchor) => !anchors(page).contains(anchor),
+            None => !target.contains("://"),
+        });
+        faults.extend(inline.map(|target| format!("{name}: {target}")));
+        let labels = page.split("][").skip(1);
+        for label in labels.filter_map(|rest| Some(rest.split_once(']')?.0)) {
+            let (file, anchor) = label.split_once('#').unwrap_or((label, ""));
+            let module = format!("crate::guide::{}", label.replacen(".md", "", 1));
+            let is_there = guide
+                .pages
+                .get(file)
+                .is_some_and(|target| anchor.is_empty() || anchors(target).contains(anchor));
+            let is_in_rustdoc = references(guide.of_rustdoc).any(|of| of == (label, &*module));
+            if own.get(label) != Some(&label) || !is_there || !is_in_rustdoc {
+                faults.push(format!("{name}: {label}"));
+            }
+        }
+    }
+    faults
+}
+
 /// Links and paths of a document that go nowhere.
 fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     const FOLDERS: [&str; 8] = [
@@ -63,6 +124,7 @@ fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         .filter_map(|rest| rest.split_once(')'))
         .map(|(link, _)| link);
     let links = links
+        .chain(references(document).map(|(_, target)| target))
         .filter(|link| !link.contains("://") && !link.starts_with("crate::"))
         .map(|link| link.split('#').next().unwrap_or_default());
     let paths = quoted(document).map(|path| path.split(' ').next().unwrap_or_default());
@@ -160,18 +222,22 @@ fn first_column(document: &str, from: &str, to: &str) -> BTreeSet<String> {
     rows.flat_map(quoted).map(ToString::to_string).collect()
 }
 
-/// Promises that have no row in the table of SECURITY.md, or one that names no test.
-fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<String> {
-    const TESTS: [&str; 5] = [
-        "tests/",
-        "loom-tests/",
-        "src/",
-        "durable/tests/",
-        "durable/examples/",
-    ];
+/// The promises of a document, which begin as `**Never early.** A timer` does.
+fn promises(document: &str) -> Vec<String> {
+    let (_, part) = document.split_once("## What is promised").unwrap();
+    let part = part.split("\n## ").next().unwrap_or_default();
+    let names = part
+        .lines()
+        .filter_map(|line| line.strip_prefix("**")?.split_once(".**"));
+    names.map(|(name, _)| name.to_lowercase()).collect()
+}
+
+/// Promises that have no row in the table of their tests, or one that names no test.
+fn untested(promises: impl IntoIterator<Item = String>, document: &str) -> Vec<String> {
+    const TESTS: [&str; 4] = ["tests/", "loom-tests/", "src/", "examples/"];
     let is_tested = |promise: &String| {
-        rows(security, "## Promise, test", "\n## ").any(|(name, tests)| {
-            name.starts_with(promise)
+        rows(document, "## Tests of the promises", "\n## ").any(|(name, tests)| {
+            name.to_lowercase().contains(promise)
                 && quoted(tests).any(|path| TESTS.iter().any(|folder| path.starts_with(folder)))
         })
     };
@@ -179,6 +245,24 @@ fn untested(promises: impl IntoIterator<Item = String>, security: &str) -> Vec<S
         .into_iter()
         .filter(|promise| !is_tested(promise))
         .collect()
+}
+
+/// Calls of a table whose tests, which its second column names, do not use them.
+fn unused(table: &str, title: &str, source: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (calls, tests) in rows(table, title, "\n## ").filter(|(calls, _)| calls.starts_with('`')) {
+        let sources: String = quoted(tests).filter_map(&source).collect();
+        let is_used = |call: &&str| {
+            let parts = sources.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+            parts.into_iter().any(|part| part == *call)
+        };
+        faults.extend(
+            quoted(calls)
+                .filter(|call| !is_used(call))
+                .map(ToString::to_string),
+        );
+    }
+    faults
 }
 
 /// The names of a section of a manifest.
@@ -202,8 +286,8 @@ fn the_guide_of_durable_has_its_features() {
     };
     let mut features = section(&manifest, "[features]");
     assert!(features.remove("default"));
-    let guide = read("durable/docs/guide.md").unwrap();
-    let listed = first_column(&guide, "## Cargo features", "\n## ");
+    let guide = read("durable/docs/guide/features.md").unwrap();
+    let listed = first_column(&guide, "# Cargo features", "\n## ");
     assert_eq!(differences(&listed, &features), [""; 0]);
 }
 
@@ -295,17 +379,31 @@ fn links_and_paths_go_to_files() {
     }
 }
 
-/// The guide is rustdoc's front page, where files of this folder are not.
 #[test]
-fn the_guide_links_to_no_file() {
-    for guide in ["docs/guide.md", "durable/docs/guide.md"] {
-        let guide = read(guide).unwrap_or_default();
-        let links = guide.split("](").skip(1);
-        let targets = links.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
-        let files: Vec<_> = targets
-            .filter(|target| !target.starts_with('#') && !target.contains("://"))
+fn the_guides_links_work_in_the_repository_and_in_rustdoc() {
+    for krate in ["", "durable/"] {
+        let Some(library) = read(&format!("{krate}src/lib.rs")) else {
+            continue;
+        };
+        let folder = root().join(format!("{krate}docs/guide"));
+        let mut files = Vec::new();
+        walk(&folder, "md", &mut files);
+        let texts: BTreeMap<_, _> = files
+            .iter()
+            .map(|file| {
+                let name = file.file_name().unwrap().to_str().unwrap();
+                (name, fs::read_to_string(file).unwrap())
+            })
             .collect();
-        assert_eq!(files, [""; 0]);
+        let mut pages: BTreeMap<_, _> = texts.iter().map(|(&name, text)| (name, &**text)).collect();
+        let of_rustdoc = pages.remove("links.md").unwrap();
+        assert!(pages.len() > 5, "{} pages are not all", pages.len());
+        for name in pages.keys() {
+            assert!(library.contains(&format!("/docs/guide/{name}\"")), "{name}");
+            let is_listed = references(pages["README.md"]).any(|(_, target)| target == *name);
+            assert!(*name == "README.md" || is_listed, "{name} is not listed");
+        }
+        assert_eq!(links_astray(&Guide { pages, of_rustdoc }), [""; 0]);
     }
 }
 
@@ -377,8 +475,8 @@ fn the_guide_and_the_readme_have_the_features_and_the_version_of_rust() {
     let (readme, manifest) = (read("README.md").unwrap(), read("Cargo.toml").unwrap());
     let features = section(&manifest, "[features]");
     let listed = first_column(
-        &read("docs/guide.md").unwrap(),
-        "### Cargo features",
+        &read("docs/guide/features.md").unwrap(),
+        "# Cargo features",
         "\n## ",
     );
     assert_eq!(differences(&listed, &features), [""; 0]);
@@ -393,14 +491,50 @@ fn the_guide_and_the_readme_have_the_features_and_the_version_of_rust() {
 
 #[test]
 fn what_is_promised_is_tested() {
-    let security = read("SECURITY.md").unwrap();
-    let guide = read("docs/guide.md").unwrap();
-    let promises: Vec<_> = rows(&guide, "## What is promised", "\n### ")
-        .map(|(promise, _)| promise.to_string())
-        .filter(|promise| promise != "promise")
-        .collect();
-    assert!(promises.len() >= 10, "{promises:?}");
-    assert_eq!(untested(promises, &security), [""; 0]);
+    for (document, least) in [("docs/promises.md", 10), ("durable/docs/promises.md", 5)] {
+        let Some(document) = read(document) else {
+            continue;
+        };
+        let promises = promises(&document);
+        assert!(promises.len() >= least, "{promises:?}");
+        assert_eq!(untested(promises, &document), [""; 0]);
+    }
+}
+
+#[test]
+fn each_call_and_each_setting_has_its_test() {
+    let (guide, document) = (
+        read("docs/guide/timers.md").unwrap(),
+        read("docs/promises.md").unwrap(),
+    );
+    for (begin, end, title) in [
+        ("| call | what |", "| call of the", "## Tests of the calls"),
+        ("| call of the", "\n## ", "## Tests of the settings"),
+    ] {
+        let told = first_column(&guide, begin, end);
+        assert!(told.len() > 10, "{told:?} are not all");
+        let tested = first_column(&document, title, "\n## ");
+        assert_eq!(differences(&told, &tested), [""; 0], "{title}");
+        // In a package that was downloaded the models are not there.
+        if read("loom-tests/README.md").is_some() {
+            assert_eq!(unused(&document, title, read), [""; 0], "{title}");
+        }
+    }
+}
+
+#[test]
+fn each_feature_has_its_test() {
+    // The second crate needs nothing of its own for `async`.
+    for (krate, untested) in [("", ["", ""]), ("durable/", ["async", "default"])] {
+        let Some(manifest) = read(&format!("{krate}Cargo.toml")) else {
+            continue;
+        };
+        let mut features = section(&manifest, "[features]");
+        features.retain(|name| name != "full" && !untested.contains(&&**name));
+        let document = read(&format!("{krate}docs/promises.md")).unwrap();
+        let tested = first_column(&document, "## Tests of the features", "\n## ");
+        assert_eq!(differences(&tested, &features), [""; 0]);
+    }
 }
 
 #[test]
@@ -444,9 +578,31 @@ fn this_test_sees_what_it_looks_for() {
             .collect::<Vec<_>>(),
         ["a", "b"]
     );
-    let table = "## Promise, test\n| promise | test |\n|---|---|\n| never early: so | `tests/a.rs` |\n| | `tests/b.rs` |\n| lock-free | `million` |\n## Next\n| idle | `tests/c.rs` |\n";
-    let promises = ["never early", "lock-free", "idle"].map(ToString::to_string);
-    assert_eq!(untested(promises, table), ["lock-free", "idle"]);
+    let table = "## Tests of the promises\n| promise | test |\n|---|---|\n| never early: so | `tests/a.rs` |\n| | `tests/b.rs` |\n| lock-free | `million` |\n## Next\n| idle | `tests/c.rs` |\n";
+    let promised = ["never early", "lock-free", "idle"].map(ToString::to_string);
+    assert_eq!(untested(promised, table), ["lock-free", "idle"]);
+    let document = "## What is promised\n**Never early.** A.\nB **No.**\n## Next\n**C.** D";
+    assert_eq!(promises(document), ["never early"]);
+    let table = "## T\n| call | tests |\n|---|---|\n| `one`, `two` | `a.rs` |\n| `x` | `b.rs` |\n";
+    let source = |name: &str| (name == "a.rs").then(|| "one(); two_more(); x()".to_string());
+    assert_eq!(unused(table, "## T", source), ["two", "x"]);
+    let page = "# One\n[a](#one), [b](#two), [c](c.md), [d][b.md#part], [e][b.md#no], [f][c.md]\n\n\
+        [b.md#part]: b.md#part\n[b.md#no]: b.md#no\n[c.md]: c.md\n";
+    let guide = Guide {
+        pages: BTreeMap::from([("a.md", page), ("b.md", "# B\n## Part\n[g][a.md]\n")]),
+        of_rustdoc: "[b.md#part]: crate::guide::b#part\n[b.md#no]: crate::guide::b#no\n\
+            [c.md]: crate::guide::c\n",
+    };
+    assert_eq!(
+        links_astray(&guide),
+        [
+            "a.md: #two",
+            "a.md: c.md",
+            "a.md: b.md#no",
+            "a.md: c.md",
+            "b.md: a.md"
+        ]
+    );
     let manifest = "[features]\n# No.\none = []\n__two = []\n\n[dependencies]\nthree = 1\n";
     assert_eq!(
         section(manifest, "[features]")

@@ -1,6 +1,6 @@
-//! Promise: the lists in ARCHITECTURE.md, durable/ARCHITECTURE.md and SECURITY.md are complete.
+//! Promise: the lists in ARCHITECTURE.md, durable/ARCHITECTURE.md and docs/unsafe.md are complete.
 //!
-//! - `unsafe` is in the files that SECURITY.md lists, in all of them and in no other.
+//! - `unsafe` is in the files that docs/unsafe.md lists, in all of them and in no other.
 //! - Locks, and whatever else waits for a thread, are in the files that the two
 //!   architectures list.
 //! - Who reads all shards, or the cells of all, is listed in ARCHITECTURE.md too.
@@ -288,10 +288,10 @@ fn files_named(part: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Files with `unsafe` that SECURITY.md does not list, and files that it lists which have none; and
-/// files that offer something `unsafe` to users.
-fn unsafe_faults(security: &str, files: &[File]) -> Vec<String> {
-    let listed = files_named(part(security, "`unsafe` is in", "\n## "));
+/// Files with `unsafe` that docs/unsafe.md does not list, and files that it lists which have none;
+/// and files that offer something `unsafe` to users.
+fn unsafe_faults(document: &str, files: &[File]) -> Vec<String> {
+    let listed = files_named(part(document, "`unsafe` is in", "\n## "));
     let found: BTreeSet<_> = files
         .iter()
         .filter(|file| words(&file.code).any(|word| word == "unsafe"))
@@ -517,9 +517,12 @@ fn unexplained(source: &str) -> Vec<String> {
 
 #[test]
 fn unsafe_is_where_the_document_says() {
-    // In a package that was downloaded, SECURITY.md names files that are not there.
+    // In a package that was downloaded, docs/unsafe.md names files that are not there.
     if has_durable() {
-        assert_eq!(unsafe_faults(&document("SECURITY.md"), &files()), [""; 0]);
+        assert_eq!(
+            unsafe_faults(&document("docs/unsafe.md"), &files()),
+            [""; 0]
+        );
     }
 }
 

@@ -305,7 +305,7 @@ impl DurableHandle {
     ///
     /// A timer whose handler has failed waits for its next attempt, and can be cancelled. One with
     /// a calendar can be cancelled while it runs, or is about to: `true`, and that run is the last
-    /// one ([the guide](crate#a-cancel-that-comes-late) says more).
+    /// one ([the guide](crate::guide::file#a-cancel-that-comes-late) says more).
     ///
     /// # Errors
     /// [`DurableError::Stopped`], [`DurableError::Store`]. Where nodes share the store also

@@ -5,19 +5,8 @@
 //! which names its handler, and a payload of bytes. Those that are due soon are timers of a
 //! [`TimerService`](wheelwork::TimerService), so they fire at the millisecond, without polling.
 //!
-//! What is promised:
-//!
-//! - **Acknowledged is durable.** What `schedule` has returned survives `kill -9`, a loss of power
-//!   and a full disk.
-//! - **At least once, and never early** by the store's clock. A timer fires until its handler has
-//!   said `Ok` and that is stored. So it may fire twice: if the process ends, or a node loses its
-//!   lease, before that, and if the handler fails half-way.
-//! - **`cancel` tells the truth.** `true`: no handler is given the timer any more. (Of one with a
-//!   calendar: no further run begins than the one that is under way.)
-//! - **Nothing is dropped in silence.** An unknown kind, a payload that cannot be read, a handler
-//!   that fails each time, or kills its process: kept as a dead letter, counted, listed.
-//!
-//! The [guide](#guide) is below; `src/README.md` has the protocol, and why it is right.
+//! What is promised, and how each promise is tested, is in `docs/promises.md`. The [`guide`]
+//! explains each task with examples.
 //!
 //! # Example
 //! ```no_run
@@ -34,19 +23,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Features
-//!
-//! | feature | what it adds |
-//! |---|---|
-//! | `redb` (on unless switched off) | [`Redb`], timers in a file |
-//! | `postgres` | `Postgres`, timers that many machines share |
-//! | `serde`, `postcard` | payloads that are values of a type |
-//! | `calendar` | timers at the times of a calendar |
-//! | `metrics` | `DurableReporter`, the figures for the crate `metrics` |
-//! | `tracing` | failures, dead letters and the end of the store as events |
-//! | `async` | wheelwork's futures, for programs that use both |
-//! | `full` | all of these |
-//!
 //! # Events
 //!
 //! With the feature `tracing` these events have the target `wheelwork`. The window is a service
@@ -60,8 +36,7 @@
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The guide's examples need all features.
-#![cfg_attr(any(not(doctest), feature = "full"), doc = include_str!("../docs/guide.md"))]
+#![doc = include_str!("../docs/guide/features.md")]
 
 mod aside;
 mod builder;
@@ -156,6 +131,34 @@ pub use store::{
 };
 pub use ticket::Ticket;
 pub use when::{PayloadBytes, When};
+
+// The pages of `docs/guide/`, whose examples need all features. Their first file tells rustdoc
+// where the pages' links to each other go.
+#[cfg(any(all(doc, not(doctest)), all(doctest, feature = "full")))]
+pub mod guide {
+    #![doc = include_str!("../docs/guide/links.md")]
+    #![doc = include_str!("../docs/guide/README.md")]
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/features.md")]
+    pub mod features {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/file.md")]
+    pub mod file {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/fleet.md")]
+    pub mod fleet {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/operating.md")]
+    pub mod operating {}
+
+    #[doc = include_str!("../docs/guide/links.md")]
+    #[doc = include_str!("../docs/guide/transactions.md")]
+    pub mod transactions {}
+}
 
 /// The README's examples, as tests.
 #[cfg(all(doctest, feature = "full"))]
