@@ -257,7 +257,9 @@ fn no_files_of_a_room_lean_on_each_other() {
 /// The harnesses are built from this repository alone: a package of the crate does not have them.
 #[test]
 fn nor_do_those_of_a_harness() {
-    assert_eq!(circles(&below("benches/src")), [""; 0]);
+    for sources in ["benches/src", "benches/kit/src"] {
+        assert_eq!(circles(&below(sources)), [""; 0]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod args;
 mod calls;
-#[path = "../../src/command_line.rs"]
+#[path = "../../kit/src/command_line.rs"]
 mod command_line;
 mod figures;
 mod json;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{ScheduleError, TimerId};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Guards that are forgotten, in all episodes: each keeps the memory of a service for ever, and
 /// the resident bytes must stay flat.

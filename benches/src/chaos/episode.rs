@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Between two looks whether what is waited for has come.
 const LOOK: Duration = Duration::from_millis(2);

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Faults that are printed; the others are counted.
 const PRINTED_MAX: u64 = 20;

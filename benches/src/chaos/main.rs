@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use wheelwork_bench::program::{self, say};
-use wheelwork_bench::system;
+use wheelwork_kit::program::{self, say};
+use wheelwork_kit::system;
 
 /// An episode that takes longer has hung, by looks: its waits end by themselves, each once nothing
 /// has come for a minute. (In a process that got half of a per cent of a core one took five

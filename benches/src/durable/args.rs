@@ -6,8 +6,8 @@ use crate::stored::Load;
 use crate::workload::Workload;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use wheelwork_bench::campaign::Options;
-use wheelwork_bench::program::{chosen, count};
+use wheelwork_kit::campaign::Options;
+use wheelwork_kit::program::{chosen, count};
 
 /// Callers of the workload `arm-cancel`.
 const CALLERS: usize = 1_024;

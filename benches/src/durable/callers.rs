@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Threads that all callers share.
 const THREADS: usize = 2;

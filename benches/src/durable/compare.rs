@@ -3,9 +3,9 @@
 use crate::job::Job;
 use crate::name::Name;
 use clap::ValueEnum;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program;
-use wheelwork_bench::table::{self, Column, times};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program;
+use wheelwork_kit::table::{self, Column, times};
 
 fn is_rival(line: &Line) -> bool {
     Name::from_str(&line.subject, false).map_or(true, Name::is_rival)

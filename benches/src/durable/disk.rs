@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// The file system of a folder, and its device.
 pub(crate) fn file_system(folder: &Path) -> Result<String, String> {

@@ -9,7 +9,7 @@ use crate::subjects::Subject;
 use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Arming takes at most a second for this number of timers, and `LEAD` more.
 const ARMED_PER_S: u64 = 60_000;

@@ -5,9 +5,9 @@ use crate::workload::Workload;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_bench::campaign::Measurement;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program;
+use wheelwork_kit::campaign::Measurement;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {

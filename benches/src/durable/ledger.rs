@@ -3,9 +3,9 @@
 use crate::random::now_ns;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use wheelwork_bench::lateness::{self, Lateness, Stripe};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lateness::{self, Lateness, Stripe};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::lock::lock;
 
 /// More threads than this share a stripe.
 const STRIPES: usize = 4;

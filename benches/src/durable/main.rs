@@ -21,19 +21,23 @@ use args::{Args, Command};
 use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
-use wheelwork_bench::campaign;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program::{self, say_text};
+use wheelwork_kit::campaign;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, say_text};
 
 /// Whose versions are told.
-const RIVALS: [&str; 6] = [
-    "redb",
-    "fjall",
-    "rusqlite",
-    "libsqlite3-sys",
-    "redis",
-    "apalis-sqlite",
-];
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../../Cargo.lock"),
+    names: &[
+        "redb",
+        "fjall",
+        "rusqlite",
+        "libsqlite3-sys",
+        "redis",
+        "apalis-sqlite",
+    ],
+};
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {
@@ -55,7 +59,7 @@ fn run(args: &Args) -> Result<(), String> {
     options.place = Some(format!("files on {}", disk::file_system(&args.dir)?));
     let (lines, mut record) = campaign::run(
         &options,
-        &RIVALS,
+        RIVALS,
         &args.groups(folder.path()),
         |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
         |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),

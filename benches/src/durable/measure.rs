@@ -13,7 +13,7 @@ use crate::sweep;
 use crate::workload::Workload;
 use std::sync::Arc;
 use std::time::Instant;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     with(job.subject, job)

@@ -20,9 +20,9 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::campaign::{end_with_us, itself};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program::say;
+use wheelwork_kit::campaign::{end_with_us, itself};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program::say;
 
 /// Timers in memory, at the most.
 const WINDOW_ROWS: usize = 100_000;
@@ -100,7 +100,7 @@ impl Work for Load {
 /// closes its store first.
 fn by_another(job: &Job, folder: &Path, count: usize, kill: bool) -> Result<Figures, String> {
     let mut command = itself()?;
-    let subject = wheelwork_bench::program::name(&job.subject);
+    let subject = wheelwork_kit::program::name(&job.subject);
     command
         .args(["load", "--subject", &subject, "--folder"])
         .arg(folder)

@@ -6,7 +6,7 @@ use crate::fires::arm_all;
 use crate::job::Job;
 use crate::random::{Timers, now_ms};
 use crate::subjects::Subject;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 const CALLERS: usize = 64;
 

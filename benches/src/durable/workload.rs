@@ -1,7 +1,7 @@
 //! The workloads by name: what they are, and which figures they have.
 
 use clap::ValueEnum;
-use wheelwork_bench::table::{Column, column};
+use wheelwork_kit::table::{Column, column};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Workload {

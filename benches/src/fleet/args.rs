@@ -6,8 +6,8 @@ use crate::workload::Workload;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_bench::campaign::Options;
-use wheelwork_bench::program::{chosen, count, duration};
+use wheelwork_kit::campaign::Options;
+use wheelwork_kit::program::{chosen, count, duration};
 
 /// Durable timers on a PostgreSQL that processes share: wheelwork, job queues, a scheduler and a
 /// plain poller, in the same run, one database for each measurement, subjects in turn, medians.

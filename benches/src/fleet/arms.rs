@@ -6,7 +6,7 @@ use crate::process;
 use crate::store::Store;
 use crate::timers::{Plan, now_ms};
 use std::time::Duration;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Far enough that nothing fires while it is measured.
 pub(crate) const FAR_MS: u64 = 3_600_000;

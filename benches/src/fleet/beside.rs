@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Timers a second of which the lateness is measured. They have no keys.
 const RATE: u64 = 1_000;

@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::timers::{Plan, now_ms};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Before the first deadline, beside the time that arming takes.
 const LEAD_MS: u64 = 2_000;

@@ -4,8 +4,8 @@ use crate::compare::{best_rival, ratio};
 use crate::workload::Workload;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program;
 
 const OURS: &str = "wheelwork";
 
@@ -130,7 +130,7 @@ pub(crate) fn verdicts(claims: &[Claim]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wheelwork_bench::line::Figures;
+    use wheelwork_kit::line::Figures;
 
     fn line(workload: &str, subject: &str, figure: (&str, f64)) -> Line {
         let mut line = Line::new(subject, workload, 2, 1);

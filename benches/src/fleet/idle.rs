@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::timers::{Plan, now_ms};
 use std::thread;
 use std::time::Duration;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// Times the length of other measurements.
 const LONG: u32 = 6;

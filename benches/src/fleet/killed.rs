@@ -7,7 +7,7 @@ use crate::timers::{Plan, now_ms};
 use fastrand::Rng;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 const LEAD_MS: u64 = 1_000;
 

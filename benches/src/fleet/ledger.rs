@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::lock::lock;
 
 /// Lateness is told in these.
 const LATE_UNIT_NS: u64 = 10_000;

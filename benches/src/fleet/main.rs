@@ -28,12 +28,16 @@ use database::Server;
 use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
-use wheelwork_bench::campaign;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program::{self, say_text};
+use wheelwork_kit::campaign;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, say_text};
 
 /// Whose versions are told; the script tells those of packages for Node.js.
-const RIVALS: [&str; 3] = ["postgres", "apalis-postgres", "tokio-cron-scheduler"];
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../../Cargo.lock"),
+    names: &["postgres", "apalis-postgres", "tokio-cron-scheduler"],
+};
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {
@@ -57,7 +61,7 @@ fn run(args: &Args) -> Result<(), String> {
     let _clears = server.clears(&database);
     let (lines, mut record) = campaign::run(
         &options,
-        &RIVALS,
+        RIVALS,
         &args.groups(&database),
         |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
         |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),

@@ -4,7 +4,7 @@ use crate::job::Job;
 use crate::store::Store;
 use crate::workload::Workload;
 use crate::{arms, beside, fires, idle, killed};
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     let mut store = Store::new(job)?;

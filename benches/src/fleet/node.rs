@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::campaign::{end_with_us, itself};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program;
+use wheelwork_kit::campaign::{end_with_us, itself};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program;
 
 /// Between two looks at how many have fired.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

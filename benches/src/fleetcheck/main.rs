@@ -20,7 +20,7 @@ mod work;
 use clap::{Parser, Subcommand};
 use node::NodeArgs;
 use std::process::ExitCode;
-use wheelwork_bench::program;
+use wheelwork_kit::program;
 
 /// Nodes that share a PostgreSQL, in trouble: every timer is accounted for
 #[derive(Parser, Debug)]

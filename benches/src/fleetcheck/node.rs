@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::Dispatch;
-use wheelwork_bench::lock::lock;
 use wheelwork_durable::{Durable, DurableId, Postgres, PostgresOutbox};
+use wheelwork_kit::lock::lock;
 
 /// The connection string of nodes.
 pub(crate) const DATABASE: &str = "WHEELWORK_FLEETCHECK_DATABASE";

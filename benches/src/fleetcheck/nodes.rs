@@ -11,7 +11,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Debian's libfaketime, that sets a program's clock.
 const FAKE: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";

@@ -19,8 +19,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::lock::lock;
-use wheelwork_bench::program::say;
+use wheelwork_kit::lock::lock;
+use wheelwork_kit::program::say;
 
 /// Lines that may wait for the ledger.
 const LINES_MAX: usize = 4_096;
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         options.ttl,
         options.minutes,
         options.seed,
-        wheelwork_bench::system::cores(),
+        wheelwork_kit::system::cores(),
         if has_standby { ", with a standby" } else { "" },
         if can_fake() {
             ""

@@ -7,8 +7,8 @@ use crate::verdict::{Judge, Offence, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::program::say;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::program::say;
 
 /// Stories that are told of each promise that was broken.
 const STORIES: usize = 8;

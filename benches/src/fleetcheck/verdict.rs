@@ -14,7 +14,7 @@ use crate::trouble::{Happened, Trouble};
 use crate::wire::{Due, Kind};
 use keys::{About, Keys};
 use std::collections::{HashMap, HashSet};
-use wheelwork_bench::lateness::Lateness;
+use wheelwork_kit::lateness::Lateness;
 
 const MS: u64 = 1_000_000;
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::SyncSender;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// What becomes of a timer when it is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wheelwork_bench::lock::lock;
 use wheelwork_durable::{DurableError, DurableHandle, DurableId, PostgresOutbox, Ticket, When};
+use wheelwork_kit::lock::lock;
 
 /// Keys that all nodes have in common.
 const KEYS: u32 = 600;

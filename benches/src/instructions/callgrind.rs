@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// What each of them takes: name, instructions for one operation.
 pub(crate) fn measure(counts: &[Count]) -> Result<Vec<(String, f64)>, String> {

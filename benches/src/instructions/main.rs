@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 use count::Count;
 use std::path::Path;
 use std::process::ExitCode;
-use wheelwork_bench::program;
+use wheelwork_kit::program;
 use wheelwork_recorded::{Margin, Numbers, Record, toolchain};
 
 const RECORD: Record = Record {

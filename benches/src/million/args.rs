@@ -4,8 +4,8 @@ use clap::Parser;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_bench::program::{count, duration};
-use wheelwork_bench::system;
+use wheelwork_kit::program::{count, duration};
+use wheelwork_kit::system;
 
 /// Ledger indices are `u32`, and the library holds at most 2^30 timers.
 const TIMERS_MAX: usize = 200_000_000;

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::ServiceHandle;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::lock::lock;
-use wheelwork_bench::program;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::lock::lock;
+use wheelwork_kit::program;
 
 /// Ticks that the cascade may delay the timer.
 const DELAY_TICKS_MAX: u32 = 2;

@@ -7,7 +7,7 @@ use crate::{progress, run};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_bench::{program, system};
+use wheelwork_kit::{program, system};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const FAR: Duration = Duration::from_secs(3600);

@@ -9,8 +9,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wheelwork_bench::lateness::{Lateness, Stripe, fired_so_far, sum};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lateness::{Lateness, Stripe, fired_so_far, sum};
+use wheelwork_kit::lock::lock;
 
 /// How a timer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ mod short_lived;
 
 use args::Args;
 use std::process::ExitCode;
-use wheelwork_bench::program;
+use wheelwork_kit::program;
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{TimerId, TimerService};
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// The payload of the pair phase's timers, which are in no ledger. They fire only if the program is
 /// stopped for longer than their delay.

@@ -4,8 +4,8 @@ use crate::ledger::Balance;
 use crate::phases::Cost;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::program::say;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::program::say;
 
 #[derive(Default)]
 pub(crate) struct Report {

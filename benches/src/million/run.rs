@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use wheelwork::{Batch, Builder, Dispatch, ShardStats, TimerService};
-use wheelwork_bench::{program, system};
+use wheelwork_kit::{program, system};
 
 /// Pairs, two for each timer: fewer are measured too shortly, more tell nothing new.
 const PAIRS: std::ops::RangeInclusive<usize> = 100_000..=2_000_000;

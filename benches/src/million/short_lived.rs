@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_bench::{program, system};
+use wheelwork_kit::{program, system};
 
 /// Timers of a thread.
 const TIMERS_EACH: usize = 100;

@@ -1,7 +1,7 @@
 //! `plot`: the figures of `rivals`, `wheels`, `durable` or `coherence` as one page, with charts.
 
 mod bars;
-#[path = "../command_line.rs"]
+#[path = "../../kit/src/command_line.rs"]
 mod command_line;
 mod curves;
 mod page;

@@ -6,9 +6,9 @@ use crate::name::Name;
 use crate::wheels;
 use crate::workload::{WINDOWS, Workload};
 use clap::{Parser, Subcommand};
-use wheelwork_bench::campaign::Options;
-use wheelwork_bench::program::{self, chosen, count};
-use wheelwork_bench::system;
+use wheelwork_kit::campaign::Options;
+use wheelwork_kit::program::{self, chosen, count};
+use wheelwork_kit::system;
 
 /// The most that a timer and its harness take in any subject.
 const BYTES_PER_TIMER: u64 = 400;

@@ -3,9 +3,9 @@
 use crate::args::Group;
 use crate::name::Name;
 use clap::ValueEnum;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program;
-use wheelwork_bench::table::{self, Column, times};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program;
+use wheelwork_kit::table::{self, Column, times};
 
 fn is_rival(line: &Line) -> bool {
     // Other programs' subjects are rivals too.
@@ -93,7 +93,7 @@ pub(crate) fn table(group: &Group, lines: &[Line]) -> String {
 mod tests {
     use super::*;
     use crate::workload::Workload;
-    use wheelwork_bench::line::Figures;
+    use wheelwork_kit::line::Figures;
 
     fn line(subject: &str, mops: f64) -> Line {
         let mut line = Line::new(subject, "w3", 1, 1_000);

@@ -9,8 +9,8 @@ use fastrand::Rng;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// How long after the last one is due all must have fired.
 const PATIENCE: Duration = Duration::from_secs(20);

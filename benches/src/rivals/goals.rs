@@ -5,8 +5,8 @@ use crate::compare::{best_rival, ratio};
 use crate::workload::{IN_FLIGHT, WINDOWS, Workload};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program;
 
 /// The number of timers that the goals are for.
 const TIMERS: usize = 1_000_000;
@@ -423,7 +423,7 @@ fn in_flight(lines: &[Line]) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wheelwork_bench::line::Figures;
+    use wheelwork_kit::line::Figures;
 
     fn line(
         workload: &str,

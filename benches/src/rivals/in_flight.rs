@@ -8,9 +8,9 @@ use crate::producers::start;
 use crate::subjects::{Producer, Subject};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::in_flight::{CancelledBy, InFlight, Plan, Timers, fly};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::in_flight::{CancelledBy, InFlight, Plan, Timers, fly};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// How long to wait for timers of the probe that have not fired though they are due.
 const PATIENCE: Duration = Duration::from_secs(10);

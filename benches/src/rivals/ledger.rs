@@ -5,10 +5,10 @@ use std::cell::OnceCell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-pub(crate) use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::lateness::{self, Stripe};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::lock::lock;
+pub(crate) use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::lateness::{self, Stripe};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::lock::lock;
 
 /// With a due time: the timer comes again a period later, and whoever runs it arms it anew.
 pub(crate) const PERIODIC: u64 = 1 << 63;

@@ -25,19 +25,23 @@ use args::{Args, Command, Group};
 use goals::Claim;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use wheelwork_bench::campaign::{self, Measurement};
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program::{self, say_text};
-use wheelwork_bench::table::growth;
+use wheelwork_kit::campaign::{self, Measurement};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, say_text};
+use wheelwork_kit::table::growth;
 
 /// Whose versions are told.
-const RIVALS: [&str; 5] = [
-    "tokio",
-    "tokio-util",
-    "hierarchical_hash_wheel_timer",
-    "pingora-timeout",
-    "async-io",
-];
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../../Cargo.lock"),
+    names: &[
+        "tokio",
+        "tokio-util",
+        "hierarchical_hash_wheel_timer",
+        "pingora-timeout",
+        "async-io",
+    ],
+};
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {
@@ -59,7 +63,7 @@ fn run(args: &Args) -> Result<(), String> {
     let table = |group: &Group, lines: &[Line]| compare::table(group, lines);
     let (lines, mut record) = campaign::run(
         &args.options,
-        &RIVALS,
+        RIVALS,
         &args.groups(),
         |group| measurements(args, group),
         table,

@@ -8,8 +8,8 @@ use crate::subjects::tasks::{self, Tasks};
 use crate::subjects::{Subject, btree, delay_queue, heap, hhwt, wheelwork};
 use crate::workload::Workload;
 use crate::{fires, in_flight, paced, rest, throughput};
-use wheelwork_bench::in_flight::CancelledBy;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::in_flight::CancelledBy;
+use wheelwork_kit::line::Figures;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     let (is_server, is_periodic) = (job.workload.is_server(), job.workload.is_periodic());

@@ -2,7 +2,7 @@
 
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// The per cent of what the timers took that may stay: the allocator's own.
 const KEPT_PERCENT: u64 = 20;

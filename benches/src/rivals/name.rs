@@ -2,7 +2,7 @@
 
 use crate::workload::Workload;
 use clap::ValueEnum;
-use wheelwork_bench::program;
+use wheelwork_kit::program;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Name {

@@ -20,9 +20,9 @@ use std::ops::Range;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::lock::lock;
-use wheelwork_bench::system::thread_cpu_time;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::lock::lock;
+use wheelwork_kit::system::thread_cpu_time;
 
 /// What a producer waits for between two steps.
 const STEP: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@ use crate::subjects::Subject;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// What a phase took, until the last operation had settled.
 #[derive(Clone, Copy, Debug, Default)]

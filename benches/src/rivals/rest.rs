@@ -8,8 +8,8 @@ use crate::throughput::{Own, arm, touch};
 use crate::usage::other_threads_wakeups;
 use std::thread;
 use std::time::Duration;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// A service's threads have begun by then.
 const AWAKE: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use crate::workload::Workload;
 use fastrand::Rng;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// The delay of a request timeout, and of a heartbeat's.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use std::ops::Sub;
 use std::time::Duration;
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// What a thread or a process has used so far, or within a time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,9 +7,9 @@ use crate::serve::Settings;
 use crate::timers::Name;
 use crate::workload::Workload;
 use clap::{Parser, Subcommand};
-use wheelwork_bench::campaign::Options;
-use wheelwork_bench::program::{chosen, count};
-use wheelwork_bench::system;
+use wheelwork_kit::campaign::Options;
+use wheelwork_kit::program::{chosen, count};
+use wheelwork_kit::system;
 
 /// The most that a deadline takes with any timers.
 const BYTES_PER_DEADLINE: u64 = 600;

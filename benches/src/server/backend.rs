@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// It wakes no more often than that.
 const STEP: Duration = Duration::from_millis(1);

@@ -4,9 +4,9 @@ use crate::timers::Name;
 use crate::workload::Workload;
 use clap::Args;
 use std::time::Duration;
-use wheelwork_bench::campaign::Measurement;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program::name;
+use wheelwork_kit::campaign::Measurement;
+use wheelwork_kit::line::Line;
+use wheelwork_kit::program::name;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {

@@ -4,9 +4,9 @@ use crate::workload::Workload;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use wheelwork_bench::campaign::end_with_us;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program;
+use wheelwork_kit::campaign::end_with_us;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program;
 
 /// Connections of `wrk`, each with one request under way.
 const ACTIVE: usize = 64;

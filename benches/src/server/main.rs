@@ -18,12 +18,16 @@ mod workload;
 use args::{Args, Child};
 use job::Job;
 use std::process::ExitCode;
-use wheelwork_bench::campaign;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program;
+use wheelwork_kit::campaign;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program;
 
 /// Whose versions are told.
-const RIVALS: [&str; 3] = ["hyper", "tokio", "pingora-timeout"];
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../../Cargo.lock"),
+    names: &["hyper", "tokio", "pingora-timeout"],
+};
 
 fn main() -> ExitCode {
     program::run(|args: &Args| {
@@ -50,6 +54,6 @@ fn run(args: &Args) -> Result<(), String> {
     args.check()?;
     let measurements = |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect();
     let table = |jobs: &Vec<Job>, lines: &[_]| table::group(&jobs[0], lines);
-    campaign::run(&args.options, &RIVALS, &args.groups(), measurements, table)?;
+    campaign::run(&args.options, RIVALS, &args.groups(), measurements, table)?;
     Ok(())
 }

@@ -6,9 +6,9 @@ use crate::{idlers, load};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
-use wheelwork_bench::campaign::{end_with_us, itself};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program;
+use wheelwork_kit::campaign::{end_with_us, itself};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program;
 
 /// Before a measurement.
 const WARM_UP: Duration = Duration::from_secs(1);

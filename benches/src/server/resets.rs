@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::{Barrier, Notify};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 

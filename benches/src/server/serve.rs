@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program::say;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program::say;
+use wheelwork_kit::system;
 
 const HERE_YOU_ARE: &[u8] = b"here you are\n";
 const TOO_LATE: &[u8] = b"too late\n";

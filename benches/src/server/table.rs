@@ -3,8 +3,8 @@
 
 use crate::job::Job;
 use crate::workload::Beside;
-use wheelwork_bench::line::Line;
-use wheelwork_bench::table::{Column, shown, table};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::table::{Column, shown, table};
 
 pub(crate) fn group(job: &Job, lines: &[Line]) -> String {
     let columns = job.workload.columns();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::timers::Name;
     use crate::workload::Workload;
-    use wheelwork_bench::line::Figures;
+    use wheelwork_kit::line::Figures;
 
     #[test]
     fn a_group_has_a_row_for_each() {

@@ -1,7 +1,7 @@
 //! The workloads by name, and their figures.
 
 use clap::ValueEnum;
-use wheelwork_bench::table::{Column, column};
+use wheelwork_kit::table::{Column, column};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Workload {

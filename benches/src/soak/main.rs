@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{Batch, TimerService};
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::lock::lock;
-use wheelwork_bench::program::{self, say};
-use wheelwork_bench::system;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::lock::lock;
+use wheelwork_kit::program::{self, say};
+use wheelwork_kit::system;
 
 /// Samples of a run, and the time between two at the most.
 const SAMPLES: u32 = 60;

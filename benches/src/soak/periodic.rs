@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use wheelwork::ServiceHandle;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::lock::lock;
 
 /// How many there are, and the ticks between two runs of one.
 pub(crate) const COUNT: usize = 64;

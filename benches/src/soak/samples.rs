@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use wheelwork::Stats;
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::system;
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::system;
 
 /// Memory may be more than in the quarter before by this part of it ...
 const RISE_PART_MAX: f64 = 0.02;

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Summary;
-use wheelwork_bench::program::{self, say};
-use wheelwork_bench::system;
+use wheelwork_kit::line::Summary;
+use wheelwork_kit::program::{self, say};
+use wheelwork_kit::system;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -5,11 +5,11 @@ use clap::{Parser, Subcommand};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_bench::campaign;
-use wheelwork_bench::in_flight::{CancelledBy, Plan};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program::{count, name};
-use wheelwork_bench::system;
+use wheelwork_kit::campaign;
+use wheelwork_kit::in_flight::{CancelledBy, Plan};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program::{count, name};
+use wheelwork_kit::system;
 
 const WINDOWS: [usize; 5] = [1, 1_000, 8_000, 64_000, 1_000_000];
 

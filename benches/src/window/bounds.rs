@@ -1,8 +1,8 @@
 //! Bounds: what must hold at any rate.
 
 use crate::args::Row;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// Resident bytes of a pending timer, at the most.
 pub(crate) const BYTES_PER_TIMER: u64 = 45;
@@ -83,7 +83,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wheelwork_bench::in_flight::CancelledBy;
+    use wheelwork_kit::in_flight::CancelledBy;
 
     fn bounds(window: usize, threads: usize) -> Bounds {
         Bounds::of(&Row {

@@ -10,9 +10,16 @@ mod rows;
 use args::{Args, Command};
 use bounds::Bounds;
 use std::process::ExitCode;
-use wheelwork_bench::campaign;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program::{self, say};
+use wheelwork_kit::campaign;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, say};
+
+/// Whose versions are told.
+const PACKAGES: Packages = Packages {
+    lock: include_str!("../../../Cargo.lock"),
+    names: &["rayon-core"],
+};
 
 fn main() -> ExitCode {
     program::run(|args: &Args| match &args.command {
@@ -25,7 +32,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<ExitCode, String> {
     args.check()?;
     let rows = args.rows();
-    let (machine, mut record) = campaign::begin(args.json.as_deref())?;
+    let (machine, mut record) = campaign::begin(args.json.as_deref(), PACKAGES)?;
     say(format_args!("{machine}"));
     say(format_args!("{}", rows::head()));
     let mut failures = Vec::new();

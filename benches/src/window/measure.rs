@@ -5,10 +5,10 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{ShardStats, TimerId, TimerService};
-use wheelwork_bench::in_flight::{Flight, InFlight, Timers, fly};
-use wheelwork_bench::lateness::Lateness;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::in_flight::{Flight, InFlight, Timers, fly};
+use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::lock::lock;
 
 /// How long to wait for timers of the probe that have not fired though they are due.
 const PATIENCE: Duration = Duration::from_secs(20);

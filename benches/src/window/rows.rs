@@ -3,9 +3,9 @@
 use crate::args::Row;
 use crate::bounds::Bounds;
 use serde_json::{Map, Value, json};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::program::name;
-use wheelwork_bench::table::{Column, column};
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::program::name;
+use wheelwork_kit::table::{Column, column};
 
 /// A figure in millions, or bytes in MB.
 const fn millions(figure: &'static str, title: &'static str, digits: usize) -> Column {

@@ -8,10 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wheelwork_bench::program::{run, say};
 use wheelwork_durable::{
     DurableId, Gate, Position, Redb, Row, SliceLimit, Store, StoreError, StoreTime, Write,
 };
+use wheelwork_kit::program::{run, say};
 
 /// Rows of a commit.
 const ROWS: usize = 200;

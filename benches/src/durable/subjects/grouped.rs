@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// The most changes of a commit, and rows of a scan.
 pub(crate) const MOST: usize = 16_384;

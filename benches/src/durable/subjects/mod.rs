@@ -18,7 +18,7 @@ use crate::name::Name;
 use engine::Engine;
 pub(crate) use grouped::Grouped;
 pub(crate) use subject::Subject;
-use wheelwork_bench::line::Figures;
+use wheelwork_kit::line::Figures;
 
 /// What can be done with any subject.
 pub(crate) trait Work {

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::campaign::end_with_us;
+use wheelwork_kit::campaign::end_with_us;
 
 /// A server that reads a log of 10 M timers takes less.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Blocks of a thread that are armed before the timers of one that are to go soon are cancelled.
 const LAG: usize = 16;

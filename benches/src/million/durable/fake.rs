@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// A promise that the store breaks now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

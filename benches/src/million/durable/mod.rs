@@ -29,8 +29,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
-use wheelwork_bench::program::say;
-use wheelwork_bench::system;
+use wheelwork_kit::program::say;
+use wheelwork_kit::system;
 
 const KILLS: usize = 10;
 

@@ -5,7 +5,7 @@ use super::ledger::{Ledger, Offence, Pace};
 use super::plan::Plan;
 use crate::args::Args;
 use crate::report::Report;
-use wheelwork_bench::lateness::Lateness;
+use wheelwork_kit::lateness::Lateness;
 
 /// Returns the promises that were broken.
 pub(crate) fn report(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 pub(crate) struct Owned(&'static Runtime);
 

@@ -9,7 +9,7 @@ use hierarchical_hash_wheel_timer::{OneshotState, PeriodicState, Timer, TimerRet
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 /// Of each producer's ids.
 const IDS: u64 = 1 << 40;

@@ -6,7 +6,7 @@ use crate::ledger;
 use crate::name::Name;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wheelwork_bench::lock::lock;
+use wheelwork_kit::lock::lock;
 
 pub(crate) trait Pending: Default + Send + 'static {
     type Handle: Send;

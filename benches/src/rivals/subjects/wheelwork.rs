@@ -7,7 +7,7 @@ use crate::name::Name;
 use std::thread;
 use std::time::Duration;
 use wheelwork::{Dispatch, ServiceHandle, TimerId, TimerService};
-use wheelwork_bench::system;
+use wheelwork_kit::system;
 
 /// Timers of one call of the batched subject.
 const BATCH: usize = 1_000;

@@ -12,8 +12,8 @@ use super::subjects::nexus::Nexus;
 use super::subjects::queue;
 use super::subjects::schemes::{HashedWheel, LinkedWheel, OneWheel, OrderedList, UnorderedList};
 use super::subjects::wheelwork::Wheelwork;
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     // The last core: the first one has more to do for the system.

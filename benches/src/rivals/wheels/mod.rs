@@ -12,11 +12,12 @@ mod workload;
 pub(crate) use job::Job;
 pub(crate) use measure::measure;
 use name::Name;
-use wheelwork_bench::campaign::{self, Measurement, Options};
-use wheelwork_bench::line::Line;
-use wheelwork_bench::program::{self, chosen, count, say_text};
-use wheelwork_bench::system;
-use wheelwork_bench::table::{self, growth, times};
+use wheelwork_kit::campaign::{self, Measurement, Options};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, chosen, count, say_text};
+use wheelwork_kit::system;
+use wheelwork_kit::table::{self, growth, times};
 use workload::Workload;
 
 /// The most that a timer and its harness take in any subject: bitwheel's empty slots.
@@ -26,13 +27,16 @@ const TIMERS: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const TIMERS_QUICK: [usize; 2] = [1_000, 10_000];
 
 /// Whose versions are told.
-const RIVALS: [&str; 5] = [
-    "nexus-timer",
-    "bitwheel",
-    "hierarchical_hash_wheel_timer",
-    "tokio",
-    "tokio-util",
-];
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../../../Cargo.lock"),
+    names: &[
+        "nexus-timer",
+        "bitwheel",
+        "hierarchical_hash_wheel_timer",
+        "tokio",
+        "tokio-util",
+    ],
+};
 
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
@@ -76,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             .map(|subject| measurement(subject, workload, timers))
             .collect()
     };
-    let (lines, _) = campaign::run(&args.options, &RIVALS, &groups, measurements, table)?;
+    let (lines, _) = campaign::run(&args.options, RIVALS, &groups, measurements, table)?;
     let growths = workloads
         .iter()
         .filter_map(|workload| growth(&program::name(workload), &lines));
@@ -118,7 +122,7 @@ fn table(&(workload, timers): &(Workload, usize), lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wheelwork_bench::line::Figures;
+    use wheelwork_kit::line::Figures;
 
     #[test]
     fn ratios_are_by_our_own() {

@@ -10,8 +10,8 @@ use std::hint;
 use std::mem;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
-use wheelwork_bench::line::Figures;
-use wheelwork_bench::system;
+use wheelwork_kit::line::Figures;
+use wheelwork_kit::system;
 
 /// In ticks.
 const DELAYS: RangeInclusive<u64> = 1_000..=60_000;

@@ -29,7 +29,7 @@ use super::wire::{Commits, Id, Message, Order, Record};
 use flag::{ABSENT, ARMED, CANCEL_ASKED, CANCEL_IN_DOUBT, CANCELLED, ENDED, IN_DOUBT, REFUSED};
 use offences::Offences;
 use std::collections::BTreeMap;
-use wheelwork_bench::lateness::Lateness;
+use wheelwork_kit::lateness::Lateness;
 
 /// Cancels in one order.
 const CANCELS: usize = 65_536;

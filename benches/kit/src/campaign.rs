@@ -2,7 +2,7 @@
 //! turns; medians of the repetitions count.
 
 use crate::line::{Figures, Line};
-use crate::machine;
+use crate::machine::{self, Packages};
 use crate::program::{count, duration, say, say_text};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,8 +56,8 @@ impl Options {
 }
 
 /// The machine, in lines, and the file of `--json`: for a program whose measurements are no groups.
-pub fn begin(json: Option<&Path>) -> Result<(String, Record), String> {
-    let machine = machine::describe(None, &["rayon-core"]);
+pub fn begin(json: Option<&Path>, packages: Packages) -> Result<(String, Record), String> {
+    let machine = machine::describe(None, packages);
     let record = Record::create(json, &machine)?;
     Ok((machine, record))
 }
@@ -72,11 +72,11 @@ pub struct Measurement {
     pub program: Option<PathBuf>,
 }
 
-/// Takes all groups through their measurements, and prints a table of each. `rivals` are packages
-/// whose versions are told. Returns the lines, and where more can be written.
+/// Takes all groups through their measurements, and prints a table of each. The versions of
+/// `packages` are told. Returns the lines, and where more can be written.
 pub fn run<G>(
     options: &Options,
-    rivals: &[&str],
+    packages: Packages,
     groups: &[G],
     measurements: impl Fn(&G) -> Vec<Measurement>,
     table: impl Fn(&G, &[Line]) -> String,
@@ -86,7 +86,7 @@ pub fn run<G>(
         .versions
         .iter()
         .map(|version| format!(", {version}"));
-    let machine = machine::describe(place, rivals) + &versions.collect::<String>();
+    let machine = machine::describe(place, packages) + &versions.collect::<String>();
     let mut record = Record::create(options.json.as_deref(), &machine)?;
     say(format_args!("{machine}"));
     let groups: Vec<_> = groups

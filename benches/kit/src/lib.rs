@@ -1,0 +1,13 @@
+//! What the programs that measure and check wheelwork have in common: command lines, campaigns of
+//! measurements, their figures and tables.
+
+pub mod campaign;
+pub mod command_line;
+pub mod in_flight;
+pub mod lateness;
+pub mod line;
+pub mod lock;
+pub mod machine;
+pub mod program;
+pub mod system;
+pub mod table;
