@@ -76,6 +76,14 @@ program() {
         --bin "$1" --features "$2" -- "${@:3}"
 }
 
+# comparison NAME FEATURES ARGUMENTS: becomes a program of compare/, which is built apart. Paths are
+# the caller's.
+comparison() {
+    [ -x "$target_dir/compare/release/$1" ] || echo "== building $1, once: some minutes" >&2
+    exec cargo run --release --quiet --target-dir "$target_dir/compare" \
+        --manifest-path "$root/compare/Cargo.toml" --package "compare-$1" --features "$2" -- "${@:3}"
+}
+
 # debian_packages NAMES: installs them.
 debian_packages() {
     local as_root=()

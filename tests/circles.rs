@@ -260,6 +260,9 @@ fn nor_do_those_of_a_harness() {
     for sources in ["benches/src", "benches/kit/src"] {
         assert_eq!(circles(&below(sources)), [""; 0]);
     }
+    for program in ["timers", "wheels", "futures", "stores", "fleets"] {
+        assert_eq!(circles(&below(&format!("compare/{program}/src"))), [""; 0]);
+    }
 }
 
 #[test]

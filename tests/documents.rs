@@ -108,11 +108,12 @@ fn links_astray(guide: &Guide<'_>) -> Vec<String> {
 
 /// Links and paths of a document that go nowhere.
 fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
-    const FOLDERS: [&str; 8] = [
+    const FOLDERS: [&str; 9] = [
         "src/",
         "durable/",
         "tests/",
         "benches/",
+        "compare/",
         "loom-tests/",
         "examples/",
         "scripts/",
@@ -350,9 +351,16 @@ fn links_and_paths_go_to_files() {
         // A folder that is not in the package.
         let is_left_out = |name: &str| {
             let name = name.trim_start_matches("../");
-            ["benches", "durable", "loom-tests", "scripts", "fuzz"]
-                .iter()
-                .any(|out| name.starts_with(out) && !root().join(out).exists())
+            [
+                "benches",
+                "compare",
+                "durable",
+                "fuzz",
+                "loom-tests",
+                "scripts",
+            ]
+            .iter()
+            .any(|out| name.starts_with(out) && !root().join(out).exists())
         };
         // Paths in the documents of wheelwork-durable are those of its own folder, too.
         let durable = root().join("durable");

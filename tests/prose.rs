@@ -204,6 +204,7 @@ fn no_line_is_longer_than_a_screen() {
         "tests",
         "examples",
         "benches",
+        "compare",
         "loom-tests",
         "fuzz",
         "docs",

@@ -212,7 +212,7 @@ fn numbers(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_comparison_leaves_no_better_rate_out() {
-    let Some(report) = read("benches/report/rivals.json") else {
+    let Some(report) = read("compare/report/timers.json") else {
         return;
     };
     let comparison = read("docs/comparison.md").unwrap();
@@ -235,7 +235,7 @@ fn the_comparison_leaves_no_better_rate_out() {
 
 #[test]
 fn the_readmes_table_has_the_reports_rates() {
-    let Some(report) = read("benches/report/rivals.json") else {
+    let Some(report) = read("compare/report/timers.json") else {
         return;
     };
     let rates = rates(&report);

@@ -1,8 +1,8 @@
 //! Promise: `scripts/check`, `scripts/bench` and `scripts/test` list what there is, and refuse what
 //! there is not in one line.
 //!
-//! The scripts that only start a program of `benches` leave its options to the program: their own
-//! are not looked at. In a package that was downloaded there are no scripts.
+//! The scripts that only start a program of `benches` or `compare` leave its options to the
+//! program: their own are not looked at. In a package that was downloaded there are no scripts.
 
 #![cfg(unix)]
 
@@ -53,7 +53,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 14), ("bench", 12)] {
+    for (kind, count) in [("check", 15), ("bench", 12)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -96,7 +96,8 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
             assert_refuses(&folder.join(kind), args);
         }
     }
-    let wrong: [&[&str]; 12] = [
+    let wrong: [&[&str]; 13] = [
+        &["compare", "nobody"],
         &["files", "surplus"],
         &["fuzz", "nobody"],
         &["fuzz", "--seconds", "0"],
@@ -137,7 +138,7 @@ fn stages_are_listed_by_short_names() {
         .filter_map(|line| line.split_once(' '))
         .map(|(short, name)| (short, name.trim()))
         .collect();
-    assert_eq!((stages.len(), list.lines().count()), (18, 18), "{list}");
+    assert_eq!((stages.len(), list.lines().count()), (20, 20), "{list}");
     assert_eq!(stages["tests"], "unit, integration and harness tests");
     let is_short = |name: &str| {
         let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '-';

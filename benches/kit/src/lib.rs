@@ -9,5 +9,6 @@ pub mod line;
 pub mod lock;
 pub mod machine;
 pub mod program;
+pub mod said;
 pub mod system;
 pub mod table;

@@ -1,8 +1,8 @@
 //! `million`.
 
-use super::{Place, Said, assert_help_is_for_users, assert_wrong, call};
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use wheelwork_kit::said::{Place, Said, assert_help_is_for_users, assert_wrong, call};
 
 fn million(words: &str) -> Said {
     call(env!("CARGO_BIN_EXE_million"), words)
@@ -52,7 +52,7 @@ fn a_small_run_is_clean_and_writes_its_figures() {
         "pair_1_ns",
         "bytes_per_timer",
     ];
-    super::assert_numbers(&figures, &costs);
+    wheelwork_kit::said::assert_numbers(&figures, &costs);
     let lateness = [
         "lateness_us_p50",
         "lateness_us_p99",
@@ -114,7 +114,7 @@ fn durable_timers_survive_kills() {
             "reopen_ms_p50",
             "across_kills",
         ];
-        super::assert_numbers(&figures, &names);
+        wheelwork_kit::said::assert_numbers(&figures, &names);
         let names = ["armed", "handled", "cancelled", "commits", "arming_per_s"];
         assert_positive(&figures, &names);
     }

@@ -1,7 +1,7 @@
 //! `soak`.
 
-use super::{Said, assert_help_is_for_users, assert_wrong, call};
 use std::process::{Command, Stdio};
+use wheelwork_kit::said::{Said, assert_help_is_for_users, assert_wrong, call};
 
 fn soak(words: &str) -> Said {
     call(env!("CARGO_BIN_EXE_soak"), words)

@@ -1,6 +1,8 @@
 //! `window`.
 
-use super::{Place, Said, assert_help_is_for_users, assert_numbers, assert_wrong, call};
+use wheelwork_kit::said::{
+    Place, Said, assert_help_is_for_users, assert_numbers, assert_wrong, call,
+};
 
 fn window(words: &str) -> Said {
     call(env!("CARGO_BIN_EXE_window"), words)

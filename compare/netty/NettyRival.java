@@ -1,0 +1,1005 @@
+import io.netty.util.HashedWheelTimer;
+import io.netty.util.Timeout;
+import io.netty.util.TimerTask;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.locks.LockSupport;
+
+/**
+ * One measurement of Netty's HashedWheelTimer, by the rules of compare/timers/src: the same arguments as its `measure`, the figures as one JSON object on standard output.
+ * The workloads are those of throughput.rs, fires.rs, rest.rs, paced.rs and in_flight.rs. Bytes are those of the heap's live objects: what a process of a virtual machine keeps resident says little.
+ */
+final class NettyRival {
+    private static final long SECOND_NS = 1_000_000_000L;
+    private static final long TIMEOUT_NS = 30 * SECOND_NS;
+    private static final long FAR_NS = 3_600 * SECOND_NS;
+    private static final int WINDOW = 1_000;
+    private static final int BLOCK = 4_096;
+    private static final long ARMING_NS = 500_000_000L;
+    private static final long ARMING_NS_EACH = 4_000;
+    private static final long PATIENCE_NS = 20 * SECOND_NS;
+    private static final int KEPT_PERCENT = 20;
+    /** A tick of 1 ms as wheelwork's, and slots for a minute of them. */
+    private static final int SLOTS = 65_536;
+    private static final String WORKER = "netty-wheel";
+    private static final String PRODUCER = "producer-";
+    /** As in paced.rs. */
+    private static final long STEP_NS = 1_000_000;
+    private static final int STEPS_PER_S = 1_000;
+    private static final int UNANSWERED = 100;
+    private static final long LEAD_NS = 50_000_000L;
+    private static final long SPREAD_NS = 500_000_000L;
+    private static final long ARMING_PERIODIC_NS = 200_000_000L;
+    private static final long ARMING_PERIODIC_NS_EACH = 10_000;
+    /** Steps of a rehearsal, for the compiler, and timers in each. */
+    private static final int REHEARSAL = 40_000;
+    private static final int REHEARSED = 10;
+    /** As in in_flight/. */
+    private static final int FLIGHT_BLOCK = 256;
+    private static final int SLACK = 4_096;
+    private static final int SPINS = 64;
+    private static final long NAP_NS = 20_000;
+    private static final long PROBE_NS = 5_000_000L;
+
+    /** What has fired. The wheel's one thread alone writes it: without a fence. */
+    private static final AtomicLong FIRED = new AtomicLong();
+    private static final TimerTask BUMP = timeout -> FIRED.lazySet(FIRED.getPlain() + 1);
+    /** The clock is read for the first of a burst, and for every 64th, as in book.rs. */
+    private static final TimerTask STAMP = timeout -> {
+        if (FIRED.getPlain() % 64 == 0) Late.stamp(System.nanoTime());
+        BUMP.run(timeout);
+    };
+
+    private final Map<String, String> arguments = new HashMap<>();
+    private final int timers;
+    private final int threads;
+    private final boolean quick;
+    private final Map<String, Double> figures = new HashMap<>();
+    private HashedWheelTimer timer;
+
+    /** What one producer owns. */
+    private static final class Own {
+        final SplittableRandom random;
+        final Timeout[] slots;
+        final long[] delaysNs;
+        int[] order;
+        long[] nextDelaysNs;
+
+        Own(long seed, int share) {
+            random = new SplittableRandom(seed);
+            slots = new Timeout[share];
+            delaysNs = new long[share];
+            for (int i = 0; i < share; i++) delaysNs[i] = delayNs(random);
+        }
+
+        static long delayNs(SplittableRandom random) {
+            return random.nextLong(SECOND_NS, 60 * SECOND_NS + 1);
+        }
+
+        void choose(int steps) {
+            order = new int[steps];
+            nextDelaysNs = new long[steps];
+            for (int i = 0; i < steps; i++) {
+                order[i] = random.nextInt(slots.length);
+                nextDelaysNs[i] = delayNs(random);
+            }
+        }
+    }
+
+    /** A phase of a producer. */
+    private interface Phase {
+        void run(Own own) throws Exception;
+    }
+
+    /** What looks at a phase's number and cost when all its operations have settled. */
+    private interface Watch {
+        void phase(int number, Cost cost) throws Exception;
+    }
+
+    private record Cost(long elapsedNs, long settlingNs, long cpuNs) {}
+
+    /** When it was due is the task's own. */
+    private static final class Late implements TimerTask {
+        static long[] lateNs;
+        static int count;
+        static long early;
+        static long firstNs;
+        static long lastNs;
+        final long dueNs;
+
+        Late(long dueNs) {
+            this.dueNs = dueNs;
+        }
+
+        @Override
+        public void run(Timeout timeout) {
+            note(dueNs);
+        }
+
+        static void note(long dueNs) {
+            long now = System.nanoTime();
+            stamp(now);
+            if (now < dueNs) early++;
+            lateNs[count++] = Math.max(0, now - dueNs);
+            FIRED.lazySet(FIRED.getPlain() + 1);
+        }
+
+        /** Touched, and empty. */
+        static void begin(int most) {
+            lateNs = new long[most];
+            Arrays.fill(lateNs, 1);
+            count = 0;
+            early = 0;
+            firstNs = 0;
+            FIRED.set(0);
+        }
+
+        static void stamp(long now) {
+            if (firstNs == 0) firstNs = now;
+            lastNs = now;
+        }
+    }
+
+    /** Comes again a period later. */
+    private static final class Again implements TimerTask {
+        final long periodNs;
+        long dueNs;
+
+        Again(long dueNs, long periodNs) {
+            this.dueNs = dueNs;
+            this.periodNs = periodNs;
+        }
+
+        @Override
+        public void run(Timeout timeout) {
+            Late.note(dueNs);
+            dueNs += periodNs;
+            timeout.timer().newTimeout(this, Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+        }
+    }
+
+    private NettyRival(String[] line) {
+        for (int i = 1; i < line.length; i++) {
+            if (line[i].equals("--quick")) arguments.put("--quick", "");
+            else if (i + 1 < line.length) arguments.put(line[i], line[++i]);
+        }
+        timers = Integer.parseInt(text("--timers"));
+        threads = Integer.parseInt(text("--threads"));
+        quick = arguments.containsKey("--quick");
+    }
+
+    private String text(String name) {
+        String text = arguments.get(name);
+        if (text == null) throw new IllegalArgumentException(name + " is missing");
+        return text;
+    }
+
+    public static void main(String[] line) {
+        int status = 0;
+        try {
+            System.out.println(new NettyRival(line).measure());
+        } catch (Exception error) {
+            System.err.println(error.getMessage());
+            status = 1;
+        }
+        // The wheel's thread, and the producers', end with the process.
+        Runtime.getRuntime().halt(status);
+    }
+
+    private String measure() throws Exception {
+        start();
+        warmUp();
+        switch (text("--workload")) {
+            case "w1" -> insert(true);
+            case "w1-cold" -> insert(false);
+            case "w2" -> window(0);
+            case "w2b" -> window(WINDOW);
+            case "w3" -> churn();
+            case "w4" -> cancelAll();
+            case "w5" -> fire(quick ? SECOND_NS / 2 : 2 * SECOND_NS);
+            case "w5b" -> fire(0);
+            case "w6" -> memory();
+            case "w7" -> idle();
+            case "w8" -> rearm();
+            case "w9" -> paced(0);
+            case "w9-periodic" -> periodic();
+            case "w10" -> paced(50);
+            case "w10-fast" -> paced(5);
+            case "w10-slow" -> paced(500);
+            case "w11" -> inFlight("same");
+            case "w11-other" -> inFlight("other");
+            case "w11-random" -> inFlight("random");
+            default -> throw new IllegalArgumentException("no workload " + text("--workload"));
+        }
+        StringBuilder json = new StringBuilder();
+        figures.forEach((name, figure) -> json.append(json.isEmpty() ? "{" : ",").append(String.format(Locale.ROOT, "\"%s\":%.6f", name, figure)));
+        return json.append("}").toString();
+    }
+
+    private void start() {
+        timer = new HashedWheelTimer(work -> new Thread(work, WORKER), 1, TimeUnit.MILLISECONDS, SLOTS, false);
+        timer.start();
+    }
+
+    /** The compiler has seen every call, on another wheel than the one that is measured. */
+    private void warmUp() throws Exception {
+        SplittableRandom random = new SplittableRandom(1);
+        Timeout[] ring = new Timeout[50_000];
+        for (int step = 0; step < 500_000; step++) {
+            int place = random.nextInt(ring.length);
+            if (ring[place] != null) ring[place].cancel();
+            ring[place] = arm(Own.delayNs(random));
+            if (step % 100_000 == 0) settle();
+        }
+        Late.lateNs = new long[20_000];
+        for (int i = 0; i < Late.lateNs.length; i++) {
+            timer.newTimeout(new Late(0), 1, TimeUnit.MILLISECONDS);
+            timer.newTimeout(STAMP, 1, TimeUnit.MILLISECONDS);
+        }
+        settle();
+        timer.stop();
+        start();
+        touch();
+        settle();
+        System.gc();
+    }
+
+    private Timeout arm(long delayNs) {
+        return timer.newTimeout(BUMP, delayNs, TimeUnit.NANOSECONDS);
+    }
+
+    private void touch() {
+        arm(TIMEOUT_NS).cancel();
+    }
+
+    private void arm(Own own) {
+        for (int i = 0; i < own.slots.length; i++) own.slots[i] = arm(own.delaysNs[i]);
+    }
+
+    private static void cancel(Own own) {
+        for (int i = 0; i < own.slots.length; i++) {
+            own.slots[i].cancel();
+            own.slots[i] = null;
+        }
+    }
+
+    private static void shuffle(Own own) {
+        for (int i = own.slots.length - 1; i > 0; i--) {
+            int other = own.random.nextInt(i + 1);
+            Timeout kept = own.slots[i];
+            own.slots[i] = own.slots[other];
+            own.slots[other] = kept;
+        }
+    }
+
+    /**
+     * Waits until the wheel has taken in what was handed over. Its queues are first in, first out, and cancellations come before insertions in each tick: when a
+     * timeout that is armed now fires, all is done.
+     */
+    private void settle() throws InterruptedException {
+        CountDownLatch done = new CountDownLatch(1);
+        timer.newTimeout(timeout -> done.countDown(), 0, TimeUnit.NANOSECONDS);
+        done.await();
+    }
+
+    private Own[] shares() {
+        Own[] owns = new Own[threads];
+        long seed = Long.parseLong(text("--seed"));
+        for (int t = 0; t < threads; t++) {
+            int share = (int) ((long) timers * (t + 1) / threads - (long) timers * t / threads);
+            owns[t] = new Own(seed * 1009 + t, share);
+        }
+        return owns;
+    }
+
+    /** Takes one pinned thread for each of `owns` through the phases. */
+    private void crew(Own[] owns, Watch watch, Phase... phases) throws Exception {
+        CyclicBarrier gate = new CyclicBarrier(owns.length + 1);
+        for (int t = 0; t < owns.length; t++) {
+            int number = t;
+            Thread producer = new Thread(() -> {
+                try {
+                    pin(number);
+                    for (Phase phase : phases) {
+                        gate.await();
+                        phase.run(owns[number]);
+                        gate.await();
+                    }
+                } catch (Exception error) {
+                    System.err.println(error.getMessage());
+                    Runtime.getRuntime().halt(1);
+                }
+            }, PRODUCER + t);
+            producer.setDaemon(true);
+            producer.start();
+        }
+        for (int number = 0; number < phases.length; number++) {
+            // Producers that still start would count.
+            if (number == 0) while (gate.getNumberWaiting() < owns.length) Thread.sleep(1);
+            long start = System.nanoTime();
+            long cpu = cpuNs();
+            gate.await();
+            gate.await();
+            long done = System.nanoTime();
+            if (timer != null) settle();
+            long end = System.nanoTime();
+            watch.phase(number, new Cost(end - start, end - done, cpuNs() - cpu));
+        }
+    }
+
+    private static void pin(int number) throws Exception {
+        pin(number, number);
+    }
+
+    /** Java has no call for it: from the last core down, as the other subjects' producers. */
+    private static void pin(int number, int place) throws Exception {
+        int cores = Runtime.getRuntime().availableProcessors();
+        String thread = task(PRODUCER + number).getFileName().toString();
+        String core = Integer.toString(cores - 1 - place % cores);
+        Process taskset = new ProcessBuilder("taskset", "-cp", core, thread).redirectErrorStream(true).start();
+        taskset.getInputStream().readAllBytes();
+        if (taskset.waitFor() != 0) throw new IllegalStateException("taskset failed");
+    }
+
+    private static Path task(String name) throws Exception {
+        try (var tasks = Files.list(Path.of("/proc/self/task"))) {
+            for (Path task : tasks.toList()) if (Files.readString(task.resolve("comm")).trim().equals(name)) return task;
+        }
+        throw new IllegalStateException("no thread " + name);
+    }
+
+    private static long cpuNs() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
+    }
+
+    private void rates(long operations, Cost cost) {
+        double seconds = cost.elapsedNs / 1e9;
+        double millions = operations / 1e6;
+        figures.put("mops", millions / seconds);
+        figures.put("ns_per_op", seconds * 1e3 * threads / millions);
+        figures.put("cpu_s_per_mop", cost.cpuNs / 1e9 / millions);
+        figures.put("settle_ms", cost.settlingNs / 1e6);
+    }
+
+    private long operations() {
+        return Math.max(100_000, Math.min(2L * timers, quick ? 200_000 : 2_000_000));
+    }
+
+    private void insert(boolean warm) throws Exception {
+        Watch watch = (number, cost) -> rates(timers, cost);
+        if (warm) crew(shares(), watch, this::arm, NettyRival::cancel, this::arm);
+        else crew(shares(), watch, this::arm);
+    }
+
+    private void window(int window) throws Exception {
+        int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
+        AtomicInteger next = new AtomicInteger();
+        crew(shares(), (number, cost) -> rates((long) blocks * BLOCK, cost), own -> {
+            Timeout[] ring = new Timeout[window];
+            int place = 0;
+            while (next.getAndIncrement() < blocks) {
+                for (int i = 0; i < BLOCK; i++) {
+                    Timeout armed = arm(TIMEOUT_NS);
+                    if (window == 0) {
+                        armed.cancel();
+                        continue;
+                    }
+                    if (ring[place] != null) ring[place].cancel();
+                    ring[place] = armed;
+                    place = place + 1 == window ? 0 : place + 1;
+                }
+            }
+            for (Timeout armed : ring) if (armed != null) armed.cancel();
+        });
+    }
+
+    /** Handles on their way from the thread that arms to the one that cancels: as in in_flight/ring.rs. */
+    private static final class Ring {
+        final AtomicReferenceArray<Timeout> slots;
+        final AtomicLong pushed = new AtomicLong();
+        final AtomicLong popped = new AtomicLong();
+        volatile boolean closed;
+        // The sender's: what it has seen of the other one.
+        long poppedSeen;
+        // The receiver's.
+        long pushedSeen;
+
+        Ring(int window) {
+            slots = new AtomicReferenceArray<>(window + SLACK);
+        }
+
+        boolean push(Timeout armed) {
+            long number = pushed.getPlain();
+            if (number - poppedSeen == slots.length()) {
+                poppedSeen = popped.get();
+                if (number - poppedSeen == slots.length()) return false;
+            }
+            slots.setPlain((int) (number % slots.length()), armed);
+            pushed.setRelease(number + 1);
+            return true;
+        }
+
+        /** The oldest one, if there are more than `held`. */
+        Timeout popBeyond(int held) {
+            long number = popped.getPlain();
+            if (pushedSeen - number <= held) {
+                pushedSeen = pushed.getAcquire();
+                if (pushedSeen - number <= held) return null;
+            }
+            int place = (int) (number % slots.length());
+            Timeout armed = slots.getPlain(place);
+            slots.setPlain(place, null);
+            popped.setRelease(number + 1);
+            return armed;
+        }
+
+        boolean isOver() {
+            return closed && pushed.get() == popped.getPlain();
+        }
+    }
+
+    /** A thread of W11, and what it has done while the windows were full. */
+    private abstract static class Flier {
+        long pairs;
+        long ns;
+
+        abstract void fly() throws Exception;
+    }
+
+    private volatile boolean landed;
+
+    /** Arms, and cancels what was armed a window of inserts ago, or a random one. */
+    private final class Both extends Flier {
+        final Timeout[] window = new Timeout[timers];
+        final SplittableRandom random;
+
+        Both(SplittableRandom random) {
+            this.random = random;
+        }
+
+        @Override
+        void fly() {
+            for (int i = 0; i < window.length && !(i % FLIGHT_BLOCK == 0 && landed); i++) window[i] = arm(TIMEOUT_NS);
+            long start = System.nanoTime();
+            int place = 0;
+            while (!landed) {
+                for (int i = 0; i < FLIGHT_BLOCK; i++) {
+                    if (random != null) place = random.nextInt(window.length);
+                    Timeout before = window[place];
+                    window[place] = arm(TIMEOUT_NS);
+                    if (before != null) before.cancel();
+                    if (random == null) place = place + 1 == window.length ? 0 : place + 1;
+                }
+                pairs += FLIGHT_BLOCK;
+            }
+            ns = System.nanoTime() - start;
+            for (int i = 0; i < window.length; i++) {
+                if (window[i] != null) window[i].cancel();
+                window[i] = null;
+            }
+        }
+    }
+
+    private final class Arms extends Flier {
+        final Ring ring;
+
+        Arms(Ring ring) {
+            this.ring = ring;
+        }
+
+        @Override
+        void fly() {
+            while (!landed) {
+                for (int i = 0; i < FLIGHT_BLOCK; i++) {
+                    Timeout armed = arm(TIMEOUT_NS);
+                    for (int looks = 1; !ring.push(armed); looks++) pause(looks);
+                }
+            }
+            ring.closed = true;
+        }
+    }
+
+    private final class Cancels extends Flier {
+        final Ring ring;
+
+        Cancels(Ring ring) {
+            this.ring = ring;
+        }
+
+        @Override
+        void fly() {
+            long start = 0;
+            for (int looks = 1; !landed; looks++) {
+                Timeout armed = null;
+                for (int i = 0; i < FLIGHT_BLOCK && (armed = ring.popBeyond(timers)) != null; i++) {
+                    if (start == 0) start = System.nanoTime();
+                    armed.cancel();
+                    pairs++;
+                    looks = 1;
+                }
+                if (armed == null) pause(looks);
+            }
+            if (start != 0) ns = System.nanoTime() - start;
+            for (int looks = 1; !ring.isOver(); looks++) {
+                Timeout armed = ring.popBeyond(0);
+                if (armed == null) pause(looks);
+                else armed.cancel();
+            }
+        }
+    }
+
+    private static void pause(int looks) {
+        if (looks < SPINS) Thread.onSpinWait();
+        else LockSupport.parkNanos(NAP_NS);
+    }
+
+    /** W11: a timeout of 5 ms each millisecond, until the flight has landed. Returns how many. */
+    private int probe() throws Exception {
+        int armed = 0;
+        while (!landed && armed < Late.lateNs.length) {
+            timer.newTimeout(new Late(System.nanoTime() + PROBE_NS), PROBE_NS, TimeUnit.NANOSECONDS);
+            armed++;
+            Thread.sleep(1);
+        }
+        return armed;
+    }
+
+    /** W11: arm at full speed, cancel a window of inserts later, with a probe beside it. */
+    private void inFlight(String cancelledBy) throws Exception {
+        long seed = Long.parseLong(text("--seed"));
+        long timeNs = quick ? 300_000_000L : 3 * SECOND_NS;
+        Late.begin((int) (timeNs / 1_000_000));
+        List<Flier> fliers = new ArrayList<>();
+        List<Integer> cores = new ArrayList<>();
+        for (int t = 0; t < threads; t++) {
+            cores.add(t);
+            if (cancelledBy.equals("other")) {
+                Ring ring = new Ring(timers);
+                fliers.add(new Arms(ring));
+                fliers.add(new Cancels(ring));
+                cores.add(t + 1);
+            } else {
+                fliers.add(new Both(cancelledBy.equals("random") ? new SplittableRandom(seed * 4007 + t) : null));
+            }
+        }
+        long before = liveBytes();
+        CyclicBarrier gate = new CyclicBarrier(fliers.size() + 1);
+        for (int t = 0; t < fliers.size(); t++) {
+            int number = t;
+            Thread producer = new Thread(() -> {
+                try {
+                    pin(number, cores.get(number));
+                    gate.await();
+                    fliers.get(number).fly();
+                    gate.await();
+                } catch (Exception error) {
+                    System.err.println(error.getMessage());
+                    Runtime.getRuntime().halt(1);
+                }
+            }, PRODUCER + t);
+            producer.setDaemon(true);
+            producer.start();
+        }
+        int[] probes = {0};
+        Thread probe = new Thread(() -> {
+            try {
+                probes[0] = probe();
+            } catch (Exception error) {
+                System.err.println(error.getMessage());
+                Runtime.getRuntime().halt(1);
+            }
+        }, "probe");
+        probe.setDaemon(true);
+        while (gate.getNumberWaiting() < fliers.size()) Thread.sleep(1);
+        long cpu = cpuNs();
+        gate.await();
+        probe.start();
+        Thread.sleep(timeNs / 1_000_000);
+        landed = true;
+        gate.await();
+        long end = System.nanoTime();
+        settle();
+        long settlingNs = System.nanoTime() - end;
+        long pairs = 0;
+        double rate = 0;
+        for (Flier flier : fliers) {
+            pairs += flier.pairs;
+            if (flier.ns > 0) rate += flier.pairs / 1e6 / ((flier.ns + settlingNs) / 1e9);
+        }
+        figures.put("mops", rate);
+        figures.put("cpu_s_per_mop", (cpuNs() - cpu) / 1e9 / (Math.max(1, pairs) / 1e6));
+        figures.put("settle_ms", settlingNs / 1e6);
+        Thread.sleep(1_000);
+        figures.put("left_bytes", (double) Math.max(0, liveBytes() - before));
+        probe.join();
+        for (int i = 0; i < 1_000 && Late.count < probes[0]; i++) Thread.sleep(10);
+        // What the wheel's thread wrote is seen after this.
+        settle();
+        figures.put("lost", (double) Math.max(0, probes[0] - Late.count));
+        lateness(Late.count);
+    }
+
+    private void churn() throws Exception {
+        steps(false);
+    }
+
+    /** There is no such call: by cancel and arm. */
+    private void rearm() throws Exception {
+        steps(true);
+    }
+
+    private void steps(boolean toTimeout) throws Exception {
+        Own[] owns = shares();
+        int blocks = (int) ((operations() + BLOCK - 1) / BLOCK);
+        int share = (blocks + threads - 1) / threads * BLOCK;
+        for (Own own : owns) own.choose(share);
+        AtomicInteger next = new AtomicInteger();
+        crew(owns, (number, cost) -> rates((long) blocks * BLOCK, cost), this::arm, own -> {
+            int step = 0;
+            while (next.getAndIncrement() < blocks) {
+                for (int i = 0; i < BLOCK; i++) {
+                    int place = own.order[step];
+                    own.slots[place].cancel();
+                    own.slots[place] = arm(toTimeout ? TIMEOUT_NS : own.nextDelaysNs[step]);
+                    step = step + 1 == share ? 0 : step + 1;
+                }
+            }
+        });
+    }
+
+    private void cancelAll() throws Exception {
+        long[] bytes = new long[2];
+        crew(shares(), (number, cost) -> {
+            if (number < 2) bytes[number] = liveBytes();
+            if (number < 3) return;
+            rates(timers, cost);
+            long start = System.nanoTime();
+            long patienceNs = (quick ? 1 : 5) * SECOND_NS;
+            long kept;
+            do {
+                kept = Math.max(0, liveBytes() - bytes[0]);
+                if (kept * 100 <= (bytes[1] - bytes[0]) * KEPT_PERCENT) {
+                    figures.put("back_ms", (System.nanoTime() - start) / 1e6);
+                    break;
+                }
+                Thread.sleep(5);
+            } while (System.nanoTime() - start < patienceNs);
+            figures.put("kept_bytes", (double) kept / timers);
+        }, own -> touch(), this::arm, NettyRival::shuffle, NettyRival::cancel);
+    }
+
+    private static long liveBytes() {
+        System.gc();
+        return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
+    }
+
+    private void memory() throws Exception {
+        timer.stop();
+        timer = null;
+        Own[] owns = shares();
+        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] += FAR_NS / 10;
+        long nothing = liveBytes();
+        start();
+        long[] bytes = new long[2];
+        crew(owns, (number, cost) -> bytes[number] = liveBytes(), own -> touch(), this::arm);
+        figures.put("empty_bytes", (double) Math.max(0, bytes[0] - nothing));
+        figures.put("bytes_per_timer", (double) (bytes[1] - bytes[0]) / timers);
+    }
+
+    private void idle() throws Exception {
+        Own[] owns = shares();
+        for (Own own : owns) Arrays.fill(own.delaysNs, FAR_NS);
+        int seconds = quick ? 1 : 10;
+        crew(owns, (number, cost) -> {
+            Thread.sleep(quick ? 3_000 : 10_000);
+            long wakeups = workerWakeups();
+            long cpu = cpuNs();
+            Thread.sleep(seconds * 1_000L);
+            wakeups = workerWakeups() - wakeups;
+            figures.put("wakeups", (double) wakeups);
+            figures.put("wakeups_per_s", (double) wakeups / seconds);
+            figures.put("cpu_s", (cpuNs() - cpu) / 1e9);
+        }, this::arm);
+    }
+
+    /** Of the wheel's thread: a virtual machine has others that wake up. */
+    private static long workerWakeups() throws Exception {
+        for (String line : Files.readAllLines(task(WORKER).resolve("status"))) {
+            if (line.startsWith("voluntary_ctxt_switches:")) return Long.parseLong(line.substring(line.indexOf(':') + 1).trim());
+        }
+        throw new IllegalStateException("no count of wake-ups");
+    }
+
+    private void fire(long spreadNs) throws Exception {
+        Own[] owns = shares();
+        for (Own own : owns) for (int i = 0; i < own.delaysNs.length; i++) own.delaysNs[i] = own.random.nextLong(spreadNs + 1);
+        Late.begin(timers);
+        long leadNs = (quick ? ARMING_NS / 2 : ARMING_NS) + timers * ARMING_NS_EACH;
+        long[] firstNs = new long[1];
+        crew(owns, (number, cost) -> {
+            long cpu = cpuNs();
+            if (System.nanoTime() >= firstNs[0]) throw new IllegalStateException(timers + " timers were not armed in " + leadNs / 1_000_000 + " ms");
+            long lastDueNs = firstNs[0] + spreadNs;
+            Thread.sleep(Math.max(0, (lastDueNs - System.nanoTime()) / 1_000_000));
+            while (FIRED.get() < timers) {
+                if (System.nanoTime() > lastDueNs + PATIENCE_NS) throw new IllegalStateException(FIRED.get() + " of " + timers + " timers have fired");
+                Thread.sleep(1);
+            }
+            // The worker's last writes.
+            settle();
+            double cpuSeconds = (cpuNs() - cpu) / 1e9;
+            figures.put("cpu_s", cpuSeconds);
+            if (spreadNs == 0) {
+                figures.put("first_ms", (Late.firstNs - firstNs[0]) / 1e6);
+                figures.put("last_ms", (Late.lastNs - firstNs[0]) / 1e6);
+                figures.put("mops", timers / 1e3 / ((Late.lastNs - firstNs[0]) / 1e6));
+                return;
+            }
+            long[] late = Late.lateNs;
+            Arrays.sort(late);
+            figures.put("late_ms_p50", late[timers / 2] / 1e6);
+            figures.put("late_ms_p99", late[(int) (timers * 0.99)] / 1e6);
+            figures.put("late_ms_p999", late[(int) (timers * 0.999)] / 1e6);
+            figures.put("late_ms_max", late[timers - 1] / 1e6);
+            figures.put("early", (double) Late.early);
+        }, own -> {
+            synchronized (firstNs) {
+                if (firstNs[0] == 0) firstNs[0] = System.nanoTime() + leadNs;
+            }
+            for (int i = 0; i < own.slots.length; i++) {
+                long dueNs = firstNs[0] + own.delaysNs[i];
+                own.slots[i] = timer.newTimeout(spreadNs == 0 ? STAMP : new Late(dueNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+            }
+        });
+    }
+
+    /** What a producer's step does, and what it has done. */
+    private final class Load {
+        final SplittableRandom random;
+        final int perS;
+        final int producers;
+        final int number;
+        final List<List<Timeout>> requests = new ArrayList<>();
+        /** Whether one request in a hundred is not answered. */
+        boolean some;
+        int steps;
+        long armed;
+        long armedDue;
+
+        Load(int perS, int producers, int number, int answerSteps) {
+            this.perS = perS;
+            this.producers = producers;
+            this.number = number;
+            random = new SplittableRandom(Long.parseLong(text("--seed")) * 7919 + number);
+            for (int i = 0; i < answerSteps; i++) requests.add(new ArrayList<>());
+        }
+
+        private long until(int step) {
+            return ((long) perS * step + (long) number * STEPS_PER_S) / ((long) STEPS_PER_S * producers);
+        }
+
+        /** Without a wheel it arms nothing: what the loop takes by itself. */
+        void step(HashedWheelTimer timer) {
+            int step = steps++;
+            List<Timeout> place = requests.isEmpty() ? null : requests.get(step % requests.size());
+            if (place != null) {
+                for (Timeout request : place) if (request != null) request.cancel();
+                place.clear();
+            }
+            long timers = until(step + 1) - until(step);
+            for (long i = 0; i < timers; i++) {
+                if (place != null && !(some && random.nextInt(UNANSWERED) == 0)) {
+                    place.add(timer == null ? null : timer.newTimeout(BUMP, TIMEOUT_NS, TimeUnit.NANOSECONDS));
+                    continue;
+                }
+                long delayNs = LEAD_NS + random.nextLong(SPREAD_NS);
+                long dueNs = System.nanoTime() + delayNs;
+                if (timer != null) timer.newTimeout(new Late(dueNs), delayNs, TimeUnit.NANOSECONDS);
+                armedDue++;
+            }
+            armed += timers;
+        }
+    }
+
+    /** A loop's steps, and what they took: of the other threads, and of the producers' steps. */
+    private final class Steps {
+        final int before;
+        final int measured;
+        final CyclicBarrier gate = new CyclicBarrier(threads);
+        final AtomicLong inStepsNs = new AtomicLong();
+        final AtomicLong timers = new AtomicLong();
+        double seconds;
+        double othersSeconds;
+        double wakeups;
+
+        Steps(int before, int measured) {
+            this.before = before;
+            this.measured = measured;
+        }
+
+        void take(Load load) throws Exception {
+            long start = System.nanoTime();
+            run(load, start, 0, before);
+            gate.await();
+            boolean isFirst = load.number == 0;
+            long at = System.nanoTime();
+            long wakeupsBefore = isFirst && timer != null ? workerWakeups() : 0;
+            long othersBefore = isFirst ? othersCpuNs() : 0;
+            gate.await();
+            long armed = load.armed;
+            inStepsNs.addAndGet(run(load, start, before, before + measured));
+            timers.addAndGet(load.armed - armed);
+            gate.await();
+            if (isFirst) {
+                othersSeconds = (othersCpuNs() - othersBefore) / 1e9;
+                seconds = (System.nanoTime() - at) / 1e9;
+                wakeups = timer != null ? workerWakeups() - wakeupsBefore : 0;
+            }
+            gate.await();
+        }
+
+        private long run(Load load, long start, int from, int until) {
+            var clock = ManagementFactory.getThreadMXBean();
+            long inSteps = 0;
+            for (int step = from; step < until; step++) {
+                long before = clock.getCurrentThreadCpuTime();
+                load.step(timer);
+                inSteps += clock.getCurrentThreadCpuTime() - before;
+                long endNs = start + STEP_NS * (step + 1);
+                for (long left; (left = endNs - System.nanoTime()) > 0; ) LockSupport.parkNanos(left);
+            }
+            return inSteps;
+        }
+
+        double cpuPerSecond() {
+            return (othersSeconds + inStepsNs.get() / 1e9) / seconds;
+        }
+    }
+
+    /**
+     * Of all threads but the producers and the compiler's, which rest in a program that has run for
+     * long. The call for the whole process counts in steps of 10 ms.
+     */
+    private static long othersCpuNs() throws Exception {
+        long sum = 0;
+        try (var tasks = Files.list(Path.of("/proc/self/task"))) {
+            for (Path task : tasks.toList()) {
+                try {
+                    String name = Files.readString(task.resolve("comm"));
+                    if (name.startsWith(PRODUCER) || name.startsWith("C1 ") || name.startsWith("C2 ")) continue;
+                    sum += Long.parseLong(Files.readString(task.resolve("schedstat")).split(" ")[0]);
+                } catch (java.io.IOException ended) {
+                    // It has not run lately.
+                }
+            }
+        }
+        return sum;
+    }
+
+    /** W9, and W10 with its two loads: all requests are answered, then all but one in a hundred. */
+    private void paced(int answerSteps) throws Exception {
+        Late.begin(REHEARSAL * REHEARSED);
+        Load rehearsal = new Load(STEPS_PER_S * REHEARSED, 1, 0, answerSteps);
+        rehearsal.some = true;
+        for (int step = 0; step < REHEARSAL; step++) rehearsal.step(step % 2 == 0 ? timer : null);
+        // The loop alone has no wheel.
+        timer.stop();
+        timer = null;
+        List<Steps> alone = new ArrayList<>();
+        List<Steps> with = new ArrayList<>();
+        if (answerSteps == 0) {
+            with.add(quick ? new Steps(200, 200) : new Steps(1_000, 3_000));
+        } else {
+            with.add(quick ? new Steps(answerSteps + 50, 200) : new Steps(answerSteps + 1_000, 2_000));
+            with.add(quick ? new Steps(100, 200) : new Steps(600, 1_500));
+        }
+        // The compiler may still be at it: the loop alone has a second before it.
+        for (Steps steps : with) alone.add(new Steps(quick ? answerSteps + 50 : steps.before, quick ? 100 : 600));
+        Late.begin((int) (5L * timers));
+        Own[] owns = new Own[threads];
+        Map<Own, Load> loads = new HashMap<>();
+        Map<Own, Load> aloneLoads = new HashMap<>();
+        for (int t = 0; t < threads; t++) {
+            owns[t] = new Own(1, 0);
+            loads.put(owns[t], new Load(timers, threads, t, answerSteps));
+            aloneLoads.put(owns[t], new Load(timers, threads, t, answerSteps));
+        }
+        crew(owns, (number, cost) -> {
+            if (number > 0) return;
+            System.gc();
+            start();
+            touch();
+            settle();
+        }, own -> take(alone, aloneLoads.get(own)), own -> {
+            take(with, loads.get(own));
+            Thread.sleep((LEAD_NS + SPREAD_NS) / 1_000_000);
+        });
+        long armedDue = 0;
+        for (Load load : loads.values()) armedDue += load.armedDue;
+        for (int i = 0; i < 100 && FIRED.get() < armedDue; i++) Thread.sleep(20);
+        settle();
+        for (int i = with.size() - 1; i >= 0; i--) {
+            Steps steps = with.get(i);
+            double cpu = steps.cpuPerSecond() - alone.get(i).cpuPerSecond();
+            rates(answerSteps == 0 ? "cpu_us_per_fire" : "cpu_us_per_request", cpu, steps.seconds, steps.timers.get(), steps.wakeups);
+            if (i == 0) break;
+            figures.put("fires_cpu_percent", figures.get("cpu_percent"));
+            figures.put("fires_wakeups_per_s", figures.get("wakeups_per_s"));
+        }
+        figures.put("lost", (double) Math.max(0, armedDue - Late.count));
+        lateness(Late.count);
+    }
+
+    private static void take(List<Steps> all, Load load) throws Exception {
+        for (Steps steps : all) {
+            load.some = steps != all.get(0);
+            steps.take(load);
+        }
+    }
+
+    private void rates(String perTimer, double cpuPerSecond, double seconds, long timers, double wakeups) {
+        figures.put(perTimer, cpuPerSecond * 1e6 * seconds / Math.max(1, timers));
+        figures.put("cpu_percent", cpuPerSecond * 100);
+        figures.put("wakeups_per_s", wakeups / seconds);
+        figures.put("timers_per_s", timers / seconds);
+    }
+
+    private void lateness(int count) {
+        long[] late = Arrays.copyOf(Late.lateNs, count);
+        Arrays.sort(late);
+        figures.put("late_ms_p50", late[count / 2] / 1e6);
+        figures.put("late_ms_p99", late[(int) (count * 0.99)] / 1e6);
+        figures.put("late_ms_max", late[count - 1] / 1e6);
+        figures.put("early", (double) Late.early);
+    }
+
+    private void again(int number, long firstNs, long periodNs) {
+        SplittableRandom random = new SplittableRandom(Long.parseLong(text("--seed")));
+        for (int i = 0; i < number; i++) {
+            long dueNs = firstNs + random.nextLong(periodNs);
+            timer.newTimeout(new Again(dueNs, periodNs), Math.max(0, dueNs - System.nanoTime()), TimeUnit.NANOSECONDS);
+        }
+    }
+
+    /** There are no periodic timers: the task arms its own anew. */
+    private void periodic() throws Exception {
+        Late.begin(1_000_000);
+        again(2_000, System.nanoTime(), 10_000_000);
+        Thread.sleep(1_000);
+        timer.stop();
+        start();
+        touch();
+        settle();
+        Late.begin(10 * timers);
+        long leadNs = ARMING_PERIODIC_NS + timers * ARMING_PERIODIC_NS_EACH;
+        long settled = (leadNs + SECOND_NS) / 1_000_000 / (quick ? 4 : 1);
+        int time = quick ? 500 : 3_000;
+        crew(new Own[] {new Own(1, 0)}, (number, cost) -> {
+            Thread.sleep(settled);
+            long at = System.nanoTime();
+            long fired = FIRED.get();
+            long wakeups = workerWakeups();
+            long cpu = othersCpuNs();
+            Thread.sleep(time);
+            double cpuSeconds = (othersCpuNs() - cpu) / 1e9;
+            double seconds = (System.nanoTime() - at) / 1e9;
+            rates("cpu_us_per_fire", cpuSeconds / seconds, seconds, FIRED.get() - fired, workerWakeups() - wakeups);
+        }, own -> again(timers, System.nanoTime() + leadNs, SECOND_NS));
+        timer.stop();
+        lateness(Late.count);
+    }
+}

@@ -1,0 +1,96 @@
+//! `timers`: wheelwork against other timers, in the workloads that matter to it.
+
+mod args;
+mod compare;
+mod external;
+mod fires;
+mod goals;
+mod in_flight;
+mod job;
+mod ledger;
+mod measure;
+mod memory;
+mod name;
+mod paced;
+mod producers;
+mod rest;
+mod subjects;
+mod throughput;
+mod usage;
+mod workload;
+
+use args::{Args, Command, Group};
+use goals::Claim;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use wheelwork_kit::campaign::{self, Measurement};
+use wheelwork_kit::line::Line;
+use wheelwork_kit::machine::Packages;
+use wheelwork_kit::program::{self, say_text};
+use wheelwork_kit::table::growth;
+
+/// Whose versions are told.
+const RIVALS: Packages = Packages {
+    lock: include_str!("../../Cargo.lock"),
+    names: &[
+        "tokio",
+        "tokio-util",
+        "hierarchical_hash_wheel_timer",
+        "pingora-timeout",
+        "async-io",
+    ],
+};
+
+fn main() -> ExitCode {
+    program::run(|args: &Args| {
+        match &args.command {
+            Some(Command::Measure(job)) => return Ok(campaign::child(|| measure::measure(job))),
+            None => run(args)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// All measurements.
+fn run(args: &Args) -> Result<(), String> {
+    args.check()?;
+    let table = |group: &Group, lines: &[Line]| compare::table(group, lines);
+    let (lines, mut record) = campaign::run(
+        &args.options,
+        RIVALS,
+        &args.groups(),
+        |group| measurements(args, group),
+        table,
+    )?;
+    let growths = ["w1", "w3"].map(|workload| growth(workload, &lines));
+    growths.iter().flatten().for_each(|text| say_text(text));
+    let claims = goals::claims(&lines);
+    say_text(&goals::distance(&claims));
+    record.add(claims.iter().map(Claim::to_json))
+}
+
+/// The measurements of a group.
+fn measurements(args: &Args, group: &Group) -> Vec<Measurement> {
+    let Group {
+        workload,
+        timers,
+        threads,
+    } = *group;
+    let named = program::name(&workload);
+    let measurement = |subject: &str, program: Option<PathBuf>| Measurement {
+        line: Line::new(subject, &named, threads, timers),
+        arguments: format!(
+            "measure --subject {subject} --workload {named} --timers {timers} --threads {threads}"
+        ),
+        program,
+    };
+    let own = args.subjects().into_iter().map(|subject| {
+        let mut own = measurement(&program::name(&subject), None);
+        own.line.skipped = subject.refuses(workload, threads).map(ToString::to_string);
+        own.line.remark = subject.remark(workload).map(ToString::to_string);
+        own
+    });
+    let externals = args.external.iter();
+    own.chain(externals.map(|external| measurement(&external.name, Some(external.program.clone()))))
+        .collect()
+}
