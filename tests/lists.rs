@@ -123,62 +123,62 @@ const WAITING: [Waiting; 34] = [
         why: "a service that all share is started once",
     },
     Waiting {
-        file: "durable/handle.rs",
+        file: "durable/api/client.rs",
         functions: &["new", "stop_async", "end_stop"],
         why: "a stop, for the writer's thread",
     },
     Waiting {
-        file: "durable/places.rs",
+        file: "durable/handler/places.rs",
         functions: &[],
         why: "the places of a kind with a limit",
     },
     Waiting {
-        file: "durable/shared.rs",
+        file: "durable/queue/link.rs",
         functions: &[],
         why: "a stop, for futures of handlers; on a manual clock callers, for the writer's turns",
     },
     Waiting {
-        file: "durable/ticket.rs",
+        file: "durable/queue/ticket.rs",
         functions: &[],
         why: "a caller, for its commit",
     },
     Waiting {
-        file: "durable/queue.rs",
+        file: "durable/queue/lanes.rs",
         functions: &["wait"],
         why: "the writer, for requests",
     },
     Waiting {
-        file: "durable/memory.rs",
+        file: "durable/stores/memory.rs",
         functions: &[],
         why: "the clones of a store for tests",
     },
     Waiting {
-        file: "durable/postgres/session.rs",
+        file: "durable/stores/postgres/session.rs",
         functions: &[],
         why: "the database: the writer's thread",
     },
     Waiting {
-        file: "durable/postgres/schema.rs",
+        file: "durable/stores/postgres/migrations/schema.rs",
         functions: &["prepare"],
         why: "other nodes that make the tables: a program that starts",
     },
     Waiting {
-        file: "durable/postgres/handler.rs",
+        file: "durable/api/in_transaction.rs",
         functions: &[],
         why: "the list of connections of handlers",
     },
     Waiting {
-        file: "durable/postgres/listen.rs",
+        file: "durable/stores/postgres/listen.rs",
         functions: &["start"],
         why: "its own thread, for the database",
     },
     Waiting {
-        file: "durable/postgres/clock.rs",
+        file: "durable/stores/postgres/clock.rs",
         functions: &[],
         why: "a reading of the database's clock, which is noted",
     },
     Waiting {
-        file: "durable/reporter.rs",
+        file: "durable/api/reporter.rs",
         functions: &["report"],
         why: "reports wait for each other",
     },
@@ -274,7 +274,7 @@ const WHOLE: [Whole; 32] = [
 const WATCHDOG: Whole = whole("engine/notices/watchdog.rs", "run", "on_stall");
 
 /// Files of the source that a part of a document names, by their paths here: of
-/// `durable/src/handle.rs` it is `durable/handle.rs`.
+/// `durable/src/api/client.rs` it is `durable/handle.rs`.
 fn files_named(part: &str) -> BTreeSet<String> {
     let path = |path: &str| {
         let of_durable = path.strip_prefix("durable/src/");

@@ -5,7 +5,7 @@
 //! is written here.
 
 #[cfg(loom)]
-use crate::{rights, ticket};
+use crate::queue::{rights, ticket};
 
 #[cfg(loom)]
 pub use crate::sync::{Fault, set_fault};
@@ -14,7 +14,7 @@ pub use crate::sync::{Fault, set_fault};
 /// `row`, `dead`, `state`, `version`, or else a key of `by_due`. Whether it is one.
 #[cfg(feature = "redb")]
 pub fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
-    crate::redb::codec::round_trip(table, under, body)
+    crate::stores::redb::codec::round_trip(table, under, body)
 }
 
 /// The writer's end of a ticket.

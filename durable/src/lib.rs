@@ -38,99 +38,49 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../docs/guide/features.md")]
 
-mod aside;
-mod builder;
-mod caught;
-#[cfg(feature = "serde")]
-mod codec;
-mod counter;
-mod delivery;
-#[cfg(feature = "redb")]
-mod disk;
-mod error;
-#[cfg(feature = "tracing")]
-mod events;
-mod fault;
-mod fleet;
-mod fleet_watch;
-mod handle;
-mod id_map;
+mod api;
+mod handler;
 #[cfg(any(loom, feature = "__internals"))]
 #[doc(hidden)]
 pub mod internals;
-mod keyed;
-mod kinds;
-mod large;
-mod load;
-mod manual;
-mod measure;
-mod memory;
-mod nodes;
-mod outcomes;
-mod pace;
-mod places;
-mod plan;
-#[cfg(feature = "postgres")]
-pub(crate) mod postgres;
 mod queue;
-mod recurrence;
-#[cfg(feature = "calendar")]
-mod recurring;
-#[cfg(feature = "redb")]
-pub(crate) mod redb;
-#[cfg(feature = "metrics")]
-mod reporter;
-mod request;
-mod retry;
-mod rights;
-mod row;
 mod runner;
-mod serve;
-mod settle;
-mod shared;
-mod slices;
-mod stall;
-mod stats;
 mod store;
-mod suspects;
+mod stores;
 mod sync;
-mod ticket;
 mod time;
-mod trials;
-#[cfg(feature = "serde")]
-mod typed;
-mod when;
-mod window;
 mod writer;
 
-#[cfg(feature = "postgres")]
-pub use self::postgres::{Postgres, PostgresBuilder, PostgresOutbox};
-#[cfg(feature = "redb")]
-pub use self::redb::{Redb, RedbBuilder};
-pub use builder::DurableBuilder;
-#[cfg(feature = "serde")]
-pub use codec::Codec;
-pub use delivery::{Delivery, HandlerResult};
-pub use error::{DurableError, OpenError};
-#[cfg(feature = "__faults")]
-#[doc(hidden)]
-pub use fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
-pub use fleet::{Fleet, FleetNode, FleetPartition};
-pub use handle::{Durable, DurableHandle};
-pub use keyed::Keyed;
-pub use kinds::SpawnedFuture;
-pub use memory::Memory;
+pub use api::builder::DurableBuilder;
+pub use api::client::{Durable, DurableHandle};
+pub use api::keyed::Keyed;
 #[cfg(feature = "metrics")]
-pub use reporter::DurableReporter;
-pub use retry::RetryPolicy;
-pub use row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime};
-pub use stats::DurableStats;
-pub use store::{
+pub use api::reporter::DurableReporter;
+#[cfg(feature = "serde")]
+pub use handler::codec::Codec;
+pub use handler::delivery::{Delivery, HandlerResult};
+pub use handler::error::{DurableError, OpenError};
+pub use handler::kinds::SpawnedFuture;
+pub use handler::retry::RetryPolicy;
+pub use queue::stats::DurableStats;
+pub use queue::ticket::Ticket;
+pub use store::contract::{
     Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
     StoreCause, StoreClock, StoreError, StoreSize, Target, TrialBegun, Write,
 };
-pub use ticket::Ticket;
-pub use when::{PayloadBytes, When};
+#[cfg(feature = "__faults")]
+#[doc(hidden)]
+pub use store::fault::{DURABLE_FAULTS, DurableFault, set_durable_fault};
+pub use store::fleet::{Fleet, FleetNode, FleetPartition};
+pub use store::row::{
+    Cause, DeadLetter, DurableId, ParseIdError, Partition, Position, Row, StoreTime,
+};
+pub use store::when::{PayloadBytes, When};
+pub use stores::memory::Memory;
+#[cfg(feature = "postgres")]
+pub use stores::postgres::{Postgres, PostgresBuilder, PostgresOutbox};
+#[cfg(feature = "redb")]
+pub use stores::redb::{Redb, RedbBuilder};
 
 // The pages of `docs/guide/`, whose examples need all features. Their first file tells rustdoc
 // where the pages' links to each other go.

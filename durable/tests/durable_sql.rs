@@ -1,14 +1,15 @@
 //! Promise: the statements of `Postgres` keep to what other databases take that speak its protocol.
 //!
-//! Each word in capitals and each function of `src/postgres/sql.rs`, and of `functions.rs`
-//! there, is on a list here. What the databases are documented to take is in `docs/platforms.md`.
+//! Each word in capitals and each function of `statements/sql.rs` and `migrations/functions.rs` in
+//! `src/stores/postgres/` is on a list here. What the databases are documented to take is in
+//! `docs/platforms.md`.
 
 use std::collections::BTreeSet;
 
-const SOURCE: &str = include_str!("../src/postgres/sql.rs");
+const SOURCE: &str = include_str!("../src/stores/postgres/statements/sql.rs");
 
 /// The functions of the schema.
-const FUNCTIONS_SOURCE: &str = include_str!("../src/postgres/functions.rs");
+const FUNCTIONS_SOURCE: &str = include_str!("../src/stores/postgres/migrations/functions.rs");
 
 /// Words of statements that nodes send.
 const WORDS: &[&str] = &[

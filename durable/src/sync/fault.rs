@@ -1,5 +1,5 @@
 //! Faults: the steps that a model can break, to show that it notices. (Those that the simulation
-//! breaks are in `src/fault.rs`.)
+//! breaks are in `src/store/fault.rs`.)
 //!
 //! A fault begins with the name of its step in the README of this crate's source. The tests
 //! `broken_*` of loom-tests set a fault and assert that the model fails. Outside loom [`broken`] is

@@ -1,0 +1,494 @@
+//! Builder: which handlers durable timers have, and how they run.
+
+use super::client::Durable;
+use crate::handler::delivery::{Delivery, HandlerResult};
+use crate::handler::error::OpenError;
+use crate::handler::kinds::{HandlerFuture, KindHandler, Kinds, Said, SpawnedFuture};
+use crate::handler::places::Places;
+use crate::handler::retry::RetryPolicy;
+use crate::queue::lanes::queue;
+use crate::queue::link::{DurableHooks, DurableShared};
+use crate::runner::run::run;
+use crate::store::contract::{SliceLimit, Store, StoreError};
+use crate::store::row::DeadLetter;
+use crate::sync::ThreadBuilder;
+use crate::writer::manual::on_manual_clock;
+use crate::writer::stall::StallWatch;
+use crate::writer::turn::Writer;
+use crate::writer::window::{Bounds, Fired};
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use wheelwork::Dispatch;
+use wheelwork::ManualClock;
+use wheelwork::TimerService;
+
+/// Settings of durable timers. Made by [`Durable::open`].
+///
+/// # Example
+/// See [`Durable::open`].
+#[must_use = "nothing runs before `start`"]
+pub struct DurableBuilder<S> {
+    pub(super) store: S,
+    pub(super) kinds: Kinds,
+    hooks: DurableHooks,
+    bounds: Bounds,
+    payload_max: usize,
+    dispatch: Option<Dispatch>,
+    clock: Option<ManualClock>,
+}
+
+impl Durable {
+    /// Durable timers on a store, with settings to be made.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Redb};
+    ///
+    /// # let process = std::process::id();
+    /// # let directory = std::env::temp_dir().join(format!("wheelwork-open-{process}"));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # let path = directory.join("timers.redb");
+    /// let timers = Durable::open(Redb::open(path)?)
+    ///     .handle("order.unpaid", |order| {
+    ///         println!("order {} was not paid", order.payload_text());
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// let half_an_hour = Duration::from_secs(1_800);
+    /// timers.key("order-4711").schedule("order.unpaid", half_an_hour, "4711")?;
+    /// // It was paid:
+    /// assert!(timers.key("order-4711").cancel()?);
+    /// # drop(timers);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open<S: Store>(store: S) -> DurableBuilder<S> {
+        DurableBuilder::new(store)
+    }
+}
+
+impl<S: Store> DurableBuilder<S> {
+    pub(super) fn new(store: S) -> Self {
+        Self {
+            store,
+            kinds: Kinds::default(),
+            hooks: DurableHooks::default(),
+            bounds: Bounds {
+                ahead: Duration::from_secs(300),
+                rows: 500_000,
+                bytes: 128 << 20,
+                slice: SliceLimit {
+                    rows: 4_096,
+                    bytes: 8 << 20,
+                },
+            },
+            payload_max: 1 << 20,
+            dispatch: None,
+            clock: None,
+        }
+    }
+
+    /// Sets the handler of a kind. It says `Ok`: the timer is done. `Err`, or a panic: the timer is
+    /// tried again, by the [retry policy](Self::retry). A kind has one handler: the last one set.
+    ///
+    /// Handlers run on the pool that all services share, unless [`dispatch`](Self::dispatch) was
+    /// called. They may call everything but `stop`. While all threads of the pool are blocked, each
+    /// kind has one call at a time on a thread beside the pool, if there are several kinds.
+    ///
+    /// # Example
+    /// See [`Durable::open`].
+    pub fn handle(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&Delivery) -> HandlerResult + Send + Sync + 'static,
+    ) -> Self {
+        let handler = move |delivery: &Delivery, _| Said::Result(handler(delivery));
+        self.kinds.entry(kind).handler = Some(KindHandler::One(Box::new(handler)));
+        self
+    }
+
+    /// Sets a handler that gets up to 256 timers of its kind at once: those that are due together.
+    /// It returns a result for each, in their order. A timer without a result has failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Delivery, Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .handle_batch("mail", |mails: &[Delivery]| {
+    ///         println!("{} mails", mails.len());
+    ///         mails.iter().map(|_| Ok(())).collect()
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_batch(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds.entry(kind).handler = Some(KindHandler::Batch(Box::new(handler)));
+        self
+    }
+
+    /// Sets a handler that makes a future. The [`spawner`](Self::spawner) runs it, and calls the
+    /// handler in the future's first poll. A future that is dropped before it has ended has failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Delivery, Durable, Memory};
+    ///
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let timers = Durable::open(Memory::new())
+    ///     .spawner(move |future| {
+    ///         handle.spawn(future);
+    ///     })
+    ///     .handle_async("mail", |mail: Delivery| async move {
+    ///         println!("{}", mail.payload_text());
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_async<F>(
+        mut self,
+        kind: &str,
+        handler: impl Fn(Delivery) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        let handler = move |delivery| Box::pin(handler(delivery)) as HandlerFuture;
+        self.kinds.entry(kind).handler = Some(KindHandler::Async(Box::new(handler)));
+        self
+    }
+
+    /// Sets what runs the futures of [`handle_async`](Self::handle_async): `tokio::spawn`, say. It
+    /// is called on the threads that dispatch, so it needs a handle of the runtime.
+    ///
+    /// # Example
+    /// See [`handle_async`](Self::handle_async).
+    pub fn spawner(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Self {
+        self.hooks.spawner = Some(Box::new(spawn));
+        self
+    }
+
+    /// Sets when timers are tried again whose handler failed.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory, RetryPolicy};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .retry(RetryPolicy::new().attempts(5))
+    ///     .retry_kind("mail", RetryPolicy::never())
+    ///     .handle("mail", |mail| Err("no server".into()))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.kinds.retry = policy;
+        self
+    }
+
+    /// Sets it for one kind.
+    ///
+    /// # Example
+    /// See [`retry`](Self::retry).
+    pub fn retry_kind(mut self, kind: &str, policy: RetryPolicy) -> Self {
+        self.kinds.entry(kind).retry = Some(policy);
+        self
+    }
+
+    /// Sets how many calls of a kind's handler run at once. Timers that are due meanwhile wait in
+    /// order, and can still be cancelled. (Where nodes share the store, as long as all others.)
+    /// Without a limit there are as many calls as the pool has threads, and one more while all of
+    /// these are blocked; and any number of futures.
+    ///
+    /// # Example
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .handle("report", |report| Ok(()))
+    ///     .limit("report", NonZeroUsize::MIN)
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limit(mut self, kind: &str, calls: NonZeroUsize) -> Self {
+        self.kinds.entry(kind).places = Places::new(calls);
+        self
+    }
+
+    /// Sets the window: timers that are due within `ahead` are in memory, but at most about `rows`
+    /// of them, with `bytes` of payloads, keys and kinds. (Up to a quarter more, until the window
+    /// has given them back.) Unless set: 5 min, 500,000, 128 MiB.
+    ///
+    /// A smaller window costs no promise. What does not fit is loaded later.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let timers = Durable::open(Memory::new()).window(minute, 100_000, 16 << 20).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn window(mut self, ahead: Duration, rows: usize, bytes: usize) -> Self {
+        let slice = self.bounds.slice;
+        self.bounds = Bounds {
+            ahead,
+            rows,
+            bytes,
+            slice,
+        };
+        self
+    }
+
+    /// Sets how much a turn of the writer takes at once. For tests.
+    #[doc(hidden)]
+    pub fn slices(mut self, slice: SliceLimit) -> Self {
+        self.bounds.slice = slice;
+        self
+    }
+
+    /// Sets the largest payload, in bytes. 1 MiB unless set. No more is taken than the store can
+    /// keep: 1 GiB in a [`Redb`](crate::Redb), 64 MiB in a PostgreSQL.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, DurableError, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).payload_max(100).start()?;
+    /// let error = timers.schedule("mail", Duration::ZERO, vec![0; 101]).unwrap_err();
+    /// assert!(matches!(error, DurableError::PayloadTooLarge { bytes: 101, max: 100 }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn payload_max(mut self, bytes: usize) -> Self {
+        self.payload_max = bytes;
+        self
+    }
+
+    /// Sets where handlers run, as [`Builder::dispatch`](wheelwork::Builder::dispatch) does.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::Dispatch;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers =
+    ///     Durable::open(Memory::new()).dispatch(Dispatch::RayonThreads(4)).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch = Some(dispatch);
+        self
+    }
+
+    /// Sets a clock that is moved by hand, for tests. There are no threads then: each call does the
+    /// writer's work, and handlers run inside [`ManualClock::advance`].
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::ManualClock;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Durable::open(Memory::new())
+    ///     .clock(clock.clone())
+    ///     .handle("mail", |mail| Ok(()))
+    ///     .start()?;
+    /// timers.schedule("mail", Duration::from_secs(3_600), "hello")?;
+    /// clock.advance(Duration::from_secs(3_599));
+    /// assert_eq!(timers.stats().done, 0);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(timers.stats().done, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets a hook that is told of each delivery that has failed, and why: what the error says, and
+    /// what its causes say. It runs where the handler ran. (Where a connection ends while the
+    /// transaction of a `handle_in` handler is committed, nobody knows whether it was. The hook is
+    /// told; if it was, the handler is not called again, and `stats().stale` rises.)
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_failed(|timer, why| eprintln!("{}: {why}", timer.id()))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_failed(mut self, hook: impl Fn(&Delivery, &str) + Send + Sync + 'static) -> Self {
+        self.hooks.failed = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
+    /// payload, key or calendar: [`dead`](crate::DurableHandle::dead) has them. A hook may be
+    /// missed when the process ends.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_dead(|letter| eprintln!("{}: {}", letter.row.id, letter.cause))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_dead(mut self, hook: impl Fn(&DeadLetter) + Send + Sync + 'static) -> Self {
+        self.hooks.dead = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told that the store has failed: nothing fires any more, until the
+    /// program opens it anew. It runs on the thread that stores changes, once.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_store_failed(|error| eprintln!("no timer fires any more: {error}"))
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_store_failed(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
+        self.hooks.store_failed = Some(Box::new(hook));
+        self
+    }
+
+    /// Sets a hook that is told if the thread that stores changes stands still: a turn of it has
+    /// lasted for `threshold`, because a call of the store hangs. A disk that does not answer is an
+    /// example. The hook gets how long the turn has lasted so far, once for each such turn. Calls
+    /// wait meanwhile, and timers fire for 1.5 s at the most.
+    ///
+    /// It runs on a thread of its own, which sleeps while nothing is stored. Calls that wait for
+    /// the store wait inside the hook too. [`DurableStats::turn`](crate::DurableStats::turn) tells
+    /// how long the turn lasts, when asked.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .on_store_stalled(Duration::from_secs(5), |lasted| {
+    ///         eprintln!("the store has not answered for {lasted:?}");
+    ///     })
+    ///     .start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_store_stalled(
+        mut self,
+        threshold: Duration,
+        hook: impl Fn(Duration) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.store_stalled = Some((threshold, Box::new(hook)));
+        self
+    }
+
+    /// Opens the store, and starts: what is overdue fires at once.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Example
+    /// See [`Durable::open`].
+    pub fn start(self) -> Result<Durable, OpenError> {
+        if let Some(kind) = self.kinds.without_handler() {
+            return Err(OpenError::Setting(format!(
+                "the kind {kind:?} has a setting, and no handler"
+            )));
+        }
+        if let Some(kind) = self.kinds.first_async()
+            && self.hooks.spawner.is_none()
+        {
+            let why = format!("the handler of the kind {kind:?} is async, and no `spawner` is set");
+            return Err(OpenError::Setting(why));
+        }
+        if self.bounds.rows == 0 || self.bounds.bytes == 0 || self.bounds.ahead.is_zero() {
+            return Err(OpenError::Setting("the window is empty".to_owned()));
+        }
+        let is_manual = self.clock.is_some();
+        let mut store = self.store;
+        if is_manual && store.shared().is_some_and(|store| !store.takes_clock()) {
+            let why = "the store has a clock of its own, and cannot be given one";
+            return Err(OpenError::Setting(why.to_owned()));
+        }
+        let payload_max = self.payload_max.min(store.payload_max());
+        let (senders, requests) = queue();
+        let shared = Arc::new(DurableShared::new(
+            senders,
+            self.kinds,
+            self.hooks,
+            payload_max,
+            self.clock.clone(),
+            &mut store,
+        ));
+        let watch = StallWatch::start(&shared, self.clock.clone())?;
+        let service = start_service(&shared, self.dispatch, self.clock.clone())?;
+        let writer = Writer::new(
+            Box::new(store),
+            shared.clone(),
+            requests,
+            service.handle(),
+            self.bounds,
+            watch,
+        )?;
+        let thread = if let Some(clock) = &self.clock {
+            shared.set_writer(on_manual_clock(writer, clock, &shared));
+            shared.take_turns();
+            None
+        } else {
+            let thread = ThreadBuilder::new()
+                .name("wheelwork-store".to_owned())
+                .spawn(move || writer.run())
+                .map_err(OpenError::Thread)?;
+            Some(thread)
+        };
+        Ok(Durable::new(service, shared, thread))
+    }
+}
+
+/// Starts the service whose timers are the window.
+fn start_service(
+    shared: &Arc<DurableShared>,
+    dispatch: Option<Dispatch>,
+    clock: Option<ManualClock>,
+) -> Result<TimerService<Fired>, OpenError> {
+    let runner = shared.clone();
+    let mut builder = TimerService::builder()
+        .shards(1)
+        .name("durable")
+        .relief_threads(shared.kinds.relief_threads())
+        .on_expire(move |batch| run(&runner, batch));
+    if let Some(dispatch) = dispatch {
+        builder = builder.dispatch(dispatch);
+    }
+    if let Some(clock) = clock {
+        builder = builder.clock(clock);
+    }
+    builder.start().map_err(OpenError::Service)
+}
+
+impl<S> fmt::Debug for DurableBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableBuilder").finish_non_exhaustive()
+    }
+}

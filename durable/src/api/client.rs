@@ -1,0 +1,643 @@
+//! Handle: the calls.
+
+use crate::handler::error::DurableError;
+use crate::queue::link::DurableShared;
+use crate::queue::request::{NewTimer, Request};
+use crate::queue::stats::DurableStats;
+use crate::queue::ticket::{Ticket, ticket};
+use crate::store::contract::{StoreError, Target};
+use crate::store::fleet::Fleet;
+use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
+use crate::store::when::{PayloadBytes, When};
+use crate::sync::{JoinHandle, ThreadBuilder};
+use crate::writer::window::Fired;
+use crossbeam_channel::bounded;
+use std::fmt;
+use std::io;
+use std::ops::{Bound, Deref, RangeBounds, RangeInclusive};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use wheelwork::TimerService;
+use wheelwork::is_inside_task;
+
+/// Durable timers that run: they survive their process. It stops them when it is dropped.
+///
+/// A drop waits as [`stop`](Self::stop) does, but not for futures of handlers: if some run, a
+/// thread of the library's own waits for them, stores what they say and closes the store after the
+/// drop. A drop inside a handler waits for nobody. After an awaited
+/// [`stop_async`](Self::stop_async) there is nothing left to wait for.
+///
+/// The calls are those of [`DurableHandle`].
+///
+/// # Example
+/// See [`open`](Self::open).
+pub struct Durable {
+    handle: DurableHandle,
+    running: Arc<DurableRuntime>,
+}
+
+/// What a stop ends.
+struct DurableRuntime {
+    service: TimerService<Fired>,
+    shared: Arc<DurableShared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The calls to durable timers. Any thread may have one. It does not keep them running.
+///
+/// # Example
+/// See [`Durable::open`].
+#[derive(Clone)]
+pub struct DurableHandle {
+    pub(super) shared: Arc<DurableShared>,
+}
+
+impl Durable {
+    pub(super) fn new(
+        service: TimerService<Fired>,
+        shared: Arc<DurableShared>,
+        writer: Option<JoinHandle<()>>,
+    ) -> Self {
+        Self {
+            handle: DurableHandle {
+                shared: shared.clone(),
+            },
+            running: Arc::new(DurableRuntime {
+                service,
+                shared,
+                writer: Mutex::new(writer),
+            }),
+        }
+    }
+
+    /// A handle with the calls, for another thread.
+    #[must_use]
+    pub fn handle(&self) -> DurableHandle {
+        self.handle.clone()
+    }
+
+    /// Stops: no handler is called any more. Waits for the handlers that run, and until their
+    /// answers are stored. Timers that are not due, or wait for a handler, stay stored, and so do
+    /// those whose handler's future was not polled yet: that handler is not called. The store is
+    /// closed when this returns.
+    ///
+    /// It blocks its thread. In async code call [`stop_async`](Self::stop_async).
+    ///
+    /// # Errors
+    /// [`DurableError::Store`] if the store has failed, now or before;
+    /// [`DurableError::InsideHandler`] if a handler or a hook calls it: it would wait for itself;
+    /// [`DurableError::PollsHandler`] if the calling thread is the one that has polled a handler's
+    /// future last, which has not ended: it would wait for ever, so nothing is stopped.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, DurableError, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// timers.stop()?;
+    /// let error = timers.schedule("mail", Duration::ZERO, "late").unwrap_err();
+    /// assert!(matches!(error, DurableError::Stopped));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop(&self) -> Result<(), DurableError> {
+        if is_inside_task() {
+            return Err(DurableError::InsideHandler);
+        }
+        if self.running.shared.polls_futures() {
+            return Err(DurableError::PollsHandler);
+        }
+        self.running.stop()
+    }
+
+    /// Stops without blocking: the future is ready when [`stop`](Self::stop) would return, or after
+    /// `limit`, by the system's monotonic clock. Threads of the library's own wait, whether the
+    /// future is polled or dropped. After the limit the stop goes on.
+    ///
+    /// A handler may call it, but must not wait for it.
+    ///
+    /// # Errors
+    /// The future's are [`DurableError::Store`], as of [`stop`](Self::stop);
+    /// [`DurableError::StopGoesOn`] after the limit, or if the system has no thread for it: then
+    /// a drop stops the timers.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// smol::block_on(timers.stop_async(Duration::from_secs(10)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_async(&self, limit: Duration) -> Ticket<()> {
+        let (send, stopped) = bounded(1);
+        let stop = self.running.clone().spawn_stop(move |result| {
+            let _ = send.send(result);
+        });
+        let (teller, stopping) = ticket();
+        let wait = ThreadBuilder::new().name("wheelwork-stop".to_owned());
+        let wait = wait.spawn(move || {
+            let result = stopped.recv_timeout(limit);
+            teller.tell(result.unwrap_or(Err(DurableError::StopGoesOn)));
+        });
+        if stop.is_ok() && wait.is_ok() {
+            return stopping;
+        }
+        let (teller, stopping) = ticket();
+        teller.tell(Err(DurableError::StopGoesOn));
+        stopping
+    }
+}
+
+impl DurableRuntime {
+    /// Stops on a thread of its own, which then tells how that went.
+    fn spawn_stop(
+        self: Arc<Self>,
+        tell: impl FnOnce(Result<(), DurableError>) + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let thread = ThreadBuilder::new().name("wheelwork-stop".to_owned());
+        thread.spawn(move || tell(self.stop()))
+    }
+
+    fn stop(&self) -> Result<(), DurableError> {
+        self.stop_service()?;
+        self.end_stop()
+    }
+
+    /// Waits for the handlers that run, but not for their futures.
+    fn stop_service(&self) -> Result<(), DurableError> {
+        let shared = &self.shared;
+        if shared.is_forked() {
+            return Err(DurableError::Stopped);
+        }
+        // StopDeliver.
+        shared.begin_stop();
+        let _ = shared.ask_and_wait(Request::Empty);
+        // StopService: waits for the handlers that run.
+        drop(self.service.stop());
+        Ok(())
+    }
+
+    /// Waits for the futures of handlers that have begun, then for the writer.
+    fn end_stop(&self) -> Result<(), DurableError> {
+        let shared = &self.shared;
+        shared.wait_for_futures();
+        shared.kinds.forget_waiting();
+        // StopRelease: their answers are in the queue before this request.
+        let stopped = shared.ask_and_wait(Request::Stop);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = writer.take() {
+            let _ = thread.join();
+        }
+        match (stopped, shared.failure()) {
+            (_, Some(error)) => Err(DurableError::Store(error.clone())),
+            // It was stopped before.
+            (Err(DurableError::Stopped), None) => Ok(()),
+            (stopped, None) => stopped,
+        }
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        // The handler that drops it must not wait for itself, nor the thread that runs the future
+        // of one. If there is no thread, the process's end stops it.
+        let running = &self.running;
+        if is_inside_task() || running.stop_service().is_ok() && running.shared.has_futures() {
+            let _ = running.clone().spawn_stop(drop);
+        } else if !running.shared.is_forked() {
+            let _ = running.end_stop();
+        }
+    }
+}
+
+impl Deref for Durable {
+    type Target = DurableHandle;
+
+    fn deref(&self) -> &DurableHandle {
+        &self.handle
+    }
+}
+
+impl DurableHandle {
+    /// Arms a timer: its kind's handler gets the payload when it is due. It is durable when this
+    /// returns.
+    ///
+    /// From inside a handler this works as well.
+    ///
+    /// # Errors
+    /// See [`DurableError`]. Cost: a commit, which all callers share that wait at this time.
+    ///
+    /// # Example
+    /// See [`Durable::open`].
+    pub fn schedule(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, DurableError> {
+        let timer = self.new_timer(kind, None, when.into(), payload.into(), None)?;
+        self.shared
+            .ask_and_wait(|teller| Request::Arm(timer, teller))
+    }
+
+    /// Arms a timer, and returns at once, unless 65,536 calls or 64 MiB of payloads wait. It is
+    /// durable when the ticket is ready.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// # Example
+    /// See [`Ticket`].
+    pub fn schedule_ticket(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<Ticket<DurableId>, DurableError> {
+        let timer = self.new_timer(kind, None, when.into(), payload.into(), None)?;
+        self.shared.ask(|teller| Request::Arm(timer, teller))
+    }
+
+    /// Arms many timers. In a file up to 4,096 of them, with 8 MiB, are stored in one commit: all
+    /// of them, or after an error none. More are stored in several commits, in their order, and
+    /// others have their turn in between. So are fewer, if other calls come at the same time: they
+    /// share these bounds. After an error, or an end of the process, the first ones may be stored,
+    /// and fire. In a fleet a commit has as many as the database stores in some 12 ms, so there
+    /// this may be so of fewer than 4,096.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let hour = Duration::from_secs(3_600);
+    /// let ids = timers.schedule_many((0..100).map(|number| ("mail", hour, format!("{number}"))))?;
+    /// assert_eq!(timers.cancel_many(ids)?, 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_many<K, W, P>(
+        &self,
+        timers: impl IntoIterator<Item = (K, W, P)>,
+    ) -> Result<Vec<DurableId>, DurableError>
+    where
+        K: AsRef<str>,
+        W: Into<When>,
+        P: Into<PayloadBytes>,
+    {
+        let timers = timers
+            .into_iter()
+            .map(|(kind, when, payload)| {
+                self.new_timer(kind.as_ref(), None, when.into(), payload.into(), None)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.shared
+            .ask_and_wait(|teller| Request::ArmMany(timers, teller))
+    }
+
+    /// Cancels a timer. `true`: no handler is given it any more. `false`: it was handed to its
+    /// handler already, or has ended.
+    ///
+    /// A timer whose handler has failed waits for its next attempt, and can be cancelled. One with
+    /// a calendar can be cancelled while it runs, or is about to: `true`, and that run is the last
+    /// one ([the guide](crate::guide::file#a-cancel-that-comes-late) says more).
+    ///
+    /// # Errors
+    /// [`DurableError::Stopped`], [`DurableError::Store`]. Where nodes share the store also
+    /// [`DurableError::Blocked`], if a transaction of somebody's holds the timer up for minutes,
+    /// and [`DurableError::Refused`], if the database cannot have such a key.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// assert!(timers.cancel(id)?);
+    /// assert!(!timers.cancel(id)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(&self, id: DurableId) -> Result<bool, DurableError> {
+        self.cancel_target(Target::Id(id))
+    }
+
+    /// Cancels a timer, and returns at once, unless 65,536 calls wait. What it answers is durable
+    /// when the ticket is ready.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// assert!(timers.cancel_ticket(id)?.wait()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_ticket(&self, id: DurableId) -> Result<Ticket<bool>, DurableError> {
+        self.shared
+            .ask(|teller| Request::Cancel(Target::Id(id), teller))
+    }
+
+    /// Cancels many timers, up to 4,096 of them in one commit; in a fleet as many as the database
+    /// ends in some 12 ms. Returns how many are cancelled.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// See [`schedule_many`](Self::schedule_many).
+    pub fn cancel_many(
+        &self,
+        ids: impl IntoIterator<Item = DurableId>,
+    ) -> Result<usize, DurableError> {
+        let ids: Vec<_> = ids.into_iter().collect();
+        self.shared
+            .ask_and_wait(|teller| Request::CancelMany(ids, teller))
+    }
+
+    /// Cancels all timers of a kind that were not handed to the handler. Returns how many.
+    ///
+    /// It looks at all timers of the store, in slices as those of
+    /// [`cancel_many`](Self::cancel_many), and others have their turn in between.
+    /// So it is no single moment. A timer that is armed meanwhile may be cancelled, or not. One
+    /// that another node moves meanwhile may stay. If the service stops meanwhile, some are
+    /// cancelled.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel). Cost: a look at all rows of the store.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// timers.schedule("report", Duration::from_secs(60), "hello")?;
+    /// assert_eq!(timers.cancel_where("mail")?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_where(&self, kind: &str) -> Result<usize, DurableError> {
+        let kind = self.shared.kinds.name(kind);
+        self.shared
+            .ask_and_wait(|teller| Request::CancelKind(kind, teller))
+    }
+
+    /// Gives a timer another deadline. Its id stays. `false`: it was handed to its handler already,
+    /// or has ended.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// assert!(timers.reschedule(id, Duration::from_secs(120))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reschedule(&self, id: DurableId, when: impl Into<When>) -> Result<bool, DurableError> {
+        self.move_target(Target::Id(id), when.into())
+    }
+
+    /// A timer as it is stored. `None`: it has ended, or there was none. A timer that is being
+    /// handled is there until its handler has said `Ok`.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// let row = timers.get(id)?.expect("is armed");
+    /// assert_eq!((&*row.kind, row.attempts), ("mail", 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get(&self, id: DurableId) -> Result<Option<Row>, DurableError> {
+        self.get_target(Target::Id(id))
+    }
+
+    /// Which nodes share the store, and who owns which partition. A store for one process has one
+    /// of each.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let fleet = timers.fleet()?;
+    /// assert_eq!((fleet.nodes.len(), fleet.partitions.len()), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fleet(&self) -> Result<Fleet, DurableError> {
+        self.shared.ask_and_wait(Request::Fleet)
+    }
+
+    /// Up to `limit` timers that are due in a range of time, in the order of their deadlines. Those
+    /// that are being handled are among them.
+    ///
+    /// More than 4,096 of them, or 8 MiB, are read in several slices, and others have their turn in
+    /// between. In a fleet slices are smaller if the database is slow. A timer that is moved
+    /// meanwhile may be in the list twice, or not at all.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel). Cost: that of reading them, and memory for all of them.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// let hour = SystemTime::now() + Duration::from_secs(3_600);
+    /// assert_eq!(timers.list(..hour, 100)?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn list(
+        &self,
+        due: impl RangeBounds<SystemTime>,
+        limit: usize,
+    ) -> Result<Vec<Row>, DurableError> {
+        let Some(range) = millis(&due) else {
+            return Ok(Vec::new());
+        };
+        let slices = self
+            .shared
+            .ask_and_wait(|teller| Request::List(range, limit, teller))?;
+        Ok(slices.into_iter().flatten().collect())
+    }
+
+    /// Up to `limit` dead letters by their ids, those after `after`. They are read as those of
+    /// [`list`](Self::list) are.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let mut letters = timers.dead(None, 100)?;
+    /// while let Some(last) = letters.last() {
+    ///     letters = timers.dead(Some(last.row.id), 100)?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dead(
+        &self,
+        after: Option<DurableId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, DurableError> {
+        let slices = self
+            .shared
+            .ask_and_wait(|teller| Request::Dead(after, limit, teller))?;
+        Ok(slices.into_iter().flatten().collect())
+    }
+
+    /// Makes a timer of a dead letter again: due at once, with no attempts and without its key.
+    /// `false`: there is no such dead letter.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// for letter in timers.dead(None, 100)? {
+    ///     timers.retry(letter.row.id)?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retry(&self, id: DurableId) -> Result<bool, DurableError> {
+        let due = StoreTime::due_at(self.shared.now());
+        self.shared
+            .ask_and_wait(|teller| Request::Revive(id, due, teller))
+    }
+
+    /// Deletes a dead letter. `false`: there is none.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// See [`retry`](Self::retry).
+    pub fn discard(&self, id: DurableId) -> Result<bool, DurableError> {
+        self.shared
+            .ask_and_wait(|teller| Request::Discard(id, teller))
+    }
+
+    /// What has happened, and what is there.
+    ///
+    /// # Example
+    /// See [`DurableStats`].
+    #[must_use]
+    pub fn stats(&self) -> DurableStats {
+        let now = StoreTime::reading(self.shared.now());
+        self.shared.counts.read(now, self.shared.elapsed())
+    }
+
+    /// Why the store has failed, if it has. Nothing fires then, and nothing is taken, until the
+    /// store is opened again.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// assert!(timers.failure().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn failure(&self) -> Option<StoreError> {
+        self.shared.failure().cloned()
+    }
+
+    pub(super) fn new_timer(
+        &self,
+        kind: &str,
+        key: Option<&str>,
+        when: When,
+        payload: PayloadBytes,
+        calendar: Option<Arc<str>>,
+    ) -> Result<NewTimer, DurableError> {
+        self.shared.check(kind, key, &payload)?;
+        Ok(NewTimer {
+            kind: self.shared.kinds.name(kind),
+            key: key.map(Arc::from),
+            due: self.shared.due(when),
+            payload: payload.0,
+            calendar,
+        })
+    }
+
+    pub(super) fn cancel_target(&self, target: Target) -> Result<bool, DurableError> {
+        self.shared
+            .ask_and_wait(|teller| Request::Cancel(target, teller))
+    }
+
+    pub(super) fn move_target(&self, target: Target, when: When) -> Result<bool, DurableError> {
+        let due = self.shared.due(when);
+        self.shared
+            .ask_and_wait(|teller| Request::Move(target, due, teller))
+    }
+
+    pub(super) fn get_target(&self, target: Target) -> Result<Option<Row>, DurableError> {
+        self.shared
+            .ask_and_wait(|teller| Request::Get(target, teller))
+    }
+}
+
+/// The milliseconds of a range. `None`: there are none.
+fn millis(range: &impl RangeBounds<SystemTime>) -> Option<RangeInclusive<StoreTime>> {
+    let first = match range.start_bound() {
+        Bound::Unbounded => StoreTime::MIN,
+        Bound::Included(&time) => StoreTime::due_at(time),
+        Bound::Excluded(&time) if time < SystemTime::UNIX_EPOCH => StoreTime::MIN,
+        Bound::Excluded(&time) => StoreTime::from_millis(StoreTime::reading(time).as_millis() + 1),
+    };
+    let last = match range.end_bound() {
+        Bound::Unbounded => StoreTime::MAX,
+        Bound::Included(&time) if time < SystemTime::UNIX_EPOCH => return None,
+        Bound::Included(&time) => StoreTime::reading(time),
+        Bound::Excluded(&time) => {
+            StoreTime::from_millis(StoreTime::due_at(time).as_millis().checked_sub(1)?)
+        }
+    };
+    (first <= last).then_some(first..=last)
+}
+
+impl fmt::Debug for Durable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DurableHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableHandle").finish_non_exhaustive()
+    }
+}

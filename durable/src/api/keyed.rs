@@ -1,0 +1,117 @@
+//! Keyed: the calls for the timer with a key.
+
+use super::client::DurableHandle;
+use crate::handler::error::DurableError;
+use crate::queue::request::Request;
+use crate::queue::ticket::Ticket;
+use crate::store::contract::Target;
+use crate::store::row::{DurableId, Row};
+use crate::store::when::{PayloadBytes, When};
+
+/// Calls for the timer with a key. Made by [`DurableHandle::key`].
+///
+/// A key has at most one timer. Scheduling again replaces it: the former timer will not fire. If
+/// it was handed out already, it goes on beside the new one; should its handler fail, it ends
+/// nevertheless. (In a fleet a timer counts as handed out from 25 to 75 ms before its deadline.)
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{Durable, Memory};
+///
+/// let timers = Durable::open(Memory::new()).start()?;
+/// let order = timers.key("order-4711");
+/// order.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+/// order.reschedule(Duration::from_secs(3_600))?;
+/// assert!(order.get()?.is_some());
+/// assert!(order.cancel()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed<'a> {
+    pub(super) handle: &'a DurableHandle,
+    pub(super) key: &'a str,
+}
+
+impl Keyed<'_> {
+    /// Arms the timer with this key, in place of the one that there is. It is durable when this
+    /// returns.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::schedule`].
+    pub fn schedule(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, DurableError> {
+        let (when, payload) = (when.into(), payload.into());
+        let timer = self
+            .handle
+            .new_timer(kind, Some(self.key), when, payload, None)?;
+        self.handle
+            .shared
+            .ask_and_wait(|teller| Request::Arm(timer, teller))
+    }
+
+    /// As [`schedule`](Self::schedule), and returns at once.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::schedule`].
+    ///
+    /// # Example
+    /// See [`Ticket`].
+    pub fn schedule_ticket(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<Ticket<DurableId>, DurableError> {
+        let (when, payload) = (when.into(), payload.into());
+        let timer = self
+            .handle
+            .new_timer(kind, Some(self.key), when, payload, None)?;
+        self.handle.shared.ask(|teller| Request::Arm(timer, teller))
+    }
+
+    /// Cancels the timer. `false`: there is none, or it was handed to its handler already. While a
+    /// timer with a calendar runs, it is as with [`DurableHandle::cancel`], and the key is free.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::cancel`].
+    pub fn cancel(&self) -> Result<bool, DurableError> {
+        self.handle.cancel_target(self.target())
+    }
+
+    /// Gives the timer another deadline. `false`: there is none, or it was handed to its handler
+    /// already.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::cancel`].
+    pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, DurableError> {
+        self.handle.move_target(self.target(), when.into())
+    }
+
+    /// The timer as it is stored.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::cancel`].
+    pub fn get(&self) -> Result<Option<Row>, DurableError> {
+        self.handle.get_target(self.target())
+    }
+
+    fn target(&self) -> Target {
+        Target::Key(self.key.into())
+    }
+}
+
+impl DurableHandle {
+    /// Calls for the timer with this key: one timer a key. A key has at most 1,024 bytes.
+    ///
+    /// # Example
+    /// See [`Keyed`].
+    #[must_use]
+    pub fn key<'a>(&'a self, key: &'a str) -> Keyed<'a> {
+        Keyed { handle: self, key }
+    }
+}

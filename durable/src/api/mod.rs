@@ -1,0 +1,13 @@
+//! Api: what is called.
+
+pub(crate) mod builder;
+pub(crate) mod client;
+#[cfg(feature = "postgres")]
+pub(crate) mod in_transaction;
+pub(crate) mod keyed;
+#[cfg(feature = "calendar")]
+pub(crate) mod recurring;
+#[cfg(feature = "metrics")]
+pub(crate) mod reporter;
+#[cfg(feature = "serde")]
+pub(crate) mod typed;

@@ -1,0 +1,171 @@
+//! Recurring: the calls that arm a timer with a calendar.
+
+use super::client::DurableHandle;
+use super::keyed::Keyed;
+use crate::handler::error::DurableError;
+use crate::queue::request::Request;
+use crate::store::contract::Target;
+use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::when::{PayloadBytes, When};
+use std::time::{Duration, SystemTime};
+use wheelwork::calendar::Calendar;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl DurableHandle {
+    /// Arms a timer that runs again and again, at the times of a [`Calendar`]. It is durable when
+    /// this returns. It keeps its id from run to run. Each run's handler gets the payload.
+    ///
+    /// The next run is stored in the commit that ends the last one. A run that fails is tried again
+    /// by the [retry policy](crate::DurableBuilder::retry), and the next one waits for it. After
+    /// the last attempt a copy of the timer becomes a dead letter, and the calendar goes on. What
+    /// becomes of runs for which the program was too late, the calendar's
+    /// [`MissedRuns`](wheelwork::calendar::MissedRuns) say. `Burst` counts in one run of the
+    /// program.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule), and [`DurableError::Invalid`] if the calendar has no run
+    /// after now. Cost: that, and some tens of microseconds for each run, to read the calendar.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork::ManualClock;
+    /// use wheelwork::calendar::Calendar;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Durable::open(Memory::new())
+    ///     .clock(clock.clone())
+    ///     .handle("report", |_| Ok(()))
+    ///     .start()?;
+    /// let mornings = Calendar::daily(9, 0)?.zone("Europe/Berlin")?;
+    /// let id = timers.schedule_calendar("report", mornings, "sales")?;
+    /// clock.advance(Duration::from_secs(10 * 86_400));
+    /// assert_eq!(timers.stats().done, 10);
+    /// assert!(timers.cancel(id)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_calendar(
+        &self,
+        kind: &str,
+        calendar: Calendar,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, DurableError> {
+        self.arm_calendar(kind, None, &calendar, payload.into())
+    }
+
+    fn arm_calendar(
+        &self,
+        kind: &str,
+        key: Option<&str>,
+        calendar: &Calendar,
+        payload: PayloadBytes,
+    ) -> Result<DurableId, DurableError> {
+        let text = calendar.to_string();
+        let next = next_after(calendar, self.shared.now())?;
+        let mut timer = self.new_timer(kind, key, When::from(next.system_time()), payload, None)?;
+        timer.calendar = Some(text.into());
+        if let Some(key) = &timer.key
+            && let Some(row) = self.get_target(Target::Key(key.clone()))?
+            && row.kind == timer.kind
+            && runs_as(&row, calendar)
+        {
+            // (Read after the row: what was made before that is no run that comes.)
+            let now = self.shared.now();
+            let due = self.due_again(&row, calendar, now);
+            let target = Target::Id(row.id);
+            if (&row.calendar, &row.payload) == (&timer.calendar, &timer.payload) {
+                // (Arming it anew would drop a run that is tried again. If it runs just now, it
+                // gets its next run by itself.)
+                if due != row.due {
+                    self.move_target(target, due.system_time().into())?;
+                }
+                return Ok(row.id);
+            }
+            // A run that was missed is not lost. If it is under way, it is not made twice: a
+            // minute's delay tells, and keeps it from beginning just now.
+            let later = now + MINUTE;
+            if due.system_time() > later || self.move_target(target, later.into())? {
+                timer.due = due;
+            } else {
+                timer.due = next_after(calendar, now.max(due.system_time()))?;
+            }
+        }
+        self.shared
+            .ask_and_wait(|teller| Request::Arm(timer, teller))
+    }
+
+    /// When a row is to be due that has this calendar already.
+    fn due_again(&self, row: &Row, calendar: &Calendar, now: SystemTime) -> StoreTime {
+        let due = row.due.system_time();
+        let wait = due.duration_since(now).unwrap_or_default();
+        let cap = self.shared.kinds.retry_of(&row.kind).longest();
+        let is_missed = wait.is_zero();
+        let is_tried_again = row.attempts > 0 && wait <= cap;
+        let is_run = calendar.after(due - MILLISECOND).next() == Some(due);
+        // (By a clock that is a little behind that of the node that has made the last run, it is
+        // not the next one yet.)
+        let soon = calendar.after(now + MINUTE).next();
+        let is_next = is_run && soon.is_none_or(|soon| due <= soon);
+        // Somebody has moved it, unless it waits for a run of a clock that was ahead, or of the
+        // system's former time zone.
+        let is_moved = calendar.names_zone() && !is_run && row.attempts == 0;
+        match is_missed || is_tried_again || is_next || is_moved {
+            true => row.due,
+            false => next_after(calendar, now).unwrap_or(row.due),
+        }
+    }
+}
+
+/// The calendar's next run after this time.
+fn next_after(calendar: &Calendar, time: SystemTime) -> Result<StoreTime, DurableError> {
+    let next = calendar.after(time).next().map(StoreTime::due_at);
+    next.ok_or_else(|| {
+        let text = calendar.to_string();
+        DurableError::Invalid(format!("the calendar {text:?} has no run any more"))
+    })
+}
+
+/// Whether a row's calendar has the same runs, however it is written.
+fn runs_as(row: &Row, calendar: &Calendar) -> bool {
+    let stored = row.calendar.as_deref().map(str::parse::<Calendar>);
+    stored.is_some_and(|stored| stored.is_ok_and(|stored| stored.runs_as(calendar)))
+}
+
+impl Keyed<'_> {
+    /// Arms the timer with this key, in place of the one that there is, as
+    /// [`DurableHandle::schedule_calendar`] does. If that one has this kind, calendar and payload
+    /// already, it is left as it is: a program that calls this at each start has one timer, and
+    /// loses no run. A run that was missed, or is tried again, is kept too if the payload is
+    /// another one, or the same calendar is written otherwise (`MON` for `1`, another
+    /// [`MissedRuns`](wheelwork::calendar::MissedRuns)).
+    ///
+    /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
+    /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
+    /// moved stays where it is, if its calendar names a zone.
+    ///
+    /// # Errors
+    /// As [`DurableHandle::schedule_calendar`].
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let nightly = Calendar::daily(2, 30)?.missed(MissedRuns::Once);
+    /// timers.key("cleanup").schedule_calendar("cleanup", nightly, "")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_calendar(
+        &self,
+        kind: &str,
+        calendar: Calendar,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, DurableError> {
+        self.handle
+            .arm_calendar(kind, Some(self.key), &calendar, payload.into())
+    }
+}

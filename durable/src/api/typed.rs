@@ -1,0 +1,154 @@
+//! Typed: the calls whose payloads are values.
+
+use super::builder::DurableBuilder;
+use super::client::DurableHandle;
+use super::keyed::Keyed;
+use crate::handler::codec::Codec;
+use crate::handler::delivery::{Delivery, HandlerResult};
+use crate::handler::error::DurableError;
+use crate::handler::kinds::{KindHandler, Said};
+use crate::store::contract::Store;
+use crate::store::row::DurableId;
+use crate::store::when::{PayloadBytes, When};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+impl<S: Store> DurableBuilder<S> {
+    /// Sets how payloads of kinds are encoded whose handlers are set by
+    /// [`handle_as`](Self::handle_as) after this. [`Codec::Json`] unless set.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Codec, Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new())
+    ///     .codec(Codec::Postcard)
+    ///     .handle_as("order.unpaid", |_, order: u64| Ok(println!("{order}")))
+    ///     .start()?;
+    /// let id = timers.schedule_as("order.unpaid", Duration::from_secs(1_800), &100_u64)?;
+    /// assert_eq!(timers.get(id)?.expect("is armed").payload.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.kinds.codec = codec;
+        self
+    }
+
+    /// Sets the handler of a kind whose payloads are values of a type. A payload that is none
+    /// becomes a dead letter, [`Cause::Undecodable`](crate::Cause::Undecodable), at once.
+    ///
+    /// # Example
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use std::time::Duration;
+    /// use wheelwork::ManualClock;
+    /// use wheelwork_durable::{Cause, Durable, Memory};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Order {
+    ///     number: u64,
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Durable::open(Memory::new())
+    ///     .clock(clock.clone())
+    ///     .handle_as("order.unpaid", |_, order: Order| {
+    ///         println!("order {} was not paid", order.number);
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// let second = Duration::from_secs(1);
+    /// timers.schedule_as("order.unpaid", second, &Order { number: 4711 })?;
+    /// timers.schedule("order.unpaid", second, "no order")?;
+    /// clock.advance(second);
+    /// assert_eq!(timers.stats().done, 1);
+    /// assert!(matches!(timers.dead(None, 10)?[0].cause, Cause::Undecodable(_)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn handle_as<T: DeserializeOwned>(
+        mut self,
+        kind: &str,
+        handler: impl Fn(&Delivery, T) -> HandlerResult + Send + Sync + 'static,
+    ) -> Self {
+        let codec = self.kinds.codec;
+        let handler = move |delivery: &Delivery, _| match codec.decode(delivery.payload()) {
+            Ok(value) => Said::Result(handler(delivery, value)),
+            Err(why) => Said::Undecodable(why),
+        };
+        let kind = self.kinds.entry(kind);
+        kind.handler = Some(KindHandler::One(Box::new(handler)));
+        kind.codec = Some(codec);
+        self
+    }
+}
+
+impl DurableHandle {
+    /// Makes a payload of a value, as the handler of this kind reads it: for
+    /// [`schedule_many`](Self::schedule_many), [`schedule_ticket`](Self::schedule_ticket), or a
+    /// calendar.
+    ///
+    /// # Errors
+    /// [`DurableError::Invalid`].
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let payload = timers.encode("mail", &["ada", "grace"])?;
+    /// let ticket = timers.schedule_ticket("mail", Duration::from_secs(60), payload)?;
+    /// ticket.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn encode<T: Serialize + ?Sized>(
+        &self,
+        kind: &str,
+        value: &T,
+    ) -> Result<PayloadBytes, DurableError> {
+        Ok(self.shared.kinds.codec_of(kind).encode(value)?.into())
+    }
+
+    /// Arms a timer whose payload is a value, as [`schedule`](Self::schedule) does.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule), and [`DurableError::Invalid`].
+    ///
+    /// # Example
+    /// See [`handle_as`](DurableBuilder::handle_as).
+    pub fn schedule_as<T: Serialize + ?Sized>(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        value: &T,
+    ) -> Result<DurableId, DurableError> {
+        self.schedule(kind, when, self.encode(kind, value)?)
+    }
+}
+
+impl Keyed<'_> {
+    /// Arms the timer with this key, as [`schedule`](Self::schedule) does. Its payload is a value.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule), and [`DurableError::Invalid`].
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let half_an_hour = Duration::from_secs(1_800);
+    /// timers.key("order-4711").schedule_as("order.unpaid", half_an_hour, &4711)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_as<T: Serialize + ?Sized>(
+        &self,
+        kind: &str,
+        when: impl Into<When>,
+        value: &T,
+    ) -> Result<DurableId, DurableError> {
+        self.schedule(kind, when, self.handle.encode(kind, value)?)
+    }
+}

@@ -1,0 +1,195 @@
+//! Delivery: what a handler gets, and what it says.
+
+use crate::store::contract::Settled;
+use crate::store::row::{DurableId, Row, StoreTime};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// What a handler says: `Ok`, the timer is done; `Err`, it is to be tried again.
+///
+/// # Example
+/// See [`Store`](crate::Store).
+pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// A timer that is due, as its handler gets it.
+///
+/// # Exactly once
+/// A timer may be delivered more than once: if the process ends between the handler's work and the
+/// store's note of it. A handler whose work must not be done twice passes on
+/// [`id`](Self::id) as the key of an idempotent request.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{Delivery, Durable, Memory};
+///
+/// let timers = Durable::open(Memory::new())
+///     .handle("order.unpaid", |timer: &Delivery| {
+///         println!("{}: attempt {}", timer.payload_text(), timer.attempt());
+///         Ok(())
+///     })
+///     .start()?;
+/// timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Delivery {
+    pub(crate) row: Row,
+    pub(crate) fence: u64,
+    /// Of a calendar that is behind: the runs in a row before this one that were made up for.
+    pub(crate) made_up: u32,
+}
+
+impl Delivery {
+    /// The timer's id.
+    #[must_use]
+    pub fn id(&self) -> DurableId {
+        self.row.id
+    }
+
+    /// The kind by which this handler was found.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.row.kind
+    }
+
+    /// The timer's key, if it has one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.row.key.as_deref()
+    }
+
+    /// The timer's payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.row.payload
+    }
+
+    /// The payload as text. Bytes that are no UTF-8 are shown as `U+FFFD`.
+    #[must_use]
+    pub fn payload_text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.row.payload)
+    }
+
+    /// When the timer was due, by the store's clock. A retry's time, if this is one.
+    #[must_use]
+    pub fn due(&self) -> SystemTime {
+        self.row.due.system_time()
+    }
+
+    /// Which attempt this is: 1, and one more after each that failed. [`crashes`](Self::crashes)
+    /// counts those that were under way when a process ended.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.row.attempts.saturating_add(1)
+    }
+
+    /// How often a process has ended while this timer was on trial: it may have been the cause.
+    /// Its policy's `crash_attempts` bound it.
+    #[must_use]
+    pub fn crashes(&self) -> u32 {
+        self.row.crashes
+    }
+
+    /// A number that rises each time the store is opened, or where nodes share it, each time
+    /// another node takes over the timer's partition. A system that remembers the greatest one that
+    /// it has seen for this timer, or for its key, and refuses smaller ones, is safe from handlers
+    /// of a process that was thought dead.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delivery")
+            .field("id", &self.row.id)
+            .field("kind", &self.row.kind)
+            .field("key", &self.row.key)
+            .field("payload_bytes", &self.row.payload.len())
+            .field("attempt", &self.attempt())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a delivery ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// The handler said `Ok`.
+    Done,
+    /// The handler said `Err`, or panicked: what it said.
+    Failed(Arc<str>),
+    /// The payload is not what the handler reads.
+    Undecodable(Arc<str>),
+    /// No handler has the kind.
+    UnknownKind,
+    /// The process has ended too often while it was handled.
+    Crashed,
+    /// It is too late for this run of its calendar: the next one.
+    LeftOut(Option<StoreTime>),
+}
+
+/// What the writer needs to know of a delivery that is done: its handler said `Ok`, and it has no
+/// next run.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) of: Settled,
+    /// How late it was handed over.
+    pub(crate) lateness_ns: u64,
+}
+
+/// What the writer needs to know of a delivery that has ended otherwise.
+#[derive(Debug)]
+pub(crate) struct Settlement {
+    pub(crate) of: Settled,
+    pub(crate) kind: Arc<str>,
+    pub(crate) attempts: u32,
+    pub(crate) crashes: u32,
+    pub(crate) calendar: Option<Arc<str>>,
+    pub(crate) made_up: u32,
+    pub(crate) verdict: Verdict,
+    /// How late it was handed over. `None`: to no handler.
+    pub(crate) lateness_ns: Option<u64>,
+}
+
+impl Delivery {
+    /// The row as it was handed out.
+    pub(crate) const fn settled(&self) -> Settled {
+        Settled {
+            id: self.row.id,
+            due: self.row.due,
+            epoch: self.fence,
+        }
+    }
+}
+
+impl Verdict {
+    /// Bytes of what it says.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Failed(why) => why.len(),
+            Self::Undecodable(why) => why.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Settlement {
+    /// What a delivery comes to.
+    pub(crate) fn new(delivery: &Delivery, verdict: Verdict, lateness_ns: Option<u64>) -> Self {
+        let row = &delivery.row;
+        Self {
+            of: delivery.settled(),
+            kind: row.kind.clone(),
+            attempts: row.attempts,
+            crashes: row.crashes,
+            calendar: row.calendar.clone(),
+            made_up: delivery.made_up,
+            verdict,
+            lateness_ns,
+        }
+    }
+}

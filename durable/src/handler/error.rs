@@ -1,0 +1,200 @@
+//! Errors of the calls.
+
+use crate::store::contract::StoreError;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use wheelwork::StartError;
+
+/// The longest name of a kind, in bytes.
+pub(crate) const KIND_BYTES_MAX: usize = 255;
+
+/// The longest key, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 1_024;
+
+/// Why a call to durable timers failed.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{Durable, DurableError, Memory};
+///
+/// let timers = Durable::open(Memory::new()).start()?;
+/// let long = "k".repeat(2_000);
+/// let error = timers.key(&long).schedule("mail", Duration::ZERO, "").unwrap_err();
+/// assert!(matches!(error, DurableError::KeyTooLong { bytes: 2_000, .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum DurableError {
+    /// The service has stopped. Nothing was stored, or of a call for many timers not all.
+    Stopped,
+    /// The store has failed, and the service with it. Whether this change was stored is not known:
+    /// it shows when the store is opened again.
+    Store(StoreError),
+    /// The payload is too large. Nothing was stored.
+    PayloadTooLarge {
+        /// Its size, in bytes.
+        bytes: usize,
+        /// The largest size that is taken, in bytes.
+        max: usize,
+    },
+    /// The key is too long. Nothing was stored.
+    KeyTooLong {
+        /// Its length, in bytes.
+        bytes: usize,
+        /// The greatest length that is taken, in bytes.
+        max: usize,
+    },
+    /// The name of a kind is too long. Nothing was stored.
+    KindTooLong {
+        /// Its length, in bytes.
+        bytes: usize,
+        /// The greatest length that is taken, in bytes.
+        max: usize,
+    },
+    /// `stop` was called inside a handler, or inside a hook. It would have to wait for it.
+    InsideHandler,
+    /// `stop` was called on a thread that polls the future of a handler: it would have to wait for
+    /// that future. Nothing was stopped. Await [`stop_async`](crate::Durable::stop_async) there.
+    PollsHandler,
+    /// The stop of a `stop_async` has not ended within its limit. It goes on.
+    StopGoesOn,
+    /// The payload could not be encoded, or the calendar has no run any more: why.
+    Invalid(String),
+    /// The store refuses this call, and no other: why. Nothing was stored, or of a call for many
+    /// timers not all.
+    Refused(Arc<str>),
+    /// Another transaction has locked this timer or its key for five minutes. Nothing was stored,
+    /// or of a call for many timers not all.
+    Blocked,
+}
+
+impl fmt::Display for DurableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped => f.write_str("the durable timers have stopped"),
+            Self::StopGoesOn => f.write_str("the stop has not ended within its limit, and goes on"),
+            Self::Store(error) => write!(f, "the store has failed: {error}"),
+            Self::PayloadTooLarge { bytes, max } => {
+                write!(
+                    f,
+                    "a payload of {bytes} bytes: at most {max} are taken (`payload_max`)"
+                )
+            }
+            Self::KeyTooLong { bytes, max } => {
+                write!(f, "a key of {bytes} bytes: at most {max} are taken")
+            }
+            Self::KindTooLong { bytes, max } => {
+                write!(f, "a kind of {bytes} bytes: at most {max} are taken")
+            }
+            Self::InsideHandler => {
+                f.write_str("a handler, or a hook, cannot stop the timers that it runs for")
+            }
+            Self::PollsHandler => f.write_str(
+                "this thread polls the future of a handler, for which `stop` would wait for ever: \
+                 await `stop_async`",
+            ),
+            Self::Invalid(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "the store refuses this call: {why}"),
+            Self::Blocked => f.write_str("another transaction has locked the timer or its key"),
+        }
+    }
+}
+
+impl std::error::Error for DurableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // (What it says itself is in this error's line.)
+            Self::Store(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+/// Why durable timers could not be started.
+///
+/// # Example
+/// See [`Durable::open`](crate::Durable::open).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store failed.
+    Store(StoreError),
+    /// The timer service of the window could not be started.
+    Service(StartError),
+    /// The system has no thread for the writer.
+    Thread(std::io::Error),
+    /// A setting cannot be: which, and why.
+    Setting(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "no thread for the writer: {error}"),
+            Self::Setting(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // (They say the same as this error.)
+            Self::Store(error) => error.source(),
+            Self::Service(error) => error.source(),
+            Self::Thread(error) => Some(error),
+            Self::Setting(_) => None,
+        }
+    }
+}
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The longest text of an error that is stored, in bytes.
+const WHY_BYTES_MAX: usize = 4_096;
+
+/// What is stored of the text of an error: all of it, or its beginning, up to the end of a
+/// character.
+pub(crate) fn stored_why(text: &str) -> Arc<str> {
+    if text.len() <= WHY_BYTES_MAX {
+        return text.into();
+    }
+    let (cut, more) = text.split_at(text.floor_char_boundary(WHY_BYTES_MAX));
+    format!("{cut}.. ({} bytes more)", more.len()).into()
+}
+
+/// What an error and its causes say, in one text: "db error" alone says nothing. A cause that the
+/// text ends with already is not said again. The causes add no lines.
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string().replace(char::is_control, " ");
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    match said {
+        Some(said) => format!("it panicked: {said}"),
+        None => "it panicked".to_owned(),
+    }
+}

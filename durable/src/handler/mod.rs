@@ -1,0 +1,11 @@
+//! Handler: what a handler is, and what becomes of its calls.
+
+pub(crate) mod caught;
+#[cfg(feature = "serde")]
+pub(crate) mod codec;
+pub(crate) mod delivery;
+pub(crate) mod error;
+pub(crate) mod kinds;
+pub(crate) mod places;
+pub(crate) mod recurrence;
+pub(crate) mod retry;

@@ -1,0 +1,46 @@
+//! Events: what durable timers report to the crate `tracing`, beside their hooks. Feature `tracing`
+//! only.
+//!
+//! Ground rule: a subscriber is user code. So no lock is held here, and a panic goes no further. On
+//! the writer's thread only the failure of the store is reported, after which no call waits for
+//! the writer. `src/lib.rs` has the table of events.
+
+use crate::handler::caught::caught;
+use crate::handler::delivery::Delivery;
+use crate::store::contract::StoreError;
+use crate::store::row::DeadLetter;
+use tracing::{error, warn};
+
+fn report(event: impl FnOnce()) {
+    caught(event);
+}
+
+/// A delivery has failed.
+pub(crate) fn failed(delivery: &Delivery, why: &str) {
+    report(|| {
+        warn!(
+            target: "wheelwork", kind = delivery.kind(), id = %delivery.id(),
+            attempt = delivery.attempt(), why, "a durable timer has failed"
+        );
+    });
+}
+
+/// A timer has become a dead letter.
+pub(crate) fn dead(letter: &DeadLetter) {
+    report(|| {
+        error!(
+            target: "wheelwork", kind = &*letter.row.kind, id = %letter.row.id,
+            attempts = letter.row.attempts, cause = %letter.cause, "a durable timer is given up"
+        );
+    });
+}
+
+/// The store has failed.
+pub(crate) fn store_failed(failure: &StoreError) {
+    report(|| {
+        error!(
+            target: "wheelwork", error = %failure,
+            "the store of durable timers has failed: nothing fires until it is opened again"
+        );
+    });
+}

@@ -1,0 +1,88 @@
+//! Queue: what waits for the writer.
+//!
+//! It has two lanes. What handlers have said, and news of other nodes, do not wait behind the calls
+//! of the program, which may be very many: a timer that was sent back fires late by that wait.
+//! Within a lane all goes in order.
+
+use super::request::Request;
+use crate::store::fault::{DurableFault, is_broken};
+use crossbeam_channel::{Receiver, Select, Sender, unbounded};
+use std::time::Duration;
+
+/// The senders' end.
+pub(crate) struct QueueSenders {
+    /// What callers want.
+    pub(super) calls: Sender<Request>,
+    /// What handlers say, and other nodes.
+    pub(super) words: Sender<Request>,
+}
+
+/// The writer's end. What is in it is dropped with it, so that its callers are answered.
+pub(crate) struct RequestQueue {
+    calls: Receiver<Request>,
+    words: Receiver<Request>,
+    /// A stop, and what was said before it comes first.
+    stop: Option<Request>,
+}
+
+/// A queue. (Without a bound of its own: only such channels drop what waits in them when the writer
+/// ends.)
+pub(crate) fn queue() -> (QueueSenders, RequestQueue) {
+    let (calls, waiting_calls) = unbounded();
+    let (words, waiting_words) = unbounded();
+    let queue = RequestQueue {
+        calls: waiting_calls,
+        words: waiting_words,
+        stop: None,
+    };
+    (QueueSenders { calls, words }, queue)
+}
+
+impl RequestQueue {
+    /// Waits until something is in it, or for this time.
+    pub(crate) fn wait(&self, time: Option<Duration>) {
+        let mut select = Select::new();
+        select.recv(&self.words);
+        select.recv(&self.calls);
+        match time {
+            // (Whether the time is over does not matter: the turn looks.)
+            Some(time) => drop(select.ready_timeout(time)),
+            None => drop(select.ready()),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stop.is_none() && self.calls.is_empty() && self.words.is_empty()
+    }
+
+    /// The next request. `words_first`: what handlers have said comes before what callers want.
+    pub(crate) fn next(&mut self, words_first: bool) -> Option<Request> {
+        if words_first && !is_broken(DurableFault::WordsBehindCalls) {
+            self.next_word().or_else(|| self.next_call())
+        } else {
+            self.next_call().or_else(|| self.next_word())
+        }
+    }
+
+    fn next_word(&self) -> Option<Request> {
+        self.words.try_recv().ok()
+    }
+
+    fn next_call(&mut self) -> Option<Request> {
+        let call = self.stop.take().or_else(|| self.calls.try_recv().ok())?;
+        // StopRelease comes behind all that handlers have said, and nothing overtakes it.
+        if matches!(call, Request::Stop(_)) && !self.words.is_empty() {
+            self.stop = Some(call);
+            return None;
+        }
+        Some(call)
+    }
+
+    /// All that is in it.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Request> {
+        let stop = self.stop.take();
+        (self.words.try_iter())
+            .chain(stop)
+            .chain(self.calls.try_iter())
+    }
+}

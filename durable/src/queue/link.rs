@@ -1,0 +1,437 @@
+//! Shared: what callers, handlers and the writer have in common.
+
+use super::lanes::QueueSenders;
+use super::request::Request;
+use super::rights::LeaseRights;
+use super::stats::WriterCounts;
+use super::ticket::{Teller, Ticket, ticket};
+use crate::handler::delivery::Delivery;
+use crate::handler::error::{DurableError, KEY_BYTES_MAX, KIND_BYTES_MAX};
+use crate::handler::kinds::{Kinds, SpawnedFuture};
+use crate::store::contract::{Store, StoreClock, StoreError, TrialBegun};
+use crate::store::row::{DeadLetter, Partition, StoreTime};
+use crate::store::when::{PayloadBytes, When};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, Process, ThreadId, current};
+use crate::time::{Clock, system_time};
+use crossbeam_channel::Sender;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+use wheelwork::ManualClock;
+
+thread_local! {
+    /// Whose writer's turns this thread takes. 0: nobody's.
+    static TAKES_TURNS_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Takes the writer's turns, where it has no thread.
+pub(crate) trait Turns: Send {
+    /// Takes turns until nothing is left to do. Returns whether the writer goes on.
+    fn take_turns(&mut self) -> bool;
+}
+
+/// A hook that is told of a delivery that failed, and why.
+pub(super) type FailedHook = Box<dyn Fn(&Delivery, &str) + Send + Sync>;
+
+/// A hook that is told of a dead letter.
+pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
+
+/// A hook that is told why the store has failed.
+pub(super) type StoreFailedHook = Box<dyn Fn(&StoreError) + Send + Sync>;
+
+/// A hook that is told how long a turn has lasted that does not end.
+pub(super) type StoreStalledHook = Box<dyn Fn(Duration) + Send + Sync>;
+
+/// What the builder has set.
+#[derive(Default)]
+pub(crate) struct DurableHooks {
+    pub(crate) failed: Option<FailedHook>,
+    pub(crate) dead: Option<DeadHook>,
+    pub(crate) store_failed: Option<StoreFailedHook>,
+    /// With the time after which it is told.
+    pub(crate) store_stalled: Option<(Duration, StoreStalledHook)>,
+    pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
+}
+
+/// Requests that may wait for the writer. A caller that leaves more waits for its answer.
+const QUEUE_MAX: usize = 65_536;
+
+/// The bytes of timers that may wait to be armed. The same holds.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Where the service stands. It only rises.
+const OPEN: usize = 0;
+
+/// No delivery begins any more.
+const STOPPING: usize = 1;
+
+/// What callers, handlers and the writer have in common.
+pub(crate) struct DurableShared {
+    queue: QueueSenders,
+    pub(crate) kinds: Kinds,
+    pub(crate) hooks: DurableHooks,
+    pub(crate) counts: WriterCounts,
+    pub(super) payload_max: usize,
+    clock: Option<ManualClock>,
+    /// The clock of a store that has one.
+    store_clock: Option<Arc<dyn StoreClock>>,
+    /// The leases, if other nodes may have some.
+    pub(crate) rights: Option<LeaseRights>,
+    ticking: Clock,
+    /// The process in which the writer is.
+    made_in: Process,
+    /// The millisecond after the watermark: rows that are due before it may be handed out.
+    claimed: AtomicU64,
+    state: AtomicUsize,
+    /// Bytes in the queue.
+    queued: AtomicUsize,
+    failed: OnceLock<StoreError>,
+    /// The writer, on a manual clock.
+    manual: Mutex<Option<Box<dyn Turns>>>,
+    /// How many futures of handlers have begun and not ended, by the thread that polled them last.
+    futures: Mutex<HashMap<ThreadId, usize>>,
+    futures_ended: Condvar,
+}
+
+impl DurableShared {
+    pub(crate) fn new(
+        queue: QueueSenders,
+        kinds: Kinds,
+        hooks: DurableHooks,
+        payload_max: usize,
+        clock: Option<ManualClock>,
+        store: &mut dyn Store,
+    ) -> Self {
+        let shared = store.shared();
+        let store_clock = shared.as_ref().map(|store| store.clock());
+        let rights = shared.map(|store| LeaseRights::new(store.partitions()));
+        Self {
+            queue,
+            kinds,
+            hooks,
+            counts: WriterCounts::default(),
+            payload_max,
+            clock,
+            store_clock,
+            rights,
+            ticking: Clock::boot().unwrap_or_else(Clock::monotonic),
+            made_in: Process::current(),
+            claimed: AtomicU64::new(0),
+            state: AtomicUsize::new(OPEN),
+            queued: AtomicUsize::new(0),
+            failed: OnceLock::new(),
+            manual: Mutex::new(None),
+            futures: Mutex::default(),
+            futures_ended: Condvar::new(),
+        }
+    }
+
+    /// The store's clock: the node's, unless the store has one. It shows this, or more.
+    pub(crate) fn now(&self) -> SystemTime {
+        match &self.store_clock {
+            Some(clock) => clock.at_least(),
+            None => system_time(self.clock.as_ref()),
+        }
+    }
+
+    /// It shows this, or less: delays begin here.
+    fn now_at_most(&self) -> SystemTime {
+        match &self.store_clock {
+            Some(clock) => clock.at_most(),
+            None => self.now(),
+        }
+    }
+
+    /// The time that has passed on this node, also while it was suspended.
+    pub(crate) fn elapsed(&self) -> Duration {
+        match &self.clock {
+            Some(clock) => clock.elapsed(),
+            None => Duration::from_nanos(self.ticking.now_ns()),
+        }
+    }
+
+    /// Whether this node's lease of a partition allows to hand its rows out now.
+    pub(crate) fn has_right(&self, partition: Partition, epoch: u64) -> bool {
+        let Some(rights) = &self.rights else {
+            return true;
+        };
+        let now_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        rights.allow(partition, epoch, now_ns)
+    }
+
+    /// Whether the clock is moved by hand, so that the writer has no thread.
+    pub(crate) fn is_manual(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// When a timer is due that is wanted `when`.
+    pub(crate) fn due(&self, when: When) -> StoreTime {
+        match when {
+            When::At(time) => StoreTime::due_at(time),
+            When::After(delay) => self
+                .now_at_most()
+                .checked_add(delay)
+                .map_or(StoreTime::MAX, StoreTime::due_at),
+        }
+    }
+
+    /// Whether this may be stored.
+    pub(crate) fn check(
+        &self,
+        kind: &str,
+        key: Option<&str>,
+        payload: &PayloadBytes,
+    ) -> Result<(), DurableError> {
+        let bytes = payload.len();
+        if bytes > self.payload_max {
+            let max = self.payload_max;
+            return Err(DurableError::PayloadTooLarge { bytes, max });
+        }
+        if let Some(bytes) = key.map(str::len).filter(|&bytes| bytes > KEY_BYTES_MAX) {
+            let max = KEY_BYTES_MAX;
+            return Err(DurableError::KeyTooLong { bytes, max });
+        }
+        let has_nul = [Some(kind), key]
+            .into_iter()
+            .flatten()
+            .any(|text| text.contains('\0'));
+        if has_nul && self.rights.is_some() {
+            let why = "a kind or a key has a NUL, which this store's database does not take";
+            return Err(DurableError::Invalid(why.to_owned()));
+        }
+        if kind.len() > KIND_BYTES_MAX {
+            let (bytes, max) = (kind.len(), KIND_BYTES_MAX);
+            return Err(DurableError::KindTooLong { bytes, max });
+        }
+        Ok(())
+    }
+
+    /// Whether this is a copy in a process that was forked off: the writer is in the other one.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.made_in.is_forked()
+    }
+
+    /// Asks the writer for something. On a manual clock it has been done when this returns.
+    pub(crate) fn ask<T>(
+        &self,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<Ticket<T>, DurableError> {
+        self.ask_by(&self.queue.calls, request)
+    }
+
+    fn ask_by<T>(
+        &self,
+        lane: &Sender<Request>,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<Ticket<T>, DurableError> {
+        if let Some(error) = self.failed.get() {
+            return Err(DurableError::Store(error.clone()));
+        }
+        if self.is_forked() {
+            return Err(DurableError::Stopped);
+        }
+        let (teller, ticket) = ticket();
+        let request = request(teller);
+        let bytes = request.queued_bytes();
+        // Ordering: Relaxed. A count that decides who waits; the queue itself publishes requests.
+        let queued = self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        lane.send(request).map_err(|_| self.end())?;
+        self.take_turns();
+        let is_full = lane.len() > QUEUE_MAX || bytes > 0 && queued > QUEUE_BYTES_MAX;
+        // (A thread that takes the writer's turns would wait for itself.)
+        if is_full && !self.takes_turns() {
+            ticket.wait_for_answer();
+        }
+        Ok(ticket)
+    }
+
+    /// The writer has taken a request of this number of bytes.
+    pub(crate) fn take_out(&self, bytes: usize) {
+        // Ordering: Relaxed. As in `ask`.
+        self.queued.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether this thread is in a turn of the writer.
+    fn takes_turns(&self) -> bool {
+        TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask_and_wait<T>(
+        &self,
+        request: impl FnOnce(Teller<T>) -> Request,
+    ) -> Result<T, DurableError> {
+        self.ask(request)?.wait().map_err(|error| match error {
+            DurableError::Stopped => self.end(),
+            other => other,
+        })
+    }
+
+    /// What to call when another node has done something: the writer looks.
+    pub(crate) fn news(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let words = self.queue.words.clone();
+        Arc::new(move || {
+            let _ = words.send(Request::Look);
+        })
+    }
+
+    /// Tells the writer something. If it has ended, that is lost, and still stored.
+    pub(crate) fn tell(&self, request: Request) {
+        let _ = self.queue.words.send(request);
+    }
+
+    /// Why the writer takes nothing more.
+    fn end(&self) -> DurableError {
+        match self.failed.get() {
+            Some(error) => DurableError::Store(error.clone()),
+            None => DurableError::Stopped,
+        }
+    }
+
+    /// On a manual clock: takes the writer's turns. A thread that finds another at it waits for it.
+    /// A thread that is at it already returns: the store has moved the clock, and handlers run
+    /// while it is at a call. The turn serves what they want when that call has returned.
+    pub(crate) fn take_turns(&self) {
+        let own = ptr::from_ref(self) as usize;
+        if !self.is_manual() || self.takes_turns() {
+            return;
+        }
+        let mut writer = self.manual();
+        let former = TAKES_TURNS_OF.replace(own);
+        if writer.as_mut().is_some_and(|writer| !writer.take_turns()) {
+            *writer = None;
+        }
+        TAKES_TURNS_OF.set(former);
+    }
+
+    /// This thread takes the writer's turns: here nobody waits for them.
+    pub(crate) fn take_turns_here(&self) {
+        TAKES_TURNS_OF.set(ptr::from_ref(self) as usize);
+    }
+
+    /// TrialBegin: asks whether a suspect may be handled now, alone. The store has its crash when
+    /// the answer is there. `None`: nobody may ask here.
+    pub(crate) fn begin_alone(&self, delivery: &Delivery) -> Option<Ticket<TrialBegun>> {
+        // The writer would wait for itself.
+        if TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize {
+            return None;
+        }
+        let crashes = delivery.row.crashes.saturating_add(1);
+        let begin = |teller| Request::Begin(delivery.settled(), crashes, teller);
+        self.ask_by(&self.queue.words, begin).ok()
+    }
+
+    fn manual(&self) -> MutexGuard<'_, Option<Box<dyn Turns>>> {
+        self.manual.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the writer whose turns callers take.
+    pub(crate) fn set_writer(&self, writer: Box<dyn Turns>) {
+        *self.manual() = Some(writer);
+    }
+
+    /// Whether rows that are due then may be handed out.
+    pub(crate) fn is_claimed(&self, due: StoreTime) -> bool {
+        // Ordering: Acquire. Pairs with the Release store in `claim`: the commit comes before.
+        due.as_millis() < self.claimed.load(Ordering::Acquire)
+    }
+
+    /// The store has the watermark. The writer only.
+    pub(crate) fn claim(&self, upto: StoreTime) {
+        // Ordering: Release. Pairs with the Acquire load in `is_claimed`.
+        self.claimed.store(upto.as_millis() + 1, Ordering::Release);
+    }
+
+    /// Whether deliveries may begin.
+    pub(crate) fn delivers(&self) -> bool {
+        // Ordering: Relaxed. A hint: a delivery that begins meanwhile is waited for by `stop`.
+        self.state.load(Ordering::Relaxed) == OPEN && self.failed.get().is_none()
+    }
+
+    /// No delivery begins any more.
+    pub(crate) fn begin_stop(&self) {
+        // Ordering: Relaxed. As in `delivers`.
+        self.state.store(STOPPING, Ordering::Relaxed);
+    }
+
+    /// The store has failed.
+    pub(crate) fn fail(&self, error: StoreError) -> DurableError {
+        DurableError::Store(self.failed.get_or_init(|| error).clone())
+    }
+
+    /// Why the store has failed, if it has.
+    pub(crate) fn failure(&self) -> Option<&StoreError> {
+        self.failed.get()
+    }
+
+    fn futures(&self) -> MutexGuard<'_, HashMap<ThreadId, usize>> {
+        self.futures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handler's future is polled for the first time, by this thread. `None`: the service stops,
+    /// and does not wait for a future that has not begun.
+    pub(crate) fn future_begins(&self) -> Option<ThreadId> {
+        let here = current().id();
+        // The lock orders us: a stop that this does not see looks at the futures later.
+        let mut futures = self.futures();
+        if !self.delivers() {
+            return None;
+        }
+        *futures.entry(here).or_default() += 1;
+        Some(here)
+    }
+
+    /// A handler's future is polled by this thread. The former poll was on `former`.
+    pub(crate) fn future_moves(&self, former: ThreadId) -> ThreadId {
+        let here = current().id();
+        if here != former {
+            let mut futures = self.futures();
+            take_one(&mut futures, former);
+            *futures.entry(here).or_default() += 1;
+        }
+        here
+    }
+
+    /// A handler's future has ended, which this thread has polled last.
+    pub(crate) fn future_ends(&self, polled_by: ThreadId) {
+        let mut futures = self.futures();
+        take_one(&mut futures, polled_by);
+        if futures.is_empty() {
+            self.futures_ended.notify_all();
+        }
+    }
+
+    /// Whether futures of handlers have begun and not ended.
+    pub(crate) fn has_futures(&self) -> bool {
+        !self.futures().is_empty()
+    }
+
+    /// Whether this thread has polled one of them last, so that it may have to poll it again.
+    pub(crate) fn polls_futures(&self) -> bool {
+        self.futures().contains_key(&current().id())
+    }
+
+    /// Waits until all futures of handlers that have begun have ended.
+    pub(crate) fn wait_for_futures(&self) {
+        let mut futures = self.futures();
+        while !futures.is_empty() {
+            futures = self
+                .futures_ended
+                .wait(futures)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// One future less that this thread has polled last.
+fn take_one(futures: &mut HashMap<ThreadId, usize>, thread: ThreadId) {
+    if let Entry::Occupied(mut count) = futures.entry(thread) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}

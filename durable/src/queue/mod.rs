@@ -1,0 +1,11 @@
+//! Queue: what lies between callers, handlers and the writer.
+
+pub(crate) mod counter;
+#[cfg(feature = "tracing")]
+pub(crate) mod events;
+pub(crate) mod lanes;
+pub(crate) mod link;
+pub(crate) mod request;
+pub(crate) mod rights;
+pub(crate) mod stats;
+pub(crate) mod ticket;

@@ -1,0 +1,3 @@
+//! Runner: calls handlers.
+
+pub(crate) mod run;

@@ -1,0 +1,690 @@
+//! Store: where durable timers are kept, as the writer sees it.
+//!
+//! One thread, the writer, owns a store. It takes what callers and handlers want, hands it over in
+//! one [`commit`](Store::commit), and tells them when that has returned. So an implementation needs
+//! no locks. It decides a timer's outcome: whoever deletes the row ends the timer.
+//! The trait [`Store`] has its ground rules.
+
+use super::fleet::Fleet;
+use super::row::{Cause, DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use std::error::Error;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The right to hand out the rows of a partition.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The partition.
+    pub partition: Partition,
+    /// Raised whenever the lease is taken. It is the fence that handlers pass on.
+    pub epoch: u64,
+}
+
+/// Names a row.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By its id.
+    Id(DurableId),
+    /// By its key.
+    Key(Arc<str>),
+}
+
+/// What became of a delivery. It names the row by id and by the deadline that it had when it was
+/// handed out.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The row.
+    pub id: DurableId,
+    /// Its deadline.
+    pub due: StoreTime,
+    /// The epoch of the lease under which it was handed out.
+    pub epoch: u64,
+}
+
+/// How much a call of a store takes at once: whichever of the two is reached first.
+///
+/// The row that reaches the bytes is the last one. So a slice has less than `bytes`, and one row
+/// more.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::SliceLimit;
+///
+/// let limit = SliceLimit { rows: 10, bytes: 1_000 };
+/// assert!(!limit.is_reached(1, 999));
+/// assert!(limit.is_reached(10, 0) && limit.is_reached(1, 1_000));
+/// assert!(!SliceLimit::rows(10).is_reached(9, usize::MAX - 1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceLimit {
+    /// The most rows. Zero: none.
+    pub rows: usize,
+    /// Bytes of payloads, kinds, keys and calendars, as [`Row::bytes`] counts them.
+    pub bytes: usize,
+}
+
+impl SliceLimit {
+    /// A limit of rows, however large they are.
+    pub const fn rows(rows: usize) -> Self {
+        let bytes = usize::MAX;
+        Self { rows, bytes }
+    }
+
+    /// Whether a slice that has this is full.
+    pub const fn is_reached(self, rows: usize, bytes: usize) -> bool {
+        rows >= self.rows || bytes >= self.bytes
+    }
+}
+
+/// A part of a store in which the rows of a kind are cancelled.
+///
+/// A store has an order of its own for this, in which a row has one place for as long as its
+/// deadline stays. [`Position::MIN`] is before all rows.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::{DurableId, Gate, KindSlice, Memory, Outcome, Position, Row};
+/// use wheelwork_durable::{SliceLimit, Store, StoreTime, Write};
+///
+/// struct AllMayGo;
+/// impl Gate for AllMayGo {
+///     fn let_go(&mut self, _: DurableId) -> bool {
+///         true
+///     }
+/// }
+///
+/// let mut store = Memory::new();
+/// store.acquire()?;
+/// let mut ids = Vec::new();
+/// for millis in [1, 2, 3] {
+///     let due = StoreTime::from_millis(millis);
+///     ids.push(store.new_id(None, due));
+///     let row = Row::new(ids[ids.len() - 1], due, "mail".into(), b"hello".as_slice().into());
+///     store.commit(vec![Write::Arm(row)], &mut AllMayGo)?;
+/// }
+/// let slice = KindSlice {
+///     kind: "mail".into(),
+///     after: Position::MIN,
+///     limit: SliceLimit::rows(2),
+/// };
+/// let outcomes = store.commit(vec![Write::CancelKind(slice.clone())], &mut AllMayGo)?;
+/// let [Outcome::CancelledMany(gone, Some(after))] = &outcomes[..] else {
+///     panic!("there is another row");
+/// };
+/// assert_eq!(gone, &ids[..2]);
+/// let slice = KindSlice { after: *after, ..slice };
+/// let outcomes = store.commit(vec![Write::CancelKind(slice)], &mut AllMayGo)?;
+/// assert_eq!(outcomes, [Outcome::CancelledMany(vec![ids[2]], None)]);
+/// # Ok::<(), wheelwork_durable::StoreError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindSlice {
+    /// The kind.
+    pub kind: Arc<str>,
+    /// Rows after this one are looked at, in the store's order.
+    pub after: Position,
+    /// How many rows are looked at, those of other kinds too.
+    pub limit: SliceLimit,
+}
+
+impl KindSlice {
+    /// All of the store.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{KindSlice, Position};
+    ///
+    /// assert_eq!(KindSlice::all("mail").after, Position::MIN);
+    /// ```
+    pub fn all(kind: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            after: Position::MIN,
+            limit: SliceLimit::rows(usize::MAX),
+        }
+    }
+}
+
+/// A change that a store makes.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Write {
+    /// Puts a row in. If another row has its key: that row goes, unless it was handed out. Then it
+    /// is marked as superseded, and has no key any more. Outcome: [`Outcome::Armed`].
+    Arm(Row),
+    /// Deletes a row that was not handed out. One that was, and has a calendar, is struck: it is
+    /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`], with `None`
+    /// if it was superseded before.
+    Cancel(Target),
+    /// Gives a row that was not handed out another deadline; its id stays. A suspect stays one.
+    /// Outcome: [`Outcome::Moved`].
+    Move(Target, StoreTime),
+    /// As [`Cancel`](Self::Cancel), all rows of a kind in a part of the store. Outcome:
+    /// [`Outcome::CancelledMany`], with those that are struck, too.
+    CancelKind(KindSlice),
+    /// Sets the crashes of a suspect, which stays one: one more, before it is handed out; or as
+    /// many as before, if it was not handed out after all. A superseded row is deleted. Outcome:
+    /// [`Outcome::Begun`].
+    Begin {
+        /// The row.
+        of: Settled,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
+    },
+    /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
+    /// no attempts and no crashes. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    Ack {
+        /// The row.
+        of: Settled,
+        /// The calendar's next run.
+        next: Option<StoreTime>,
+    },
+    /// A handler has failed: moves the row to `at` and sets its attempts and crashes; it is no
+    /// suspect any more. A superseded row is deleted. Outcome: [`Outcome::Settled`], with the row
+    /// unless it was deleted.
+    Retry {
+        /// The row.
+        of: Settled,
+        /// When it is to be tried again.
+        at: StoreTime,
+        /// Attempts so far.
+        attempts: u32,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
+    },
+    /// Makes a row a dead letter. If it has a calendar, it stays as well, due at `next` with no
+    /// attempts and no crashes, and the dead letter is a copy with the id `copy`, without calendar
+    /// and key. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    Bury {
+        /// The row.
+        of: Settled,
+        /// Why.
+        cause: Cause,
+        /// Since when it is dead.
+        since: StoreTime,
+        /// Attempts so far.
+        attempts: u32,
+        /// Ends of a process that it is charged with.
+        crashes: u32,
+        /// The calendar's next run, and the id of the copy.
+        next: Option<(StoreTime, DurableId)>,
+    },
+    /// Makes a dead letter a row again, due at the given time, with no attempts, no crashes and no
+    /// key.
+    /// Outcome: [`Outcome::Revived`].
+    Revive(DurableId, StoreTime),
+    /// Deletes a dead letter. Outcome: [`Outcome::Discarded`].
+    Discard(DurableId),
+}
+
+/// What has become of a [`Write`].
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The row is in. The row that went for it, if one did.
+    Armed(Option<DurableId>),
+    /// The row that is gone, or struck; `None`: there was none, or it was handed out.
+    Cancelled(Option<DurableId>),
+    /// The row as it is now; `None`: there was none, or it was handed out.
+    Moved(Option<Row>),
+    /// The rows that are gone or struck, and the last row that was looked at. `None`: there are no
+    /// more rows behind it.
+    CancelledMany(Vec<DurableId>, Option<Position>),
+    /// What has become of the note that a suspect begins.
+    Begun(TrialBegun),
+    /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
+    /// if it is still to fire.
+    Settled(bool, Option<Row>),
+    /// The row, if there was such a dead letter.
+    Revived(Option<Row>),
+    /// Whether there was such a dead letter.
+    Discarded(bool),
+    /// It was not made, and the others were. The writer tries it again: here it is. Of a store that
+    /// others write to: somebody's transaction has locked what the change needs. Of one in a file:
+    /// what a handler has said has to wait for room on the disk.
+    Blocked(Box<Write>),
+    /// The store refuses this change, and no other: why. It was not made, and the others were.
+    Refused(Arc<str>),
+}
+
+/// What has become of a [`Write::Begin`].
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialBegun {
+    /// Its crashes are stored.
+    Noted,
+    /// Another row has taken its key: it is deleted.
+    Superseded,
+    /// The epoch is over, or the row is gone.
+    Refused,
+}
+
+/// Knows which rows were handed out.
+///
+/// # Example
+/// See [`Store`].
+pub trait Gate {
+    /// Whether this row may be ended, moved or replaced. After `true` it will not be handed out,
+    /// until the outcome of the commit is known.
+    fn let_go(&mut self, id: DurableId) -> bool;
+}
+
+/// How large a store is.
+///
+/// # Example
+/// See [`Store`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreSize {
+    /// Timers that are to fire, and those that are being handled.
+    pub rows: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Bytes on disk, if it is known.
+    pub disk_bytes: Option<u64>,
+}
+
+impl StoreSize {
+    /// A size.
+    ///
+    /// # Example
+    /// See [`Store::size`].
+    pub const fn new(rows: u64, dead: u64, disk_bytes: Option<u64>) -> Self {
+        Self {
+            rows,
+            dead,
+            disk_bytes,
+        }
+    }
+}
+
+/// Keeps durable timers. [`Redb`](crate::Redb) is the one on disk, [`Memory`](crate::Memory) the
+/// one for tests.
+///
+/// The writer alone calls it. What an implementation promises:
+///
+///  - What `commit` has done when it returns `Ok` survives a crash. It does all of it, or nothing,
+///    but for changes whose outcome says that they were not made.
+///  - After an error of `commit` or `hand_out` the outcome is unknown. The writer ends, and the
+///    program opens the store anew.
+///  - Before `commit` ends, moves or replaces a row it asks the [`Gate`] whether the row was handed
+///    out. A store that other nodes write to decides that by itself, by the watermark: no gate
+///    knows what other nodes have handed out.
+///  - An ack, a retry and a burial carry the epoch of the lease under which the row was handed out.
+///    Under another epoch they do nothing.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::{DurableId, Gate, Memory, Outcome, Row};
+/// use wheelwork_durable::{Store, StoreTime, Target, Write};
+///
+/// /// Nothing was handed out.
+/// struct Open;
+///
+/// impl Gate for Open {
+///     fn let_go(&mut self, _: DurableId) -> bool {
+///         true
+///     }
+/// }
+///
+/// let mut store = Memory::new();
+/// let leases = store.acquire()?;
+/// let due = StoreTime::from_millis(1_000);
+/// let id = store.new_id(None, due);
+/// let row = Row::new(id, due, "mail".into(), b"hello".as_slice().into());
+/// store.commit(vec![Write::Arm(row.clone())], &mut Open)?;
+/// assert_eq!(store.get(&Target::Id(id))?, Some(row));
+/// let outcomes = store.commit(vec![Write::Cancel(Target::Id(id))], &mut Open)?;
+/// assert_eq!(outcomes, [Outcome::Cancelled(Some(id))]);
+/// # Ok::<(), wheelwork_durable::StoreError>(())
+/// ```
+pub trait Store: Send + 'static {
+    /// Takes the leases that this node may have, each with a new epoch. Called once, before all
+    /// other calls but `clock`.
+    ///
+    /// A row that may have been handed out under an earlier epoch (it was due by that epoch's
+    /// watermark) is a [suspect](Row::suspect) from now on, until it is settled: also when it is
+    /// moved, when this epoch ends too, and when the lease is given back.
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError>;
+
+    /// Gives the leases back. Nothing is handed out any more and all that was is settled, so no
+    /// row becomes a suspect by this epoch's watermark.
+    fn release(&mut self) -> Result<(), StoreError>;
+
+    /// A new id, for a row with this key and deadline. No other row has it or had it.
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId;
+
+    /// Makes the changes in their order, all of them or none, and says of each what became of it.
+    /// When it has returned they survive a crash. A change that is [blocked](Outcome::Blocked) or
+    /// [refused](Outcome::Refused) is left out, and so are later ones of the same row or key.
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError>;
+
+    /// The next rows of a partition, in the order of their positions: those after `after` and due
+    /// at `until` or before. There are no more, if the `limit` is not
+    /// [reached](SliceLimit::is_reached).
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError>;
+
+    /// Commits that rows due at `upto` or before may be handed out from now on: the watermark. It
+    /// only rises while the leases are held.
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError>;
+
+    /// The store's clock. A store without a clock of its own takes the node's.
+    fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
+        Ok(StoreTime::reading(node))
+    }
+
+    /// A row by id or key. Dead letters are none.
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError>;
+
+    /// The next dead letters with an id after `after`, by id. There are no more, if the `limit` is
+    /// not [reached](SliceLimit::is_reached).
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: SliceLimit,
+    ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// The largest payload that it can keep, in bytes. The service takes none that is larger,
+    /// whatever its [`payload_max`](crate::DurableBuilder::payload_max) says.
+    fn payload_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// How large it is, as far as the store knows it without a count: an estimate is right, where
+    /// counting takes long. Cost: some microseconds.
+    fn size(&mut self) -> Result<StoreSize, StoreError>;
+
+    /// Does a slice of the work that it has put off, in some milliseconds. Returns whether there is
+    /// more.
+    fn upkeep(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// What a store has that other nodes write to as well. `None`: this is the only one.
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        None
+    }
+}
+
+/// What a store that several nodes share can do beside [`Store`]. The writer alone calls it, but
+/// for the clock of [`clock`](Self::clock).
+///
+/// All agreement is in the store: which node owns which partition, and until when; up to which
+/// deadline a partition's rows may have been handed out. A node keeps what the store has said, and
+/// counts time by its own clock from *before* it has asked.
+///
+/// What an implementation promises:
+///
+///  - A partition has one owner at a time, by a lease with an epoch. Taking one raises the epoch.
+///  - A row is handed out by the owner of its partition, when it is due, after
+///    [`claim`](Self::claim) has stored a watermark at or after its deadline.
+///  - A row due at the watermark of its partition, or before it, is not cancelled, moved or
+///    replaced by any node.
+///  - A row that was due by the watermark when its partition was taken over is a
+///    [suspect](Row::suspect) until it is settled, unless the owner before has
+///    [given the partition back](Self::give_back), and it was none before.
+///
+/// # Example
+/// A store shows it by [`Store::shared`].
+/// ```
+/// use wheelwork_durable::{Memory, Store};
+///
+/// assert!(Memory::new().shared().is_none()); // one process alone
+/// ```
+pub trait SharedStore {
+    /// How many partitions there are, numbered from 0.
+    fn partitions(&self) -> Partition;
+
+    /// How far ahead of a row's deadline its watermark is stored: more than a commit takes.
+    fn claim_ahead(&self) -> Duration;
+
+    /// Renews the leases, takes those that are free up to this node's share, and says which are
+    /// over its share.
+    fn renew(&mut self) -> Result<LeaseNews, StoreError>;
+
+    /// Gives partitions back of which nothing is being handled. A lease that is lost already is
+    /// left as it is.
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError>;
+
+    /// Commits the watermark of these partitions: it only rises. Returns leases that are known to
+    /// be lost: nothing may be handed out under them. Others are told of by [`renew`](Self::renew).
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError>;
+
+    /// As [`Store::load`], of many partitions, in one order.
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError>;
+
+    /// The same for a look at the rows: nothing of it is handed out.
+    fn look_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(partitions, after, until, limit)
+    }
+
+    /// The first deadline of these partitions at or after `from`.
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError>;
+
+    /// The store's clock, which all nodes go by.
+    fn clock(&self) -> Arc<dyn StoreClock>;
+
+    /// Whether the node may have a clock that is moved by hand.
+    #[doc(hidden)]
+    fn takes_clock(&self) -> bool {
+        false
+    }
+
+    /// Sets what to call, on any thread, when another node may have done something that concerns
+    /// this one. A hint: it makes things sooner.
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>);
+
+    /// Who owns what.
+    fn fleet(&mut self) -> Result<Fleet, StoreError>;
+}
+
+/// The clock of a store, as a node knows it: two bounds for what it shows now.
+///
+/// # Example
+/// See [`SharedStore::clock`].
+pub trait StoreClock: Send + Sync {
+    /// It shows this, or more. Deadlines are held against it.
+    fn at_least(&self) -> SystemTime;
+
+    /// It shows this, or less. Delays begin here.
+    fn at_most(&self) -> SystemTime;
+}
+
+/// What has become of the leases of a node.
+///
+/// # Example
+/// See [`SharedStore`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseNews {
+    /// Partitions that are this node's from now on.
+    pub taken: Vec<Lease>,
+    /// Partitions that were this node's.
+    pub lost: Vec<Partition>,
+    /// How many partitions are over its share: to be given back when nothing of them is being
+    /// handled.
+    pub surplus: usize,
+    /// How long the leases last, less a margin: from before the call on.
+    pub lasts: Duration,
+    /// When to renew them: so long after the call began.
+    pub again: Duration,
+}
+
+impl LeaseNews {
+    /// Leases that last so long, and are to be renewed after `again`.
+    ///
+    /// # Example
+    /// See [`SharedStore`].
+    pub fn new(lasts: Duration, again: Duration) -> Self {
+        Self {
+            lasts,
+            again,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a [`StoreError`] says: one line, and the error behind it, if there is one.
+///
+/// The line says what that error says, too. [`StoreError`] has it as its `source`, for programs
+/// that look at it: the system's error of a file, the database's error with its SQLSTATE.
+///
+/// # Example
+/// ```
+/// use std::error::Error;
+/// use std::io;
+/// use wheelwork_durable::{StoreCause, StoreError};
+///
+/// let full = io::Error::from(io::ErrorKind::StorageFull);
+/// let cause = StoreCause::new(format!("timers.redb: {full}"), full);
+/// assert!(cause.starts_with("timers.redb: "));
+/// let error = StoreError::Io(cause);
+/// let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+/// assert_eq!(source.map(io::Error::kind), Some(io::ErrorKind::StorageFull));
+/// assert!(StoreError::Io("a text alone".into()).source().is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreCause {
+    line: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl StoreCause {
+    /// A line, and the error behind it. A cause without one is made of a text by `From`.
+    pub fn new(line: impl Into<Arc<str>>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self {
+            line: line.into(),
+            source: Some(Arc::new(source)),
+        }
+    }
+}
+
+impl Deref for StoreCause {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.line
+    }
+}
+
+impl fmt::Display for StoreCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl From<&str> for StoreCause {
+    fn from(line: &str) -> Self {
+        String::from(line).into()
+    }
+}
+
+impl From<String> for StoreCause {
+    fn from(line: String) -> Self {
+        Self {
+            line: line.into(),
+            source: None,
+        }
+    }
+}
+
+/// Why a store cannot go on, or could not be opened.
+///
+/// # Example
+/// See [`Store`] and [`StoreCause`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It is open already, in another process or in this one.
+    InUse(StoreCause),
+    /// It is no store of timers.
+    Foreign(StoreCause),
+    /// It was written by another version of this library: the version of its format.
+    Version(StoreCause, u64),
+    /// It is damaged: where, and how.
+    Damaged(StoreCause),
+    /// The system or the database refused: a full disk, no rights, an I/O error.
+    Io(StoreCause),
+}
+
+impl StoreError {
+    fn cause(&self) -> &StoreCause {
+        match self {
+            Self::InUse(cause)
+            | Self::Foreign(cause)
+            | Self::Version(cause, _)
+            | Self::Damaged(cause)
+            | Self::Io(cause) => cause,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(what) => {
+                write!(f, "{what}: it is open already, here or in another process")
+            }
+            Self::Foreign(what) => write!(f, "{what}: this is no store of timers"),
+            Self::Version(what, version) => write!(
+                f,
+                "{what}: its format has version {version}, which this version of wheelwork does \
+                 not read"
+            ),
+            Self::Damaged(what) => write!(f, "{what}: the store is damaged"),
+            Self::Io(what) => f.write_str(what),
+        }
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let source = self.cause().source.as_deref()?;
+        Some(source)
+    }
+}

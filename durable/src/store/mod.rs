@@ -1,0 +1,8 @@
+//! Store: what a store is, and what it keeps.
+
+pub(crate) mod contract;
+pub(crate) mod fault;
+pub(crate) mod fleet;
+pub(crate) mod id_map;
+pub(crate) mod row;
+pub(crate) mod when;

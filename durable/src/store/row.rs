@@ -1,0 +1,346 @@
+//! Row: a durable timer as a store has it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A point in time by the store's clock, in milliseconds since the Unix epoch.
+///
+/// Deadlines round up to a millisecond, readings of the clock round down, so no timer fires early.
+///
+/// # Example
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use wheelwork_durable::StoreTime;
+///
+/// let due = StoreTime::due_at(SystemTime::UNIX_EPOCH + Duration::from_micros(1_500));
+/// assert_eq!(due, StoreTime::from_millis(2));
+/// assert_eq!(due.since(StoreTime::from_millis(1)), Duration::from_millis(1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreTime(u64);
+
+impl StoreTime {
+    /// The Unix epoch. All rows are due after it, or at it.
+    pub const MIN: Self = Self(0);
+
+    /// The last time that a store can hold, 8,900 years from the epoch. Later deadlines are moved
+    /// to it.
+    pub const MAX: Self = Self((1 << 48) - 1);
+
+    /// The time this number of milliseconds after the Unix epoch, at most [`MAX`](Self::MAX).
+    pub const fn from_millis(millis: u64) -> Self {
+        if millis > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Self(millis)
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// A deadline: the first millisecond at or after `time`. Times before the epoch are the epoch.
+    pub fn due_at(time: SystemTime) -> Self {
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self::MIN.after(since)
+    }
+
+    /// A reading of a clock: the last millisecond at or before `time`.
+    pub fn reading(time: SystemTime) -> Self {
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The first millisecond at or after `delay` from here.
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        let millis = u64::try_from(delay.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Self::from_millis(self.0.saturating_add(millis))
+    }
+
+    /// How much later this is than `earlier`; zero, if it is not.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This time for other libraries.
+    pub fn system_time(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+}
+
+/// A part of a store that one node owns at a time. A store for one process has one, number 0.
+///
+/// # Example
+/// See [`DurableId`].
+pub type Partition = u16;
+
+/// Names a durable timer for ever: in all processes, and after it has ended. Files have no ids in
+/// common, but by a chance of one in many billions.
+///
+/// An id that is stored elsewhere, as text or as bits, names the timer after a restart too.
+/// Keys ([`DurableHandle::key`](crate::DurableHandle::key)) are names of your own.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::DurableId;
+///
+/// let id = DurableId::from_bits(0x2a);
+/// assert_eq!(id.to_string().parse(), Ok(id));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DurableId(u128);
+
+impl DurableId {
+    /// An id of a row: its partition, the time at which it was due first, and a number that no
+    /// other row of the partition has.
+    pub const fn new(partition: Partition, first_due: StoreTime, number: u64) -> Self {
+        Self((partition as u128) << 112 | (first_due.0 as u128) << 64 | number as u128)
+    }
+
+    /// The partition in which the row is.
+    pub const fn partition(self) -> Partition {
+        (self.0 >> 112) as Partition
+    }
+
+    /// When the row was due first. It may have been moved since.
+    pub const fn first_due(self) -> StoreTime {
+        StoreTime((self.0 >> 64) as u64 & StoreTime::MAX.0)
+    }
+
+    /// The number of the row in its partition.
+    pub const fn number(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// The id as a number, to be stored elsewhere.
+    pub const fn to_bits(self) -> u128 {
+        self.0
+    }
+
+    /// The id that [`to_bits`](Self::to_bits) gave. Any number is an id; most name no timer.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for DurableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for DurableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DurableId({self})")
+    }
+}
+
+/// A text that is no [`DurableId`].
+///
+/// # Example
+/// See [`DurableId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseIdError;
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id of a durable timer has 32 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+impl FromStr for DurableId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(ParseIdError);
+        }
+        u128::from_str_radix(text, 16)
+            .map(Self)
+            .map_err(|_| ParseIdError)
+    }
+}
+
+/// A durable timer as a store has it.
+///
+/// # Example
+/// See [`Store`](crate::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its name.
+    pub id: DurableId,
+    /// When it is to fire.
+    pub due: StoreTime,
+    /// Which handler gets it.
+    pub kind: Arc<str>,
+    /// The key by which it can be found. At most one row of a store has a key, but for rows that
+    /// are [superseded](Self::superseded).
+    pub key: Option<Arc<str>>,
+    /// What the handler gets.
+    pub payload: Arc<[u8]>,
+    /// Deliveries that have failed: the handler did, or there was none for the kind, or the payload
+    /// could not be read.
+    pub attempts: u32,
+    /// How often a process has ended while the timer was on trial, as a suspect.
+    pub crashes: u32,
+    /// A process has ended, and may have been handling the timer then: it was due by the watermark
+    /// of an epoch that did not end well, and has not been settled since. Such a timer runs after
+    /// the others, on trial.
+    pub suspect: bool,
+    /// A calendar, as text. When the row is acknowledged, it stays, due at the calendar's next run.
+    pub calendar: Option<Arc<str>>,
+    /// It was handed out when another row took its key, or when it was cancelled; then it has a
+    /// calendar. It is not delivered again.
+    pub superseded: bool,
+}
+
+impl Row {
+    /// A row without key, attempts, crashes and calendar.
+    pub fn new(id: DurableId, due: StoreTime, kind: Arc<str>, payload: Arc<[u8]>) -> Self {
+        Self {
+            id,
+            due,
+            kind,
+            key: None,
+            payload,
+            attempts: 0,
+            crashes: 0,
+            suspect: false,
+            calendar: None,
+            superseded: false,
+        }
+    }
+
+    /// Whether it may end the process, so that it is handed out on trial only.
+    pub(crate) const fn is_on_trial(&self) -> bool {
+        self.suspect || self.crashes > 0
+    }
+
+    /// Bytes of its payload, kind, key and calendar.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::{DurableId, Row, StoreTime};
+    ///
+    /// let (id, due) = (DurableId::from_bits(1), StoreTime::from_millis(1));
+    /// assert_eq!(Row::new(id, due, "mail".into(), b"hello".as_slice().into()).bytes(), 9);
+    /// ```
+    pub fn bytes(&self) -> usize {
+        let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
+        let texts = texts.into_iter().flatten().map(|text| text.len());
+        self.payload.len() + texts.sum::<usize>()
+    }
+
+    /// Where the row stands in the order of deadlines.
+    pub fn position(&self) -> Position {
+        Position {
+            due: self.due,
+            id: self.id,
+        }
+    }
+}
+
+/// A place in the order in which rows are due.
+///
+/// # Example
+/// See [`Store`](crate::Store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The deadline.
+    pub due: StoreTime,
+    /// Among rows of one deadline, the id.
+    pub id: DurableId,
+}
+
+impl Position {
+    /// Before all rows.
+    pub const MIN: Self = Self {
+        due: StoreTime::MIN,
+        id: DurableId::from_bits(0),
+    };
+
+    /// After all rows.
+    pub const MAX: Self = Self {
+        due: StoreTime::MAX,
+        id: DurableId::from_bits(u128::MAX),
+    };
+
+    /// The last position before this one.
+    pub(crate) const fn before(self) -> Self {
+        Self {
+            due: self.due,
+            id: DurableId::from_bits(self.id.to_bits().saturating_sub(1)),
+        }
+    }
+
+    /// After all rows that are due at `due`.
+    pub const fn end_of(due: StoreTime) -> Self {
+        Self {
+            due,
+            id: DurableId::from_bits(u128::MAX),
+        }
+    }
+}
+
+/// Why a row is dead.
+///
+/// # Example
+/// See [`Store`](crate::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No handler has its kind.
+    UnknownKind,
+    /// Its payload is not what the handler reads: what was wrong with it, up to 4 KiB of that.
+    Undecodable(Arc<str>),
+    /// Its handler failed, and may not try again: its last error, up to 4 KiB of that.
+    Failed(Arc<str>),
+    /// The process has ended more often than its policy's `crash_attempts` allow while the timer
+    /// was being handled.
+    Crashed,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKind => f.write_str("no handler has its kind"),
+            Self::Undecodable(why) => write!(f, "its payload cannot be read: {why}"),
+            Self::Failed(why) => write!(f, "its handler failed: {why}"),
+            Self::Crashed => f.write_str("the process ended too often while it was being handled"),
+        }
+    }
+}
+
+/// A timer that is kept, and not fired any more: a dead letter.
+///
+/// # Example
+/// See [`Store`](crate::Store).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// The timer. Its key is free for others.
+    pub row: Row,
+    /// Why it is dead.
+    pub cause: Cause,
+    /// Since when it is dead.
+    pub since: StoreTime,
+}
+
+impl DeadLetter {
+    /// A dead letter.
+    pub const fn new(row: Row, cause: Cause, since: StoreTime) -> Self {
+        Self { row, cause, since }
+    }
+}

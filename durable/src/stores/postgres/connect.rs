@@ -1,0 +1,318 @@
+//! Connect: the settings of a store, and how its connections are made.
+
+use super::clock::DatabaseClock;
+use super::leases::{Leases, random, random_node};
+use super::migrations::schema;
+use super::session::{Cancel, Connect, ConnectClient, Connected, Patience, Session, apart};
+use super::store::Postgres;
+use crate::handler::error::with_causes;
+use crate::store::contract::{StoreCause, StoreError, StoreSize};
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{AsyncMessage, Config, Error, NoTls, Socket};
+
+/// How long a transaction of the node's own may stand still, at least and at most.
+const IDLE_MIN: Duration = Duration::from_millis(100);
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// How a [`Postgres`] is connected: made by [`Postgres::builder`].
+///
+/// # Example
+/// See [`Postgres::builder`].
+#[must_use = "nothing is connected before `connect`"]
+pub struct PostgresBuilder {
+    config: String,
+    schema: String,
+    name: Option<String>,
+    lasts: Duration,
+    patience: Duration,
+    connect: Option<Box<dyn FnOnce(Config) -> Connects + Send>>,
+}
+impl Postgres {
+    /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
+    /// (`postgres://..`). Several hosts are tried in turn. If the tables are not there, they are
+    /// made, in the schema `wheelwork`.
+    ///
+    /// # Errors
+    /// The string makes no sense, the database does not answer or refuses, it can only be read (a
+    /// standby, say), its encoding is not `UTF8`, or its tables are of another version.
+    ///
+    /// # Example
+    /// See [`Postgres`].
+    pub fn connect(config: &str) -> Result<Self, StoreError> {
+        Self::builder(config).connect()
+    }
+
+    /// To connect otherwise than [`connect`](Self::connect) does.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::Postgres;
+    ///
+    /// // (Here is no database.)
+    /// let database = "host=127.0.0.1,127.0.0.2 port=1 user=shop target_session_attrs=read-write";
+    /// let store = Postgres::builder(database)
+    ///     .schema("shop_timers")
+    ///     .node_name("shop-7")
+    ///     .lease(Duration::from_secs(5))
+    ///     .patience(Duration::from_secs(30))
+    ///     .connect();
+    /// assert!(store.is_err());
+    /// ```
+    pub fn builder(config: &str) -> PostgresBuilder {
+        PostgresBuilder::new(config)
+    }
+}
+
+impl PostgresBuilder {
+    fn new(config: &str) -> Self {
+        Self {
+            config: config.to_owned(),
+            schema: "wheelwork".to_owned(),
+            name: None,
+            lasts: Duration::from_secs(10),
+            patience: Duration::from_secs(300),
+            connect: None,
+        }
+    }
+
+    /// Sets the schema that has the tables: up to 50 lower-case letters, digits and underscores. A
+    /// word that SQL reserves (`user`, `order`) is refused by [`connect`](Self::connect).
+    /// `wheelwork` unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.schema = schema.to_owned();
+        self
+    }
+
+    /// Sets the name of this node, for [`fleet`](crate::DurableHandle::fleet). The host's
+    /// name and the process's number unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn node_name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Sets how long a lease lasts, 1 s to 1 h: so long may timers of a node that was killed have
+    /// to wait for another one. A node that cannot reach the database for so long hands nothing
+    /// out. 10 s unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn lease(mut self, lasts: Duration) -> Self {
+        self.lasts = lasts;
+        self
+    }
+
+    /// Sets how long calls wait for a database that does not answer. Then the store has failed.
+    /// 5 min unless set.
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sets what makes connections secure: a connector for tokio-postgres, of the crate
+    /// `postgres-native-tls` or `tokio-postgres-rustls`, say.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::Postgres;
+    ///
+    /// // Here: the connector that secures nothing, and no database.
+    /// let store = Postgres::builder("host=127.0.0.1 port=1 user=shop")
+    ///     .tls(tokio_postgres::NoTls)
+    ///     .connect();
+    /// assert!(store.is_err());
+    /// ```
+    pub fn tls<T>(mut self, connector: T) -> Self
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send,
+        T::TlsConnect: Send,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        self.connect = Some(Box::new(move |config| connecting(config, connector)));
+        self
+    }
+
+    /// Connects, and makes the tables if they are not there.
+    ///
+    /// # Errors
+    /// As [`Postgres::connect`].
+    ///
+    /// # Example
+    /// See [`Postgres::builder`].
+    pub fn connect(self) -> Result<Postgres, StoreError> {
+        apart(|| self.connect_here())
+    }
+
+    fn connect_here(self) -> Result<Postgres, StoreError> {
+        let setting = |why: String| StoreError::Io(format!("PostgreSQL: {why}").into());
+        let schema = self.schema;
+        if let Some(why) = schema::wrong_name(&schema) {
+            return Err(setting(why));
+        }
+        if self.name.as_ref().is_some_and(|name| name.contains('\0')) {
+            return Err(setting("the name of a node has a NUL".to_owned()));
+        }
+        let range = Duration::from_secs(1)..=Duration::from_secs(3_600);
+        if !range.contains(&self.lasts) {
+            return Err(setting(format!(
+                "a lease lasts 1 s to 1 h, not {:?}",
+                self.lasts
+            )));
+        }
+        let mut config: Config = self.config.parse().map_err(|error: Error| {
+            let why = format!(
+                "the connection string makes no sense: {}",
+                with_causes(&error)
+            );
+            StoreError::Io(StoreCause::new(format!("PostgreSQL: {why}"), error))
+        })?;
+        notice_dead(&mut config);
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(setting("the connection string has no host".to_owned()));
+        }
+        let what = describe(&config);
+        let (connect, connect_client) = match self.connect {
+            Some(connect) => connect(config),
+            None => connecting(config, NoTls),
+        };
+        // The first time it is there, or it is an error.
+        let idle = idle_of(self.lasts, self.patience);
+        let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
+        session.ensure(false, &mut Patience::new(Duration::ZERO))?;
+        schema::check(&mut session)?;
+        session.patience = self.patience;
+        schema::prepare(&mut session, &schema)?;
+        let name = self.name.unwrap_or_else(|| {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
+            let host = host.unwrap_or_else(|_| "node".to_owned());
+            format!("{}-{}", host.trim(), std::process::id())
+        });
+        Ok(Postgres {
+            session,
+            connect,
+            connect_client,
+            schema: schema.into(),
+            leases: Leases::new(random_node(), name, self.lasts),
+            clock: Arc::new(DatabaseClock::new()),
+            seq: 0,
+            next: random() >> 1,
+            turn: 0,
+            size: StoreSize::default(),
+            size_at: 0.0,
+            listener: None,
+            broken: None,
+        })
+    }
+}
+
+/// How connections are made: for the store, and for handlers.
+type Connects = (Connect, ConnectClient);
+
+/// The driver's setting for connections that are never asked whether they are alive.
+const IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Has the system notice connections that have died silently, within half a minute: unless the
+/// connection string says something else.
+pub(super) fn notice_dead(config: &mut Config) {
+    let half_a_minute = Duration::from_secs(30);
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(half_a_minute);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(half_a_minute);
+    }
+    if config.get_keepalives_idle() == IDLE_UNSET {
+        config.keepalives_idle(Duration::from_secs(15));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(Duration::from_secs(5));
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+}
+
+/// What errors call the database.
+fn describe(config: &Config) -> Arc<str> {
+    use tokio_postgres::config::Host;
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(name) => name.clone(),
+        #[cfg(unix)]
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let hosts = hosts.reduce(|all, host| all + "," + &host);
+    let port = config.get_ports().first().copied().unwrap_or(5_432);
+    format!("PostgreSQL at {}, port {port}", hosts.unwrap_or_default()).into()
+}
+
+/// Connects by this connector.
+pub(super) fn connecting<T>(config: Config, tls: T) -> Connects
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let (own_config, own_tls) = (postgres::Config::from(config.clone()), tls.clone());
+    let connect: Connect = Arc::new(move |news| {
+        let (config, tls) = (config.clone(), tls.clone());
+        Box::pin(async move {
+            let (client, mut connection) = config.connect(tls.clone()).await?;
+            let token = client.cancel_token();
+            let cancel: Cancel = Box::new(move || {
+                let (token, tls) = (token.clone(), tls.clone());
+                Box::pin(async move {
+                    // (Whether it is heard does not matter.)
+                    let _ = token.cancel_query(tls).await;
+                })
+            });
+            let driver = async move {
+                while let Some(message) = poll_fn(|context| connection.poll_message(context)).await
+                {
+                    if let AsyncMessage::Notification(_) = message? {
+                        news();
+                    }
+                }
+                Ok(())
+            };
+            Ok(Connected {
+                client,
+                driver: Box::pin(driver),
+                cancel,
+            })
+        })
+    });
+    (
+        connect,
+        Arc::new(move || own_config.connect(own_tls.clone())),
+    )
+}
+
+impl fmt::Debug for PostgresBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresBuilder")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long a transaction of the node's own may stand still. If its connection has died silently,
+/// the node's next one waits for it: not until patience ends.
+pub(super) fn idle_of(lasts: Duration, patience: Duration) -> Duration {
+    let long = (lasts / 2).min(patience / 4);
+    long.clamp(IDLE_MIN, IDLE_MAX)
+}

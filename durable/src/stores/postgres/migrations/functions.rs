@@ -1,0 +1,290 @@
+//! Functions: what the schema offers to transactions of users, in SQL. `{s}` stands for the schema.
+//!
+//! They run with the rights of the role that has made the schema, so a role that may use the schema
+//! needs no rights on its tables. Names in them are those of the schema or of `pg_catalog`.
+//!
+//! A function that ends, moves or replaces a timer enters the gate (GateEnter), locks the row
+//! (RowLock) and reads the watermark in a statement after that (WatermarkLook). A timer that was
+//! handed out is not locked any longer than the call: the savepoint is rolled back in which it was.
+
+/// A key's partition: the first byte of its MD5.
+pub(in crate::stores::postgres) const PART: &str = "CREATE FUNCTION {s}.wheelwork_part(key text)
+RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
+    SELECT ('x' || substr(md5(key), 1, 2))::bit(8)::int::smallint
+$$";
+
+pub(in crate::stores::postgres) const CLOCK: &str = "CREATE FUNCTION {s}.wheelwork_clock()
+RETURNS bigint LANGUAGE sql AS $$
+    SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+$$";
+
+/// A deadline in milliseconds: the past is the epoch, and no time is later than the last one.
+pub(in crate::stores::postgres) const MILLIS: &str =
+    "CREATE FUNCTION {s}.wheelwork_millis(due timestamptz)
+RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT ceil(extract(epoch FROM
+        LEAST(GREATEST(due, to_timestamp(0)), to_timestamp(281474976710))) * 1000)::bigint
+$$";
+
+pub(in crate::stores::postgres) const ID: &str =
+    "CREATE FUNCTION {s}.wheelwork_id(part smallint, due bigint)
+RETURNS uuid LANGUAGE sql AS $$
+    SELECT (lpad(to_hex(part::int), 4, '0') || lpad(to_hex(due), 12, '0')
+        || substr(md5(gen_random_uuid()::text), 1, 16))::uuid
+$$";
+
+/// WatermarkLook. `READ COMMITTED` has a new snapshot for each statement. Above it the snapshot is
+/// old, and only a lock `FOR SHARE` tells (40001) that a row has changed since. The lock is given
+/// back at once, since the owner writes these rows.
+pub(in crate::stores::postgres) const UPTO: &str = "CREATE FUNCTION {s}.wheelwork_upto(p smallint)
+RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    o uuid;
+    c bigint;
+    u bigint;
+BEGIN
+    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+        SELECT l.owner, l.claimed_upto, (SELECT w.upto FROM {s}.watermark w
+                WHERE w.node = l.owner ORDER BY w.gen DESC LIMIT 1)
+            INTO o, c, u FROM {s}.lease l WHERE l.part = p;
+    ELSE
+        BEGIN
+            SELECT l.owner, l.claimed_upto INTO o, c FROM {s}.lease l WHERE l.part = p FOR SHARE;
+            SELECT w.upto INTO u FROM {s}.watermark w WHERE w.node = o
+                ORDER BY w.gen DESC LIMIT 1 FOR SHARE;
+            RAISE EXCEPTION USING ERRCODE = 'WW002';
+        EXCEPTION WHEN SQLSTATE 'WW002' THEN
+            NULL;
+        END;
+    END IF;
+    -- An owner without a watermark may have handed out anything.
+    RETURN CASE WHEN o IS NULL THEN c ELSE GREATEST(c, COALESCE(u, 9223372036854775807)) END;
+END
+$$";
+
+/// RowLock, by id: the deadline of the row, or null.
+pub(in crate::stores::postgres) const FIND: &str =
+    "CREATE FUNCTION {s}.wheelwork_find(p smallint, first bigint, timer uuid)
+RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    d bigint;
+BEGIN
+    LOOP
+        SELECT t.due INTO d FROM {s}.timer t
+            WHERE t.part = p AND t.due = first AND t.id = timer FOR UPDATE;
+        EXIT WHEN FOUND;
+        SELECT t.due INTO d FROM {s}.timer t WHERE t.part = p AND t.id = timer AND t.moved
+            FOR UPDATE;
+        EXIT WHEN FOUND;
+        -- It was moved back while the other place was looked at, or is not there.
+        EXIT WHEN NOT EXISTS (SELECT 1 FROM {s}.timer t
+            WHERE t.part = p AND t.due = first AND t.id = timer)
+            AND NOT EXISTS (SELECT 1 FROM {s}.timer t
+                WHERE t.part = p AND t.id = timer AND t.moved);
+    END LOOP;
+    RETURN d;
+END
+$$";
+
+/// RowLock, by key. The row that this waited for may have been replaced: then it looks again.
+pub(in crate::stores::postgres) const FIND_KEY: &str = "CREATE FUNCTION {s}.wheelwork_find_key(
+    p smallint, name text, OUT d bigint, OUT timer uuid)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    LOOP
+        SELECT t.due, t.id INTO d, timer FROM {s}.timer t WHERE t.part = p AND t.key = name
+            FOR UPDATE;
+        EXIT WHEN FOUND;
+        EXIT WHEN NOT EXISTS (SELECT 1 FROM {s}.timer t WHERE t.part = p AND t.key = name);
+    END LOOP;
+END
+$$";
+
+pub(in crate::stores::postgres) const ARM: &str = "CREATE FUNCTION {s}.wheelwork_arm(
+    kind text, key text, due bigint, payload bytea, part smallint, id uuid)
+RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    old record;
+BEGIN
+    IF $2 IS NULL THEN
+        INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar,
+                superseded, moved, epoch)
+            VALUES ($5, $3, $6, $1, NULL, $4, 0, 0, NULL, false, false, 0);
+        RETURN $6;
+    END IF;
+    PERFORM 1 FROM {s}.gate g WHERE g.part = $5 FOR SHARE;
+    LOOP
+        SELECT f.d, f.timer INTO old FROM {s}.wheelwork_find_key($5, $2) f;
+        IF old.timer IS NULL THEN
+            NULL;
+        ELSIF old.d > {s}.wheelwork_upto($5) THEN
+            DELETE FROM {s}.timer t WHERE t.part = $5 AND t.due = old.d AND t.id = old.timer;
+        ELSE
+            UPDATE {s}.timer t SET key = NULL, superseded = true
+                WHERE t.part = $5 AND t.due = old.d AND t.id = old.timer;
+        END IF;
+        BEGIN
+            INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes,
+                    calendar, superseded, moved, epoch)
+                VALUES ($5, $3, $6, $1, $2, $4, 0, 0, NULL, false, false, 0);
+            RETURN $6;
+        EXCEPTION WHEN unique_violation THEN
+            -- Another transaction has armed it meanwhile: that timer is replaced.
+            IF current_setting('transaction_isolation')
+                NOT IN ('read committed', 'read uncommitted') THEN
+                RAISE EXCEPTION 'another transaction has taken this key' USING ERRCODE = '40001';
+            END IF;
+        END;
+    END LOOP;
+END
+$$";
+
+/// Not before now: other nodes look for what is due, not for what was.
+pub(in crate::stores::postgres) const SCHEDULE_AT: &str =
+    "CREATE FUNCTION {s}.wheelwork_schedule_at(
+    kind text, due bigint, payload bytea, key text DEFAULT NULL)
+RETURNS uuid LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_arm($1, $4, w.due, $3, w.part, {s}.wheelwork_id(w.part, w.due))
+    FROM (SELECT LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655) AS due,
+        COALESCE({s}.wheelwork_part($4), floor(random() * 256)::smallint) AS part) w
+$$";
+
+pub(in crate::stores::postgres) const SCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_schedule(
+    kind text, due timestamptz, payload bytea, key text DEFAULT NULL)
+RETURNS uuid LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_schedule_at($1, {s}.wheelwork_millis($2), $3, $4)
+$$";
+
+pub(in crate::stores::postgres) const CANCEL: &str =
+    "CREATE FUNCTION {s}.wheelwork_cancel(timer uuid)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    part int := ('x' || substr($1::text, 1, 4))::bit(16)::int;
+    first bigint := ('x' || substr(replace($1::text, '-', ''), 5, 12))::bit(48)::bigint;
+    p smallint;
+    d bigint;
+BEGIN
+    IF part > 255 THEN
+        RETURN false;
+    END IF;
+    p := part;
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    d := {s}.wheelwork_find(p, first, $1);
+    IF d IS NULL THEN
+        RETURN false;
+    END IF;
+    IF d <= {s}.wheelwork_upto(p) THEN
+        -- A recurring timer is struck: no further run begins.
+        UPDATE {s}.timer t SET key = NULL, superseded = true WHERE t.part = p AND t.due = d
+            AND t.id = $1 AND t.calendar IS NOT NULL AND NOT t.superseded;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    DELETE FROM {s}.timer t WHERE t.part = p AND t.due = d AND t.id = $1;
+    RETURN true;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
+$$";
+
+pub(in crate::stores::postgres) const CANCEL_KEY: &str =
+    "CREATE FUNCTION {s}.wheelwork_cancel_key(key text)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    p smallint := {s}.wheelwork_part($1);
+    old record;
+BEGIN
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    SELECT f.d, f.timer INTO old FROM {s}.wheelwork_find_key(p, $1) f;
+    IF old.timer IS NULL THEN
+        RETURN false;
+    END IF;
+    IF old.d <= {s}.wheelwork_upto(p) THEN
+        UPDATE {s}.timer t SET key = NULL, superseded = true WHERE t.part = p AND t.due = old.d
+            AND t.id = old.timer AND t.calendar IS NOT NULL AND NOT t.superseded;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    DELETE FROM {s}.timer t WHERE t.part = p AND t.due = old.d AND t.id = old.timer;
+    RETURN true;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
+$$";
+
+pub(in crate::stores::postgres) const RESCHEDULE_AT: &str =
+    "CREATE FUNCTION {s}.wheelwork_reschedule_at(
+    timer uuid, due bigint)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    part int := ('x' || substr($1::text, 1, 4))::bit(16)::int;
+    first bigint := ('x' || substr(replace($1::text, '-', ''), 5, 12))::bit(48)::bigint;
+    next bigint := LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655);
+    p smallint;
+    d bigint;
+BEGIN
+    IF part > 255 THEN
+        RETURN false;
+    END IF;
+    p := part;
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    d := {s}.wheelwork_find(p, first, $1);
+    IF d IS NULL THEN
+        RETURN false;
+    END IF;
+    IF d <= {s}.wheelwork_upto(p) THEN
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    UPDATE {s}.timer t SET due = next, moved = next <> first
+        WHERE t.part = p AND t.due = d AND t.id = $1 AND NOT t.superseded;
+    RETURN FOUND;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
+$$";
+
+pub(in crate::stores::postgres) const RESCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_reschedule(
+    timer uuid, due timestamptz)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_reschedule_at($1, {s}.wheelwork_millis($2))
+$$";
+
+pub(in crate::stores::postgres) const RESCHEDULE_KEY_AT: &str =
+    "CREATE FUNCTION {s}.wheelwork_reschedule_key_at(
+    key text, due bigint)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    p smallint := {s}.wheelwork_part($1);
+    next bigint := LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655);
+    old record;
+BEGIN
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    SELECT f.d, f.timer INTO old FROM {s}.wheelwork_find_key(p, $1) f;
+    IF old.timer IS NULL THEN
+        RETURN false;
+    END IF;
+    IF old.d <= {s}.wheelwork_upto(p) THEN
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    UPDATE {s}.timer t SET due = next, moved = true
+        WHERE t.part = p AND t.due = old.d AND t.id = old.timer;
+    RETURN true;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
+$$";
+
+pub(in crate::stores::postgres) const RESCHEDULE_KEY: &str =
+    "CREATE FUNCTION {s}.wheelwork_reschedule_key(
+    key text, due timestamptz)
+RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {s}.wheelwork_reschedule_key_at($1, {s}.wheelwork_millis($2))
+$$";

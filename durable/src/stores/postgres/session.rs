@@ -1,0 +1,427 @@
+//! Session: the connection of a node, made anew when it is lost.
+//!
+//! The writer's thread owns it. A call runs until it has its answer, or for as long as the user is
+//! patient: while the database restarts, or a standby is promoted, calls wait.
+
+use super::statements::sql;
+use crate::handler::error::with_causes;
+use crate::store::contract::{StoreCause, StoreError};
+use crate::time::Clock;
+use futures_util::future::try_join_all;
+use std::collections::HashMap;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, Row, Statement};
+
+/// The first wait before something is tried again.
+const BACKOFF: Duration = Duration::from_millis(2);
+
+/// The longest wait.
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// A statement that has had no answer for so long is taken for lost.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// So long is waited for it to be cancelled, before it is sent again.
+const CANCEL_MAX: Duration = Duration::from_secs(2);
+
+/// How long a statement may take: less than `ANSWER_MAX`.
+pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
+
+/// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
+/// database, before it is taken for lost here. So is one whose session is gone. Rows are found by
+/// their keys, whatever the statistics say: those of a table that has just been
+/// filled say that it is empty, and a look at all of it is fast.
+const SETTINGS: [&str; 8] = [
+    "SET default_transaction_isolation = 'read committed'",
+    STATEMENT_TIMEOUT,
+    "SET client_connection_check_interval = 2000",
+    "SET lock_timeout = 20",
+    "SET enable_seqscan = off",
+    "SET enable_hashjoin = off",
+    "SET enable_mergejoin = off",
+    "SET jit = off",
+];
+
+/// A connection that was made.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    /// What has to be polled for it.
+    pub(super) driver: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
+    pub(super) cancel: Cancel,
+}
+
+/// Asks the database, on a connection of its own, to end the statement that runs on another one.
+pub(super) type Cancel = Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// What is called of a notification.
+pub(super) type News = Arc<dyn Fn() + Send + Sync>;
+
+/// A connection that is being made.
+type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Error>> + Send>>;
+
+/// Makes a connection, whose notifications go there.
+pub(super) type Connect = Arc<dyn Fn(News) -> Connecting + Send + Sync>;
+
+/// Connects, for the transactions of handlers.
+pub(crate) type ConnectClient =
+    Arc<dyn Fn() -> Result<postgres::Client, postgres::Error> + Send + Sync>;
+
+/// A connection that is open.
+pub(super) struct Live {
+    pub(super) client: Client,
+    driver: JoinHandle<Result<(), Error>>,
+    cancel: Cancel,
+    prepared: HashMap<&'static str, Statement>,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// What a statement is called with.
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl Live {
+    /// Runs one of the prepared statements.
+    pub(super) async fn rows(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        match self.prepared.get(sql) {
+            Some(statement) => self.client.query(statement, params).await,
+            None => self.client.query(sql, params).await,
+        }
+    }
+}
+
+/// How a call ended that did not go well.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Others were in its way: nothing was done, and it may be tried again.
+    Conflict,
+    /// The connection is gone, or nothing is to be done on it.
+    Lost,
+    /// Neither.
+    Refused,
+}
+
+/// Whether this error is that of one change alone, and what it means for it.
+pub(super) fn trouble_of_one(error: &Error) -> Option<OneTrouble> {
+    let code = error.code()?;
+    let blocked = [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::UNIQUE_VIOLATION];
+    if blocked.contains(&code) {
+        return Some(OneTrouble::Blocked);
+    }
+    // Class 22: bad data. 23: a constraint.
+    let is_own = ["22", "23"]
+        .iter()
+        .any(|class| code.code().starts_with(class));
+    is_own.then_some(OneTrouble::Refused)
+}
+
+/// What an error of one change alone means for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OneTrouble {
+    /// Somebody's transaction is in its way.
+    Blocked,
+    /// It is no good.
+    Refused,
+}
+
+/// What an error means for a call.
+pub(super) fn trouble(error: &Error) -> Trouble {
+    let Some(code) = error.code() else {
+        return Trouble::Lost;
+    };
+    let conflicts = [
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+        &SqlState::T_R_DEADLOCK_DETECTED,
+        // Two nodes have put in a row with one key, or made the tables.
+        &SqlState::UNIQUE_VIOLATION,
+        &SqlState::LOCK_NOT_AVAILABLE,
+        // A statement that somebody has cancelled, or that took too long.
+        &SqlState::QUERY_CANCELED,
+    ];
+    if conflicts.contains(&code) {
+        return Trouble::Conflict;
+    }
+    let lost = [
+        &SqlState::ADMIN_SHUTDOWN,
+        &SqlState::CRASH_SHUTDOWN,
+        &SqlState::CANNOT_CONNECT_NOW,
+        // It stood still in a transaction.
+        &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        // A former primary that is a standby now.
+        &SqlState::READ_ONLY_SQL_TRANSACTION,
+        &SqlState::TOO_MANY_CONNECTIONS,
+    ];
+    // Class 08: the connection. 53: a full disk, or no memory. 57P: the server ends.
+    let is_class = |class| code.code().starts_with(class);
+    if lost.contains(&code) || ["08", "53", "57P"].into_iter().any(is_class) {
+        Trouble::Lost
+    } else {
+        Trouble::Refused
+    }
+}
+
+/// Waits that grow, until patience is at its end.
+pub(super) struct Patience {
+    ticking: Clock,
+    max: Duration,
+    wait: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(max: Duration) -> Self {
+        Self {
+            ticking: Clock::monotonic(),
+            max,
+            wait: BACKOFF,
+        }
+    }
+
+    /// The next wait. `None`: it is at its end.
+    pub(super) fn next(&mut self) -> Option<Duration> {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(BACKOFF_MAX);
+        (Duration::from_nanos(self.ticking.now_ns()) + wait < self.max).then_some(wait)
+    }
+}
+
+/// The connection of a node.
+pub(super) struct Session {
+    /// `None` once it is being dropped.
+    runtime: Option<Runtime>,
+    connect: Connect,
+    live: Option<Live>,
+    /// The database in errors.
+    pub(super) what: Arc<str>,
+    /// The statements, with the schema in place of `{s}`.
+    texts: HashMap<&'static str, String>,
+    pub(super) patience: Duration,
+    /// A transaction that stands still for so long is rolled back by the database.
+    idle: Duration,
+    /// `ANSWER_MAX`, but for tests.
+    pub(super) answer_max: Duration,
+}
+
+/// The setting for it.
+pub(crate) fn idle_setting(idle: Duration) -> String {
+    let millis = idle.as_millis();
+    format!("SET idle_in_transaction_session_timeout = {millis}")
+}
+
+/// A runtime that goes in async code must not wait there.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.live = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        connect: Connect,
+        what: Arc<str>,
+        schema: &str,
+        patience: Duration,
+        idle: Duration,
+    ) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Io(StoreCause::new(format!("{what}: {error}"), error)))?;
+        let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
+        Ok(Self {
+            runtime: Some(runtime),
+            connect,
+            live: None,
+            texts: sql::PREPARED.iter().map(text).collect(),
+            what,
+            patience,
+            idle,
+            answer_max: ANSWER_MAX,
+        })
+    }
+
+    pub(super) fn error(&self, error: Error) -> StoreError {
+        let why = match error.as_db_error() {
+            Some(error) => error.message().to_owned(),
+            None => with_causes(&error),
+        };
+        let line = why.replace(char::is_control, " ");
+        StoreError::Io(StoreCause::new(format!("{}: {line}", self.what), error))
+    }
+
+    /// A connection, prepared if it is to be. `None`: there was no answer.
+    fn open(&mut self, is_prepared: bool) -> Option<Result<Live, Error>> {
+        let connect = self.connect.clone();
+        let (texts, idle) = (&self.texts, idle_setting(self.idle));
+        self.runtime.as_ref()?.block_on(async {
+            let opened = async {
+                let connected = connect(Arc::new(|| {})).await?;
+                let client = connected.client;
+                let driver = tokio::spawn(connected.driver);
+                // (A database without such a setting does without.)
+                for setting in SETTINGS {
+                    let _ = client.batch_execute(setting).await;
+                }
+                // A node that stands still in a transaction has leases locked, which others want.
+                let _ = client.batch_execute(&idle).await;
+                let mut live = Live {
+                    client,
+                    driver,
+                    cancel: connected.cancel,
+                    prepared: HashMap::new(),
+                };
+                if is_prepared {
+                    let prepare = texts.iter().map(|(&sql, text)| {
+                        let client = &live.client;
+                        async move { Ok::<_, Error>((sql, client.prepare(text).await?)) }
+                    });
+                    let prepared = try_join_all(prepare).await?;
+                    live.prepared = prepared.into_iter().collect();
+                }
+                Ok(live)
+            };
+            tokio::time::timeout(ANSWER_MAX, opened).await.ok()
+        })
+    }
+
+    /// Waits.
+    pub(super) fn pause(&self, wait: Duration) {
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async { tokio::time::sleep(wait).await });
+        }
+    }
+
+    /// Drops a connection that is no good any more.
+    fn drop_if_lost(&mut self, trouble: &Trouble) {
+        let is_closed = self
+            .live
+            .as_ref()
+            .is_some_and(|live| live.client.is_closed());
+        if *trouble == Trouble::Lost || is_closed {
+            self.live = None;
+        }
+    }
+
+    /// Connects if that is to be done, with patience.
+    pub(super) fn ensure(
+        &mut self,
+        is_prepared: bool,
+        patience: &mut Patience,
+    ) -> Result<(), StoreError> {
+        if self
+            .live
+            .as_ref()
+            .is_some_and(|live| !live.client.is_closed())
+        {
+            return Ok(());
+        }
+        loop {
+            let error = match self.open(is_prepared) {
+                Some(Ok(live)) => {
+                    self.live = Some(live);
+                    return Ok(());
+                }
+                Some(Err(error)) => Some(error),
+                None => None,
+            };
+            self.after(error, patience)?;
+        }
+    }
+
+    /// Forgets the connection: the next one is prepared anew.
+    pub(super) fn forget(&mut self) {
+        self.live = None;
+    }
+
+    /// Does something once. `None`: it had no answer in time. Then it does not run on, if the
+    /// database can be reached: it may hold locks that the next try needs.
+    pub(super) fn once<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&Live) -> Result<T, Error>,
+    ) -> Option<Result<T, Error>> {
+        let live = self.live.as_ref()?;
+        let answer_max = self.answer_max;
+        let answer = self.runtime.as_ref()?.block_on(async {
+            let answer = tokio::time::timeout(answer_max, call(live)).await;
+            if answer.is_err() {
+                let _ = tokio::time::timeout(CANCEL_MAX, (live.cancel)()).await;
+            }
+            answer
+        });
+        if answer.is_err() {
+            self.live = None;
+        }
+        answer.ok()
+    }
+
+    /// Does something that may be done twice, until it is done.
+    pub(super) fn run<T>(
+        &mut self,
+        mut call: impl AsyncFnMut(&Live) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let mut patience = Patience::new(self.patience);
+        loop {
+            self.ensure(true, &mut patience)?;
+            let error = match self.once(async |live| call(live).await) {
+                None => None,
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => Some(error),
+            };
+            self.after(error, &mut patience)?;
+        }
+    }
+
+    /// Waits after an error, if that makes sense. `None`: there was no answer.
+    pub(super) fn after(
+        &mut self,
+        error: Option<Error>,
+        patience: &mut Patience,
+    ) -> Result<(), StoreError> {
+        let trouble = error.as_ref().map_or(Trouble::Lost, trouble);
+        self.drop_if_lost(&trouble);
+        let wait = match trouble {
+            Trouble::Refused if self.live.is_some() => None,
+            _ => patience.next(),
+        };
+        match (wait, error) {
+            (Some(wait), _) => {
+                self.pause(wait);
+                Ok(())
+            }
+            (None, Some(error)) => Err(self.error(error)),
+            (None, None) => {
+                let why = format!("{}: no answer", self.what);
+                Err(StoreError::Io(why.into()))
+            }
+        }
+    }
+}
+
+/// Calls this on a thread that waits for the database: in async code another one than the caller's.
+pub(crate) fn apart<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return call();
+    }
+    let called = crossbeam_utils::thread::scope(|scope| scope.spawn(|_| call()).join());
+    match called {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panic)) | Err(panic) => resume_unwind(panic),
+    }
+}

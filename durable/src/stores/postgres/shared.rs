@@ -1,0 +1,369 @@
+//! Shared: what the store does for nodes that share it, lease by lease.
+
+use super::leases::{PARTITIONS, epoch, part, partition};
+use super::listen;
+use super::session::Live;
+use super::statements::rows::{self, millis, row_of, uuid};
+use super::statements::sql;
+use super::store::Postgres;
+use crate::store::contract::{Lease, LeaseNews, SharedStore, SliceLimit, StoreClock, StoreError};
+use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
+use crate::store::row::{Partition, Position, Row, StoreTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+/// Rows of a partition that a load asks for at least.
+const SLICE_MIN: usize = 16;
+
+/// How often a row of a watermark is written.
+const WRITTEN_MAX: u32 = 1_000;
+
+/// The watermark goes into another row, in one transaction.
+async fn next_watermark(
+    live: &Live,
+    node: Uuid,
+    gen_: i64,
+    upto: i64,
+) -> Result<Vec<tokio_postgres::Row>, Error> {
+    live.client.batch_execute("BEGIN").await?;
+    let written = async {
+        let stored = live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await?;
+        if let Some(row) = stored.first() {
+            let upto: i64 = row.get(0);
+            live.rows(sql::NEXT_WATERMARK, &[&node, &(gen_ + 1), &upto])
+                .await?;
+        }
+        Ok(stored)
+    };
+    let written = written.await;
+    let end = if written.is_ok() {
+        "COMMIT"
+    } else {
+        "ROLLBACK"
+    };
+    live.client.batch_execute(end).await?;
+    written
+}
+
+/// A reading of rows that is under way.
+struct Reading {
+    until: StoreTime,
+    /// Of payloads, for one statement.
+    bytes: usize,
+    /// Partitions of which only those rows are read that nobody has locked.
+    gated: BTreeSet<Partition>,
+    /// Rows that were read, in order.
+    read: BTreeMap<Position, Row>,
+    /// Up to where those partitions are read that have more.
+    more: BTreeMap<Partition, Position>,
+}
+
+impl SharedStore for Postgres {
+    fn partitions(&self) -> Partition {
+        PARTITIONS
+    }
+
+    fn claim_ahead(&self) -> Duration {
+        Duration::from_millis(25)
+    }
+
+    fn renew(&mut self) -> Result<LeaseNews, StoreError> {
+        self.with(Self::change_leases)
+    }
+
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        self.with(|store| {
+            store.give_back_now(leases)?;
+            store.tell();
+            Ok(())
+        })
+    }
+
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
+        self.with(|store| {
+            store.read_before_claim(upto)?;
+            let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
+            if !store.raise_watermark(millis(upto))? {
+                store.leases.own.clear();
+                return Ok(leases.to_vec());
+            }
+            store.probe(&parts)?;
+            // (A lease that is lost is found by the next renewal. Until then it has run out.)
+            Ok(Vec::new())
+        })
+    }
+
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.with(|store| store.read(partitions, after, until, limit, true))
+    }
+
+    fn look_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.with(|store| store.read(partitions, after, until, limit, false))
+    }
+
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        self.with(|store| {
+            let parts: Vec<_> = partitions.iter().map(|&number| part(number)).collect();
+            let sent = store.clock.elapsed();
+            let rows = store
+                .session
+                .run(async |live| live.rows(sql::NEXT_DUE, &[&parts, &millis(from)]).await)?;
+            let Some(row) = rows.first() else {
+                return Ok(None);
+            };
+            store.clock.read(sent, store.clock.elapsed(), row.get(1));
+            Ok(row.get::<_, Option<i64>>(0).map(rows::time))
+        })
+    }
+
+    fn clock(&self) -> Arc<dyn StoreClock> {
+        self.clock.clone()
+    }
+
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.listener =
+            listen::Listener::start(&self.schema, self.connect.clone(), self.clock.clone(), wake);
+    }
+
+    fn fleet(&mut self) -> Result<Fleet, StoreError> {
+        self.with(|store| {
+            let this = store.leases.node;
+            let (nodes, partitions) = store.session.run(async |live| {
+                let nodes = live.rows(sql::NODES, &[]).await?;
+                Ok((nodes, live.rows(sql::FLEET, &[]).await?))
+            })?;
+            let mut fleet = Fleet::default();
+            let mut owners = Vec::new();
+            for row in &partitions {
+                let now = row.get::<_, f64>(5) * 1_000.0;
+                let oldest = row.get::<_, Option<i64>>(4);
+                let lag_ms = oldest.map_or(0.0, |due| (now - due as f64).max(0.0));
+                owners.push(row.get::<_, Option<Uuid>>(3));
+                fleet.partitions.push(FleetPartition {
+                    number: partition(row.get(0)),
+                    owner: row.get(2),
+                    epoch: u64::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
+                    lag: Duration::from_secs_f64(lag_ms / 1_000.0),
+                });
+            }
+            for row in &nodes {
+                let node: Uuid = row.get(0);
+                fleet.nodes.push(FleetNode {
+                    name: row.get(1),
+                    partitions: owners.iter().filter(|owner| **owner == Some(node)).count(),
+                    is_this: node == this,
+                });
+            }
+            Ok(fleet)
+        })
+    }
+}
+
+impl Postgres {
+    /// Before a claim: what is due by then is handed out by a clock that was read just now.
+    pub(super) fn read_before_claim(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let clock = self.clock.clone();
+        if !clock.due_soon(upto) {
+            return Ok(());
+        }
+        self.session
+            .run(async |live| clock.read_by(&live.client).await)
+    }
+
+    /// ClaimRaise: commits the node's watermark. `false`: the node is not known any more.
+    fn raise_watermark(&mut self, upto: i64) -> Result<bool, StoreError> {
+        let node = self.leases.node;
+        let (gen_, written) = (self.leases.watermark.gen_, self.leases.watermark.written);
+        let stored = if written < WRITTEN_MAX {
+            self.session
+                .run(async |live| live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await)?
+        } else {
+            self.session
+                .run(async |live| next_watermark(live, node, gen_, upto).await)?
+        };
+        let Some(row) = stored.first() else {
+            return Ok(false);
+        };
+        let watermark = &mut self.leases.watermark;
+        watermark.upto = row.get(0);
+        watermark.written += 1;
+        if written >= WRITTEN_MAX {
+            watermark.gen_ = gen_ + 1;
+            watermark.written = 0;
+            self.session
+                .run(async |live| live.rows(sql::OLD_WATERMARK, &[&node, &gen_]).await)?;
+        }
+        Ok(true)
+    }
+
+    /// GateProbe: in which of these partitions nobody ends or moves a row just now. Whoever comes
+    /// later sees the watermark that was committed before.
+    fn probe(&mut self, parts: &[i16]) -> Result<(), StoreError> {
+        let free = self
+            .session
+            .run(async |live| live.rows(sql::PROBE, &[&parts]).await)?;
+        let watermark = &mut self.leases.watermark;
+        for row in free {
+            watermark.free.insert(partition(row.get(0)), watermark.upto);
+        }
+        Ok(())
+    }
+
+    /// Rows of these partitions, in order. `hands_out`: they are handed out, so those are left out
+    /// that a transaction is ending or moving.
+    fn read(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+        hands_out: bool,
+    ) -> Result<Vec<Row>, StoreError> {
+        let each = limit.rows.div_ceil(partitions.len().max(1));
+        let slice = each.saturating_mul(2).max(SLICE_MIN).min(limit.rows);
+        let mut reading = Reading {
+            until,
+            bytes: limit.bytes,
+            gated: BTreeSet::new(),
+            read: BTreeMap::new(),
+            more: BTreeMap::new(),
+        };
+        if hands_out {
+            reading.gated = self.gated(partitions, until)?;
+        }
+        let (mut rows, mut bytes) = (Vec::<Row>::new(), 0);
+        self.read_slice(partitions, after, slice, &mut reading)?;
+        while !limit.is_reached(rows.len(), bytes) {
+            let more = reading.more.iter();
+            let first_more = more.map(|(&number, &position)| (position, number)).min();
+            let next = reading.read.first_entry();
+            let is_known = |position: Position| first_more.is_none_or(|(to, _)| position <= to);
+            match (next, first_more) {
+                (Some(next), _) if is_known(*next.key()) => {
+                    let row = next.remove();
+                    bytes += row.bytes();
+                    rows.push(row);
+                }
+                (_, Some((position, number))) => {
+                    // Rows of one deadline go by partition: the rest of this one.
+                    reading.more.remove(&number);
+                    let slice = (limit.rows - rows.len()).max(SLICE_MIN);
+                    self.read_slice(&[number], position, slice, &mut reading)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Those of these partitions in which somebody may be ending or moving a row.
+    fn gated(
+        &mut self,
+        partitions: &[Partition],
+        until: StoreTime,
+    ) -> Result<BTreeSet<Partition>, StoreError> {
+        let is_gated = |store: &Self, number: &Partition| {
+            let free = store.leases.watermark.free.get(number);
+            free.is_none_or(|&upto| upto < millis(until))
+        };
+        let gated = |store: &Self| -> BTreeSet<Partition> {
+            let gated = partitions.iter().filter(|number| is_gated(store, number));
+            gated.copied().collect()
+        };
+        let closed = gated(self);
+        if closed.is_empty() {
+            return Ok(closed);
+        }
+        let parts: Vec<i16> = closed.iter().map(|&number| part(number)).collect();
+        self.probe(&parts)?;
+        Ok(gated(self))
+    }
+
+    /// Reads up to `slice` rows of each partition. Notes up to where those are read that have more.
+    fn read_slice(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        slice: usize,
+        reading: &mut Reading,
+    ) -> Result<(), StoreError> {
+        if slice == 0 {
+            return Ok(());
+        }
+        let (gated, open): (Vec<Partition>, Vec<Partition>) = partitions
+            .iter()
+            .partition(|number| reading.gated.contains(number));
+        let (due, id, until) = (millis(after.due), uuid(after.id), millis(reading.until));
+        let limit = i64::try_from(slice).unwrap_or(i64::MAX);
+        // (If they cut rows off, so do they in `read`, which counts more for each row.)
+        let bytes = i64::try_from(reading.bytes).unwrap_or(i64::MAX);
+        let mut loaded = Vec::new();
+        for (sql, numbers) in [(sql::LOAD, open), (sql::LOAD_UNLOCKED, gated)] {
+            if numbers.is_empty() {
+                continue;
+            }
+            let parts: Vec<_> = numbers.into_iter().map(part).collect();
+            let rows = self.session.run(async |live| {
+                live.rows(sql, &[&parts, &due, &id, &until, &limit, &bytes])
+                    .await
+            })?;
+            loaded.extend(rows);
+        }
+        let mut counts = BTreeMap::new();
+        for row in loaded.iter().map(row_of) {
+            let count: &mut usize = counts.entry(row.id.partition()).or_default();
+            *count += 1;
+            if *count == slice {
+                reading.more.insert(row.id.partition(), row.position());
+            }
+        }
+        for columns in &loaded {
+            let mut row = row_of(columns);
+            row.suspect = self.is_suspect(&row, columns.get(9));
+            reading.read.insert(row.position(), row);
+        }
+        Ok(())
+    }
+
+    /// TakeOverSuspect: whether an owner before may have handed out a row of this node's, which has
+    /// this epoch.
+    fn is_suspect(&self, row: &Row, row_epoch: i64) -> bool {
+        let number = row.id.partition();
+        let own = self.leases.own.get(&number).map_or(0, |&own| epoch(own));
+        let owed = self.leases.owed.get(&number).copied().unwrap_or(-1);
+        millis(row.due) <= owed && row_epoch < own
+    }
+
+    pub(super) fn give_back_now(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        let node = self.leases.node;
+        let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
+        let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
+        self.session
+            .run(async |live| live.rows(sql::GIVE_BACK, &[&node, &parts, &epochs]).await)?;
+        for lease in leases {
+            self.leases.own.remove(&lease.partition);
+            self.leases.owed.remove(&lease.partition);
+        }
+        self.leases.surplus = self.leases.surplus.saturating_sub(leases.len());
+        Ok(())
+    }
+}

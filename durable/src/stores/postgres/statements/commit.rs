@@ -1,0 +1,396 @@
+//! Commit: many changes in one transaction, those of a kind in one statement.
+//!
+//! A phase (`phases.rs`) has changes that may be made in any order, by a statement or two for each
+//! kind of change.
+
+use super::phases::{Phases, Token, tokens_of};
+use super::rows::{millis, partition_of_key, row_of, uuid};
+use super::sql;
+use crate::store::contract::{Outcome, Target, TrialBegun, Write};
+use crate::store::row::{DurableId, Partition, Row, StoreTime};
+use crate::stores::postgres::leases::{PARTITIONS, epoch, part};
+use crate::stores::postgres::session::{Live, OneTrouble, Params, trouble_of_one};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use tokio_postgres::Error;
+use tokio_postgres::error::DbError;
+use uuid::Uuid;
+
+/// Parts of a commit that are halved. What is in trouble then is tried in another commit.
+const TRIES_MAX: usize = 32;
+
+/// Why a change is refused.
+const NO_TEXT: &str = "PostgreSQL stores no text with a zero byte";
+
+/// Makes the changes in the transaction that is open. An error ends the transaction.
+pub(in crate::stores::postgres) async fn make(
+    live: &Live,
+    writes: &[Write],
+    own: &BTreeMap<Partition, u64>,
+) -> Result<Vec<Outcome>, Error> {
+    let mut making = Making::new(live, writes, own);
+    making.range(0..writes.len()).await?;
+    Ok(making.outcomes())
+}
+
+/// The same, where a change has been in trouble that is no other's: parts of the changes are made
+/// behind a savepoint each, and halved until the one is found.
+pub(in crate::stores::postgres) async fn make_split(
+    live: &Live,
+    writes: &[Write],
+    own: &BTreeMap<Partition, u64>,
+) -> Result<Vec<Outcome>, Error> {
+    live.client
+        .batch_execute("SET LOCAL lock_timeout = 3")
+        .await?;
+    let mut making = Making::new(live, writes, own);
+    let mut tries = TRIES_MAX;
+    let all = 0..writes.len();
+    let mut parts = vec![all];
+    while let Some(part) = parts.pop() {
+        live.client.batch_execute("SAVEPOINT part").await?;
+        let Err(error) = making.range(part.clone()).await else {
+            live.client.batch_execute("RELEASE part").await?;
+            continue;
+        };
+        let Some(trouble) = trouble_of_one(&error) else {
+            return Err(error);
+        };
+        live.client.batch_execute("ROLLBACK TO part").await?;
+        making.outcomes[part.clone()].fill(None);
+        if part.len() == 1 && trouble == OneTrouble::Refused {
+            let why = error.as_db_error().map_or("", DbError::message);
+            let why = why.replace(char::is_control, " ");
+            making.outcomes[part.start] = Some(Outcome::Refused(why.into()));
+        } else if part.len() == 1 || tries == 0 {
+            part.for_each(|number| making.block(number));
+        } else {
+            tries -= 1;
+            let middle = part.start + part.len() / 2;
+            parts.push(middle..part.end);
+            parts.push(part.start..middle);
+        }
+    }
+    Ok(making.outcomes())
+}
+
+/// The partitions whose lease rows several statements of the transaction lock. None, if one does.
+fn locked_parts(writes: &[&Write]) -> Vec<i16> {
+    let mut kinds = BTreeSet::new();
+    let mut partitions = BTreeSet::new();
+    for write in writes {
+        let (Write::Begin { of, .. }
+        | Write::Ack { of, .. }
+        | Write::Retry { of, .. }
+        | Write::Bury { of, .. }) = write
+        else {
+            continue;
+        };
+        partitions.insert(of.id.partition());
+        kinds.insert(kind_of(write));
+    }
+    let is_one = kinds.len() < 2 && kinds.first().is_none_or(|&kind| kind == 0);
+    if is_one {
+        return Vec::new();
+    }
+    partitions.into_iter().map(part).collect()
+}
+
+/// The partitions in which rows are ended, moved or replaced that were not handed out.
+fn gated_parts(writes: &[&Write]) -> Vec<i16> {
+    let mut partitions = BTreeSet::new();
+    for write in writes {
+        match write {
+            Write::Arm(row) if row.key.is_some() => {
+                partitions.insert(row.id.partition());
+            }
+            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => {
+                partitions.insert(id.partition());
+            }
+            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
+                partitions.insert(partition_of_key(key));
+            }
+            _ => {}
+        }
+    }
+    let partitions = partitions.into_iter().filter(|&number| number < PARTITIONS);
+    partitions.map(part).collect()
+}
+
+/// The place of a change among those of its phase: see `Making::phase`.
+fn kind_of(write: &Write) -> usize {
+    match write {
+        Write::Ack { next: None, .. } => 0,
+        Write::Ack { .. } | Write::Retry { .. } => 1,
+        Write::Bury { .. } => 2,
+        Write::Cancel(Target::Id(_)) => 3,
+        Write::Cancel(Target::Key(_)) => 4,
+        Write::Move(Target::Id(_), _) => 5,
+        Write::Move(Target::Key(_), _) => 6,
+        Write::Arm(_) => 7,
+        Write::CancelKind(_) => 8,
+        Write::Revive(..) | Write::Discard(_) => 9,
+        Write::Begin { .. } => 10,
+    }
+}
+
+/// A commit that is being made.
+pub(super) struct Making<'a> {
+    pub(super) live: &'a Live,
+    pub(super) writes: &'a [Write],
+    /// The epochs of this node's partitions.
+    own: &'a BTreeMap<Partition, u64>,
+    pub(super) outcomes: Vec<Option<Outcome>>,
+    /// What changes depend on that are blocked: later ones of these wait, too.
+    blocked: HashSet<Token>,
+}
+
+impl<'a> Making<'a> {
+    fn new(live: &'a Live, writes: &'a [Write], own: &'a BTreeMap<Partition, u64>) -> Self {
+        Self {
+            live,
+            writes,
+            own,
+            outcomes: vec![None; writes.len()],
+            blocked: HashSet::new(),
+        }
+    }
+
+    /// What has become of all changes.
+    fn outcomes(self) -> Vec<Outcome> {
+        let none = |number: usize| match self.writes[number] {
+            Write::Arm(_) => Outcome::Armed(None),
+            Write::Cancel(_) => Outcome::Cancelled(None),
+            Write::Move(..) => Outcome::Moved(None),
+            Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
+            Write::Begin { .. } => Outcome::Begun(TrialBegun::Refused),
+            Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
+                Outcome::Settled(false, None)
+            }
+            Write::Revive(..) => Outcome::Revived(None),
+            Write::Discard(_) => Outcome::Discarded(false),
+        };
+        let outcomes = self.outcomes.into_iter().enumerate();
+        outcomes
+            .map(|(number, outcome)| outcome.unwrap_or_else(|| none(number)))
+            .collect()
+    }
+
+    /// Somebody's transaction is in the way of this change.
+    pub(super) fn block(&mut self, number: usize) {
+        let write = &self.writes[number];
+        self.blocked.extend(tokens_of(write));
+        self.outcomes[number] = Some(Outcome::Blocked(Box::new(write.clone())));
+    }
+
+    /// Makes these changes, in their order.
+    async fn range(&mut self, range: Range<usize>) -> Result<(), Error> {
+        let mut phases = Phases::default();
+        let mut by_phase: Vec<Vec<usize>> = Vec::new();
+        for number in range.clone() {
+            let phase = phases.of(&self.writes[number]);
+            if by_phase.len() <= phase {
+                by_phase.resize_with(phase + 1, Vec::new);
+            }
+            by_phase[phase].push(number);
+        }
+        let writes: Vec<&Write> = self.writes[range].iter().collect();
+        for (sql, parts) in [
+            (sql::LOCK, locked_parts(&writes)),
+            (sql::GATE, gated_parts(&writes)),
+        ] {
+            if !parts.is_empty() {
+                self.live.rows(sql, &[&parts]).await?;
+            }
+        }
+        for numbers in by_phase {
+            self.phase(numbers).await?;
+        }
+        Ok(())
+    }
+
+    /// The changes of a phase: no two of them have a row or a key in common.
+    async fn phase(&mut self, mut numbers: Vec<usize>) -> Result<(), Error> {
+        numbers.retain(|&number| {
+            let write = &self.writes[number];
+            if !is_text(write) {
+                self.outcomes[number] = Some(Outcome::Refused(NO_TEXT.into()));
+                return false;
+            }
+            let waits = tokens_of(write)
+                .iter()
+                .any(|token| self.blocked.contains(token));
+            if waits {
+                self.block(number);
+            }
+            !waits
+        });
+        let mut of_kind: [Vec<usize>; 11] = Default::default();
+        for number in numbers {
+            of_kind[kind_of(&self.writes[number])].push(number);
+        }
+        let [
+            acks,
+            retries,
+            burials,
+            cancels,
+            key_cancels,
+            moves,
+            key_moves,
+            arms,
+            kinds,
+            dead,
+            begins,
+        ] = of_kind;
+        self.begin(&begins).await?;
+        self.ack(&acks).await?;
+        self.retry(&retries).await?;
+        self.bury(&burials).await?;
+        self.cancel(&cancels, &key_cancels).await?;
+        self.change_due(&moves, &key_moves).await?;
+        self.arm(&arms).await?;
+        for number in kinds {
+            if let Write::CancelKind(slice) = &self.writes[number] {
+                let (gone, after) = self.cancel_kind(slice).await?;
+                self.outcomes[number] = Some(Outcome::CancelledMany(gone, after));
+            }
+        }
+        self.dead_letters(&dead).await
+    }
+
+    /// The epoch of a row that this node writes, and that nobody has handed out: it is not suspect,
+    /// if it is this node's.
+    pub(super) fn own_epoch(&self, partition: Partition) -> i64 {
+        self.own.get(&partition).map_or(0, |&own| epoch(own))
+    }
+
+    async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        self.replace(numbers).await?;
+        let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut attempts, mut crashes) = (Vec::new(), Vec::new());
+        let (mut calendars, mut moved, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
+        for &number in numbers {
+            let Write::Arm(row) = &self.writes[number] else {
+                continue;
+            };
+            if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
+                continue;
+            }
+            parts.push(part(row.id.partition()));
+            dues.push(millis(row.due));
+            ids.push(uuid(row.id));
+            kinds.push(&*row.kind);
+            row_keys.push(row.key.as_deref());
+            payloads.push(&*row.payload);
+            attempts.push(i64::from(row.attempts));
+            crashes.push(i64::from(row.crashes));
+            calendars.push(row.calendar.as_deref());
+            moved.push(row.due != row.id.first_due());
+            epochs.push(self.own_epoch(row.id.partition()));
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.live
+            .rows(
+                sql::ARM,
+                &[
+                    &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &crashes,
+                    &calendars, &moved, &epochs,
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+
+    async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut at = HashMap::new();
+        for &number in numbers {
+            if let Write::Revive(id, _) | Write::Discard(id) = &self.writes[number] {
+                at.insert(uuid(*id), number);
+            }
+        }
+        if at.is_empty() {
+            return Ok(());
+        }
+        let all: Vec<Uuid> = at.keys().copied().collect();
+        let found = self.live.rows(sql::FIND_DEAD, &[&all]).await?;
+        let found: Vec<Uuid> = found.iter().map(|row| row.get(0)).collect();
+        let mut revived = Moves::default();
+        for id in &found {
+            match at.get(id).map(|&number| (number, &self.writes[number])) {
+                Some((_, Write::Revive(id, due))) => {
+                    revived.push(*id, *due, self.own_epoch(id.partition()));
+                }
+                Some((number, _)) => self.outcomes[number] = Some(Outcome::Discarded(true)),
+                None => {}
+            }
+        }
+        if !revived.ids.is_empty() {
+            for row in revived.revive(self.live).await? {
+                if let Some(&number) = at.get(&uuid(row.id)) {
+                    self.outcomes[number] = Some(Outcome::Revived(Some(row)));
+                }
+            }
+        }
+        if !found.is_empty() {
+            self.live.rows(sql::DISCARD, &[&found]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Columns of rows that get a new deadline.
+#[derive(Default)]
+pub(super) struct Moves {
+    pub(super) parts: Vec<i16>,
+    pub(super) firsts: Vec<i64>,
+    pub(super) ids: Vec<Uuid>,
+    pub(super) nexts: Vec<i64>,
+    pub(super) moved: Vec<bool>,
+    pub(super) epochs: Vec<i64>,
+}
+
+impl Moves {
+    pub(super) fn push(&mut self, id: DurableId, next: StoreTime, epoch: i64) {
+        self.parts.push(part(id.partition()));
+        self.firsts.push(millis(id.first_due()));
+        self.ids.push(uuid(id));
+        self.nexts.push(millis(next));
+        self.moved.push(next != id.first_due());
+        self.epochs.push(epoch);
+    }
+
+    /// Makes timers of dead letters again. Returns them.
+    async fn revive(&self, live: &Live) -> Result<Vec<Row>, Error> {
+        let params: Params = &[
+            &self.parts,
+            &self.nexts,
+            &self.ids,
+            &self.moved,
+            &self.epochs,
+        ];
+        let revived = live.rows(sql::REVIVE, params).await?;
+        Ok(revived.iter().map(row_of).collect())
+    }
+}
+
+/// Whether the database can store the texts of a change: they have no zero byte.
+fn is_text(write: &Write) -> bool {
+    let has_zero = |text: &str| text.contains('\0');
+    let of_target = |target: &Target| match target {
+        Target::Key(key) => has_zero(key),
+        Target::Id(_) => false,
+    };
+    !match write {
+        Write::Arm(row) => {
+            has_zero(&row.kind)
+                || row.key.as_deref().is_some_and(has_zero)
+                || row.calendar.as_deref().is_some_and(has_zero)
+        }
+        Write::Cancel(target) | Write::Move(target, _) => of_target(target),
+        Write::CancelKind(slice) => has_zero(&slice.kind),
+        _ => false,
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows: what the columns of the tables are in this crate.
+
+use crate::store::row::{Cause, DeadLetter, DurableId, Partition, Row, StoreTime};
+use uuid::Uuid;
+
+pub(crate) fn uuid(id: DurableId) -> Uuid {
+    Uuid::from_u128(id.to_bits())
+}
+
+pub(in crate::stores::postgres) fn durable_id(id: Uuid) -> DurableId {
+    DurableId::from_bits(id.as_u128())
+}
+
+pub(crate) fn millis(time: StoreTime) -> i64 {
+    // (At most 48 bits.)
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The partition of a key: the first byte of its MD5, as the SQL functions compute it, too.
+pub(in crate::stores::postgres) fn partition_of_key(key: &str) -> Partition {
+    use md5::Digest;
+    md5::Md5::digest(key.as_bytes())[0].into()
+}
+
+/// A time from its milliseconds.
+pub(in crate::stores::postgres) fn time(millis: i64) -> StoreTime {
+    StoreTime::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// A row from its columns: deadline, id, kind, key, payload, attempts, calendar, superseded,
+/// crashes.
+pub(in crate::stores::postgres) fn row_of(columns: &tokio_postgres::Row) -> Row {
+    let kind: &str = columns.get(2);
+    let payload: &[u8] = columns.get(4);
+    let mut row = Row::new(
+        durable_id(columns.get(1)),
+        time(columns.get(0)),
+        kind.into(),
+        payload.into(),
+    );
+    row.key = columns.get::<_, Option<&str>>(3).map(Into::into);
+    row.attempts = u32::try_from(columns.get::<_, i64>(5)).unwrap_or(u32::MAX);
+    row.calendar = columns.get::<_, Option<&str>>(6).map(Into::into);
+    row.superseded = columns.get(7);
+    row.crashes = u32::try_from(columns.get::<_, i64>(8)).unwrap_or(u32::MAX);
+    row
+}
+
+/// A cause as it is stored.
+pub(super) fn cause_parts(cause: &Cause) -> (i16, String) {
+    let (tag, why) = match cause {
+        Cause::UnknownKind => (0, ""),
+        Cause::Undecodable(why) => (1, &**why),
+        Cause::Failed(why) => (2, &**why),
+        Cause::Crashed => (3, ""),
+    };
+    // (A text of the database has none.)
+    (tag, why.replace('\0', "\u{fffd}"))
+}
+
+/// A dead letter from its columns: those of a row, cause, why, since.
+pub(in crate::stores::postgres) fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
+    let why: &str = columns.get(10);
+    let cause = match columns.get::<_, i16>(9) {
+        0 => Cause::UnknownKind,
+        1 => Cause::Undecodable(why.into()),
+        2 => Cause::Failed(why.into()),
+        _ => Cause::Crashed,
+    };
+    DeadLetter::new(row_of(columns), cause, time(columns.get(11)))
+}

@@ -1,0 +1,454 @@
+//! The statements. `{s}` stands for the schema.
+//!
+//! They keep to what other databases take that speak PostgreSQL's protocol: `tests/durable_sql.rs`
+//! reads them all, and refuses what is not on its list. Times are the database's `now()`; deadlines
+//! are milliseconds since the Unix epoch.
+//!
+//! Whoever settles rows locks the rows of their partitions' leases (`FOR SHARE`) in the same
+//! statement, in the order of partitions: so no lease changes hands before the transaction ends.
+//!
+//! Whoever ends, moves or replaces rows that were not handed out locks the gate of their partition,
+//! then the rows, and reads the watermark in a later statement: the README says why.
+
+use crate::stores::postgres::migrations::functions;
+
+/// Whether the schema is there: a role that may use it need not be one that may make it.
+pub(crate) const SCHEMA: &str =
+    "SELECT count(*) FROM information_schema.schemata WHERE schema_name = '{s}'";
+
+pub(crate) const CREATE_SCHEMA: &str = "CREATE SCHEMA {s}";
+
+/// The tables, the indexes and the functions, in the order in which they are made.
+pub(crate) const CREATE: &[&str] = &[
+    "CREATE TABLE {s}.meta (one smallint PRIMARY KEY, version bigint NOT NULL)",
+    "CREATE TABLE {s}.lease (
+        part smallint PRIMARY KEY, owner uuid, epoch bigint NOT NULL,
+        claimed_upto bigint NOT NULL, raise_upto bigint NOT NULL, clean boolean NOT NULL)",
+    "INSERT INTO {s}.lease (part, owner, epoch, claimed_upto, raise_upto, clean)
+        SELECT part, NULL, 0, -1, -1, true FROM generate_series(0, 255) g (part)",
+    "CREATE TABLE {s}.gate (part smallint PRIMARY KEY)",
+    "INSERT INTO {s}.gate (part) SELECT part FROM generate_series(0, 255) g (part)",
+    "CREATE TABLE {s}.node (
+        node uuid PRIMARY KEY, name text NOT NULL, until timestamptz NOT NULL,
+        slow boolean NOT NULL, dead boolean NOT NULL)",
+    "CREATE TABLE {s}.watermark (
+        node uuid NOT NULL, gen bigint NOT NULL, upto bigint NOT NULL, PRIMARY KEY (node, gen))",
+    "CREATE TABLE {s}.seq (node uuid NOT NULL, seq bigint NOT NULL, PRIMARY KEY (node, seq))",
+    "CREATE TABLE {s}.timer (
+        part smallint NOT NULL, due bigint NOT NULL, id uuid NOT NULL, kind text NOT NULL, key text,
+        payload bytea NOT NULL, attempts bigint NOT NULL, crashes bigint NOT NULL, calendar text,
+        superseded boolean NOT NULL, moved boolean NOT NULL, epoch bigint NOT NULL,
+        PRIMARY KEY (part, due, id))",
+    "CREATE UNIQUE INDEX timer_key ON {s}.timer (part, key) WHERE key IS NOT NULL",
+    "CREATE INDEX timer_moved ON {s}.timer (part, id) WHERE moved",
+    "CREATE TABLE {s}.dead (
+        id uuid PRIMARY KEY, due bigint NOT NULL, kind text NOT NULL, key text,
+        payload bytea NOT NULL, attempts bigint NOT NULL, crashes bigint NOT NULL, calendar text,
+        cause smallint NOT NULL, why text NOT NULL, since bigint NOT NULL)",
+    functions::PART,
+    functions::CLOCK,
+    functions::MILLIS,
+    functions::ID,
+    functions::UPTO,
+    functions::FIND,
+    functions::FIND_KEY,
+    functions::ARM,
+    functions::SCHEDULE_AT,
+    functions::SCHEDULE,
+    functions::CANCEL,
+    functions::CANCEL_KEY,
+    functions::RESCHEDULE_AT,
+    functions::RESCHEDULE,
+    functions::RESCHEDULE_KEY_AT,
+    functions::RESCHEDULE_KEY,
+    "INSERT INTO {s}.meta (one, version) VALUES (1, 3)",
+];
+
+/// For PostgreSQL alone: dead rows go soon. Others refuse it, which does no harm.
+pub(crate) const TUNE: &[&str] = &[
+    "ALTER TABLE {s}.timer SET (autovacuum_vacuum_scale_factor = 0.02,
+        autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0)",
+    "ALTER TABLE {s}.watermark SET (fillfactor = 20, autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)",
+    "ALTER TABLE {s}.seq SET (autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)",
+    "ALTER TABLE {s}.node SET (fillfactor = 20)",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_upto(smallint) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_find(smallint, bigint, uuid) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_find_key(smallint, text) FROM PUBLIC",
+    "REVOKE EXECUTE ON FUNCTION
+        {s}.wheelwork_arm(text, text, bigint, bytea, smallint, uuid) FROM PUBLIC",
+];
+
+pub(crate) const VERSION: &str = "SELECT version FROM {s}.meta WHERE one = 1";
+
+/// A node comes: its rows, before it owns anything.
+pub(crate) const JOIN: &str = "
+INSERT INTO {s}.node (node, name, until, slow, dead)
+    VALUES ($1, $2, now() + $3::float8 * interval '1 second', false, false)
+ON CONFLICT (node) DO NOTHING";
+
+pub(crate) const JOIN_WATERMARK: &str = "
+INSERT INTO {s}.watermark (node, gen, upto) VALUES ($1, 0, -1) ON CONFLICT (node, gen) DO NOTHING";
+
+/// LeaseRenew: one row has the end of all leases of a node. A node that others have found dead is
+/// so for ever, and comes back under another name.
+pub(crate) const RENEW: &str = "
+UPDATE {s}.node SET until = now() + $2::float8 * interval '1 second', slow = $3
+    WHERE node = $1 AND NOT dead RETURNING extract(epoch FROM now())::float8";
+
+/// How many other nodes are alive, and how many of them are not slow; when the first of them ends
+/// that has leases.
+pub(crate) const OTHERS: &str = "
+SELECT count(*), count(*) FILTER (WHERE NOT n.slow),
+    (SELECT extract(epoch FROM min(o.until) - now())::float8 FROM {s}.node o
+        WHERE o.node <> $1 AND EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = o.node)),
+    (SELECT count(*) FROM {s}.lease l WHERE l.owner IS NULL
+        OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead))
+FROM {s}.node n WHERE n.node <> $1 AND n.until > now() AND NOT n.dead";
+
+pub(crate) const OWN: &str = "
+SELECT part, epoch, raise_upto FROM {s}.lease WHERE owner = $1 ORDER BY part";
+
+/// LeaseExpire: nodes whose leases have run out are dead. A renewal that is under way comes first,
+/// or finds that it is too late.
+pub(crate) const EXPIRE: &str = "
+UPDATE {s}.node SET dead = true WHERE until <= now() AND NOT dead";
+
+pub(crate) const FREE: &str = "
+SELECT l.part FROM {s}.lease l WHERE l.owner IS NULL
+    OR NOT EXISTS (SELECT 1 FROM {s}.node o WHERE o.node = l.owner AND NOT o.dead)";
+
+/// LeaseTake. Rows due by `raise_upto` may have been handed out by an owner before, and were not
+/// settled. The watermark of that owner is written down.
+pub(crate) const TAKE: &str = "
+WITH o AS (SELECT l.part, l.owner FROM {s}.lease l WHERE l.part = ANY($2::smallint[])
+    AND (l.owner IS NULL
+        OR NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = l.owner AND NOT n.dead))
+    ORDER BY l.part FOR UPDATE SKIP LOCKED),
+w AS (SELECT o.part, COALESCE(max(w.upto), -1) AS upto
+    FROM o LEFT JOIN {s}.watermark w ON w.node = o.owner GROUP BY o.part)
+UPDATE {s}.lease l SET owner = $1, epoch = l.epoch + 1, clean = false,
+        claimed_upto = GREATEST(l.claimed_upto, w.upto), raise_upto = CASE
+            WHEN l.clean THEN l.raise_upto ELSE GREATEST(l.raise_upto, l.claimed_upto, w.upto) END
+    FROM o JOIN w ON w.part = o.part
+    WHERE l.part = o.part AND l.owner IS NOT DISTINCT FROM o.owner
+    RETURNING l.part, l.epoch, l.raise_upto";
+
+/// LeaseRelease. What was handed out is settled. Rows that were suspect stay so.
+pub(crate) const GIVE_BACK: &str = "
+WITH o AS (SELECT part FROM {s}.lease WHERE part = ANY($2::smallint[])
+    ORDER BY part FOR UPDATE SKIP LOCKED),
+w AS (SELECT max(upto) AS upto FROM {s}.watermark WHERE node = $1)
+UPDATE {s}.lease l SET owner = NULL, claimed_upto = GREATEST(l.claimed_upto, w.upto),
+    clean = true, raise_upto = CASE WHEN EXISTS (SELECT 1 FROM {s}.timer t WHERE t.part = l.part
+        AND t.due <= l.raise_upto AND t.epoch < l.epoch) THEN l.raise_upto ELSE -1 END
+    FROM w, o JOIN unnest($2::smallint[], $3::bigint[]) u (part, epoch) ON u.part = o.part
+    WHERE l.part = o.part AND l.epoch = u.epoch AND l.owner = $1";
+
+/// Its leases are others' from now on, if some are left.
+pub(crate) const LEAVE: &str = "
+UPDATE {s}.node SET dead = true, until = LEAST(until, now()) WHERE node = $1";
+
+/// Nodes that nobody needs to know any more: no lease names them.
+pub(crate) const FORGET_NODES: &str = "
+DELETE FROM {s}.node n WHERE n.dead AND n.until < now() - interval '1 hour'
+    AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = n.node)";
+
+pub(crate) const FORGET_WATERMARKS: &str = "
+DELETE FROM {s}.watermark w WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = w.node)
+    AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.owner = w.node)";
+
+pub(crate) const FORGET_SEQS: &str = "
+DELETE FROM {s}.seq q WHERE NOT EXISTS (SELECT 1 FROM {s}.node n WHERE n.node = q.node)";
+
+/// ClaimRaise: one row for all partitions of a node.
+pub(crate) const CLAIM: &str = "
+UPDATE {s}.watermark SET upto = GREATEST(upto, $3) WHERE node = $1 AND gen = $2 RETURNING upto";
+
+/// The next row for it. Behind a snapshot that somebody holds a row has as many versions as it was
+/// written, and each reading goes through them. So it is written a thousand times, and no more. The
+/// old row is written in the same transaction: whoever reads by an old snapshot has to notice.
+pub(crate) const NEXT_WATERMARK: &str = "
+INSERT INTO {s}.watermark (node, gen, upto) VALUES ($1, $2, $3)
+ON CONFLICT (node, gen) DO UPDATE SET upto = GREATEST(watermark.upto, excluded.upto)";
+
+pub(crate) const OLD_WATERMARK: &str = "DELETE FROM {s}.watermark WHERE node = $1 AND gen = $2";
+
+/// GateProbe: the partitions in which nobody ends or moves a row just now.
+pub(crate) const PROBE: &str = "
+SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR UPDATE SKIP LOCKED";
+
+/// GateEnter: before rows are ended, moved or replaced that were not handed out.
+pub(crate) const GATE: &str = "
+SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
+
+/// RowRead: the first rows of each partition after a position, up to a number of bytes in all.
+pub(crate) const LOAD: &str = "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > ($2, $3)
+        AND r.due <= $4 ORDER BY r.due, r.id LIMIT $5) t) c
+WHERE c.before < $6 ORDER BY c.due, c.id";
+
+/// The same without those that a transaction is ending or moving.
+pub(crate) const LOAD_UNLOCKED: &str = "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > ($2, $3)
+        AND r.due <= $4 ORDER BY r.due, r.id LIMIT $5 FOR KEY SHARE SKIP LOCKED) t) c
+WHERE c.before < $6 ORDER BY c.due, c.id";
+
+pub(crate) const NEXT_DUE: &str = "
+SELECT min(t.due), extract(epoch FROM now())::float8 FROM unnest($1::smallint[]) p (part) CROSS JOIN LATERAL (
+    SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= $2
+    ORDER BY r.due LIMIT 1) t";
+
+/// The number of a commit: no other transaction has it. If one that has it is under way, this waits
+/// for it.
+pub(crate) const SEQ: &str = "
+INSERT INTO {s}.seq (node, seq) VALUES ($1, $2) ON CONFLICT (node, seq) DO NOTHING RETURNING seq";
+
+pub(crate) const OLD_SEQ: &str = "DELETE FROM {s}.seq WHERE node = $1 AND seq = $2";
+
+/// For a transaction with several statements that lock lease rows: all of them, first.
+pub(crate) const LOCK: &str = "
+SELECT part FROM {s}.lease WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
+
+pub(crate) const ARM: &str = "
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch)
+SELECT part, due, id, kind, key, payload, attempts, crashes, calendar, false, moved, epoch
+FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::bytea[],
+        $7::bigint[], $8::bigint[], $9::text[], $10::boolean[], $11::bigint[])
+    u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch)";
+
+/// RowLock: rows by key that no other transaction has locked.
+pub(crate) const FIND_KEYS: &str = "
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded, t.key FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key
+    FOR UPDATE OF t SKIP LOCKED";
+
+/// The keys that are there, whoever has locked their rows.
+pub(crate) const SEE_KEYS: &str = "
+SELECT t.key FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key";
+
+/// RowLock: rows at their first deadlines.
+pub(crate) const FIND: &str = "
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+        ON t.part = u.part AND t.due = u.due AND t.id = u.id
+    FOR UPDATE OF t SKIP LOCKED";
+
+/// RowLock: rows that were moved.
+pub(crate) const FIND_MOVED: &str = "
+SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::uuid[]) u (part, id)
+        ON t.part = u.part AND t.id = u.id AND t.moved
+    FOR UPDATE OF t SKIP LOCKED";
+
+/// The ids that are there, whoever has locked their rows.
+pub(crate) const SEE: &str = "
+SELECT t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+        ON t.part = u.part AND t.due = u.due AND t.id = u.id
+UNION ALL SELECT t.id FROM {s}.timer t
+    JOIN unnest($1::smallint[], $3::uuid[]) u (part, id)
+        ON t.part = u.part AND t.id = u.id AND t.moved";
+
+/// WatermarkLook: up to where rows of these partitions may have been handed out. An owner without
+/// a watermark may have handed out anything.
+pub(crate) const UPTO: &str = "
+SELECT l.part, CASE WHEN l.owner IS NULL THEN l.claimed_upto ELSE GREATEST(l.claimed_upto,
+    COALESCE((SELECT w.upto FROM {s}.watermark w WHERE w.node = l.owner
+        ORDER BY w.gen DESC LIMIT 1), 9223372036854775807)) END
+FROM {s}.lease l WHERE l.part = ANY($1::smallint[])";
+
+/// Deletes rows that are locked, and were not handed out.
+pub(crate) const END: &str = "
+DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
+
+/// Moves rows that are locked, and were not handed out: none of them is suspect.
+pub(crate) const MOVE: &str = "
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::boolean[],
+        $6::bigint[]) u (part, due, id, next, moved, epoch)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes";
+
+/// Rows that were handed out lose their keys to others, or are struck: they end with their
+/// handlers.
+pub(crate) const SUPERSEDE: &str = "
+UPDATE {s}.timer t SET key = NULL, superseded = true
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
+
+/// A slice of the rows of a partition, in order, and whether they are of a kind.
+pub(crate) const SEE_KIND: &str = "
+SELECT t.due, t.id, t.kind = $4 FROM {s}.timer t
+    WHERE t.part = $1 AND (t.due, t.id) > ($2, $3) ORDER BY t.due, t.id LIMIT $5";
+
+pub(crate) const ACK: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+DELETE FROM {s}.timer t
+    USING unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[]) u (part, due, id, epoch), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch RETURNING t.id";
+
+/// Of rows that are to be tried again, those whose key another row has taken.
+pub(crate) const ACK_SUPERSEDED: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+DELETE FROM {s}.timer t
+    USING unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[]) u (part, due, id, epoch), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND t.superseded RETURNING t.id";
+
+/// TrialNote, TrialBegin: the crashes of suspects. They stay suspects: their epoch stays.
+pub(crate) const BEGIN: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET crashes = u.crashes
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[])
+        u (part, due, id, epoch, crashes), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded RETURNING t.id";
+
+pub(crate) const RETRY: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
+        crashes = u.crashes, epoch = u.epoch
+    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::boolean[],
+        $7::bigint[], $8::bigint[]) u (part, due, id, epoch, next, moved, attempts, crashes), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes";
+
+/// (A timer of a dead letter's id, which somebody has put there, does not stay for that.)
+pub(crate) const BURY: &str = "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
+    ORDER BY part FOR SHARE)
+INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since)
+SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
+    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
+FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[],
+        $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
+    u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
+    JOIN l ON l.part = u.part AND l.epoch = u.epoch
+    JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
+    FOR UPDATE OF t
+ON CONFLICT (id) DO NOTHING";
+
+/// Of several nodes one finds a dead letter that goes.
+pub(crate) const FIND_DEAD: &str = "
+SELECT id FROM {s}.dead WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE";
+
+pub(crate) const REVIVE: &str = "
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch)
+SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch
+FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::boolean[], $5::bigint[])
+        u (part, due, id, moved, epoch)
+    JOIN {s}.dead d ON d.id = u.id
+RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes";
+
+pub(crate) const DISCARD: &str = "DELETE FROM {s}.dead WHERE id = ANY($1::uuid[]) RETURNING id";
+
+pub(crate) const GET: &str = "
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+    WHERE part = $1 AND id = $2 AND (due = $3 OR moved)";
+
+pub(crate) const GET_KEY: &str = "
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+    WHERE part = $1 AND key = $2";
+
+pub(crate) const DEAD: &str = "
+SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, cause, why, since
+    FROM {s}.dead
+    WHERE id > $1 ORDER BY id LIMIT $2";
+
+pub(crate) const FLEET: &str = "
+SELECT l.part, l.epoch, n.name, n.node, (SELECT r.due FROM {s}.timer r WHERE r.part = l.part
+        AND r.due <= (extract(epoch FROM now()) * 1000)::bigint ORDER BY r.due LIMIT 1),
+    extract(epoch FROM now())::float8
+FROM {s}.lease l LEFT JOIN {s}.node n ON n.node = l.owner AND n.until > now() AND NOT n.dead
+ORDER BY l.part";
+
+pub(crate) const NODES: &str = "
+SELECT node, name FROM {s}.node WHERE until > now() AND NOT dead ORDER BY name, node";
+
+/// Counts up to a number of rows. It also goes through rows that are deleted and still lie there.
+pub(crate) const COUNT: &str = "
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.timer LIMIT $1) t),
+    (SELECT count(*) FROM (SELECT 1 FROM {s}.dead LIMIT $1) d)";
+
+/// How many rows the last `ANALYZE` or `VACUUM` has found. -1: there was none.
+pub(crate) const ESTIMATE: &str = "
+SELECT COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.timer')), -1),
+    COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.dead')), -1)";
+
+/// What a session prepares.
+pub(crate) const PREPARED: &[&str] = &[
+    JOIN,
+    JOIN_WATERMARK,
+    RENEW,
+    OTHERS,
+    OWN,
+    EXPIRE,
+    FREE,
+    TAKE,
+    BEGIN,
+    GIVE_BACK,
+    LEAVE,
+    FORGET_NODES,
+    FORGET_WATERMARKS,
+    FORGET_SEQS,
+    CLAIM,
+    NEXT_WATERMARK,
+    OLD_WATERMARK,
+    PROBE,
+    GATE,
+    LOAD,
+    LOAD_UNLOCKED,
+    NEXT_DUE,
+    SEQ,
+    OLD_SEQ,
+    LOCK,
+    ARM,
+    FIND_KEYS,
+    SEE_KEYS,
+    FIND,
+    FIND_MOVED,
+    SEE,
+    UPTO,
+    END,
+    MOVE,
+    SUPERSEDE,
+    SEE_KIND,
+    ACK,
+    ACK_SUPERSEDED,
+    RETRY,
+    BURY,
+    FIND_DEAD,
+    REVIVE,
+    DISCARD,
+    GET,
+    GET_KEY,
+    DEAD,
+    FLEET,
+    NODES,
+    COUNT,
+    ESTIMATE,
+];

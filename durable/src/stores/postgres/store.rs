@@ -1,0 +1,347 @@
+//! Store: the tables as a store, for a node.
+
+use super::clock::DatabaseClock;
+use super::leases::{Leases, part};
+use super::listen;
+use super::migrations::schema;
+use super::outbox::PostgresOutbox;
+use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
+use super::statements::rows::{letter_of, millis, partition_of_key, row_of, uuid};
+use super::statements::sql;
+use crate::store::contract::{
+    Gate, Lease, LeaseNews, Outcome, SharedStore, SliceLimit, Store, StoreClock, StoreError,
+    StoreSize, Target, Write,
+};
+use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use std::fmt;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// How often the sizes of the tables are asked for, in seconds; and at most this share of the time.
+const SIZE_EVERY: f64 = 60.0;
+const SIZE_SHARE: f64 = 1_000.0;
+
+/// Rows are counted up to here. If there are more, the database's estimate is taken.
+const COUNT_MAX: i64 = 10_000;
+
+/// So it is if the count takes longer: nothing is handed out meanwhile.
+const COUNT_WITHIN: &str = "SET statement_timeout = 20";
+
+/// The largest payload, in bytes: a statement that takes it must end long before it is cancelled.
+/// (Of 256 MiB it takes 9 s, of 500 MiB more than 30, on a busy machine with two cores.)
+const PAYLOAD_MAX: usize = 64 << 20;
+
+/// A store in a PostgreSQL that nodes share, or in a database that speaks its protocol.
+///
+/// Each node has a share of its 256 partitions, by leases that it renews. When a node ends, others
+/// take over: at once after a [`stop`](crate::Durable::stop), else when its leases have
+/// run out. Nodes need no connection to each other, and their clocks do not matter: the database's
+/// clock counts.
+///
+/// While the database does not answer (it restarts, or a standby is promoted) nothing fires, calls
+/// wait, and nothing is lost. After [`patience`](crate::PostgresBuilder::patience) the
+/// store has failed.
+///
+/// # Example
+/// ```
+/// use std::error::Error;
+/// use std::time::Duration;
+/// use wheelwork_durable::{Durable, Postgres};
+///
+/// fn run(database: &str) -> Result<(), Box<dyn Error>> {
+///     let timers = Durable::open(Postgres::connect(database)?)
+///         .handle("order.unpaid", |order| {
+///             println!("order {} was not paid", order.payload_text());
+///             Ok(())
+///         })
+///         .start()?;
+///     timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+///     Ok(())
+/// }
+///
+/// // There is no database here:
+/// let error = run("host=127.0.0.1 port=1 user=shop dbname=shop").unwrap_err();
+/// assert!(error.to_string().starts_with("PostgreSQL at 127.0.0.1, port 1: "));
+/// ```
+pub struct Postgres {
+    pub(super) session: Session,
+    pub(super) connect: Connect,
+    pub(crate) connect_client: ConnectClient,
+    pub(crate) schema: Arc<str>,
+    pub(crate) leases: Leases,
+    pub(super) clock: Arc<DatabaseClock>,
+    /// The number of the last commit.
+    pub(super) seq: i64,
+    /// Ids so far.
+    pub(super) next: u64,
+    /// For rows without a key: the next partition, among those that this node owns.
+    pub(super) turn: usize,
+    pub(super) size: StoreSize,
+    /// When it is asked for next, in seconds.
+    pub(super) size_at: f64,
+    pub(super) listener: Option<listen::Listener>,
+    pub(super) broken: Option<StoreError>,
+}
+
+impl Postgres {
+    /// The calls that are part of a transaction of your own.
+    ///
+    /// # Example
+    /// See [`PostgresOutbox`].
+    #[must_use]
+    pub fn outbox(&self) -> PostgresOutbox {
+        PostgresOutbox::new(self.schema.clone())
+    }
+}
+
+impl Postgres {
+    /// The border: after an error that is final nothing is done any more.
+    pub(super) fn with<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let answer = call(self);
+        if let Err(error) = &answer {
+            self.broken = Some(error.clone());
+        }
+        answer
+    }
+
+    /// Tells other nodes that there is something for them. A hint.
+    pub(super) fn tell(&mut self) {
+        if self
+            .listener
+            .as_ref()
+            .is_none_or(|listener| !listener.is_heard())
+        {
+            return;
+        }
+        let channel = listen::channel(&self.schema);
+        // Whether it is heard does not matter.
+        let _ = self.session.once(async |live| {
+            live.client
+                .batch_execute(&format!("NOTIFY {channel}"))
+                .await
+        });
+    }
+
+    /// Counts rows and dead letters. (A count that fails is made another time.)
+    fn count(&mut self) {
+        let counted = self.session.once(async |live| {
+            // (A database without such a setting does without.)
+            let is_bound = live.client.batch_execute(COUNT_WITHIN).await.is_ok();
+            let counted = live.rows(sql::COUNT, &[&COUNT_MAX]).await;
+            if is_bound {
+                live.client.batch_execute(STATEMENT_TIMEOUT).await?;
+            }
+            Ok(counted)
+        });
+        let counted = match counted {
+            Some(Ok(counted)) => counted.ok(),
+            // The bound may still hold for it.
+            Some(Err(_)) => return self.session.forget(),
+            None => return,
+        };
+        let number = |row: &tokio_postgres::Row, at| u64::try_from(row.get::<_, i64>(at)).ok();
+        let counted = counted.as_ref().and_then(|rows| rows.first());
+        let counted = [0, 1].map(|at| number(counted?, at));
+        let is_all = |count: Option<u64>| count.is_some_and(|count| count < COUNT_MAX as u64);
+        let mut size = counted;
+        if !counted.into_iter().all(is_all) {
+            let estimate = self
+                .session
+                .once(async |live| live.rows(sql::ESTIMATE, &[]).await);
+            let Some(Ok(estimate)) = estimate else {
+                return;
+            };
+            let former = [self.size.rows, self.size.dead];
+            for (at, size) in size
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, size)| !is_all(**size))
+            {
+                let estimate = estimate.first().and_then(|row| number(row, at));
+                *size = (*size).max(estimate.or(Some(former[at])));
+            }
+        }
+        self.size = StoreSize::new(size[0].unwrap_or(0), size[1].unwrap_or(0), None);
+    }
+
+    pub(super) fn change_leases(&mut self) -> Result<LeaseNews, StoreError> {
+        let news = self.leases.renew(&mut self.session, &self.clock)?;
+        if self.leases.renewals == 2 {
+            // A node that has just come: others are over their share now.
+            self.tell();
+        }
+        Ok(news)
+    }
+}
+
+impl Store for Postgres {
+    fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
+        apart(|| {
+            self.with(|store| {
+                let mut patience = Patience::new(store.session.patience);
+                store.session.ensure(true, &mut patience)?;
+                schema::check(&mut store.session)?;
+                Ok(store.change_leases()?.taken)
+            })
+        })
+    }
+
+    fn release(&mut self) -> Result<(), StoreError> {
+        self.with(|store| {
+            let own = store.leases.own.iter();
+            let leases: Vec<_> = own
+                .map(|(&partition, &epoch)| Lease { partition, epoch })
+                .collect();
+            store.give_back_now(&leases)?;
+            let node = store.leases.node;
+            store
+                .session
+                .run(async |live| live.rows(sql::LEAVE, &[&node]).await)?;
+            store.tell();
+            store.listener = None;
+            Ok(())
+        })
+    }
+
+    fn new_id(&mut self, key: Option<&str>, due: StoreTime) -> DurableId {
+        self.next = self.next.wrapping_add(1);
+        let partition = match key {
+            Some(key) => partition_of_key(key),
+            None => {
+                let own = self.leases.own.len() - self.leases.surplus.min(self.leases.own.len());
+                self.turn = (self.turn + 1) % own.max(1);
+                let own = self.leases.own.keys().nth(self.turn).filter(|_| own > 0);
+                own.copied().unwrap_or((self.next % 256) as Partition)
+            }
+        };
+        DurableId::new(partition, due, self.next)
+    }
+
+    fn commit(
+        &mut self,
+        mut writes: Vec<Write>,
+        _gate: &mut dyn Gate,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        self.with(|store| {
+            // Other nodes look for what is due, not for what was.
+            let now = StoreTime::reading(store.clock.at_most());
+            for write in &mut writes {
+                let (partition, due) = match write {
+                    Write::Arm(row) => (row.id.partition(), &mut row.due),
+                    Write::Move(Target::Id(id), due) => (id.partition(), due),
+                    Write::Move(Target::Key(key), due) => (partition_of_key(key), due),
+                    _ => continue,
+                };
+                if !store.leases.own.contains_key(&partition) {
+                    *due = now.max(*due);
+                }
+            }
+            let outcomes = store.transact(&writes)?;
+            if store.is_news(&writes) {
+                store.tell();
+            }
+            Ok(outcomes)
+        })
+    }
+
+    fn load(
+        &mut self,
+        partition: Partition,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.load_many(&[partition], after, until, limit)
+    }
+
+    fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
+        let own = self.leases.own.iter();
+        let leases: Vec<_> = own
+            .map(|(&partition, &epoch)| Lease { partition, epoch })
+            .collect();
+        self.claim(&leases, upto).map(drop)
+    }
+
+    fn get(&mut self, target: &Target) -> Result<Option<Row>, StoreError> {
+        if let Target::Key(key) = target
+            && key.contains('\0')
+        {
+            // (The database has no such text.)
+            return Ok(None);
+        }
+        self.with(|store| {
+            let rows = store.session.run(async |live| match target {
+                Target::Id(id) => {
+                    let (number, first_due) = (part(id.partition()), millis(id.first_due()));
+                    live.rows(sql::GET, &[&number, &uuid(*id), &first_due])
+                        .await
+                }
+                Target::Key(key) => {
+                    let number = part(partition_of_key(key));
+                    live.rows(sql::GET_KEY, &[&number, &&**key]).await
+                }
+            })?;
+            Ok(rows.first().map(row_of))
+        })
+    }
+
+    fn dead(
+        &mut self,
+        after: Option<DurableId>,
+        limit: SliceLimit,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.with(|store| {
+            let after = after.map_or(Uuid::nil(), uuid);
+            let count = i64::try_from(limit.rows).unwrap_or(i64::MAX);
+            let rows = store
+                .session
+                .run(async |live| live.rows(sql::DEAD, &[&after, &count]).await)?;
+            let mut bytes = 0;
+            let letters = rows.iter().map(letter_of).take_while(|letter| {
+                let is_taken = !limit.is_reached(0, bytes);
+                bytes += letter.row.bytes();
+                is_taken
+            });
+            Ok(letters.collect())
+        })
+    }
+
+    fn size(&mut self) -> Result<StoreSize, StoreError> {
+        let begun = self.clock.elapsed();
+        if begun < self.size_at {
+            return Ok(self.size);
+        }
+        let count = |store: &mut Self| {
+            store.count();
+            let took = store.clock.elapsed() - begun;
+            store.size_at = begun + SIZE_EVERY.max(took * SIZE_SHARE);
+            Ok(store.size)
+        };
+        // (It is called once by the thread that starts the node, which may be in async code.)
+        apart(|| self.with(count))
+    }
+
+    fn payload_max(&self) -> usize {
+        PAYLOAD_MAX
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        Some(self)
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("database", &self.session.what)
+            .field("schema", &self.schema)
+            .field("node", &self.leases.name)
+            .finish_non_exhaustive()
+    }
+}

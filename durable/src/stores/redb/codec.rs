@@ -1,0 +1,514 @@
+//! Codec: rows, dead letters and the store's state as bytes.
+//!
+//! Every value ends in a checksum (CRC-32) over itself and the number or id under which it is
+//! stored. There is one encoding of each value, so what decodes encodes to the same bytes.
+//!
+//! | row | bytes |
+//! |---|---|
+//! | flags: has a key, has a calendar, superseded, has attempts, moved, suspect, has crashes | 1 |
+//! | first deadline | 6 |
+//! | deadline, if it is not the first one | 6 |
+//! | epoch in which it was last written | varint |
+//! | attempts, crashes, if there are any | varint |
+//! | kind; key and calendar, if it has them: length and text | varint, text |
+//! | payload | the rest |
+//! | checksum | 4 |
+
+#[cfg(any(test, loom, feature = "__internals"))]
+use super::due_key::DueKey;
+use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Bytes of a checksum.
+const CHECKSUM: usize = 4;
+
+/// Bytes of a time: [`StoreTime::MAX`] has 48 bits.
+const TIME: usize = 6;
+
+/// A row has a key.
+const KEY: u8 = 1;
+/// A row has a calendar.
+const CALENDAR: u8 = 2;
+/// Another row has taken its key.
+const SUPERSEDED: u8 = 4;
+/// It has attempts.
+const ATTEMPTS: u8 = 8;
+/// Its deadline is not its first one.
+const MOVED: u8 = 16;
+/// It was suspect when it was written last.
+const SUSPECT: u8 = 32;
+/// It has crashes.
+const CRASHES: u8 = 64;
+
+/// Kinds that are kept to be shared by rows.
+const NAMES_MAX: usize = 1_024;
+
+/// What is wrong with a value.
+pub(crate) type Flaw = &'static str;
+
+/// A row in its encoding. All but the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowView<'a> {
+    pub(crate) first_due: StoreTime,
+    pub(crate) due: StoreTime,
+    /// The epoch in which the row was last written.
+    pub(crate) epoch: u64,
+    pub(crate) attempts: u32,
+    pub(crate) crashes: u32,
+    /// It was suspect when it was written last. An earlier epoch may make it so as well.
+    pub(crate) suspect: bool,
+    pub(crate) kind: &'a str,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) calendar: Option<&'a str>,
+    pub(crate) superseded: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> RowView<'a> {
+    /// As [`Row::bytes`].
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [Some(self.kind), self.key, self.calendar];
+        self.payload.len() + texts.into_iter().flatten().map(str::len).sum::<usize>()
+    }
+
+    pub(crate) fn of(row: &'a Row, epoch: u64) -> Self {
+        Self {
+            first_due: row.id.first_due(),
+            due: row.due,
+            epoch,
+            attempts: row.attempts,
+            crashes: row.crashes,
+            suspect: row.suspect,
+            kind: &row.kind,
+            key: row.key.as_deref(),
+            calendar: row.calendar.as_deref(),
+            superseded: row.superseded,
+            payload: &row.payload,
+        }
+    }
+
+    pub(crate) fn row(&self, number: u64, names: &mut Names) -> Row {
+        let id = DurableId::new(0, self.first_due, number);
+        let mut row = Row::new(id, self.due, names.share(self.kind), self.payload.into());
+        row.key = self.key.map(Into::into);
+        row.attempts = self.attempts;
+        row.crashes = self.crashes;
+        row.suspect = self.suspect;
+        row.calendar = self.calendar.map(Into::into);
+        row.superseded = self.superseded;
+        row
+    }
+}
+
+/// Kinds that rows share, so that loading a row allocates its payload alone.
+#[derive(Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn share(&mut self, name: &str) -> Arc<str> {
+        if let Some(shared) = self.0.get(name) {
+            return shared.clone();
+        }
+        if self.0.len() == NAMES_MAX {
+            self.0.clear();
+        }
+        let shared: Arc<str> = name.into();
+        self.0.insert(shared.clone());
+        shared
+    }
+}
+
+/// What the store knows of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoreState {
+    /// The epoch of the lease that was taken last.
+    pub(crate) epoch: u64,
+    /// Rows due up to here may have been handed out in this epoch.
+    pub(crate) claimed_upto: Option<StoreTime>,
+    /// The watermarks of earlier epochs that did not end well. The epochs rise, the watermarks
+    /// fall.
+    pub(crate) earlier: Vec<(u64, StoreTime)>,
+    /// No row has this number or a higher one.
+    pub(crate) next_number: u64,
+}
+
+/// Earlier watermarks that are kept apart. There is more than one only if the clock was set back.
+const EARLIER_MAX: usize = 16;
+
+impl StoreState {
+    /// The row of this number as it is now: it may have become suspect since it was written.
+    pub(crate) fn row(&self, view: &RowView<'_>, number: u64, names: &mut Names) -> Row {
+        let mut row = view.row(number, names);
+        row.suspect |= self.was_handed_out(view);
+        row
+    }
+
+    /// Whether a row may have been handed out in an earlier epoch, and was not written since.
+    pub(crate) fn was_handed_out(&self, row: &RowView<'_>) -> bool {
+        self.earlier
+            .iter()
+            .any(|&(epoch, upto)| row.epoch <= epoch && row.due <= upto)
+    }
+
+    /// Begins the next epoch.
+    pub(crate) fn begin_epoch(&mut self) {
+        if let Some(upto) = self.claimed_upto.take() {
+            // A later epoch with a higher watermark says all that an earlier one does.
+            self.earlier.retain(|&(_, other)| other > upto);
+            self.earlier.truncate(EARLIER_MAX - 1);
+            self.earlier.push((self.epoch, upto));
+        }
+        self.epoch += 1;
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_number(&mut out, self.epoch);
+        put_number(&mut out, self.next_number);
+        // Zero: there is none.
+        put_number(
+            &mut out,
+            self.claimed_upto.map_or(0, |upto| upto.as_millis() + 1),
+        );
+        put_number(&mut out, self.earlier.len() as u64);
+        for &(epoch, upto) in &self.earlier {
+            put_number(&mut out, epoch);
+            put_number(&mut out, upto.as_millis());
+        }
+        seal(0, &mut out, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Flaw> {
+        let mut rest = unseal(0, bytes)?;
+        let epoch = number(&mut rest)?;
+        let next_number = number(&mut rest)?;
+        let claimed = number(&mut rest)?.checked_sub(1);
+        let claimed_upto = claimed.map(time_of).transpose()?;
+        let count = number(&mut rest)?;
+        if count > EARLIER_MAX as u64 {
+            return Err("too many watermarks");
+        }
+        let mut earlier = Vec::new();
+        for _ in 0..count {
+            earlier.push((number(&mut rest)?, time_of(number(&mut rest)?)?));
+        }
+        let is_ordered = earlier
+            .windows(2)
+            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1);
+        if !rest.is_empty() || !is_ordered {
+            return Err("the state is out of order");
+        }
+        Ok(Self {
+            epoch,
+            claimed_upto,
+            earlier,
+            next_number,
+        })
+    }
+}
+
+/// The version of the format as it is stored.
+pub(crate) fn encode_version(version: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_number(&mut out, version);
+    seal(0, &mut out, 0);
+    out
+}
+
+/// The version of a file's format.
+pub(crate) fn decode_version(bytes: &[u8]) -> Result<u64, Flaw> {
+    let mut rest = unseal(0, bytes)?;
+    let version = number(&mut rest)?;
+    if rest.is_empty() {
+        Ok(version)
+    } else {
+        Err("the version is too long")
+    }
+}
+
+/// Appends a row to `out`.
+pub(crate) fn encode_row(out: &mut Vec<u8>, number: u64, row: &RowView<'_>) {
+    let begin = out.len();
+    put_row(out, row);
+    seal(number.into(), out, begin);
+}
+
+/// A row of this number.
+pub(crate) fn decode_row(number: u64, bytes: &[u8]) -> Result<RowView<'_>, Flaw> {
+    row(unseal(number.into(), bytes)?)
+}
+
+/// Appends an entry of the tombstones to `out`, which is empty.
+pub(crate) fn encode_tombstones(out: &mut Vec<u8>, sequence: u64, numbers: &[u64]) {
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    seal(sequence.into(), out, 0);
+}
+
+/// The numbers of an entry of the tombstones.
+pub(crate) fn decode_tombstones(
+    sequence: u64,
+    bytes: &[u8],
+) -> Result<impl Iterator<Item = u64> + '_, Flaw> {
+    let (numbers, rest) = unseal(sequence.into(), bytes)?.as_chunks();
+    if rest.is_empty() {
+        Ok(numbers.iter().map(|&bytes| u64::from_le_bytes(bytes)))
+    } else {
+        Err("a number is cut off")
+    }
+}
+
+/// A dead letter. Its row's id is its key.
+pub(crate) fn encode_dead(letter: &DeadLetter) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_time(&mut out, letter.since);
+    let (tag, why) = match &letter.cause {
+        Cause::UnknownKind => (0, ""),
+        Cause::Undecodable(why) => (1, &**why),
+        Cause::Failed(why) => (2, &**why),
+        Cause::Crashed => (3, ""),
+    };
+    out.push(tag);
+    put_text(&mut out, why);
+    put_row(&mut out, &RowView::of(&letter.row, 0));
+    seal(letter.row.id.to_bits(), &mut out, 0);
+    out
+}
+
+/// The dead letter of this id.
+pub(crate) fn decode_dead(id: u128, bytes: &[u8], names: &mut Names) -> Result<DeadLetter, Flaw> {
+    let mut rest = unseal(id, bytes)?;
+    let since = time(&mut rest)?;
+    let tag = *take(&mut rest, 1)?.first().ok_or("it is too short")?;
+    let why = text(&mut rest)?;
+    let cause = match tag {
+        1 => Cause::Undecodable(why.into()),
+        2 => Cause::Failed(why.into()),
+        0 if why.is_empty() => Cause::UnknownKind,
+        3 if why.is_empty() => Cause::Crashed,
+        _ => return Err("no such cause"),
+    };
+    let view = row(rest)?;
+    let id = DurableId::from_bits(id);
+    if id.first_due() != view.first_due || id.partition() != 0 || view.epoch != 0 {
+        return Err("it is another timer's");
+    }
+    Ok(DeadLetter::new(view.row(id.number(), names), cause, since))
+}
+
+/// Decodes a value of this body, under a checksum that is right, and encodes it again: there is
+/// one encoding. Decodes the body as a whole value, too. Whether it is one.
+#[cfg(any(test, loom, feature = "__internals"))]
+pub(crate) fn round_trip(table: &str, under: u128, body: &[u8]) -> bool {
+    let mut names = Names::default();
+    let number = under as u64;
+    let under = match table {
+        "row" | "tombstones" => number.into(),
+        "dead" => under,
+        _ => 0,
+    };
+    let mut value = body.to_vec();
+    seal(under, &mut value, 0);
+    let _ = decode_row(number, body);
+    let _ = decode_dead(under, body, &mut names);
+    let _ = StoreState::decode(body);
+    let encoded = match table {
+        "row" => decode_row(number, &value).map(|row| {
+            let mut out = Vec::new();
+            encode_row(&mut out, number, &row);
+            let owned = row.row(number, &mut names);
+            assert_eq!(RowView::of(&owned, row.epoch), row);
+            out
+        }),
+        "dead" => decode_dead(under, &value, &mut names).map(|letter| encode_dead(&letter)),
+        "state" => StoreState::decode(&value).map(|state| state.encode()),
+        "tombstones" => decode_tombstones(number, &value).map(|numbers| {
+            let mut out = Vec::new();
+            encode_tombstones(&mut out, number, &numbers.collect::<Vec<_>>());
+            out
+        }),
+        "version" => decode_version(&value).map(encode_version),
+        _ => match <[u8; 20]>::try_from(body) {
+            Err(_) => Err("it is no key"),
+            Ok(bytes) => {
+                let key = DueKey::from_bytes(bytes);
+                let again = DueKey::new(key.due(), key.first_due(), key.number());
+                assert_eq!(DueKey::of(key.id(), key.due()), key);
+                assert_eq!(again, key);
+                return true;
+            }
+        },
+    };
+    if let Ok(encoded) = &encoded {
+        assert_eq!(*encoded, value);
+    }
+    encoded.is_ok()
+}
+
+/// Appends the checksum of what follows `begin`.
+pub(crate) fn seal(under: u128, out: &mut Vec<u8>, begin: usize) {
+    let sum = checksum(under, &out[begin..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// What is before the checksum, if that is right.
+fn unseal(under: u128, bytes: &[u8]) -> Result<&[u8], Flaw> {
+    let (body, sum) = bytes
+        .split_last_chunk::<CHECKSUM>()
+        .ok_or("it is too short")?;
+    if checksum(under, body).to_le_bytes() == *sum {
+        Ok(body)
+    } else {
+        Err("its checksum is wrong")
+    }
+}
+
+fn checksum(under: u128, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&under.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+fn put_row(out: &mut Vec<u8>, row: &RowView<'_>) {
+    let mut flags = 0;
+    let parts = [
+        (KEY, row.key.is_some()),
+        (CALENDAR, row.calendar.is_some()),
+        (SUPERSEDED, row.superseded),
+        (ATTEMPTS, row.attempts > 0),
+        (MOVED, row.due != row.first_due),
+        (SUSPECT, row.suspect),
+        (CRASHES, row.crashes > 0),
+    ];
+    for (flag, is_set) in parts {
+        flags |= if is_set { flag } else { 0 };
+    }
+    out.push(flags);
+    put_time(out, row.first_due);
+    if row.due != row.first_due {
+        put_time(out, row.due);
+    }
+    put_number(out, row.epoch);
+    if row.attempts > 0 {
+        put_number(out, row.attempts.into());
+    }
+    if row.crashes > 0 {
+        put_number(out, row.crashes.into());
+    }
+    put_text(out, row.kind);
+    for text in [row.key, row.calendar].into_iter().flatten() {
+        put_text(out, text);
+    }
+    out.extend_from_slice(row.payload);
+}
+
+fn row(mut rest: &[u8]) -> Result<RowView<'_>, Flaw> {
+    let flags = *take(&mut rest, 1)?.first().ok_or("it is too short")?;
+    if flags > KEY | CALENDAR | SUPERSEDED | ATTEMPTS | MOVED | SUSPECT | CRASHES {
+        return Err("it has unknown flags");
+    }
+    let first_due = time(&mut rest)?;
+    let mut due = first_due;
+    if flags & MOVED != 0 {
+        due = time(&mut rest)?;
+        if due == first_due {
+            return Err("it was moved to where it was");
+        }
+    }
+    let epoch = number(&mut rest)?;
+    let mut count = |flag| {
+        if flags & flag == 0 {
+            return Ok(0);
+        }
+        match u32::try_from(number(&mut rest)?) {
+            Ok(0) => Err("it has none of what it has"),
+            Ok(count) => Ok(count),
+            Err(_) => Err("it has too many attempts"),
+        }
+    };
+    let (attempts, crashes) = (count(ATTEMPTS)?, count(CRASHES)?);
+    let kind = text(&mut rest)?;
+    let key = (flags & KEY != 0).then(|| text(&mut rest)).transpose()?;
+    let calendar = (flags & CALENDAR != 0)
+        .then(|| text(&mut rest))
+        .transpose()?;
+    Ok(RowView {
+        first_due,
+        due,
+        epoch,
+        attempts,
+        crashes,
+        suspect: flags & SUSPECT != 0,
+        kind,
+        key,
+        calendar,
+        superseded: flags & SUPERSEDED != 0,
+        payload: rest,
+    })
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], Flaw> {
+    let (taken, after) = rest.split_at_checked(len).ok_or("it is too short")?;
+    *rest = after;
+    Ok(taken)
+}
+
+fn put_time(out: &mut Vec<u8>, time: StoreTime) {
+    out.extend_from_slice(&time.as_millis().to_be_bytes()[8 - TIME..]);
+}
+
+fn time(rest: &mut &[u8]) -> Result<StoreTime, Flaw> {
+    let mut bytes = [0; 8];
+    bytes[8 - TIME..].copy_from_slice(take(rest, TIME)?);
+    time_of(u64::from_be_bytes(bytes))
+}
+
+fn time_of(millis: u64) -> Result<StoreTime, Flaw> {
+    let time = StoreTime::from_millis(millis);
+    if time.as_millis() == millis {
+        Ok(time)
+    } else {
+        Err("a time is too late")
+    }
+}
+
+fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn number(rest: &mut &[u8]) -> Result<u64, Flaw> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = *take(rest, 1)?.first().ok_or("it is too short")?;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return Err("a number is too large");
+        }
+        number |= bits << shift;
+        if byte < 0x80 {
+            if byte == 0 && shift > 0 {
+                return Err("a number is too long");
+            }
+            return Ok(number);
+        }
+    }
+    Err("a number is too long")
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_number(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Flaw> {
+    let len = usize::try_from(number(rest)?).map_err(|_| "a text is too long")?;
+    std::str::from_utf8(take(rest, len)?).map_err(|_| "a text is not UTF-8")
+}

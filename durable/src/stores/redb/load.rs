@@ -1,0 +1,71 @@
+//! Load: rows by deadline, from both tables.
+
+use super::codec::{Names, StoreState};
+use super::due_key::DueKey;
+use super::recent::RecentIndex;
+use super::tables::{BY_DUE, RECENT, RowPlace, damaged, due_range, row_at};
+use crate::store::contract::SliceLimit;
+use crate::store::row::{Position, Row, StoreTime};
+use redb::{Database, Error, ReadableDatabase, ReadableTable};
+
+/// What a load reads.
+pub(super) struct Loading<'a> {
+    pub(super) database: &'a Database,
+    pub(super) index: &'a mut RecentIndex,
+    pub(super) state: &'a StoreState,
+    pub(super) names: &'a mut Names,
+}
+
+impl Loading<'_> {
+    /// The next rows after `after`, due at `until` or before, up to `limit`: those of both tables
+    /// in one order. A row that may have been handed out in an earlier epoch is suspect.
+    pub(super) fn load(
+        mut self,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, Error> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let (after, end) = (DueKey::at(after), DueKey::end_of(until));
+        if after >= end || limit.is_reached(0, 0) {
+            return Ok(rows);
+        }
+        let mut recent_keys = Vec::new();
+        self.index.range(after, until, limit.rows, &mut recent_keys);
+        let transaction = self.database.begin_read()?;
+        let recent = transaction.open_table(RECENT)?;
+        let by_due = transaction.open_table(BY_DUE)?;
+        let mut range = by_due.range::<&[u8; 20]>(due_range(&after, &end))?;
+        let mut next_by_due = range.next().transpose()?;
+        let mut recent_keys = recent_keys.into_iter().peekable();
+        while !limit.is_reached(rows.len(), bytes) {
+            let by_due_key = next_by_due
+                .as_ref()
+                .map(|(key, _)| DueKey::from_bytes(*key.value()));
+            let from_recent =
+                recent_keys.next_if(|&key| by_due_key.is_none_or(|by_due| key < by_due));
+            if let Some(key) = from_recent {
+                let number = key.number();
+                let value = ReadableTable::get(&recent, number)?
+                    .ok_or_else(|| damaged("recent", number, "it is missing"))?;
+                rows.push(self.decoded(key, RowPlace::Recent(number), value.value())?);
+            } else if let (Some(key), Some((_, value))) = (by_due_key, &next_by_due) {
+                rows.push(self.decoded(key, RowPlace::ByDue(key), value.value())?);
+                next_by_due = range.next().transpose()?;
+            } else {
+                break;
+            }
+            bytes += rows.last().map_or(0, Row::bytes);
+        }
+        Ok(rows)
+    }
+
+    fn decoded(&mut self, key: DueKey, place: RowPlace, value: &[u8]) -> Result<Row, Error> {
+        let view = row_at(place, value)?;
+        let number = key.number();
+        if DueKey::new(view.due, view.first_due, number) != key {
+            return Err(damaged("recent", number, "it is not as it was written"));
+        }
+        Ok(self.state.row(&view, number, self.names))
+    }
+}

@@ -1,0 +1,200 @@
+//! Open: a file that is a store, or is to become one.
+
+use super::codec::{self, StoreState};
+use super::due_key::DueKey;
+use super::error::{damage, io_error, one_line, store_error};
+use super::recent::RecentIndex;
+use super::tables::{
+    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, VERSION, WriteTables, damaged,
+    recent_row,
+};
+use super::tombstones::EndedLog;
+use crate::store::contract::StoreError;
+use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// The version of the format that is written and read.
+pub(super) const FORMAT: u64 = 3;
+
+/// What a file holds that is open.
+pub(super) struct Opened {
+    pub(super) state: StoreState,
+    pub(super) index: RecentIndex,
+    pub(super) tombstones: EndedLog,
+}
+
+/// Why nothing can be opened here, in one line, before redb is asked.
+pub(super) fn look(what: &str, path: &Path, must_exist: bool) -> Result<(), StoreError> {
+    let io = |why: String| StoreError::Io(format!("{what}: {why}").into());
+    if path.as_os_str().is_empty() {
+        return Err(io("this names no file".into()));
+    }
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io("this is a directory".into())),
+        Ok(metadata) if must_exist && metadata.len() == 0 => Err(io(
+            "the file is empty, and no new store is to be made".into(),
+        )),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = folder(path);
+            match fs::metadata(folder) {
+                Ok(metadata) if metadata.is_dir() && must_exist => Err(io(
+                    "the file does not exist, and no new store is to be made".into(),
+                )),
+                Ok(metadata) if metadata.is_dir() => Ok(()),
+                Ok(_) => Err(io(format!("{} is no directory", one_line(folder)))),
+                Err(error) if error.kind() == ErrorKind::NotFound => Err(io(format!(
+                    "the directory {} does not exist",
+                    one_line(folder)
+                ))),
+                Err(error) => Err(io_error(what, error)),
+            }
+        }
+        Err(error) => Err(io_error(what, error)),
+    }
+}
+
+/// Has a file's name survive a crash, whichever process has made the file: it may have ended before
+/// it did this. (Where the path is a link, the name is that of the file which the link names.)
+pub(super) fn sync_name(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    match File::open(folder(&path)).and_then(|folder| folder.sync_all()) {
+        // The directory may not be read, or its file system has nothing to sync of it.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::InvalidInput | ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Reads the state, and which rows are in `recent`. Makes the tables of a file that has none.
+pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError> {
+    let io = |error: Error| store_error(what, error);
+    let transaction = database.begin_read().map_err(|error| io(error.into()))?;
+    let tables: Vec<_> = transaction
+        .list_tables()
+        .map_err(|error| io(error.into()))?
+        .map(|table| table.name().to_string())
+        .collect();
+    let multimaps = transaction
+        .list_multimap_tables()
+        .map_err(|error| io(error.into()))?
+        .count();
+    if tables.is_empty() && multimaps == 0 {
+        drop(transaction);
+        return make(database).map_err(io);
+    }
+    let version = stored_version(&transaction).map_err(io)?;
+    match version {
+        None => return Err(StoreError::Foreign(what.into())),
+        Some(FORMAT) => {}
+        Some(other) => return Err(StoreError::Version(what.into(), other)),
+    }
+    let ours = [
+        RECENT.name(),
+        TOMBSTONES.name(),
+        BY_DUE.name(),
+        MOVED.name(),
+        KEYS.name(),
+        DEAD.name(),
+        META.name(),
+    ];
+    if let Some(missing) = ours
+        .iter()
+        .find(|name| !tables.iter().any(|table| table == *name))
+    {
+        return Err(damage(what, &format!("there is no table {missing}")));
+    }
+    rows(&transaction).map_err(io)
+}
+
+/// The version of the format. `None`: this is not our file.
+fn stored_version(transaction: &ReadTransaction) -> Result<Option<u64>, Error> {
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(value) = ReadableTable::get(&meta, VERSION)? else {
+        return Ok(None);
+    };
+    codec::decode_version(value.value())
+        .map(Some)
+        .map_err(|flaw| damaged("meta", 0, flaw))
+}
+
+/// The first number that is given after `last`. It is some way off, by chance: files have no
+/// numbers in common, nor has a file what a copy of it has given since.
+pub(super) fn first_number(last: u64) -> u64 {
+    let random = RandomState::new().build_hasher().finish();
+    // Number 0 is left out: the position of its row could be that before all rows.
+    match last {
+        0 => 1 + (random >> 2),
+        last => last + (random >> 32),
+    }
+}
+
+fn make(database: &Database) -> Result<Opened, Error> {
+    let state = StoreState {
+        next_number: first_number(0),
+        ..StoreState::default()
+    };
+    let transaction = database.begin_write()?;
+    let mut tables = WriteTables::open(&transaction)?;
+    tables
+        .meta
+        .insert(VERSION, &*codec::encode_version(FORMAT))?;
+    tables.put_state(&state)?;
+    drop(tables);
+    transaction.commit()?;
+    Ok(Opened {
+        state,
+        index: RecentIndex::default(),
+        tombstones: EndedLog::default(),
+    })
+}
+
+fn rows(transaction: &ReadTransaction) -> Result<Opened, Error> {
+    let meta = transaction.open_table(META)?;
+    let state = ReadableTable::get(&meta, STATE)?
+        .ok_or_else(|| Error::Corrupted("meta has no state".into()))?;
+    let state = StoreState::decode(state.value()).map_err(|flaw| damaged("meta", 0, flaw))?;
+    let (tombstones, ended) = EndedLog::read(&transaction.open_table(TOMBSTONES)?)?;
+    let mut index = RecentIndex::default();
+    for entry in transaction.open_table(RECENT)?.iter()? {
+        let (number, value) = entry?;
+        let number = number.value();
+        if number >= state.next_number {
+            return Err(damaged("recent", number, "the number was never given"));
+        }
+        if ended.contains(&number) {
+            continue;
+        }
+        let row = recent_row(number, value.value())?;
+        let key = DueKey::new(row.due, row.first_due, number);
+        index.put(key, row.key.is_some());
+    }
+    Ok(Opened {
+        state,
+        index,
+        tombstones,
+    })
+}

@@ -1,0 +1,220 @@
+//! The codec and the index, by themselves.
+
+use super::codec::{self, Names, RowView, StoreState};
+use super::due_key::DueKey;
+use super::number_map::NumberMap;
+use super::recent::{Known, RecentIndex};
+use crate::store::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use std::collections::BTreeMap;
+
+fn time(millis: u64) -> StoreTime {
+    StoreTime::from_millis(millis)
+}
+
+fn some_row(rng: &mut fastrand::Rng) -> Row {
+    let times = [0, 1, 1_700_000_000_000, StoreTime::MAX.as_millis()];
+    let pick = |rng: &mut fastrand::Rng| time(times[rng.usize(0..4)]);
+    let number = [0, 1, 1 << 40, u64::MAX][rng.usize(0..4)];
+    let (first_due, due) = (pick(rng), pick(rng));
+    let payload: Vec<_> = (0..rng.usize(0..300)).map(|_| rng.u8(..)).collect();
+    let id = DurableId::new(0, first_due, number);
+    let mut row = Row::new(
+        id,
+        due,
+        "kind".repeat(rng.usize(0..60)).into(),
+        payload.into(),
+    );
+    row.key = rng.bool().then(|| "schlüssel".into());
+    row.calendar = rng.bool().then(|| "".into());
+    row.attempts = [0, 1, 200, u32::MAX][rng.usize(0..4)];
+    row.crashes = [0, 1, 200, u32::MAX][rng.usize(0..4)];
+    row.suspect = rng.bool();
+    row.superseded = rng.bool();
+    row
+}
+
+#[test]
+fn what_is_encoded_decodes() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut names = Names::default();
+    for epoch in [0, 1, 127, 128, u64::MAX].repeat(40) {
+        let row = some_row(&mut rng);
+        let (number, view) = (row.id.number(), RowView::of(&row, epoch));
+        // Behind another one.
+        let mut bytes = b"before".to_vec();
+        codec::encode_row(&mut bytes, number, &view);
+        let bytes = &bytes[6..];
+        let decoded = codec::decode_row(number, bytes).unwrap();
+        assert_eq!(decoded, view);
+        assert_eq!(decoded.row(number, &mut names), row);
+        assert!(codec::decode_row(number ^ 1, bytes).is_err(), "another's");
+
+        let cause = [
+            Cause::UnknownKind,
+            Cause::Crashed,
+            Cause::Failed("fällt".into()),
+            Cause::Undecodable("".into()),
+        ][rng.usize(0..4)]
+        .clone();
+        let letter = DeadLetter::new(row, cause, time(epoch));
+        let bytes = codec::encode_dead(&letter);
+        let id = letter.row.id.to_bits();
+        assert_eq!(codec::decode_dead(id, &bytes, &mut names), Ok(letter));
+
+        let numbers: Vec<_> = (0..rng.usize(0..9)).map(|_| rng.u64(..)).collect();
+        let mut bytes = Vec::new();
+        codec::encode_tombstones(&mut bytes, epoch, &numbers);
+        let decoded = codec::decode_tombstones(epoch, &bytes).map(Vec::from_iter);
+        assert_eq!(decoded, Ok(numbers));
+        assert!(codec::decode_tombstones(epoch ^ 1, &bytes).is_err());
+    }
+    let state = StoreState {
+        epoch: 300,
+        claimed_upto: Some(StoreTime::MAX),
+        earlier: vec![(1, time(500)), (7, time(20))],
+        next_number: u64::MAX,
+    };
+    assert_eq!(StoreState::decode(&state.encode()), Ok(state));
+    assert_eq!(codec::decode_version(&codec::encode_version(1)), Ok(1));
+}
+
+#[test]
+fn each_flip_and_each_cut_of_a_value_is_seen() {
+    let mut rng = fastrand::Rng::with_seed(2);
+    let row = some_row(&mut rng);
+    let mut bytes = Vec::new();
+    codec::encode_row(&mut bytes, row.id.number(), &RowView::of(&row, 9));
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(codec::decode_row(row.id.number(), &flipped).is_err());
+    }
+    for len in 0..bytes.len() {
+        assert!(codec::decode_row(row.id.number(), &bytes[..len]).is_err());
+    }
+}
+
+#[test]
+fn decoding_is_total_and_there_is_one_encoding() {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut decoded = 0;
+    for _ in 0..40_000 {
+        let mut body: Vec<_> = (0..rng.usize(0..40)).map(|_| rng.u8(..)).collect();
+        if let Some(flags) = body.first_mut() {
+            *flags &= 0x7f;
+        }
+        for table in ["row", "tombstones", "dead", "state", "version", "due"] {
+            decoded += u32::from(codec::round_trip(table, rng.u128(..), &body));
+        }
+    }
+    assert!(decoded > 1_000, "{decoded} are few");
+}
+
+#[test]
+fn an_epoch_takes_over_the_watermark_of_one_that_ended_badly() {
+    let mut state = StoreState::default();
+    for (upto, earlier) in [
+        (None, vec![]),
+        (Some(50), vec![(1, 50)]),
+        (Some(20), vec![(1, 50), (2, 20)]),
+        (Some(20), vec![(1, 50), (3, 20)]),
+        (None, vec![(1, 50), (3, 20)]),
+        (Some(60), vec![(5, 60)]),
+    ] {
+        state.claimed_upto = upto.map(time);
+        state.begin_epoch();
+        let earlier: Vec<_> = earlier.iter().map(|&(e, upto)| (e, time(upto))).collect();
+        assert_eq!((&state.earlier, state.claimed_upto), (&earlier, None));
+    }
+}
+
+#[test]
+fn the_order_of_keys_is_that_of_positions() {
+    let mut rng = fastrand::Rng::with_seed(4);
+    let mut some = || {
+        let due = time(rng.u64(0..3) << 40);
+        let id = DurableId::new(0, time(rng.u64(0..3) << 40), rng.u64(0..3) << 60);
+        Position { due, id }
+    };
+    for _ in 0..1_000 {
+        let (one, other) = (some(), some());
+        let (key, other_key) = (DueKey::at(one), DueKey::at(other));
+        assert_eq!(key.cmp(&other_key), one.cmp(&other));
+        assert_eq!((key.due(), key.id()), (one.due, one.id));
+        assert_eq!(key.is_moved(), one.due != one.id.first_due());
+    }
+    assert!(DueKey::at(Position::end_of(time(5))) < DueKey::new(time(6), time(0), 0));
+    assert_eq!(
+        DueKey::at(Position::end_of(time(5))),
+        DueKey::end_of(time(5))
+    );
+}
+
+#[test]
+fn the_index_knows_what_is_due_when() {
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut index = RecentIndex::default();
+    let mut model = BTreeMap::new();
+    for step in 0..400_000_u64 {
+        let number = rng.u64(step / 100..step / 100 + 300);
+        if rng.u8(0..3) == 0 {
+            index.remove(number);
+            model.remove(&number);
+        } else {
+            let due = time(rng.u64(0..10) * 30_000);
+            let key = DueKey::new(due, time(number % 10 * 30_000), number);
+            index.put(key, number.is_multiple_of(2));
+            model.insert(number, key);
+        }
+        if step % 2_000 == 0 {
+            let (after, until) = (time(rng.u64(0..200_000)), time(rng.u64(0..300_000)));
+            let (after, limit) = (DueKey::end_of(after), rng.usize(0..500));
+            let mut keys: Vec<_> = model.values().copied().collect();
+            keys.retain(|&key| key > after && key.due() <= until);
+            keys.sort_unstable();
+            keys.truncate(limit);
+            let mut found = Vec::new();
+            index.range(after, until, limit, &mut found);
+            assert_eq!(found, keys, "step {step}");
+            assert_eq!(index.len(), model.len());
+        }
+    }
+    for (&number, key) in &model {
+        let known = Known {
+            due: key.due(),
+            is_moved: key.is_moved(),
+            has_key: number.is_multiple_of(2),
+        };
+        assert_eq!(index.get(number), Some(known));
+    }
+    assert!(index.keys() < 2 * model.len() + 70_000, "stale keys go");
+}
+
+#[test]
+fn a_map_by_numbers_is_a_map() {
+    let mut rng = fastrand::Rng::with_seed(6);
+    let (mut map, mut model) = (NumberMap::default(), BTreeMap::new());
+    let first = 1 << 40;
+    for step in 0..300_000_u64 {
+        // Most come in order, some come back; most go soon, some late or never.
+        let newest = first + step / 4;
+        let number = match rng.u8(0..10) {
+            0 => rng.u64(first..=newest),
+            _ => rng.u64(newest.saturating_sub(400)..=newest),
+        };
+        assert_eq!(map.get(number), model.get(&number).copied());
+        if rng.u8(0..10) < 4 {
+            assert_eq!(map.insert(number, step), model.insert(number, step));
+        } else {
+            assert_eq!(map.remove(number), model.remove(&number).is_some());
+        }
+        assert_eq!(map.len(), model.len());
+        if step % 10_000 == 0 {
+            map.shrink();
+        }
+    }
+    for number in first..first + 80_000 {
+        assert_eq!(map.get(number), model.get(&number).copied());
+    }
+    assert!(map.sparse() > 100, "{} have no page", map.sparse());
+}

@@ -1,0 +1,190 @@
+//! Aside: changes that a transaction of somebody else holds up.
+//!
+//! The writer owns it. A change whose outcome was [`Outcome::Blocked`](crate::Outcome::Blocked) is
+//! tried again in later turns, in the order in which the changes came. Its caller waits; nobody
+//! else does. A later change of the same row or key waits behind it.
+
+use super::plan::Plan;
+use crate::store::contract::{Target, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{DurableId, Partition};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first wait before a change is tried again, and the longest one.
+const AGAIN_MIN: Duration = Duration::from_millis(5);
+const AGAIN_MAX: Duration = Duration::from_millis(100);
+
+/// The most calls whose changes are tried again in one turn.
+const AGAIN_COUNT: usize = 1_024;
+
+/// A caller waits no longer for somebody else's transaction.
+const BLOCKED_MAX: Duration = Duration::from_secs(300);
+
+/// What names the row of a change.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Held {
+    Row(DurableId),
+    Key(Arc<str>),
+}
+
+/// What a change has in common with others that must not overtake it.
+fn token_of(write: &Write) -> Option<Held> {
+    match write {
+        Write::Arm(row) => row.key.clone().map(Held::Key),
+        Write::Cancel(target) | Write::Move(target, _) => Some(match target {
+            Target::Id(id) => Held::Row(*id),
+            Target::Key(key) => Held::Key(key.clone()),
+        }),
+        Write::Begin { of, .. }
+        | Write::Ack { of, .. }
+        | Write::Retry { of, .. }
+        | Write::Bury { of, .. } => Some(Held::Row(of.id)),
+        Write::Revive(id, _) | Write::Discard(id) => Some(Held::Row(*id)),
+        Write::CancelKind(_) => None,
+    }
+}
+
+/// The changes of a call that wait, and what is done with their outcomes.
+pub(super) struct HeldUp {
+    pub(super) writes: Vec<Write>,
+    pub(super) plan: Plan,
+    /// Since when, by the node's clock.
+    pub(super) since: Duration,
+}
+
+impl HeldUp {
+    /// Whether the caller has waited long enough, and is told so. What a handler has said waits for
+    /// ever: it has to be stored.
+    pub(super) fn is_over(&self, now: Duration) -> bool {
+        !matches!(self.plan, Plan::Settle(_)) && now.saturating_sub(self.since) > BLOCKED_MAX
+    }
+}
+
+/// The changes that wait.
+#[derive(Default)]
+pub(super) struct Aside {
+    waiting: VecDeque<HeldUp>,
+    /// Those that were tried in this turn, and wait again.
+    tried: Vec<HeldUp>,
+    /// How many changes have each token.
+    tokens: HashMap<Held, usize>,
+    wait: Duration,
+    /// When they are tried again, by the node's clock.
+    again_at: Duration,
+}
+
+impl Aside {
+    /// How long until they are tried again.
+    pub(super) fn next(&self, now: Duration) -> Option<Duration> {
+        (!self.waiting.is_empty()).then(|| self.again_at.saturating_sub(now))
+    }
+
+    /// Whether a change of one of these rows or keys waits.
+    pub(super) fn is_before(&self, writes: &[Write]) -> bool {
+        let waits = |token: Held| self.tokens.contains_key(&token);
+        !self.tokens.is_empty() && writes.iter().filter_map(token_of).any(waits)
+    }
+
+    /// Whether a handler has answered for this row, and that is not stored: it is not to be handed
+    /// out again meanwhile.
+    pub(super) fn has_answer(&self, id: DurableId) -> bool {
+        self.tokens.contains_key(&Held::Row(id))
+            && !is_broken(DurableFault::AsideHandedOut)
+            && self.answers().any(|of| of == id)
+    }
+
+    /// The same for some row of a partition: it is not to be given back meanwhile.
+    pub(super) fn has_answer_of(&self, partition: Partition) -> bool {
+        self.answers().any(|id| id.partition() == partition)
+    }
+
+    /// The rows for which handlers have answered.
+    fn answers(&self) -> impl Iterator<Item = DurableId> {
+        let waiting = self.waiting.iter().chain(&self.tried);
+        let answers = waiting.filter(|waiting| matches!(waiting.plan, Plan::Settle(_)));
+        let writes = answers.flat_map(|waiting| &waiting.writes);
+        writes.filter_map(|write| match token_of(write) {
+            Some(Held::Row(id)) => Some(id),
+            _ => None,
+        })
+    }
+
+    fn count(tokens: &mut HashMap<Held, usize>, waiting: &HeldUp) {
+        for token in waiting.writes.iter().filter_map(token_of) {
+            *tokens.entry(token).or_default() += 1;
+        }
+    }
+
+    /// Sets the changes of a call aside: behind all others, or, if they have waited before, at
+    /// their former place.
+    pub(super) fn push(&mut self, waiting: HeldUp, now: Duration) {
+        if self.waiting.is_empty() && self.tried.is_empty() {
+            self.wait = self.wait.clamp(AGAIN_MIN, AGAIN_MAX);
+            self.again_at = now.saturating_add(self.wait);
+        }
+        Self::count(&mut self.tokens, &waiting);
+        if waiting.since < now {
+            self.tried.push(waiting);
+        } else {
+            self.waiting.push_back(waiting);
+        }
+    }
+
+    /// Those that are tried now, the first ones first.
+    pub(super) fn take_due(&mut self, now: Duration) -> Vec<HeldUp> {
+        if self.waiting.is_empty() || now < self.again_at {
+            return Vec::new();
+        }
+        self.wait = (self.wait * 2).clamp(AGAIN_MIN, AGAIN_MAX);
+        self.again_at = now.saturating_add(self.wait);
+        let count = self.waiting.len().min(AGAIN_COUNT);
+        let due: Vec<HeldUp> = self.waiting.drain(..count).collect();
+        let writes = due.iter().flat_map(|waiting| &waiting.writes);
+        for token in writes.filter_map(token_of) {
+            if let Some(left) = self.tokens.get_mut(&token) {
+                *left -= 1;
+                if *left == 0 {
+                    self.tokens.remove(&token);
+                }
+            }
+        }
+        due
+    }
+
+    /// Changes were made that had waited: perhaps the transaction has ended that was in the way.
+    pub(super) fn got_through(&mut self) {
+        self.wait = AGAIN_MIN;
+    }
+
+    /// The turn has ended: those that were tried are the first ones again.
+    pub(super) fn end_turn(&mut self) {
+        for waiting in self.tried.drain(..).rev() {
+            self.waiting.push_front(waiting);
+        }
+    }
+
+    /// The calls that wait: nobody is to wait any more. What handlers have said stays.
+    pub(super) fn take_calls(&mut self) -> Vec<Plan> {
+        let is_call = |waiting: &HeldUp| !matches!(waiting.plan, Plan::Settle(_));
+        if !self.waiting.iter().any(is_call) {
+            return Vec::new();
+        }
+        let (calls, settlements): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|waiting| is_call(waiting));
+        self.tokens.clear();
+        for waiting in &settlements {
+            Self::count(&mut self.tokens, waiting);
+        }
+        self.waiting = settlements.into();
+        calls.into_iter().map(|waiting| waiting.plan).collect()
+    }
+
+    /// All of them: the store has failed.
+    pub(super) fn take_all(&mut self) -> Vec<HeldUp> {
+        self.tokens.clear();
+        self.end_turn();
+        std::mem::take(&mut self.waiting).into()
+    }
+}

@@ -1,0 +1,41 @@
+//! Measure: the writer counts what is there.
+
+use super::turn::{LOOK_EVERY, Writer};
+use crate::store::contract::StoreError;
+use crate::store::row::StoreTime;
+
+impl Writer {
+    /// Counts what is there. The store is asked once a second at most.
+    pub(super) fn measure(&mut self, now: StoreTime) -> Result<(), StoreError> {
+        let counts = &self.shared.counts;
+        counts.window_rows.set(self.window.rows() as u64);
+        counts.window_bytes.set(self.window.bytes() as u64);
+        let oldest = self.window.oldest_overdue(now);
+        counts
+            .oldest_due
+            .set(oldest.map_or(0, StoreTime::as_millis));
+        let time = self.time();
+        let is_recent = self
+            .measured
+            .is_some_and(|measured| time.saturating_duration_since(measured) < LOOK_EVERY);
+        if is_recent {
+            return Ok(());
+        }
+        self.measure_store()
+    }
+
+    /// Asks the store how much it has.
+    pub(super) fn measure_store(&mut self) -> Result<(), StoreError> {
+        self.measured = Some(self.time());
+        self.look_every = self.look_every.saturating_mul(2);
+        // What has come since may be put off too.
+        self.has_upkeep = true;
+        let size = self.store.size()?;
+        let counts = &self.shared.counts;
+        self.has_rows = size.rows > 0;
+        counts.rows.set(size.rows);
+        counts.dead.set(size.dead);
+        counts.disk_bytes.set(size.disk_bytes.unwrap_or(0));
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Outcomes: what a commit has made of its changes, in their order.
+
+use crate::handler::error::DurableError;
+use crate::store::contract::{Outcome, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::id_map::IdMap;
+use crate::store::row::DurableId;
+use std::vec;
+
+/// The outcomes of a commit, in order. It knows which was the last one to end or move a row: a row
+/// that a later change of the same commit ends or moves must not come into the window before.
+pub(super) struct Outcomes {
+    all: vec::IntoIter<Outcome>,
+    /// Outcomes that were taken so far.
+    taken: usize,
+    /// The number of the last outcome that ended or moved a row, from 1.
+    last: IdMap<DurableId, usize>,
+}
+
+impl Outcomes {
+    pub(super) fn new(all: Vec<Outcome>) -> Self {
+        let mut last = IdMap::default();
+        for (at, outcome) in all.iter().enumerate() {
+            let (one, many): (_, &[DurableId]) = match outcome {
+                Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
+                Outcome::CancelledMany(ids, _) => (None, ids),
+                Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
+                    (row.as_ref().map(|row| row.id), &[])
+                }
+                Outcome::Discarded(_)
+                | Outcome::Begun(_)
+                | Outcome::Blocked(_)
+                | Outcome::Refused(_) => (None, &[]),
+            };
+            last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
+        }
+        Self {
+            all: all.into_iter(),
+            taken: 0,
+            last,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Outcome> {
+        self.taken += 1;
+        self.all.next()
+    }
+
+    /// Takes the next one, if its change was not made.
+    pub(super) fn next_unmade(&mut self) -> Option<Unmade> {
+        let next = self.all.as_slice().first();
+        if !matches!(next, Some(Outcome::Blocked(_) | Outcome::Refused(_))) {
+            return None;
+        }
+        match self.next()? {
+            Outcome::Blocked(write) => Some(Unmade::Blocked(*write)),
+            Outcome::Refused(why) => Some(Unmade::Refused(DurableError::Refused(why))),
+            _ => None,
+        }
+    }
+
+    /// Whether no change of the commit ends or moves this row.
+    pub(super) fn is_untouched(&self, id: DurableId) -> bool {
+        self.last.is_empty() || !self.last.contains_key(&id) || is_broken(DurableFault::EndedPlaced)
+    }
+
+    /// Whether the outcome that was taken last is also the last one to end or move this row.
+    pub(super) fn is_last_of(&self, id: DurableId) -> bool {
+        self.last.get(&id) == Some(&self.taken)
+    }
+}
+
+/// Why a change was not made.
+pub(super) enum Unmade {
+    Blocked(Write),
+    Refused(DurableError),
+}

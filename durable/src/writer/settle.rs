@@ -1,0 +1,239 @@
+//! Settle: what handlers have said becomes changes of the store, and is told when it is stored.
+//!
+//! RunSettle ends here: an ack, a retry or a burial. So does the way of a row that was not handed
+//! out after all.
+
+use super::outcomes::Outcomes;
+use super::plan::{Ended, Plan};
+use super::turn::Writer;
+use super::window::{ClockReading, Fired};
+use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
+use crate::handler::error::stored_why;
+use crate::handler::recurrence::{NextRun, begun, next_run};
+use crate::queue::request::Request;
+use crate::store::contract::{Outcome, Settled, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use std::time::Duration;
+
+impl Writer {
+    /// What handlers have said, and what comes back from them, becomes changes of this commit;
+    /// or it comes back after the commit. Returns any other request.
+    pub(super) fn hear(
+        &mut self,
+        request: Request,
+        now: StoreTime,
+        elapsed: Duration,
+        writes: &mut Vec<Write>,
+        plans: &mut Vec<(Duration, Plan)>,
+        backs: &mut Vec<Delivery>,
+    ) -> Option<Request> {
+        match request {
+            Request::Done(Done { of, lateness_ns }) => {
+                self.window.remove_delivered(&of, true);
+                self.shared
+                    .counts
+                    .lateness
+                    .record(Duration::from_nanos(lateness_ns), 1);
+                writes.push(Write::Ack { of, next: None });
+                plans.push((elapsed, Plan::Settle(Ended::Done)));
+            }
+            #[cfg(feature = "postgres")]
+            Request::Acked(Done { of, lateness_ns }, made_up) => {
+                self.window.remove_delivered(&of, true);
+                self.note_made_up(of.id, made_up);
+                self.shared
+                    .counts
+                    .lateness
+                    .record(Duration::from_nanos(lateness_ns), 1);
+                self.shared.counts.done.add(1);
+            }
+            Request::Settle(settlement) => {
+                self.window.remove_delivered(&settlement.of, true);
+                let (write, ended) = self.plan_settle(*settlement, now);
+                writes.push(write);
+                plans.push((elapsed, Plan::Settle(ended)));
+            }
+            Request::Back(delivery) => {
+                let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
+                let row = &delivery.row;
+                let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
+                if row.crashes > 0 || was_wanted && row.suspect {
+                    // It stays a suspect, and is not charged with what has not begun.
+                    if !self.is_stopping && !has_right {
+                        self.look_again(row);
+                    }
+                    writes.push(Write::Begin {
+                        of: delivery.settled(),
+                        crashes: row.crashes,
+                    });
+                    let comes_back = has_right && !self.is_stopping;
+                    let delivery = comes_back.then_some(delivery);
+                    plans.push((elapsed, Plan::TakeBack(delivery)));
+                } else if self.is_stopping {
+                    // It stays stored.
+                } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
+                    writes.push(give_back(&delivery));
+                    plans.push((elapsed, Plan::Settle(Ended::Back)));
+                } else if has_right {
+                    backs.push(*delivery);
+                } else {
+                    self.look_again(&delivery.row);
+                }
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// A write that settles a delivery.
+    fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
+        let Settlement {
+            of,
+            kind,
+            attempts,
+            crashes,
+            calendar,
+            made_up,
+            verdict,
+            lateness_ns,
+        } = settlement;
+        if let Some(lateness_ns) = lateness_ns {
+            self.shared
+                .counts
+                .lateness
+                .record(Duration::from_nanos(lateness_ns), 1);
+        }
+        let Settled { id, due, .. } = of;
+        let begun = lateness_ns.map_or(now, |late| begun(due, late));
+        let has_failed = !matches!(verdict, Verdict::Crashed);
+        let attempts = attempts.saturating_add(has_failed.into());
+        let cause = match verdict {
+            Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
+                Ok(NextRun { at, made_up }) => {
+                    self.note_made_up(id, made_up);
+                    return (Write::Ack { of, next: at }, Ended::Done);
+                }
+                Err(why) => Cause::Undecodable(stored_why(&why)),
+            },
+            Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
+            Verdict::Failed(why) => {
+                let wait = self.shared.kinds.retry_of(&kind).wait_after(attempts, id);
+                if let Some(wait) = wait {
+                    // (With a slow store the row is due after this turn has read the clock.)
+                    let at = now.max(due).after(wait);
+                    let retry = Write::Retry {
+                        of,
+                        at,
+                        attempts,
+                        crashes,
+                    };
+                    return (retry, Ended::Failed);
+                }
+                Cause::Failed(why)
+            }
+            Verdict::Undecodable(why) => Cause::Undecodable(why),
+            Verdict::UnknownKind => Cause::UnknownKind,
+            Verdict::Crashed => Cause::Crashed,
+        };
+        // (A row whose calendar cannot be read becomes the dead letter itself.)
+        let next = next_run(calendar.as_deref(), due, begun, made_up).unwrap_or_default();
+        self.note_made_up(id, next.made_up);
+        let next = next.at.map(|at| (at, self.store.new_id(None, due)));
+        // (The hook is told of the row as it is stored; the payload stays in the store.)
+        let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
+        (row.attempts, row.crashes) = (attempts, crashes);
+        let letter = DeadLetter::new(row, cause.clone(), now);
+        let write = Write::Bury {
+            of,
+            cause,
+            since: now,
+            attempts,
+            crashes,
+            next,
+        };
+        (write, Ended::Died(Box::new(letter)))
+    }
+
+    /// What a handler has said is stored, or is refused.
+    pub(super) fn settled(&mut self, ended: Ended, outcomes: &mut Outcomes, clocks: ClockReading) {
+        let Some(Outcome::Settled(is_settled, row)) = outcomes.next() else {
+            return;
+        };
+        let stays = row.is_some();
+        if !is_broken(DurableFault::RetryNotPlaced) {
+            self.place(row, outcomes, clocks);
+        }
+        if !is_settled {
+            self.shared.counts.stale.add(1);
+            self.scan_all_soon();
+            return;
+        }
+        let counts = &self.shared.counts;
+        match ended {
+            Ended::Done => counts.done.add(1),
+            Ended::Failed => {
+                counts.failed.add(1);
+                counts.superseded.add(u64::from(!stays));
+            }
+            Ended::Died(letter) => self.tell_of_death(*letter),
+            Ended::LeftOut | Ended::Back => {}
+        }
+    }
+
+    fn tell_of_death(&self, letter: DeadLetter) {
+        let counts = &self.shared.counts;
+        counts.died.add(1);
+        if matches!(letter.cause, Cause::Failed(_)) {
+            counts.failed.add(1);
+        }
+        let hook = self.shared.hooks.dead.clone();
+        if hook.is_none() && !cfg!(feature = "tracing") {
+            return;
+        }
+        let told = Fired::Hook(Box::new(move || {
+            #[cfg(feature = "tracing")]
+            crate::queue::events::dead(&letter);
+            if let Some(hook) = hook {
+                hook(&letter);
+            }
+        }));
+        // (A service that has stopped tells nobody.)
+        let _ = self.window.service().schedule(Duration::ZERO, told);
+    }
+
+    /// A run of a row has been made, and this many in a row were made up for.
+    pub(super) fn note_made_up(&mut self, id: DurableId, made_up: u32) {
+        if made_up > 0 {
+            self.made_up.insert(id, made_up);
+        } else if !self.made_up.is_empty() {
+            self.made_up.remove(&id);
+        }
+    }
+
+    /// A row as a handler gets it.
+    pub(super) fn delivery(&self, row: Row) -> Delivery {
+        // (A lease may have been lost meanwhile. Then another node finds the row.)
+        let fence = self.epoch(row.id.partition());
+        let made_up = match row.calendar {
+            Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
+            None => 0,
+        };
+        Delivery {
+            row,
+            fence,
+            made_up,
+        }
+    }
+}
+
+/// A write for a row that was not handed out after all, while somebody wanted to end it. The row
+/// stays as it is; if another has taken its key, it is gone.
+fn give_back(delivery: &Delivery) -> Write {
+    Write::Retry {
+        of: delivery.settled(),
+        at: delivery.row.due,
+        attempts: delivery.row.attempts,
+        crashes: delivery.row.crashes,
+    }
+}

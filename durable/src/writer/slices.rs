@@ -1,0 +1,224 @@
+//! Slices: what a turn of the writer does of the calls that take more than one.
+
+use super::large::{LargeLook, LargeWrite};
+use super::plan::{KindCancelled, ManyCancelled, Plan};
+use super::turn::Writer;
+use crate::queue::ticket::Teller;
+use crate::store::contract::{Outcome, SliceLimit, StoreError, Target, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{Position, Row, StoreTime};
+use std::time::{Duration, Instant};
+
+impl Writer {
+    /// TurnSlice: plans the next slice of each large call, while the turn has room.
+    pub(super) fn plan_large(
+        &mut self,
+        mut room: SliceLimit,
+        writes: &mut Vec<Write>,
+        plans: &mut Vec<(Duration, Plan)>,
+        elapsed: Duration,
+    ) {
+        for _ in 0..self.large.writes.len() {
+            if room.is_reached(0, 0) {
+                return;
+            }
+            let Some(call) = self.large.writes.pop_front() else {
+                return;
+            };
+            let from = writes.len();
+            let (mut rows, mut bytes) = (0, 0);
+            let plan = match call {
+                LargeWrite::Arm(mut many, teller) => {
+                    while !room.is_reached(rows, bytes)
+                        && let Some(timer) = many.rest.next()
+                    {
+                        bytes += timer.bytes();
+                        rows += 1;
+                        let (id, near) = self.plan_arm(timer, writes);
+                        many.ids.push(id);
+                        many.rows.push((id, near));
+                    }
+                    Plan::ArmMany(many, teller)
+                }
+                LargeWrite::Cancel(mut many, teller) => {
+                    let ids = many.rest.by_ref().take(room.rows);
+                    writes.extend(ids.map(|id| Write::Cancel(Target::Id(id))));
+                    rows = writes.len() - from;
+                    many.left = rows;
+                    Plan::CancelMany(many, teller)
+                }
+                LargeWrite::Kind(mut kind, teller) => {
+                    kind.slice.limit = room;
+                    rows = room.rows;
+                    writes.push(Write::CancelKind(kind.slice.clone()));
+                    Plan::CancelKind(kind, teller)
+                }
+            };
+            room.rows -= rows;
+            room.bytes = room.bytes.saturating_sub(bytes);
+            if self.aside.is_before(&writes[from..]) {
+                let writes = writes.split_off(from);
+                self.set_aside(Some((elapsed, plan)), writes, elapsed);
+            } else {
+                plans.push((elapsed, plan));
+            }
+        }
+    }
+
+    /// TurnCommit: and notes how long it takes.
+    pub(super) fn commit_in_pace(
+        &mut self,
+        writes: Vec<Write>,
+    ) -> Result<Vec<Outcome>, StoreError> {
+        let (mut rows, mut bytes) = (writes.len(), 0);
+        for write in &writes {
+            match write {
+                Write::Arm(row) => bytes += row.bytes(),
+                Write::Move(..) | Write::Revive(..) => bytes += self.moved_bytes,
+                Write::CancelKind(slice) => rows += slice.limit.rows,
+                _ => {}
+            }
+        }
+        let begun = self.time();
+        let outcomes = self.commit(writes)?;
+        if rows > 0 {
+            let took = self.time().saturating_duration_since(begun);
+            self.pace.note(rows, bytes, took);
+        }
+        Ok(outcomes)
+    }
+
+    /// A slice of a kind was cancelled. The rest comes in a later turn.
+    pub(super) fn go_on_with_kind(
+        &mut self,
+        mut kind: KindCancelled,
+        outcome: Option<Outcome>,
+        teller: Teller<usize>,
+    ) {
+        let (gone, last) = match outcome {
+            Some(Outcome::CancelledMany(gone, last)) => (gone, last),
+            _ => (Vec::new(), None),
+        };
+        for &id in &gone {
+            self.forget_cancelled(id);
+        }
+        self.shared.counts.cancelled.add(gone.len() as u64);
+        kind.gone += gone.len();
+        kind.note(&self.large.moved);
+        let last = last.filter(|_| !is_broken(DurableFault::SliceLast));
+        if let Some(last) = last {
+            kind.slice.after = last;
+            self.large.push(LargeWrite::Kind(kind, teller));
+        } else if kind.moved.is_empty() {
+            teller.tell(Ok(kind.gone));
+        } else {
+            let many = ManyCancelled {
+                rest: kind.moved.into_iter(),
+                left: 0,
+                gone: kind.gone,
+                refused: None,
+            };
+            self.large.push(LargeWrite::Cancel(many, teller));
+        }
+    }
+
+    /// Reads the next slice of a large call.
+    pub(super) fn look_large(&mut self) -> Result<(), StoreError> {
+        let Some(look) = self.large.looks.pop_front() else {
+            return Ok(());
+        };
+        let begun = self.time();
+        match look {
+            LargeLook::List(after, until, mut listing) => {
+                let limit = self.slice_of(listing.left);
+                match self.list(after, until, limit) {
+                    Ok((rows, next)) => {
+                        let bytes = rows.iter().map(Row::bytes).sum();
+                        self.note_look(rows.len(), bytes, begun);
+                        listing.left -= rows.len();
+                        listing.found.push(rows);
+                        match next.filter(|_| listing.left > 0) {
+                            Some(after) => {
+                                self.large.push_look(LargeLook::List(after, until, listing));
+                                Ok(())
+                            }
+                            None => self.answer(listing.teller, Ok(listing.found)),
+                        }
+                    }
+                    Err(error) => self.answer(listing.teller, Err(error)),
+                }
+            }
+            LargeLook::Dead(after, mut listing) => {
+                let limit = self.slice_of(listing.left);
+                match self.store.dead(after, limit) {
+                    Ok(letters) => {
+                        let bytes = letters.iter().map(|letter| letter.row.bytes()).sum();
+                        self.note_look(letters.len(), bytes, begun);
+                        listing.left -= letters.len().min(listing.left);
+                        let is_full = limit.is_reached(letters.len(), bytes);
+                        let last = letters.last().map(|letter| letter.row.id);
+                        listing.found.push(letters);
+                        if is_full && listing.left > 0 && last.is_some() {
+                            self.large.push_look(LargeLook::Dead(last, listing));
+                            return Ok(());
+                        }
+                        self.answer(listing.teller, Ok(listing.found))
+                    }
+                    Err(error) => self.answer(listing.teller, Err(error)),
+                }
+            }
+        }
+    }
+
+    fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {
+        let took = self.time().saturating_duration_since(begun);
+        self.look_pace.note(rows, bytes, took);
+    }
+
+    /// A slice of at most this number of rows.
+    fn slice_of(&self, rows: usize) -> SliceLimit {
+        let limit = self.look_pace.limit();
+        SliceLimit {
+            rows: rows.min(limit.rows),
+            ..limit
+        }
+    }
+
+    /// A slice of the rows that are due, in order, and after which row the next one begins, if
+    /// there may be more.
+    fn list(
+        &mut self,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
+        let is_full =
+            |rows: &[Row]| limit.is_reached(rows.len(), rows.iter().map(Row::bytes).sum());
+        if let Some(store) = self.store.shared() {
+            let all: Vec<_> = (0..store.partitions()).collect();
+            let rows = store.look_many(&all, after, until, limit)?;
+            let last = rows.last().map(Row::position).filter(|_| is_full(&rows));
+            return Ok((rows, last));
+        }
+        // Up to where all partitions were read.
+        let (mut rows, mut end): (Vec<Row>, Option<Position>) = (Vec::new(), None);
+        for owned in &self.owned {
+            let more = self
+                .store
+                .load(owned.lease.partition, after, until, limit)?;
+            if let Some(last) = more.last().filter(|_| is_full(&more)) {
+                end = Some(end.map_or(last.position(), |end| end.min(last.position())));
+            }
+            rows.extend(more);
+        }
+        rows.sort_by_key(Row::position);
+        if let Some(end) = end {
+            rows.retain(|row| row.position() <= end);
+        }
+        if rows.len() > limit.rows {
+            rows.truncate(limit.rows);
+            end = rows.last().map(Row::position);
+        }
+        Ok((rows, end))
+    }
+}

@@ -1,0 +1,200 @@
+//! Trials: the writer's part in the trials of suspects. It notes their crashes in the store, before
+//! their calls, and takes them back from those that were not called.
+//!
+//! `suspects.rs` decides which are next. The README has the steps: TrialNote and TrialBegin.
+
+use super::outcomes::Outcomes;
+use super::plan::Plan;
+use super::suspects::NextTrial;
+use super::turn::Writer;
+use super::window::ClockReading;
+use crate::handler::delivery::Delivery;
+use crate::queue::ticket::Teller;
+use crate::store::contract::{Outcome, Settled, StoreError, TrialBegun, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::row::{DurableId, Row, StoreTime};
+use std::time::Duration;
+
+impl Writer {
+    /// Reads suspects again for which there was no room. Returns whether there are no more to read
+    /// now.
+    pub(super) fn load_suspects(&mut self, clocks: ClockReading) -> Result<bool, StoreError> {
+        if self.is_stopping {
+            return Ok(true);
+        }
+        let Some((after, until)) = self.window.suspects.to_read_again() else {
+            return Ok(true);
+        };
+        let limit = self.slice(usize::MAX);
+        let rows = self.load_all(after, until, limit)?;
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.fit_slice(bytes);
+        let is_last = !limit.is_reached(rows.len(), bytes);
+        let upto = rows.last().map(Row::position).filter(|_| !is_last);
+        self.window.suspects.read_again(upto);
+        let mut superseded = Vec::new();
+        for row in rows {
+            if self.is_to_take(&row, &mut superseded) && row.is_on_trial() {
+                self.take(self.delivery(row), clocks);
+            }
+        }
+        self.commit(superseded)?;
+        Ok(is_last)
+    }
+
+    /// TrialNote: hands suspects out that are next. What goes together is noted before.
+    pub(super) fn begin_trials(
+        &mut self,
+        clocks: ClockReading,
+        now: StoreTime,
+    ) -> Result<(), StoreError> {
+        if self.is_stopping {
+            return Ok(());
+        }
+        let next = self
+            .window
+            .suspects
+            .next(clocks.monotonic, self.claimed, now);
+        let group = match next {
+            NextTrial::Nothing => return Ok(()),
+            NextTrial::Alone(delivery) => {
+                self.window.begin_trial(delivery, false, clocks);
+                return Ok(());
+            }
+            NextTrial::Group(group) => group,
+        };
+        let note = |delivery: &Delivery| Write::Begin {
+            of: delivery.settled(),
+            crashes: 1,
+        };
+        let outcomes = self.commit(group.iter().map(note).collect())?;
+        for (delivery, outcome) in group.into_iter().zip(outcomes) {
+            let id = delivery.row.id;
+            match outcome {
+                Outcome::Begun(TrialBegun::Noted) => {
+                    self.window.begin_trial(delivery, true, clocks)
+                }
+                // Somebody's transaction is in the way.
+                Outcome::Blocked(_) => self.take(delivery, clocks),
+                Outcome::Begun(TrialBegun::Superseded) => {
+                    self.window.remove(id);
+                }
+                // The lease is lost.
+                _ => {
+                    self.window.remove(id);
+                    self.look_again(&delivery.row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// TrialBegin: a suspect is about to be handled, unless another one is on trial.
+    pub(super) fn plan_begin(
+        &mut self,
+        of: Settled,
+        crashes: u32,
+        teller: Teller<TrialBegun>,
+    ) -> Option<(Write, Plan)> {
+        let now = self.time();
+        let suspects = &mut self.window.suspects;
+        if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
+            teller.tell(Ok(TrialBegun::Refused));
+            return None;
+        }
+        suspects.begin_trial(of.id, crashes, None, now);
+        let plan = Plan::Begin(of.id, crashes, teller);
+        Some((Write::Begin { of, crashes }, plan))
+    }
+
+    /// TrialBegin: whether the crash of a suspect is stored, and it may begin.
+    pub(super) fn trial_begun(
+        &mut self,
+        id: DurableId,
+        crashes: u32,
+        outcome: Option<Outcome>,
+        teller: Teller<TrialBegun>,
+    ) {
+        let begun = match outcome {
+            Some(Outcome::Begun(begun)) => begun,
+            _ => TrialBegun::Refused,
+        };
+        match begun {
+            TrialBegun::Superseded => {
+                self.window.remove(id);
+            }
+            // (Its delivery comes back.)
+            TrialBegun::Refused => {}
+            // (From now on: the commit may have taken long.)
+            TrialBegun::Noted => {
+                let now = self.time();
+                self.window.suspects.renew_trial(id, crashes, now);
+            }
+        }
+        teller.tell(Ok(begun));
+    }
+
+    /// What a suspect was charged with is taken back, or is to be. If it is named here, it comes
+    /// back.
+    pub(super) fn taken_back(
+        &mut self,
+        delivery: Option<Box<Delivery>>,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) {
+        let outcome = outcomes.next();
+        if let Some(Outcome::Blocked(write)) = &outcome {
+            self.take_back_later(write);
+        }
+        // (A later change of this commit may end or move it.)
+        let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
+            return;
+        };
+        match outcome {
+            Some(Outcome::Begun(TrialBegun::Superseded)) => {}
+            // It is not there, or the lease is lost.
+            Some(Outcome::Begun(TrialBegun::Refused)) => self.look_again(&delivery.row),
+            _ => self.take(*delivery, clocks),
+        }
+    }
+
+    /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler
+    /// runs any more.
+    pub(super) fn take_back(
+        &mut self,
+        all: bool,
+        writes: &mut Vec<Write>,
+        plans: &mut Vec<(Duration, Plan)>,
+    ) {
+        let elapsed = self.shared.elapsed();
+        for write in self.window.suspects.taken_back(all) {
+            writes.push(write);
+            plans.push((elapsed, Plan::TakeBack(None)));
+        }
+    }
+
+    /// Takes back what was noted of suspects that have left the window, before they are read again.
+    pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
+        let writes = self.window.suspects.taken_back(false);
+        for outcome in self.commit(writes)? {
+            if let Outcome::Blocked(write) = outcome {
+                self.take_back_later(&write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
+    pub(super) fn take_back_later(&mut self, write: &Write) {
+        if let Write::Begin { of, crashes } = write {
+            let suspects = &mut self.window.suspects;
+            suspects.take_back_later(of.clone(), *crashes);
+        }
+    }
+
+    /// How long it takes until a suspect may be handed out.
+    pub(super) fn next_trial(&self, now: StoreTime) -> Option<Duration> {
+        let wait = self.window.suspects.wait(self.time(), now);
+        wait.filter(|_| !self.is_stopping)
+    }
+}
