@@ -1,6 +1,7 @@
 //! Handle: the calls.
 
 use crate::handler::error::DurableError;
+use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
 use crate::queue::request::{NewTimer, Request};
 use crate::queue::stats::DurableStats;
@@ -10,7 +11,6 @@ use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use crate::sync::{JoinHandle, ThreadBuilder};
-use crate::writer::window::Fired;
 use crossbeam_channel::bounded;
 use std::fmt;
 use std::io;

@@ -3,6 +3,7 @@
 pub(crate) mod counter;
 #[cfg(feature = "tracing")]
 pub(crate) mod events;
+pub(crate) mod fired;
 pub(crate) mod lanes;
 pub(crate) mod link;
 pub(crate) mod request;

@@ -4,17 +4,18 @@
 
 use crate::handler::caught::caught;
 use crate::handler::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
-use crate::handler::error::{DurableError, panic_text, stored_why, with_causes};
+use crate::handler::error::DurableError;
 use crate::handler::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
 use crate::handler::places::CallPlace;
 use crate::handler::recurrence::{DueRun, begun, due_run};
+use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
 use crate::queue::request::Request;
 use crate::queue::ticket::Ticket;
 use crate::store::contract::TrialBegun;
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::why::{panic_text, stored_why, with_causes};
 use crate::sync::{ThreadId, per_thread};
-use crate::writer::window::Fired;
 use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;

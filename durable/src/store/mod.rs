@@ -6,3 +6,4 @@ pub(crate) mod fleet;
 pub(crate) mod id_map;
 pub(crate) mod row;
 pub(crate) mod when;
+pub(crate) mod why;

@@ -4,7 +4,7 @@
 //! the time of the next turn has come, and by who moves the clock when the time of day was set.
 
 use super::turn::{After, Writer};
-use super::window::Fired;
+use crate::queue::fired::Fired;
 use crate::queue::link::{DurableShared, Turns};
 use crate::queue::request::Request;
 use crate::store::fault::{DurableFault, is_broken};

@@ -7,12 +7,13 @@ use super::outcomes::{Outcomes, Unmade};
 use super::plan::{KindCancelled, Look, ManyArmed, ManyCancelled, Plan};
 use super::turn::Writer;
 use super::window::ClockReading;
-use crate::handler::error::{DurableError, panic_text};
+use crate::handler::error::DurableError;
 use crate::queue::request::{NewTimer, Request};
 use crate::queue::ticket::Teller;
 use crate::store::contract::{KindSlice, Outcome, SliceLimit, StoreError, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::why::panic_text;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

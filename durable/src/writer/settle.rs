@@ -6,14 +6,15 @@
 use super::outcomes::Outcomes;
 use super::plan::{Ended, Plan};
 use super::turn::Writer;
-use super::window::{ClockReading, Fired};
+use super::window::ClockReading;
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
-use crate::handler::error::stored_why;
 use crate::handler::recurrence::{NextRun, begun, next_run};
+use crate::queue::fired::Fired;
 use crate::queue::request::Request;
 use crate::store::contract::{Outcome, Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use crate::store::why::stored_why;
 use std::time::Duration;
 
 impl Writer {

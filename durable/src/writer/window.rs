@@ -12,6 +12,7 @@
 
 use super::suspects::Suspects;
 use crate::handler::delivery::Delivery;
+use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
 use crate::store::contract::{Gate, Settled, SliceLimit};
 use crate::store::fault::{DurableFault, is_broken};
@@ -22,18 +23,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use wheelwork::ServiceHandle;
 use wheelwork::TimerId;
-
-/// What the window's service has as payloads.
-pub(crate) enum Fired {
-    /// A row is due.
-    Row(Box<Delivery>),
-    /// On a manual clock: the writer has something to do.
-    Turn,
-    /// Timers wait for calls of their kinds, and a thread of the pool may have nothing to do.
-    Help,
-    /// A hook is to be told of something.
-    Hook(Box<dyn FnOnce() + Send>),
-}
 
 /// How much a window may hold.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! patient: while the database restarts, or a standby is promoted, calls wait.
 
 use super::statements::sql;
-use crate::handler::error::with_causes;
 use crate::store::contract::{StoreCause, StoreError};
+use crate::store::why::with_causes;
 use crate::time::Clock;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;

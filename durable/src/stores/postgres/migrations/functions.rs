@@ -8,26 +8,24 @@
 //! handed out is not locked any longer than the call: the savepoint is rolled back in which it was.
 
 /// A key's partition: the first byte of its MD5.
-pub(in crate::stores::postgres) const PART: &str = "CREATE FUNCTION {s}.wheelwork_part(key text)
+pub(super) const PART: &str = "CREATE FUNCTION {s}.wheelwork_part(key text)
 RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
     SELECT ('x' || substr(md5(key), 1, 2))::bit(8)::int::smallint
 $$";
 
-pub(in crate::stores::postgres) const CLOCK: &str = "CREATE FUNCTION {s}.wheelwork_clock()
+pub(super) const CLOCK: &str = "CREATE FUNCTION {s}.wheelwork_clock()
 RETURNS bigint LANGUAGE sql AS $$
     SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$";
 
 /// A deadline in milliseconds: the past is the epoch, and no time is later than the last one.
-pub(in crate::stores::postgres) const MILLIS: &str =
-    "CREATE FUNCTION {s}.wheelwork_millis(due timestamptz)
+pub(super) const MILLIS: &str = "CREATE FUNCTION {s}.wheelwork_millis(due timestamptz)
 RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT ceil(extract(epoch FROM
         LEAST(GREATEST(due, to_timestamp(0)), to_timestamp(281474976710))) * 1000)::bigint
 $$";
 
-pub(in crate::stores::postgres) const ID: &str =
-    "CREATE FUNCTION {s}.wheelwork_id(part smallint, due bigint)
+pub(super) const ID: &str = "CREATE FUNCTION {s}.wheelwork_id(part smallint, due bigint)
 RETURNS uuid LANGUAGE sql AS $$
     SELECT (lpad(to_hex(part::int), 4, '0') || lpad(to_hex(due), 12, '0')
         || substr(md5(gen_random_uuid()::text), 1, 16))::uuid
@@ -36,7 +34,7 @@ $$";
 /// WatermarkLook. `READ COMMITTED` has a new snapshot for each statement. Above it the snapshot is
 /// old, and only a lock `FOR SHARE` tells (40001) that a row has changed since. The lock is given
 /// back at once, since the owner writes these rows.
-pub(in crate::stores::postgres) const UPTO: &str = "CREATE FUNCTION {s}.wheelwork_upto(p smallint)
+pub(super) const UPTO: &str = "CREATE FUNCTION {s}.wheelwork_upto(p smallint)
 RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     o uuid;
@@ -63,7 +61,7 @@ END
 $$";
 
 /// RowLock, by id: the deadline of the row, or null.
-pub(in crate::stores::postgres) const FIND: &str =
+pub(super) const FIND: &str =
     "CREATE FUNCTION {s}.wheelwork_find(p smallint, first bigint, timer uuid)
 RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -87,7 +85,7 @@ END
 $$";
 
 /// RowLock, by key. The row that this waited for may have been replaced: then it looks again.
-pub(in crate::stores::postgres) const FIND_KEY: &str = "CREATE FUNCTION {s}.wheelwork_find_key(
+pub(super) const FIND_KEY: &str = "CREATE FUNCTION {s}.wheelwork_find_key(
     p smallint, name text, OUT d bigint, OUT timer uuid)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -100,7 +98,7 @@ BEGIN
 END
 $$";
 
-pub(in crate::stores::postgres) const ARM: &str = "CREATE FUNCTION {s}.wheelwork_arm(
+pub(super) const ARM: &str = "CREATE FUNCTION {s}.wheelwork_arm(
     kind text, key text, due bigint, payload bytea, part smallint, id uuid)
 RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -140,8 +138,7 @@ END
 $$";
 
 /// Not before now: other nodes look for what is due, not for what was.
-pub(in crate::stores::postgres) const SCHEDULE_AT: &str =
-    "CREATE FUNCTION {s}.wheelwork_schedule_at(
+pub(super) const SCHEDULE_AT: &str = "CREATE FUNCTION {s}.wheelwork_schedule_at(
     kind text, due bigint, payload bytea, key text DEFAULT NULL)
 RETURNS uuid LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {s}.wheelwork_arm($1, $4, w.due, $3, w.part, {s}.wheelwork_id(w.part, w.due))
@@ -149,14 +146,13 @@ RETURNS uuid LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
         COALESCE({s}.wheelwork_part($4), floor(random() * 256)::smallint) AS part) w
 $$";
 
-pub(in crate::stores::postgres) const SCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_schedule(
+pub(super) const SCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_schedule(
     kind text, due timestamptz, payload bytea, key text DEFAULT NULL)
 RETURNS uuid LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {s}.wheelwork_schedule_at($1, {s}.wheelwork_millis($2), $3, $4)
 $$";
 
-pub(in crate::stores::postgres) const CANCEL: &str =
-    "CREATE FUNCTION {s}.wheelwork_cancel(timer uuid)
+pub(super) const CANCEL: &str = "CREATE FUNCTION {s}.wheelwork_cancel(timer uuid)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -190,8 +186,7 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
 END
 $$";
 
-pub(in crate::stores::postgres) const CANCEL_KEY: &str =
-    "CREATE FUNCTION {s}.wheelwork_cancel_key(key text)
+pub(super) const CANCEL_KEY: &str = "CREATE FUNCTION {s}.wheelwork_cancel_key(key text)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -218,8 +213,7 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
 END
 $$";
 
-pub(in crate::stores::postgres) const RESCHEDULE_AT: &str =
-    "CREATE FUNCTION {s}.wheelwork_reschedule_at(
+pub(super) const RESCHEDULE_AT: &str = "CREATE FUNCTION {s}.wheelwork_reschedule_at(
     timer uuid, due bigint)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -250,14 +244,13 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
 END
 $$";
 
-pub(in crate::stores::postgres) const RESCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_reschedule(
+pub(super) const RESCHEDULE: &str = "CREATE FUNCTION {s}.wheelwork_reschedule(
     timer uuid, due timestamptz)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {s}.wheelwork_reschedule_at($1, {s}.wheelwork_millis($2))
 $$";
 
-pub(in crate::stores::postgres) const RESCHEDULE_KEY_AT: &str =
-    "CREATE FUNCTION {s}.wheelwork_reschedule_key_at(
+pub(super) const RESCHEDULE_KEY_AT: &str = "CREATE FUNCTION {s}.wheelwork_reschedule_key_at(
     key text, due bigint)
 RETURNS boolean LANGUAGE plpgsql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -282,8 +275,7 @@ EXCEPTION WHEN SQLSTATE 'WW001' THEN
 END
 $$";
 
-pub(in crate::stores::postgres) const RESCHEDULE_KEY: &str =
-    "CREATE FUNCTION {s}.wheelwork_reschedule_key(
+pub(super) const RESCHEDULE_KEY: &str = "CREATE FUNCTION {s}.wheelwork_reschedule_key(
     key text, due timestamptz)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {s}.wheelwork_reschedule_key_at($1, {s}.wheelwork_millis($2))

@@ -1,4 +1,5 @@
 //! Migrations: the tables and the functions of a schema, and how they are made.
 
-pub(crate) mod functions;
+mod functions;
 pub(super) mod schema;
+mod tables;

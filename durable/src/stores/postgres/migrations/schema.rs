@@ -1,8 +1,8 @@
 //! Schema: makes the tables, or finds them. Any number of nodes may do so at one time.
 
+use super::tables;
 use crate::store::contract::StoreError;
 use crate::stores::postgres::session::{Patience, Session, Trouble, trouble};
-use crate::stores::postgres::statements::sql;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -108,7 +108,7 @@ pub(in crate::stores::postgres) fn prepare(
     let mut patience = Patience::new(session.patience);
     loop {
         session.ensure(false, &mut patience)?;
-        let version = sql::VERSION.replace("{s}", schema);
+        let version = tables::VERSION.replace("{s}", schema);
         let found = session.once(
             async |live| match live.client.query_opt(&version, &[]).await {
                 Ok(Some(row)) => Ok(Found::Version(row.get(0))),
@@ -148,16 +148,16 @@ pub(in crate::stores::postgres) fn prepare(
 async fn make(live: &crate::stores::postgres::session::Live, schema: &str) -> Result<(), Error> {
     let has_schema = live
         .client
-        .query_one(&sql::SCHEMA.replace("{s}", schema), &[])
+        .query_one(&tables::SCHEMA.replace("{s}", schema), &[])
         .await?
         .get::<_, i64>(0)
         > 0;
     let mut all = String::from("BEGIN;");
     if !has_schema {
-        all.push_str(&sql::CREATE_SCHEMA.replace("{s}", schema));
+        all.push_str(&tables::CREATE_SCHEMA.replace("{s}", schema));
         all.push(';');
     }
-    for statement in sql::CREATE {
+    for statement in tables::CREATE {
         all.push_str(&statement.replace("{s}", schema));
         all.push(';');
     }
@@ -167,7 +167,7 @@ async fn make(live: &crate::stores::postgres::session::Live, schema: &str) -> Re
         live.client.batch_execute("ROLLBACK").await?;
     }
     made?;
-    for statement in sql::TUNE {
+    for statement in tables::TUNE {
         // (Not every database has these settings.)
         let _ = live
             .client
