@@ -1,4 +1,4 @@
-//! Api: what is called.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod builder;
 pub(crate) mod client;

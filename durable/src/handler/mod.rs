@@ -1,4 +1,4 @@
-//! Handler: what a handler is, and what becomes of its calls.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod caught;
 #[cfg(feature = "serde")]

@@ -1,4 +1,4 @@
-//! Queue: what lies between callers, handlers and the writer.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod counter;
 #[cfg(feature = "tracing")]

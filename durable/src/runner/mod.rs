@@ -1,3 +1,3 @@
-//! Runner: calls handlers.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! Store: what a store is, and what it keeps.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod contract;
 pub(crate) mod fault;

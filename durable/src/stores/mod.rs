@@ -1,4 +1,4 @@
-//! Stores: in memory, in a file, in PostgreSQL.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod memory;
 #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! Writer: the one that owns the store.
+#![doc = include_str!("README.md")]
 
 pub(crate) mod aside;
 pub(crate) mod fleet_watch;
