@@ -1,7 +1,8 @@
 //! Promise: the rates that README.md and the comparison have are the report's.
 //!
-//! - The comparison has the best rate of all others in each row, tells where wheelwork is behind,
-//!   and has the report's rates in its tables. So has README.md's table.
+//! - The comparison has the best rate of all others in each row, and tells where wheelwork is
+//!   behind. So does README.md.
+//! - The tables of the whole report in the comparison are those that are made of it.
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
 
@@ -9,7 +10,7 @@
 mod text;
 
 use std::collections::BTreeSet;
-use text::{read, rows};
+use text::{read, root, rows};
 
 /// The rows of README.md's table, with the workload of each. All are of two threads and a million
 /// timers.
@@ -69,25 +70,40 @@ struct Rate<'a> {
 
 /// The rates of a report, which has one flat object in each line.
 fn rates(report: &str) -> Vec<Rate<'_>> {
-    fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-        let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
-        rest.split([',', '}'])
-            .next()
-            .map(|value| value.trim_matches('"'))
+    let mut rates = Vec::new();
+    for line in lines(report) {
+        if let Some(mops) = value(line.text, "mops").and_then(|mops| mops.parse().ok()) {
+            rates.push(Rate {
+                subject: line.subject,
+                what: line.what,
+                mops,
+            });
+        }
     }
-    let rate = |line| {
-        let what = [
-            value(line, "workload")?,
-            value(line, "threads")?,
-            value(line, "n")?,
-        ];
-        Some(Rate {
-            subject: value(line, "subject")?,
-            what,
-            mops: value(line, "mops")?.parse().ok()?,
+    rates
+}
+
+/// The value of a name in a line of the report.
+fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+    rest.split([',', '}'])
+        .next()
+        .map(|value| value.trim_matches('"'))
+}
+
+fn lines(report: &str) -> Vec<Line<'_>> {
+    let line = |text| {
+        Some(Line {
+            subject: value(text, "subject")?,
+            what: [
+                value(text, "workload")?,
+                value(text, "threads")?,
+                value(text, "n")?,
+            ],
+            text,
         })
     };
-    report.lines().filter_map(rate).collect()
+    report.lines().filter_map(line).collect()
 }
 
 /// As the comparison writes it.
@@ -157,42 +173,209 @@ fn cells(row: &str) -> Vec<&str> {
     cells.map(|cell| cell.trim().trim_matches('`')).collect()
 }
 
-/// Rates of a million timers that a table (a row for each subject, a column for each workload) has
-/// otherwise than the report, and subjects that it leaves out.
-fn other_rates(table: &str, threads: &str, rates: &[Rate<'_>]) -> Vec<String> {
-    let mut rows = table
-        .lines()
-        .filter(|line| line.starts_with('|'))
-        .map(cells);
-    let workloads = rows.next().unwrap_or_default();
-    // Below the line between head and body.
-    let rows: Vec<_> = rows.skip(1).collect();
-    let rate = |subject: &str, workload: &str| {
-        let what = [workload, threads, "1000000"];
-        let rate = rates
-            .iter()
-            .find(|rate| rate.subject == subject && rate.what == what);
-        rate.map_or("-".to_string(), |rate| written(rate.mops))
+/// A line of the report: a subject's figures for a workload, a number of threads and one of timers.
+struct Line<'a> {
+    subject: &'a str,
+    what: [&'a str; 3],
+    text: &'a str,
+}
+
+/// A column of a table: its head, the lines that it is about, the figure, and how that is written.
+struct Column {
+    head: String,
+    what: [&'static str; 3],
+    figure: &'static str,
+    written: fn(f64) -> String,
+}
+
+fn column(
+    head: &str,
+    workload: &'static str,
+    of: [&'static str; 2],
+    figure: &'static str,
+    written: fn(f64) -> String,
+) -> Column {
+    Column {
+        head: head.to_string(),
+        what: [workload, of[0], of[1]],
+        figure,
+        written,
+    }
+}
+
+/// With a comma before each three digits.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let parts: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
+    let parts = parts
+        .iter()
+        .map(|part| std::str::from_utf8(part).unwrap())
+        .collect::<Vec<_>>();
+    parts.join(",")
+}
+
+/// Three digits that count, and no more than three behind the point.
+fn three(number: f64) -> String {
+    match number.abs() {
+        size if size < 0.9995 => format!("{number:.3}"),
+        size if size < 9.995 => format!("{number:.2}"),
+        size if size < 99.95 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
+/// Two digits that count, for figures below ten.
+fn two(number: f64) -> String {
+    if number < 9.95 {
+        format!("{number:.1}")
+    } else {
+        format!("{number:.0}")
+    }
+}
+
+/// The tables of the comparison that are made of the report, with their columns.
+fn columns() -> Vec<(&'static str, Vec<Column>)> {
+    const MILLION: &str = "1000000";
+    const RATES: [&str; 8] = ["w1", "w1-cold", "w2", "w2b", "w3", "w4", "w8", "w5b"];
+    const SIZES: [(&str, &str); 4] = [
+        ("10,000", "10000"),
+        ("100,000", "100000"),
+        ("1,000,000", MILLION),
+        ("10,000,000", "10000000"),
+    ];
+    let rates = |threads| {
+        let of = |workload| {
+            column(
+                &format!("`{workload}`"),
+                workload,
+                [threads, MILLION],
+                "mops",
+                written,
+            )
+        };
+        RATES.map(of).into_iter().collect()
     };
-    let mut faults = Vec::new();
-    for row in &rows {
-        for (&cell, &workload) in row.iter().zip(&workloads).skip(1) {
-            let right = rate(row[0], workload);
-            if cell != right {
-                faults.push(format!("{} in {workload}: {cell}, not {right}", row[0]));
-            }
+    let cpu = |threads| {
+        let decimals = |seconds| format!("{seconds:.3}");
+        let of = |workload| {
+            let of = [threads, MILLION];
+            column(
+                &format!("`{workload}`"),
+                workload,
+                of,
+                "cpu_s_per_mop",
+                decimals,
+            )
+        };
+        RATES[..7].iter().copied().map(of).collect()
+    };
+    let late = |threads| {
+        let of = [threads, MILLION];
+        vec![
+            column("p50", "w5", of, "late_ms_p50", three),
+            column("p99", "w5", of, "late_ms_p99", three),
+            column("p99.9", "w5", of, "late_ms_p999", three),
+            column("the latest", "w5", of, "late_ms_max", three),
+            column("early", "w5", of, "early", grouped),
+            column("CPU, s", "w5", of, "cpu_s", three),
+        ]
+    };
+    let sizes = |workload, figure, written| {
+        let of = |(head, timers)| column(head, workload, ["1", timers], figure, written);
+        SIZES.map(of).into_iter().collect()
+    };
+    let (one, two_threads) = (["1", MILLION], ["2", MILLION]);
+    let ms = |seconds: f64| format!("{:.0}", seconds * 1e3);
+    vec![
+        ("rates, one thread", rates("1")),
+        ("rates, two threads", rates("2")),
+        ("CPU, one thread", cpu("1")),
+        ("CPU, two threads", cpu("2")),
+        ("w1 by timers", sizes("w1", "mops", written)),
+        ("w3 by timers", sizes("w3", "ns_per_op", grouped)),
+        ("lateness, one thread", late("1")),
+        ("lateness, two threads", late("2")),
+        (
+            "one instant",
+            vec![
+                column("first, one thread", "w5b", one, "first_ms", three),
+                column("last", "w5b", one, "last_ms", three),
+                column("CPU, ms", "w5b", one, "cpu_s", ms),
+                column("first, two threads", "w5b", two_threads, "first_ms", three),
+                column("last", "w5b", two_threads, "last_ms", three),
+                column("CPU, ms", "w5b", two_threads, "cpu_s", ms),
+            ],
+        ),
+        (
+            "memory",
+            vec![
+                column("1,000,000", "w6", one, "bytes_per_timer", written),
+                column(
+                    "10,000,000",
+                    "w6",
+                    ["1", "10000000"],
+                    "bytes_per_timer",
+                    written,
+                ),
+                column("an empty one, in all", "w6", one, "empty_bytes", grouped),
+            ],
+        ),
+        (
+            "memory that goes back",
+            vec![
+                column("back, ms, one thread", "w4", one, "back_ms", two),
+                column("stays, bytes", "w4", one, "kept_bytes", two),
+                column("back, ms, two threads", "w4", two_threads, "back_ms", two),
+                column("stays, bytes", "w4", two_threads, "kept_bytes", two),
+            ],
+        ),
+    ]
+}
+
+/// A table of the report: a row for each subject that has a figure, in the report's order.
+fn table(columns: &[Column], lines: &[Line<'_>]) -> String {
+    let heads: Vec<_> = columns.iter().map(|column| &*column.head).collect();
+    let mut text = format!("| subject | {} |\n", heads.join(" | "));
+    text += &format!("|---|{}\n", "--:|".repeat(columns.len()));
+    let mut subjects: Vec<_> = lines.iter().map(|line| line.subject).collect();
+    let mut seen = BTreeSet::new();
+    subjects.retain(|subject| seen.insert(*subject));
+    for subject in subjects {
+        let cells: Vec<_> = columns
+            .iter()
+            .map(|column| {
+                let line = lines
+                    .iter()
+                    .find(|line| line.subject == subject && line.what == column.what);
+                let figure = line.and_then(|line| value(line.text, column.figure)?.parse().ok());
+                figure.map_or("-".to_string(), column.written)
+            })
+            .collect();
+        if cells.iter().any(|cell| cell != "-") {
+            text += &format!("| `{subject}` | {} |\n", cells.join(" | "));
         }
     }
-    let subjects: BTreeSet<_> = rates
-        .iter()
-        .filter(|rate| rate.what[1] == threads && workloads.contains(&rate.what[0]))
-        .map(|rate| rate.subject)
-        .collect();
-    let missing = subjects
-        .into_iter()
-        .filter(|subject| !rows.iter().any(|row| row[0] == *subject));
-    faults.extend(missing.map(|subject| format!("{subject} is left out")));
-    faults
+    text
+}
+
+/// The document with its tables made anew: each stands below a line that names it. And the tables
+/// that it has not.
+fn made_anew(document: &str, tables: &[(&str, String)]) -> (String, Vec<String>) {
+    let (mut text, mut left) = (document.to_string(), Vec::new());
+    for (name, table) in tables {
+        let mark = format!("<!-- of the report: {name} -->\n");
+        let Some((before, rest)) = text.split_once(&mark) else {
+            left.push((*name).to_string());
+            continue;
+        };
+        let old: usize = rest
+            .split_inclusive('\n')
+            .take_while(|line| line.starts_with('|'))
+            .map(str::len)
+            .sum();
+        text = format!("{before}{mark}{table}{}", &rest[old..]);
+    }
+    (text, left)
 }
 
 /// A part of a document, from its heading to the next one of this kind.
@@ -224,12 +407,32 @@ fn the_comparison_leaves_no_better_rate_out() {
         &report,
     );
     assert_eq!(faults, [""; 0]);
-    for (threads, heading) in [
-        ("1", "### Rates, one thread"),
-        ("2", "### Rates, two threads"),
-    ] {
-        let table = titled(&comparison, heading);
-        assert_eq!(other_rates(table, threads, &rates), [""; 0], "{heading}");
+}
+
+/// `scripts/tables` writes them.
+#[test]
+fn the_tables_of_the_whole_report_are_made_of_it() {
+    let Some(report) = read("benches/report/rivals.json") else {
+        return;
+    };
+    let name = "docs/comparison.md";
+    let comparison = read(name).unwrap();
+    let lines = lines(&report);
+    let tables: Vec<_> = columns()
+        .into_iter()
+        .map(|(name, columns)| (name, table(&columns, &lines)))
+        .collect();
+    let (anew, left) = made_anew(&comparison, &tables);
+    assert_eq!(left, [""; 0], "the tables that {name} has not");
+    if std::env::var_os("WHEELWORK_WRITE_TABLES").is_some() {
+        std::fs::write(root().join(name), &anew).unwrap();
+    } else {
+        let differs: Vec<_> = anew
+            .lines()
+            .filter(|line| !comparison.lines().any(|old| old == *line))
+            .collect();
+        assert_eq!(differs, [""; 0], "scripts/tables writes these rows");
+        assert!(anew == comparison, "scripts/tables writes the tables anew");
     }
 }
 
@@ -311,9 +514,26 @@ fn this_test_sees_what_it_looks_for() {
     );
     let document = "# D\n\n## Rates\nA\n### More\n\n## Next\n";
     assert_eq!(titled(document, "## Rates"), "A\n### More\n");
-    let table = "| subject | `w2` | `w4` |\n|---|--:|--:|\n| `wheelwork` | - | 13.7 |\n| `heap` | - | 151 |\n";
+    let report = line("heap", 2, 10_000, 1.0)
+        + &line("netty", 2, 10_000, 1_234.5)
+        + "{\"subject\":\"heap\",\"workload\":\"w9\",\"threads\":1,\"n\":1,\"late\":0.0316}\n"
+        + &line("hhwt", 1, 1, 3.0);
+    let columns = [
+        column("rate", "w4", ["2", "10000"], "mops", grouped),
+        column("late", "w9", ["1", "1"], "late", three),
+    ];
+    let made = table(&columns, &lines(&report));
+    let rows = "| `heap` | 1 | 0.032 |\n| `netty` | 1,234 | - |\n";
     assert_eq!(
-        other_rates(table, "2", &rates(&report)),
-        ["heap in w4: 151, not 150", "netty is left out"]
+        made,
+        format!("| subject | rate | late |\n|---|--:|--:|\n{rows}")
     );
+    let document = "A\n<!-- of the report: a -->\n| old |\n|---|\n\nB | C\n";
+    let (anew, left) = made_anew(
+        document,
+        &[("a", "| new |\n".to_string()), ("b", String::new())],
+    );
+    assert_eq!(anew, "A\n<!-- of the report: a -->\n| new |\n\nB | C\n");
+    assert_eq!(left, ["b"]);
+    assert_eq!([0.0, 9.95, 12.3].map(two), ["0.0", "10", "12"]);
 }
