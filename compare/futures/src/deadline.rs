@@ -1,4 +1,4 @@
-//! The timers, by choice: a time-out for each request, a deadline for each connection.
+//! Deadlines that move, by choice of timers.
 
 use clap::ValueEnum;
 use std::future::Future;
@@ -17,34 +17,21 @@ pub(crate) trait Deadline: Future<Output = ()> + Send + 'static {
     fn reset(self: Pin<&mut Self>, time: Duration);
 }
 
-/// All that differs between the servers.
-pub(crate) trait Timers: 'static {
-    type Deadline: Deadline;
-
-    /// What the future gives; or nothing, if that takes longer.
-    fn within<F: Future + Send>(
-        time: Duration,
-        future: F,
-    ) -> impl Future<Output = Option<F::Output>> + Send;
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Name {
     /// No timers: what all else costs
     None,
-    /// tokio's `timeout`, and `Sleep::reset`
+    /// tokio's `Sleep::reset`
     Tokio,
-    /// pingora-timeout's `timeout`, and a new `sleep` at each reset
+    /// pingora-timeout's `sleep`, a new one at each reset
     Pingora,
-    /// wheelwork's `timeout`, and `Sleep::reset`
+    /// wheelwork's `Sleep::reset`
     Wheelwork,
-    /// wheelwork without futures: `TimerService::reschedule` (resets only)
+    /// wheelwork without futures: `TimerService::reschedule`
     WheelworkIds,
 }
 
-/// Nothing is ever over.
-pub(crate) struct NoTimers;
-
+/// It is never over.
 pub(crate) struct Never;
 
 impl Deadline for Never {
@@ -63,16 +50,6 @@ impl Future for Never {
     }
 }
 
-impl Timers for NoTimers {
-    type Deadline = Never;
-
-    async fn within<F: Future + Send>(_: Duration, future: F) -> Option<F::Output> {
-        Some(future.await)
-    }
-}
-
-pub(crate) struct Tokio;
-
 impl Deadline for tokio::time::Sleep {
     fn after(time: Duration) -> Self {
         tokio::time::sleep(time)
@@ -83,18 +60,7 @@ impl Deadline for tokio::time::Sleep {
     }
 }
 
-impl Timers for Tokio {
-    type Deadline = tokio::time::Sleep;
-
-    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
-        tokio::time::timeout(time, future).await.ok()
-    }
-}
-
-/// Its timers can't be moved: each reset makes a new one.
-pub(crate) struct Pingora;
-
-/// Boxed: the type of a `sleep` has no name.
+/// It can't be moved: each reset makes a new one. Boxed, since the type of a `sleep` has no name.
 pub(crate) struct PingoraDeadline(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Deadline for PingoraDeadline {
@@ -115,16 +81,6 @@ impl Future for PingoraDeadline {
     }
 }
 
-impl Timers for Pingora {
-    type Deadline = PingoraDeadline;
-
-    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
-        pingora_timeout::timeout(time, future).await.ok()
-    }
-}
-
-pub(crate) struct Wheelwork;
-
 impl Deadline for wheelwork::future::Sleep {
     fn after(time: Duration) -> Self {
         wheelwork::future::sleep(time)
@@ -132,14 +88,6 @@ impl Deadline for wheelwork::future::Sleep {
 
     fn reset(self: Pin<&mut Self>, time: Duration) {
         self.get_mut().reset(time);
-    }
-}
-
-impl Timers for Wheelwork {
-    type Deadline = wheelwork::future::Sleep;
-
-    async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
-        wheelwork::future::timeout(time, future).await.ok()
     }
 }
 

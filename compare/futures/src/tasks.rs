@@ -1,9 +1,8 @@
 //! Tasks that reset a deadline at each message: one for each worker, which has its share of the
-//! connections. A message comes for a random one.
+//! deadlines. A message comes for a random one.
 
-use crate::job::Job;
-use crate::timers::{Deadline, Name, Never, PingoraDeadline, WheelworkId};
-use crate::workload::Workload;
+use crate::deadline::{Deadline, Name, Never, PingoraDeadline, WheelworkId};
+use crate::resets::{Job, Workload};
 use fastrand::Rng;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -41,7 +40,7 @@ pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
     }
 }
 
-/// Deadlines of connections, each in its place for good.
+/// Deadlines, each in its place for good.
 struct Deadlines<D> {
     all: Vec<D>,
     /// There are never more, so that the vector never grows.
@@ -144,10 +143,7 @@ fn measure_with<D: Deadline>(job: &Job) -> Result<Figures, String> {
             "cpu_percent",
             cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0,
         ),
-        (
-            "bytes_per_deadline",
-            resident as f64 / job.connections as f64,
-        ),
+        ("bytes_per_deadline", resident as f64 / job.deadlines as f64),
     ]))
 }
 
@@ -156,7 +152,7 @@ async fn task<D: Deadline>(job: Job, number: usize, shared: Arc<Shared>) -> (usi
     shared.workers.wait();
     shared.passed.fetch_add(1, SeqCst);
     let mut rng = Rng::with_seed(job.seed.wrapping_mul(7919).wrapping_add(number as u64));
-    let mut deadlines = Deadlines::<D>::with_room(job.connections / job.threads);
+    let mut deadlines = Deadlines::<D>::with_room(job.deadlines / job.threads);
     while deadlines.left() > 0 {
         in_turn(deadlines.left().min(BLOCK), |context| {
             let place = deadlines.add(Duration::from_millis(rng.u64(FIRST_MS)));
