@@ -70,10 +70,13 @@ dispatch() {
 }
 
 # program NAME FEATURES ARGUMENTS: becomes a program of wheelwork-bench. Paths are the caller's.
-program() {
-    [ -x "$target_dir/release/$1" ] || echo "== building $1, once: a minute or two" >&2
-    exec cargo run --release --quiet --manifest-path "$root/Cargo.toml" --package wheelwork-bench \
-        --bin "$1" --features "$2" -- "${@:3}"
+program() { program_of wheelwork-bench "$@"; }
+
+# program_of PACKAGE NAME FEATURES ARGUMENTS: becomes a program of that package.
+program_of() {
+    [ -x "$target_dir/release/$2" ] || echo "== building $2, once: a minute or two" >&2
+    exec cargo run --release --quiet --manifest-path "$root/Cargo.toml" --package "$1" \
+        --bin "$2" --features "$3" -- "${@:4}"
 }
 
 # comparison NAME FEATURES ARGUMENTS: becomes a program of compare/, which is built apart. Paths are

@@ -257,7 +257,12 @@ fn no_files_of_a_room_lean_on_each_other() {
 /// The harnesses are built from this repository alone: a package of the crate does not have them.
 #[test]
 fn nor_do_those_of_a_harness() {
-    for sources in ["benches/src", "benches/kit/src"] {
+    for sources in [
+        "benches/src",
+        "benches/kit/src",
+        "verify/endure",
+        "verify/kills",
+    ] {
         assert_eq!(circles(&below(sources)), [""; 0]);
     }
     for program in ["timers", "wheels", "futures", "stores", "fleets"] {

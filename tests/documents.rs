@@ -108,12 +108,13 @@ fn links_astray(guide: &Guide<'_>) -> Vec<String> {
 
 /// Links and paths of a document that go nowhere.
 fn dead_ends(document: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
-    const FOLDERS: [&str; 9] = [
+    const FOLDERS: [&str; 10] = [
         "src/",
         "durable/",
         "tests/",
         "benches/",
         "compare/",
+        "verify/",
         "loom-tests/",
         "examples/",
         "scripts/",
@@ -358,6 +359,7 @@ fn links_and_paths_go_to_files() {
                 "fuzz",
                 "loom-tests",
                 "scripts",
+                "verify",
             ]
             .iter()
             .any(|out| name.starts_with(out) && !root().join(out).exists())

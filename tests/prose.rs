@@ -205,6 +205,7 @@ fn no_line_is_longer_than_a_screen() {
         "examples",
         "benches",
         "compare",
+        "verify",
         "loom-tests",
         "fuzz",
         "docs",

@@ -9,6 +9,8 @@ pub mod line;
 pub mod lock;
 pub mod machine;
 pub mod program;
+pub mod progress;
+pub mod report;
 pub mod said;
 pub mod system;
 pub mod table;

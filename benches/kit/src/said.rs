@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What a program said, and its exit code.
 #[derive(Debug)]
@@ -57,6 +57,31 @@ pub fn assert_wrong(name: &str, program: impl Fn(&str) -> Said, wrong: &[&str]) 
         let says_why = err.starts_with(&format!("{name}: ")) && err.len() > 30;
         assert!(says_why, "{words}: {err}");
     }
+}
+
+/// As `million | head -1` does, and a full disk.
+///
+/// # Panics
+///
+/// If it says more than one line then.
+#[cfg(target_os = "linux")]
+pub fn assert_ends_without_a_panic(program: &str, name: &str, args: &[&str]) {
+    let run = |stdout: Stdio| {
+        let mut command = Command::new(program);
+        command.args(args).stdout(stdout);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8(output.stderr).expect("it is text");
+        (output.status.code(), text)
+    };
+    let closed = run(Stdio::piped());
+    assert_eq!(closed, (Some(2), String::new()), "{name}");
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let (code, text) = run(full.expect("Linux has it").into());
+    let start = format!("{name}: standard output: ");
+    let is_told = text.starts_with(&start) && text.lines().count() == 1;
+    assert!(code == Some(2) && is_told, "{name}: {code:?} {text}");
 }
 
 /// What is only for the processes of measurements is in no help.

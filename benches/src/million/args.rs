@@ -10,9 +10,6 @@ use wheelwork_kit::system;
 /// Ledger indices are `u32`, and the library holds at most 2^30 timers.
 const TIMERS_MAX: usize = 200_000_000;
 
-/// A payload in a store: the timer's number and its deadline, before the fill.
-pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
-
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A run's memory per timer: cell, wheel entry, lane, and its line in the ledger.
@@ -79,28 +76,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["idle", "cascade", "timers", "cancel"], value_parser = count(1..=1_000_000))]
     pub(crate) short_lived: Option<usize>,
 
-    /// Keep the timers on disk instead, in this folder, while the process that arms, cancels and
-    /// handles them is killed and started again; takes half a minute. The folder must be
-    /// empty, or an earlier job's own
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["idle", "cascade", "short_lived", "shards", "tick", "inline", "panic_every"])]
-    pub(crate) durable: Option<PathBuf>,
-
-    /// With --durable: how often the process is killed, 0 to 10,000 [default: 10]
-    #[arg(long, value_name = "COUNT", requires = "durable", value_parser = count(0..=10_000))]
-    pub(crate) kills: Option<usize>,
-
-    /// With --durable: size of a timer's payload, 12 to 65,536 bytes [default: 64]
-    #[arg(long, value_name = "BYTES", requires = "durable", value_parser = count(PAYLOAD_BYTES_MIN..=65_536))]
-    pub(crate) payload: Option<usize>,
-
-    /// With --durable: timers that are in memory at the most, 1 to 100,000,000 [default: the
-    /// library's]
-    #[arg(long, value_name = "COUNT", requires = "durable", value_parser = count(1..=100_000_000))]
-    pub(crate) window: Option<usize>,
-
-    /// The process that is killed: it is started by the job itself
-    #[arg(long, hide = true, requires = "durable")]
-    pub(crate) durable_child: bool,
+    /// Timers on disk are another program's: `check` says whose
+    #[arg(long, hide = true, num_args = 0.., allow_hyphen_values = true)]
+    durable: Option<Vec<String>>,
 
     /// Write the figures as one JSON object to this file
     #[arg(long, value_name = "FILE")]
@@ -110,6 +88,10 @@ pub(crate) struct Args {
 impl Args {
     /// What clap cannot check by itself: a message, in one line, if a value is absurd.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if self.durable.is_some() {
+            let now = "scripts/check kills --timers COUNT --kills COUNT";
+            return Err(format!("--durable is a program of its own: {now}"));
+        }
         if self.timers < self.threads() {
             return Err(format!(
                 "--timers {} is less than one for each of {} threads",
@@ -117,7 +99,7 @@ impl Args {
                 self.threads()
             ));
         }
-        if let Some(file) = self.json.as_ref().filter(|_| !self.durable_child) {
+        if let Some(file) = &self.json {
             // Before the run, not after it.
             OpenOptions::new()
                 .create(true)

@@ -3,8 +3,7 @@
 
 use crate::args::Args;
 use crate::phases::lead;
-use crate::report::Report;
-use crate::{progress, run};
+use crate::run;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,7 +11,8 @@ use std::time::{Duration, Instant};
 use wheelwork::ServiceHandle;
 use wheelwork_kit::lateness::Lateness;
 use wheelwork_kit::lock::lock;
-use wheelwork_kit::program;
+use wheelwork_kit::report::Report;
+use wheelwork_kit::{program, progress};
 
 /// Ticks that the cascade may delay the timer.
 const DELAY_TICKS_MAX: u32 = 2;

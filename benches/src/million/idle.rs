@@ -2,12 +2,12 @@
 //! are armed and cancelled.
 
 use crate::args::Args;
-use crate::report::Report;
-use crate::{progress, run};
+use crate::run;
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_kit::{program, system};
+use wheelwork_kit::report::Report;
+use wheelwork_kit::{program, progress, system};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const FAR: Duration = Duration::from_secs(3600);

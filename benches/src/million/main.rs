@@ -3,12 +3,10 @@
 
 mod args;
 mod cascade;
-mod durable;
+mod figures;
 mod idle;
 mod ledger;
 mod phases;
-mod progress;
-mod report;
 mod run;
 mod short_lived;
 
@@ -23,8 +21,6 @@ fn main() -> ExitCode {
             () if args.idle => idle::run(args),
             () if args.cascade => cascade::run(args),
             () if args.short_lived.is_some() => short_lived::run(args),
-            () if args.durable_child => return Ok(durable::serve(args)),
-            () if args.durable.is_some() => durable::run(args),
             () => run::run(args),
         };
         let is_clean = result?.is_empty();

@@ -1,7 +1,6 @@
 //! The phases of a run: what the threads do, and what it cost.
 
 use crate::ledger::{Ledger, Outcome};
-use crate::progress;
 use fastrand::Rng;
 use std::ops::Range;
 use std::sync::Barrier;
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{TimerId, TimerService};
-use wheelwork_kit::system;
+use wheelwork_kit::{progress, system};
 
 /// The payload of the pair phase's timers, which are in no ledger. They fire only if the program is
 /// stopped for longer than their delay.

@@ -1,13 +1,14 @@
 //! The main run: all phases on one service, then the table and the verdict.
 
 use crate::args::Args;
+use crate::figures::Figures;
 use crate::ledger::{Ledger, Outcome};
 use crate::phases::{NO_LINE, PAIR_DELAY, Phases, lead};
-use crate::report::Report;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use wheelwork::{Batch, Builder, Dispatch, ShardStats, TimerService};
+use wheelwork_kit::report::Report;
 use wheelwork_kit::{program, system};
 
 /// Pairs, two for each timer: fewer are measured too shortly, more tell nothing new.

@@ -2,17 +2,18 @@
 //! thread costs the service, and what stays of it.
 
 use crate::args::Args;
+use crate::figures::Figures;
 use crate::ledger::{Ledger, Outcome};
 use crate::phases::lead;
-use crate::report::Report;
-use crate::{progress, run};
+use crate::run;
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::TimerService;
-use wheelwork_kit::{program, system};
+use wheelwork_kit::report::Report;
+use wheelwork_kit::{program, progress, system};
 
 /// Timers of a thread.
 const TIMERS_EACH: usize = 100;

@@ -2,5 +2,4 @@
 //! matter of these tests.
 
 mod million;
-mod soak;
 mod window;

@@ -1,7 +1,7 @@
 //! Promise: each broken promise is found, and what is only in doubt is none.
 
 use super::*;
-use crate::durable::wire::Handled;
+use crate::wire::Handled;
 
 const AT_US: u64 = 1_000_000_000;
 /// After all deadlines of timers that fire.

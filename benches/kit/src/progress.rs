@@ -19,7 +19,7 @@ fn bar(what: &str, total: u64, target: ProgressDrawTarget) -> ProgressBar {
 }
 
 /// Several bars, one below the other.
-pub(crate) struct Bars {
+pub struct Bars {
     bars: Vec<ProgressBar>,
     all: MultiProgress,
     shown: Instant,
@@ -27,7 +27,7 @@ pub(crate) struct Bars {
 
 impl Bars {
     /// One for each name, with its total.
-    pub(crate) fn new(bars: &[(&str, u64)]) -> Self {
+    pub fn new(bars: &[(&str, u64)]) -> Self {
         let all = MultiProgress::new();
         let add =
             |(what, total): &(&str, u64)| all.add(bar(what, *total, ProgressDrawTarget::hidden()));
@@ -39,7 +39,7 @@ impl Bars {
     }
 
     /// Shows how far each is, now and then.
-    pub(crate) fn show(&mut self, done: impl IntoIterator<Item = u64>) {
+    pub fn show(&mut self, done: impl IntoIterator<Item = u64>) {
         if self.all.is_hidden() || self.shown.elapsed() < REFRESH {
             return;
         }
@@ -49,13 +49,14 @@ impl Bars {
         }
     }
 
-    pub(crate) fn end(&self) {
+    /// Clears them.
+    pub fn end(&self) {
         self.bars.iter().for_each(ProgressBar::finish_and_clear);
     }
 }
 
 /// Runs `work` and shows how far `done` has come of `total` meanwhile.
-pub(crate) fn watch<R>(
+pub fn watch<R>(
     what: &str,
     total: u64,
     done: impl Fn() -> u64 + Sync,
@@ -90,14 +91,14 @@ fn follow<R>(look: impl Fn() + Sync, work: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `work`, which takes so long, and shows how much of it is over, in milliseconds.
-pub(crate) fn watch_time<R>(what: &str, time: Duration, work: impl FnOnce() -> R) -> R {
+pub fn watch_time<R>(what: &str, time: Duration, work: impl FnOnce() -> R) -> R {
     let start = Instant::now();
     let over = || start.elapsed().as_millis() as u64;
     watch(what, time.as_millis() as u64, over, work)
 }
 
 /// Sleeps, and shows how much of it is over.
-pub(crate) fn wait(what: &str, time: Duration) {
+pub fn wait(what: &str, time: Duration) {
     watch_time(what, time, || thread::sleep(time));
 }
 

@@ -13,7 +13,7 @@ impl Process {
     pub(crate) fn start() -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
         let mut command = Command::new(program);
-        command.args(env::args_os().skip(1)).arg("--durable-child");
+        command.args(env::args_os().skip(1)).arg("--child");
         // A panic of the child's is to be seen.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.spawn();

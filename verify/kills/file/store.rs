@@ -9,7 +9,7 @@ use wheelwork_durable::{
     Delivery, Durable, DurableError, DurableId, HandlerResult, Redb, RetryPolicy, Row, Ticket,
 };
 
-const KIND: &str = "million";
+const KIND: &str = "kills";
 
 /// As the library's, where only the number of rows is set.
 const AHEAD: Duration = Duration::from_secs(300);

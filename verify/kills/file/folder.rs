@@ -4,13 +4,13 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-const STORE: &str = "wheelwork-million.redb";
+const STORE: &str = "wheelwork-kills.redb";
 
 /// Says whose folder it is, and is locked while a job is at work.
-const MARK: &str = "wheelwork-million.txt";
+const MARK: &str = "wheelwork-kills.txt";
 
-const MARK_TEXT: &str = "wheelwork's `million --durable` keeps its store in this folder.
-Each job begins with a new one: what is in wheelwork-million.redb is deleted.
+const MARK_TEXT: &str = "wheelwork's `kills` keeps its store in this folder.
+Each job begins with a new one: what is in wheelwork-kills.redb is deleted.
 ";
 
 /// The folder of a job, for as long as this lives.
@@ -25,7 +25,7 @@ impl Folder {
     pub(crate) fn take(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
         let name = name.replace(char::is_control, "\u{fffd}");
-        let said = |what: &str| format!("--durable {name}: {what}");
+        let said = |what: &str| format!("{name}: {what}");
         let failed = |error: std::io::Error| said(&error.to_string());
         match fs::create_dir(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

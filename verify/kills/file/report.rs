@@ -4,8 +4,8 @@ use super::folder::Folder;
 use super::ledger::{Ledger, Offence, Pace};
 use super::plan::Plan;
 use crate::args::Args;
-use crate::report::Report;
 use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::report::Report;
 
 /// Returns the promises that were broken.
 pub(crate) fn report(

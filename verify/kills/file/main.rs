@@ -1,10 +1,11 @@
-//! `--durable`: the main job with timers that are kept on disk, while the process that arms them is
-//! killed and started again.
+//! `kills`: timers that are kept on disk, while the process that arms them is killed and started
+//! again.
 //!
 //! The parent starts this program anew as its child, which opens the store, arms, cancels and
 //! handles, and writes a record of each step to a pipe. The parent keeps the ledger, kills the
 //! child, and judges at the end.
 
+mod args;
 mod child;
 mod clock;
 #[cfg(test)]
@@ -18,8 +19,7 @@ mod report;
 mod store;
 mod wire;
 
-use crate::args::Args;
-use crate::progress::Bars;
+use args::Args;
 use folder::Folder;
 use ledger::Ledger;
 use plan::Plan;
@@ -29,12 +29,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
-use wheelwork_kit::program::say;
+use wheelwork_kit::program::{self, say};
+use wheelwork_kit::progress::Bars;
 use wheelwork_kit::system;
-
-const KILLS: usize = 10;
-
-const PAYLOAD_BYTES: usize = 64;
 
 /// When all is due, and nothing has become of any timer for so long, nothing will.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,10 +39,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// At the end acks may be on their way for so long.
 const SETTLED: Duration = Duration::from_secs(10);
 
+fn main() -> ExitCode {
+    program::run(|args: &Args| {
+        args.check()?;
+        if args.child {
+            return Ok(serve(args));
+        }
+        let is_clean = run(args)?.is_empty();
+        Ok(ExitCode::from(u8::from(!is_clean)))
+    })
+}
+
 /// Runs the job. Returns the promises that were broken, or what is wrong with the arguments.
-pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
-    let folder = Folder::take(args.durable.as_deref().ok_or("there is no folder")?)?;
-    let (plan, kills) = (plan(args), args.kills.unwrap_or(KILLS) as u32);
+fn run(args: &Args) -> Result<Vec<String>, String> {
+    let folder = Folder::take(&args.folder)?;
+    let (plan, kills) = (plan(args), args.kills as u32);
     let (cancels, fires) = plan.fates();
     say(format_args!(
         "{} durable timers, {} threads, {} bytes each, spread {:?}, cancel {} %, {kills} kills, seed {}, {} cores",
@@ -78,12 +86,12 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
 }
 
 /// Is the child of such a job.
-pub(crate) fn serve(args: &Args) -> ExitCode {
+fn serve(args: &Args) -> ExitCode {
     let records = io::stdout().as_fd().try_clone_to_owned();
-    let (Some(folder), Ok(records)) = (&args.durable, records) else {
+    let Ok(records) = records else {
         return ExitCode::from(2);
     };
-    let file = Folder::store_in(folder);
+    let file = Folder::store_in(&args.folder);
     let served = child::run(
         &plan(args),
         args.threads(),
@@ -103,6 +111,6 @@ fn plan(args: &Args) -> Plan {
         args.seed,
         args.cancel,
         args.spread.as_micros() as u64,
-        args.payload.unwrap_or(PAYLOAD_BYTES),
+        args.payload,
     )
 }

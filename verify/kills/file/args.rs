@@ -1,0 +1,99 @@
+//! The command line of `kills`.
+
+use clap::Parser;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::time::Duration;
+use wheelwork_kit::program::{count, duration};
+use wheelwork_kit::system;
+
+/// The library holds at most 2^30 timers, and the ledger's numbers are `u32`.
+const TIMERS_MAX: usize = 200_000_000;
+
+/// A payload in a store: the timer's number and its deadline, before the fill.
+pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A run's memory per timer: the window, and its line in the ledger.
+const BYTES_PER_TIMER: u64 = 100;
+
+/// Timers on disk, while the process that arms, cancels and handles them is killed and started
+/// again: every one accounted for.
+///
+/// Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2
+/// wrong arguments, or an output that can't be written.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "kills", version, max_term_width = 110)]
+pub(crate) struct Args {
+    /// The folder of the store. It must be empty, or an earlier job's own
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+
+    /// Timers to arm, 1 to 200,000,000; k and M are understood
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = count(1..=TIMERS_MAX))]
+    pub(crate) timers: usize,
+
+    /// How often the process is killed, 0 to 10,000
+    #[arg(long, value_name = "COUNT", default_value = "10", value_parser = count(0..=10_000))]
+    pub(crate) kills: usize,
+
+    /// Threads that arm and cancel, 1 to 1,024 [default: one for each core]
+    #[arg(long, value_name = "COUNT", value_parser = count(1..=1024))]
+    pub(crate) threads: Option<usize>,
+
+    /// Share of the timers to cancel before they fire, 0 to 100 percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) cancel: u8,
+
+    /// The time over which timers fall due, uniformly, from 0.2 s after they are armed; up to 1h
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration(Duration::ZERO..=HOUR))]
+    pub(crate) spread: Duration,
+
+    /// Size of a timer's payload, 12 to 65,536 bytes
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = count(PAYLOAD_BYTES_MIN..=65_536))]
+    pub(crate) payload: usize,
+
+    /// Timers that are in memory at the most, 1 to 100,000,000 [default: the library's]
+    #[arg(long, value_name = "COUNT", value_parser = count(1..=100_000_000))]
+    pub(crate) window: Option<usize>,
+
+    /// Seed of the delays, of what is cancelled, and of the kills
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Write the figures as one JSON object to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// The process that is killed: it is started by the job itself
+    #[arg(long, hide = true)]
+    pub(crate) child: bool,
+}
+
+impl Args {
+    /// What clap cannot check by itself: a message, in one line, if a value is absurd.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.timers < self.threads() {
+            return Err(format!(
+                "--timers {} is less than one for each of {} threads",
+                self.timers,
+                self.threads()
+            ));
+        }
+        if let Some(file) = self.json.as_ref().filter(|_| !self.child) {
+            // Before the run, not after it.
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(file)
+                .map_err(|error| format!("--json {}: {error}", file.display()))?;
+        }
+        system::check_memory(self.timers, BYTES_PER_TIMER)
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+            .unwrap_or_else(|| system::cores().min(self.timers))
+    }
+}

@@ -1,0 +1,5 @@
+//! The command lines: what the programs print, what they write, how they exit.
+
+mod chaos;
+mod kills;
+mod soak;
