@@ -1,8 +1,8 @@
 //! Actors: threads that arm timers, and do to each other's whatever can be done to a timer.
 
-use super::ledger::{Line, Outcome};
 use super::payload::{Cargo, World};
-use super::periodic;
+use crate::ledger::{Line, Outcome};
+use crate::periodic::Runs;
 use fastrand::Rng;
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork::{ScheduleError, TimerId};
+use wheelwork::{Missed, ScheduleError, TimerId};
 use wheelwork_kit::lock::lock;
 
 /// Guards that are forgotten, in all episodes: each keeps the memory of a service for ever, and
@@ -80,7 +80,7 @@ impl<C: Cargo> Stage<C> {
 
     fn cancel(&self, token: &Token) {
         if self.world.handle.cancel(token.id) {
-            token.line.close(Outcome::Cancelled);
+            self.world.ledger.note(&token.line, Outcome::Cancelled);
         }
     }
 
@@ -96,7 +96,7 @@ impl<C: Cargo> Stage<C> {
             },
             40..44 if room => self.arm_many(rng),
             44..46 if room => {
-                if let Some((id, line)) = periodic::start(world, rng) {
+                if let Some((id, line)) = self.start_periodic(rng) {
                     self.place(id, line, rng);
                 }
             }
@@ -146,11 +146,44 @@ impl<C: Cargo> Stage<C> {
         }
     }
 
+    /// Starts a periodic timer. `None` if the service refused it.
+    fn start_periodic(&self, rng: &mut Rng) -> Option<(TimerId, Arc<Line>)> {
+        let world = &self.world;
+        let (first, period) = (
+            Duration::from_micros(rng.u64(..20_000)),
+            Duration::from_micros(rng.u64(100..20_000)),
+        );
+        let line = world.ledger.open(world.ledger.after_ns(first), true);
+        let is_rate = rng.bool();
+        let mut runs = Runs::new(&world.ledger, &line, period, is_rate);
+        let panics_at = rng.u32(1..30);
+        let periodic = if is_rate {
+            world.handle.every(period)
+        } else {
+            world.handle.every_after(period)
+        };
+        let missed = [Missed::Skip, Missed::Delay, Missed::Burst(3)][rng.usize(..3)];
+        let periodic = periodic.missed(missed).first(first);
+        let periodic = if rng.bool() {
+            periodic.times(rng.u64(1..50))
+        } else {
+            periodic
+        };
+        let run = move || assert!(runs.run() != panics_at, "chaos: a run panics");
+        match periodic.start(run) {
+            Ok(id) => Some((id, line)),
+            Err(_) => {
+                world.ledger.note(&line, Outcome::Refused);
+                None
+            }
+        }
+    }
+
     fn take(&self, token: &Token) {
         // Whatever it is: a task that is taken does not run, and a periodic timer is not taken.
         let taken = self.world.handle.take(token.id);
         if let Some(cargo) = taken {
-            token.line.close(Outcome::Cancelled);
+            self.world.ledger.note(&token.line, Outcome::Cancelled);
             drop(cargo);
         }
     }
@@ -170,9 +203,9 @@ impl<C: Cargo> Stage<C> {
     fn cancel_and_wait(&self, token: &Token) {
         match self.world.handle.cancel_and_wait(token.id) {
             Ok(cancelled) => {
-                token.line.is_over.store(true, SeqCst);
+                token.line.ends();
                 if cancelled {
-                    token.line.close(Outcome::Cancelled);
+                    self.world.ledger.note(&token.line, Outcome::Cancelled);
                 }
             }
             Err(inside) => self.world.ledger.fault(format_args!(
@@ -200,7 +233,7 @@ impl<C: Cargo> Stage<C> {
             match result.map_err(ScheduleError::into_payload) {
                 Ok(id) => self.place(id, line, rng),
                 Err(cargo) => {
-                    line.close(Outcome::Refused);
+                    self.world.ledger.note(&line, Outcome::Refused);
                     drop(cargo);
                 }
             }

@@ -2,9 +2,10 @@
 //! ledger.
 
 use super::actors::Stage;
-use super::ledger::{Ledger, Totals};
 use super::payload::{Cargo, Typed, World};
 use super::trouble;
+use crate::ledger::{Ledger, Totals};
+use crate::wait::Patience;
 use fastrand::Rng;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +17,12 @@ use std::time::Duration;
 use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
 use wheelwork_kit::lock::lock;
 
-/// Between two looks whether what is waited for has come.
-const LOOK: Duration = Duration::from_millis(2);
-
-/// Whatever is due, and whatever a service has to give up, comes. If none of it has come in this
-/// many looks, it is stuck. That is a minute, or longer: a machine that stalls or is busy holds up
-/// who looks, too.
-const PATIENCE: u32 = 30_000;
+/// Whatever is due, and whatever a service has to give up, comes within a minute; or later: a
+/// machine that stalls or is busy holds up who looks, too.
+const PATIENCE: Patience = Patience {
+    look: Duration::from_millis(2),
+    looks: 30_000,
+};
 
 /// Timers of a longer delay are not waited for.
 const FAR_NS: u64 = 1_800_000_000_000;
@@ -286,17 +286,9 @@ impl Play {
 
     /// Waits as long as something is left: `left` says how much, and what.
     fn wait_while(&self, left: impl Fn() -> Option<(u64, String)>) {
-        let (mut fewest, mut looks) = (u64::MAX, 0);
-        while let Some((count, what)) = left() {
-            if count < fewest {
-                (fewest, looks) = (count, 0);
-            }
-            if looks == PATIENCE {
-                let what = format_args!("stuck for {:?}: {what}: {self:?}", PATIENCE * LOOK);
-                return self.ledger.fault(what);
-            }
-            looks += 1;
-            thread::sleep(LOOK);
+        if let Some((_, what)) = PATIENCE.wait_while(left) {
+            let what = format_args!("stuck for {:?}: {what}: {self:?}", PATIENCE.time());
+            self.ledger.fault(what);
         }
     }
 

@@ -2,7 +2,7 @@
 //! happens to it, and makes trouble of its own: it panics, blocks, and arms other timers when it
 //! fires and when it is dropped.
 
-use super::ledger::{Ledger, Line, Outcome};
+use crate::ledger::{Ledger, Line, Outcome};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
@@ -79,7 +79,8 @@ impl<C: Cargo> World<C> {
         blocks: Duration,
     ) -> (Arc<Line>, C) {
         let line = self.ledger.open(self.ledger.after_ns(delay), false);
-        let seal = Box::new([line.number, !line.number, line.number ^ 0x5555]);
+        let number = u64::from(line.number());
+        let seal = Box::new([number, !number, number ^ 0x5555]);
         (
             line.clone(),
             C::pack(Payload {
@@ -103,7 +104,7 @@ impl<C: Cargo> World<C> {
         match self.handle.schedule(delay, cargo) {
             Ok(id) => Some((id, line)),
             Err(refused) => {
-                line.close(Outcome::Refused);
+                self.ledger.note(&line, Outcome::Refused);
                 drop(refused.into_payload());
                 None
             }
@@ -114,7 +115,8 @@ impl<C: Cargo> World<C> {
 impl<C: Cargo> Payload<C> {
     fn check(&self, when: &str) {
         let [number, inverse, mixed] = *black_box(&*self.seal);
-        if number != self.line.number || inverse != !number || mixed != number ^ 0x5555 {
+        let own = u64::from(self.line.number());
+        if number != own || inverse != !number || mixed != number ^ 0x5555 {
             self.world.ledger.fault(format_args!(
                 "{when} torn or dead: {:?} has {number:x} {inverse:x} {mixed:x}",
                 self.line
@@ -130,19 +132,20 @@ impl<C: Cargo> Payload<C> {
                 && choice >> 24 & 3 == 0
                 && self.world.handle.cancel(id)
             {
-                line.close(Outcome::Cancelled);
+                self.world.ledger.note(&line, Outcome::Cancelled);
             }
         }
     }
 
     fn fire(self) {
-        self.world.ledger.fires(&self.line);
+        let ledger = &self.world.ledger;
+        ledger.fires(&self.line, self.line.due_ns(), ledger.now_ns());
         self.check("fires");
-        self.line.close(Outcome::Fired);
+        ledger.note(&self.line, Outcome::Fired);
         if !self.blocks.is_zero() {
             thread::sleep(self.blocks);
         }
-        let choice = mix(self.world.seed, self.line.number);
+        let choice = mix(self.world.seed, self.line.number().into());
         match choice % 100 {
             0..4 => panic!("chaos: a task panics"),
             4..24 => self.bear(choice),
@@ -169,11 +172,11 @@ impl<C: Cargo> Drop for Payload<C> {
     fn drop(&mut self) {
         self.check("is dropped");
         *self.seal = [0xDEAD; 3];
-        let choice = mix(!self.world.seed, self.line.number);
+        let choice = mix(!self.world.seed, self.line.number().into());
         if choice % 100 < 5 {
             self.bear(choice);
         }
         // Last: the ledger is complete when all are dropped.
-        self.line.dropped();
+        self.world.ledger.dropped(&self.line, self.line.number());
     }
 }

@@ -3,8 +3,9 @@
 //! Threads live for a second, and others go on in their place. One that is late is left alone: what
 //! the service has lost must not be cancelled before it is missed.
 
-use super::book::Book;
+use crate::ledger::{Ledger, Line, Outcome};
 use fastrand::Rng;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +23,16 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A timer that is later by more is left alone.
 const LATE: Duration = Duration::from_millis(50);
 
+/// What a timer is armed with: its place among the lines, and its number.
+pub(super) fn payload_of(place: usize, number: u32) -> u64 {
+    (place as u64) << 32 | u64::from(number)
+}
+
+/// The place and the number in a payload.
+pub(super) fn read(payload: u64) -> (usize, u32) {
+    ((payload >> 32) as usize, payload as u32)
+}
+
 /// Ticks from now to a deadline.
 fn delay(rng: &mut Rng) -> u32 {
     match rng.u32(..100) {
@@ -36,15 +47,15 @@ fn delay(rng: &mut Rng) -> u32 {
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) steps: AtomicU64,
-    pub(crate) armed: AtomicU64,
-    pub(crate) cancelled: AtomicU64,
     pub(crate) moved: AtomicU64,
     pub(crate) threads: AtomicU64,
 }
 
 /// One service and what is done to it.
 pub(crate) struct Load<'a> {
-    pub(crate) book: &'a Book,
+    pub(crate) ledger: &'a Ledger,
+    /// Each has one timer after the other.
+    pub(crate) lines: &'a [Arc<Line>],
     pub(crate) handle: ServiceHandle<u64>,
     pub(crate) done: &'a Done,
     pub(crate) tick: Duration,
@@ -98,38 +109,39 @@ impl Load<'_> {
     fn step(&self, region: &mut Region) {
         let number = region.rng.usize(..region.ids.len());
         let place = region.first + number;
-        let pending = region.ids[number].filter(|_| !self.book.is_over(place));
+        let line = &*self.lines[place];
+        let pending = region.ids[number].filter(|_| !line.has_outcome());
         let Some(id) = pending else {
             region.ids[number] = self.arm(place, &mut region.rng);
             return;
         };
         // One that is about to fire keeps its place until it has.
-        if self.book.is_late(place, LATE) {
+        if line.due_ns() < self.ledger.ago_ns(LATE) {
             return;
         }
         match region.rng.u32(..20) {
             0..12 if self.handle.cancel(id) => self.arm_anew(region, number),
             12 => {
                 let payload = self.handle.take(id);
-                if payload.is_some_and(|payload| payload != self.book.payload(place)) {
-                    self.book
-                        .fault(format_args!("took {payload:x?} of place {place}"));
+                if payload.is_some_and(|payload| payload != payload_of(place, line.number())) {
+                    self.ledger
+                        .fault(format_args!("took {payload:x?} of place {place}: {line:?}"));
                 }
                 if payload.is_some() {
                     self.arm_anew(region, number);
                 }
             }
             13..18 => {
-                let later = self.book.due(place) + self.tick * region.rng.u32(1..60_000);
+                let later = self.due(line) + self.tick * region.rng.u32(1..60_000);
                 if self.handle.reschedule_at(id, later) {
-                    self.book.moved(place, later);
+                    line.fires_from(self.ledger.ns(later));
                     self.done.moved.fetch_add(1, Relaxed);
                 }
             }
             18 => {
                 let soon = Instant::now() + self.tick * region.rng.u32(1..1_000);
-                let earlier = self.book.due(place).min(soon);
-                self.book.moved(place, earlier);
+                let earlier = self.due(line).min(soon);
+                line.fires_from(self.ledger.ns(earlier));
                 if self.handle.reschedule_at(id, earlier) {
                     self.done.moved.fetch_add(1, Relaxed);
                 }
@@ -141,20 +153,29 @@ impl Load<'_> {
     /// The timer of a place was cancelled.
     fn arm_anew(&self, region: &mut Region, number: usize) {
         let place = region.first + number;
-        self.book.cancelled(place);
-        self.done.cancelled.fetch_add(1, Relaxed);
+        self.end(place, Outcome::Cancelled);
         region.ids[number] = self.arm(place, &mut region.rng);
+    }
+
+    /// The timer that has the line is due then.
+    fn due(&self, line: &Line) -> Instant {
+        self.ledger.instant(line.due_ns())
+    }
+
+    fn end(&self, place: usize, outcome: Outcome) {
+        let line = &self.lines[place];
+        self.ledger.end(line, line.number(), outcome);
     }
 
     fn arm(&self, place: usize, rng: &mut Rng) -> Option<TimerId> {
         let due = Instant::now() + self.tick * delay(rng);
-        let payload = self.book.open(place, due);
-        let armed = self.handle.schedule_at(due, payload);
+        let due_ns = self.ledger.ns(due);
+        let number = self.ledger.open_again(&self.lines[place], due_ns);
+        let armed = self.handle.schedule_at(due, payload_of(place, number));
         if let Err(refused) = &armed {
-            self.book.fault(format_args!("refused: {refused}"));
-            self.book.cancelled(place);
+            self.ledger.fault(format_args!("refused: {refused}"));
+            self.end(place, Outcome::Refused);
         }
-        self.done.armed.fetch_add(1, Relaxed);
         armed.ok()
     }
 }

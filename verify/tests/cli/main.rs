@@ -1,5 +1,4 @@
 //! The command lines: what the programs print, what they write, how they exit.
 
-mod chaos;
+mod endure;
 mod kills;
-mod soak;

@@ -3,20 +3,16 @@
 
 mod actors;
 mod episode;
-mod ledger;
 mod payload;
-mod periodic;
 mod trouble;
 
-use clap::Parser;
 use episode::{Size, Summary};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use wheelwork_kit::program::{self, say};
+use wheelwork_kit::program::say;
 use wheelwork_kit::system;
 
 /// An episode that takes longer has hung, by looks: its waits end by themselves, each once nothing
@@ -38,15 +34,13 @@ const WATCH_STEP: Duration = Duration::from_millis(100);
 /// `--seed`, and `--episodes 1`, the first full one and the first small one have it. The seed
 /// decides what is drawn, not the order of the threads: the fault may not come again. Of the
 /// timers, those that are named nowhere in a line were handed back by `stop`, or dropped with their
-/// service; refused ones were armed while it stopped, or were too many for its limit. Exit codes: 0
-/// every timer was accounted for, 1 one was not, or an episode hung or could not run, 2 wrong
-/// arguments, or nobody reads the output.
-#[derive(Parser)]
-#[command(name = "chaos", version, max_term_width = 110)]
-struct Args {
-    /// Time for it in minutes, up to 10,080 (a week); the last episode is finished
-    #[arg(long, value_name = "MINUTES", default_value = "1")]
-    minutes: f64,
+/// service; refused ones were armed while it stopped, or were too many for its limit.
+#[derive(clap::Args)]
+#[command(max_term_width = 110)]
+pub(crate) struct Args {
+    /// Time for it in minutes, from 0.01 up to 10,080 (a week); the last episode is finished
+    #[arg(long = "minutes", value_name = "MINUTES", default_value = "1", value_parser = crate::minutes::read)]
+    time: Duration,
 
     /// Seed of the first episode; each has that of the one before plus one [default: from the
     /// clock]
@@ -58,29 +52,20 @@ struct Args {
     episodes: u64,
 }
 
-fn main() -> ExitCode {
-    program::run(|args: &Args| {
-        let minutes = args.minutes;
-        if !(minutes > 0.0 && minutes <= 10_080.0) {
-            return Err(format!("{minutes} minutes: more than 0, at most 10,080"));
-        }
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let from_clock = since.map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
-        let seed = args.seed.unwrap_or(from_clock);
-        say(format_args!("chaos for {minutes} minutes, seed {seed}"));
-        expect_panics();
-        let time = Duration::from_secs_f64(60.0 * minutes);
-        let why = match run(time, seed, args.episodes) {
-            Ok(0) => {
-                say(format_args!("every timer was accounted for"));
-                return Ok(ExitCode::SUCCESS);
-            }
-            Ok(faults) => format!("{faults} faults"),
-            Err(why) => format!("chaos: {why}"),
-        };
-        eprintln!("{why}; the first seed was {seed}");
-        Ok(ExitCode::FAILURE)
-    })
+/// Runs it. Returns what was wrong, each in one line.
+pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let from_clock = since.map_or(0, |since| since.as_micros() as u64 % 1_000_000_000);
+    let seed = args.seed.unwrap_or(from_clock);
+    let minutes = args.time.as_secs_f64() / 60.0;
+    say(format_args!("chaos for {minutes} minutes, seed {seed}"));
+    expect_panics();
+    let why = match episodes(args.time, seed, args.episodes) {
+        Ok(0) => return Ok(Vec::new()),
+        Ok(faults) => format!("{faults} faults"),
+        Err(why) => format!("chaos: {why}"),
+    };
+    Ok(vec![format!("{why}; the first seed was {seed}")])
 }
 
 /// Panics that belong to it are not printed.
@@ -129,7 +114,7 @@ impl Running {
 }
 
 /// Episodes until the time is over; small ones beside them. Returns how many faults there were.
-fn run(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
+fn episodes(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
     let start = Instant::now();
     let (full, small) = (Running::default(), Running::default());
     let beside = || {

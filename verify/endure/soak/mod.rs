@@ -1,19 +1,17 @@
 //! `soak`: one service under a server's load for as long as told, every timer accounted for, and
 //! memory that stays flat.
 
-mod book;
 mod load;
 mod periodic;
 mod samples;
 
-use book::Book;
-use clap::Parser;
+use crate::ledger::{Ledger, Outcome};
+use crate::wait::Patience;
 use fastrand::Rng;
 use load::{Done, EndsAll, Load, Region};
 use periodic::Periodic;
 use samples::Sampler;
 use std::mem;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -34,13 +32,13 @@ const JUDGED_FROM: Duration = Duration::from_secs(10 * 60);
 
 /// A timer that is later by more may be lost. It is, if nothing that is late comes in this time
 /// more while the program runs: a machine that is shared stalls, and a process may be stopped.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Patience = Patience {
+    look: Duration::from_millis(100),
+    looks: 100,
+};
 
-/// Between two looks whether it has come.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// What the book and its timer take.
-const BYTES_EACH: u64 = 100;
+/// What a line and its timer take.
+const BYTES_EACH: u64 = 150;
 
 /// One timer service under a server's load: time-outs that are cancelled or moved on, timers that
 /// fire, some for hours of ticks, a few for a day, 64 periodic ones, threads that live for a
@@ -54,14 +52,13 @@ const BYTES_EACH: u64 = 100;
 ///
 /// Delays and periods are in ticks, so with a tick of 50 us timers come twenty times as soon as
 /// with one of 1 ms: 72 minutes have as many ticks as a day of 1 ms. The rate and the threads'
-/// lives are by the clock. Exit codes: 0 every timer was accounted for, and memory is flat; 1 not
-/// so; 2 wrong arguments, or nobody reads the output.
-#[derive(Parser)]
-#[command(name = "soak", version, max_term_width = 110)]
-struct Args {
+/// lives are by the clock.
+#[derive(clap::Args)]
+#[command(max_term_width = 110)]
+pub(crate) struct Args {
     /// Time for it in minutes, from 0.01 up to 10,080 (a week)
-    #[arg(long, value_name = "MINUTES", default_value = "10")]
-    minutes: f64,
+    #[arg(long = "minutes", value_name = "MINUTES", default_value = "10", value_parser = crate::minutes::read)]
+    time: Duration,
 
     /// Tick of the service, from 10us to 1s
     #[arg(long, value_name = "TIME", default_value = "1ms",
@@ -92,49 +89,28 @@ struct Args {
     seed: u64,
 }
 
-fn main() -> ExitCode {
-    program::run(|args: &Args| {
-        let minutes = args.minutes;
-        if !(0.01..=10_080.0).contains(&minutes) {
-            return Err(format!("{minutes} minutes: at least 0.01, at most 10,080"));
-        }
-        system::check_memory(args.timers, BYTES_EACH)?;
-        let wrong = run(args)?;
-        wrong.iter().for_each(|what| eprintln!("FAULT: {what}"));
-        if wrong.is_empty() {
-            say(format_args!("every timer was accounted for"));
-        }
-        Ok(ExitCode::from(u8::from(!wrong.is_empty())))
-    })
-}
-
-/// Waits until nothing is overdue, or nothing has come for as long as it may take. Returns what is
-/// still missing.
-fn missing(overdue: impl Fn() -> usize) -> usize {
-    // Looks, not time: whoever stops the process, or takes its cores, makes no fault.
-    let (mut fewest, mut looks) = (usize::MAX, 0);
-    while looks < PATIENCE.as_millis() / LOOK.as_millis() {
-        match overdue() {
-            0 => return 0,
-            count if count < fewest => (fewest, looks) = (count, 0),
-            _ => looks += 1,
-        }
-        thread::sleep(LOOK);
-    }
-    overdue()
-}
-
 /// Runs it. Returns what was wrong, each in one line.
-fn run(args: &Args) -> Result<Vec<String>, String> {
-    let book = Arc::new(Book::new(args.timers));
+pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
+    system::check_memory(args.timers, BYTES_EACH)?;
+    let ledger = Ledger::new(false);
+    let lines: Arc<[_]> = (0..args.timers).map(|_| ledger.blank()).collect();
     let lateness = Arc::new(Mutex::new(Lateness::ready()));
-    let (noted, late) = (book.clone(), lateness.clone());
+    let (noted, noted_lines, late) = (ledger.clone(), lines.clone(), lateness.clone());
     let builder = TimerService::builder()
         .tick(args.tick)
         .name("soak")
         .on_expire(move |batch: &mut Batch<'_, u64>| {
-            let now_ns = noted.ns(Instant::now());
-            let fired = batch.filter_map(|payload| noted.fires(payload, now_ns));
+            let now_ns = noted.now_ns();
+            let fires = |payload| {
+                let (place, number) = load::read(payload);
+                let line = &noted_lines[place];
+                // Before the line may have another timer.
+                let due_ns = line.due_ns();
+                let is_first = noted.end(line, number, Outcome::Fired);
+                is_first.then(|| noted.fires(line, due_ns, now_ns))?;
+                Some(due_ns)
+            };
+            let fired = batch.filter_map(fires);
             let dues_ns: Vec<_> = fired.collect();
             let mut late = lock(&late);
             dues_ns
@@ -148,29 +124,34 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
     let service = builder
         .start()
         .map_err(|error| format!("no service: {error}"))?;
-    let periodic = Periodic::start(&service.handle(), &book, args.tick)?;
+    let periodic = Periodic::start(&service.handle(), &ledger, args.tick)?;
 
     let (done, is_over) = (Done::default(), AtomicBool::new(false));
     let load = Load {
-        book: &book,
+        ledger: &ledger,
+        lines: &lines,
         handle: service.handle(),
         done: &done,
         tick: args.tick,
         rate: args.rate as f64 / args.threads as f64,
         is_over: &is_over,
     };
-    let time = Duration::from_secs_f64(60.0 * args.minutes);
+    let time = args.time;
     let mut samples = Vec::new();
     let mut rng = Rng::with_seed(args.seed);
     let look = |ago: Duration| {
-        let before_ns = book.ago_ns(ago);
-        for (what, missing) in [
-            ("timers", missing(|| book.overdue(before_ns))),
-            ("periodic timers", missing(|| periodic.overdue(before_ns))),
-        ] {
-            if missing > 0 {
-                book.fault(format_args!("{missing} {what} do not come"));
-            }
+        let before_ns = ledger.ago_ns(ago);
+        let timers = || match ledger.missing(before_ns) {
+            (0, _) => None,
+            (count, one) => Some((count, format!("timers do not come: {one:?}"))),
+        };
+        let runs = || match periodic.overdue(before_ns) {
+            0 => None,
+            count => Some((count, "periodic timers do not come".to_string())),
+        };
+        let stuck = [PATIENCE.wait_while(timers), PATIENCE.wait_while(runs)];
+        for (count, what) in stuck.into_iter().flatten() {
+            ledger.fault(format_args!("{count} {what}"));
         }
     };
     say(format_args!("{}", samples::TITLES));
@@ -184,21 +165,22 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
         }
         let mut sampler = Sampler::new(args.tick);
         let (start, pause) = (Instant::now(), (time / SAMPLES).min(SAMPLE_TIME_MAX));
-        while start.elapsed() < time && book.faults() == 0 && !is_over.load(SeqCst) {
+        while start.elapsed() < time && ledger.faults() == 0 && !is_over.load(SeqCst) {
             thread::sleep(pause.min(time.saturating_sub(start.elapsed())));
             let next = Lateness::ready();
             let late = mem::replace(&mut *lock(&lateness), next);
             let sample = sampler.sample(&service.stats(), &done, &late);
             say(format_args!("{sample}"));
             samples.push(sample);
-            look(PATIENCE);
+            look(PATIENCE.time());
         }
     });
     // What is due by now comes.
     look(Duration::ZERO);
 
     for unfired in service.stop() {
-        book.handed_back(unfired.payload);
+        let (place, number) = load::read(unfired.payload);
+        ledger.end(&lines[place], number, Outcome::HandedBack);
     }
     let timers = service.stats().timers;
     let mut wrong = Vec::new();
@@ -207,19 +189,18 @@ fn run(args: &Args) -> Result<Vec<String>, String> {
             wrong.push(format!("{counted} {what} by the service, {noted} noted"));
         }
     };
-    let armed = done.armed.load(Relaxed) + periodic::COUNT as u64;
-    let [fired, handed_back] = book.outcomes();
-    equal("timers armed", timers.armed, armed);
-    equal("fired", timers.fired, fired);
-    equal("cancelled", timers.cancelled, done.cancelled.load(Relaxed));
-    equal("handed back", timers.handed_back, handed_back);
+    let noted = ledger.totals();
+    equal("timers armed", timers.armed, noted.lines);
+    equal("fired", timers.fired, noted.fired);
+    equal("cancelled", timers.cancelled, noted.cancelled);
+    equal("handed back", timers.handed_back, noted.handed_back);
     equal("periodic ones ended", timers.ended, periodic::COUNT as u64);
     equal("moved", timers.rearmed, done.moved.load(Relaxed));
     equal("runs", timers.runs, periodic.count());
-    equal("without an outcome", timers.pending, book.pending() as u64);
+    equal("without an outcome", timers.pending, ledger.pending());
     let outcomes = timers.fired + timers.cancelled + timers.handed_back + timers.ended;
     equal("outcomes", outcomes, timers.armed);
-    wrong.extend((book.faults() > 0).then(|| format!("{} faults", book.faults())));
+    wrong.extend((ledger.faults() > 0).then(|| format!("{} faults", ledger.faults())));
     say(format_args!("{}", samples::summary(&samples)));
     say(format_args!(
         "{} timers, {} of them periodic, with {} runs; {} threads, two at a time",
