@@ -1,13 +1,11 @@
-//! The command line of `kills`.
+//! The command line of a file.
 
-use clap::Parser;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 use wheelwork_kit::program::{count, duration};
 use wheelwork_kit::system;
 
-/// The library holds at most 2^30 timers, and the ledger's numbers are `u32`.
 const TIMERS_MAX: usize = 200_000_000;
 
 /// A payload in a store: the timer's number and its deadline, before the fill.
@@ -15,16 +13,13 @@ pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A run's memory per timer: the window, and its line in the ledger.
-const BYTES_PER_TIMER: u64 = 100;
+/// A run's memory per timer, nearly all of it in the ledger.
+const BYTES_PER_TIMER: u64 = 500;
 
-/// Timers on disk, while the process that arms, cancels and handles them is killed and started
-/// again: every one accounted for.
-///
-/// Ends with a table and a verdict. Exit codes: 0 every promise held, 1 a promise was broken, 2
-/// wrong arguments, or an output that can't be written.
-#[derive(Parser, Clone, Debug)]
-#[command(name = "kills", version, max_term_width = 110)]
+/// Timers in a file, while the process that arms, cancels and handles them is killed and started
+/// again: every one accounted for. Ends with a table and a verdict.
+#[derive(clap::Args, Clone, Debug)]
+#[command(max_term_width = 110)]
 pub(crate) struct Args {
     /// The folder of the store. It must be empty, or an earlier job's own
     #[arg(value_name = "DIR")]
@@ -66,9 +61,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// The process that is killed: it is started by the job itself
+    /// The process that is killed: it is started by the job itself, for the how manieth time
     #[arg(long, hide = true)]
-    pub(crate) child: bool,
+    pub(crate) child: Option<u32>,
 }
 
 impl Args {
@@ -81,7 +76,7 @@ impl Args {
                 self.threads()
             ));
         }
-        if let Some(file) = self.json.as_ref().filter(|_| !self.child) {
+        if let Some(file) = self.json.as_ref().filter(|_| self.child.is_none()) {
             // Before the run, not after it.
             OpenOptions::new()
                 .create(true)

@@ -1,22 +1,22 @@
-//! Child: arms, cancels and handles, and writes of each what was asked and what was answered. It
-//! may be killed at any instant.
+//! Child: arms, cancels and handles, and tells of each what was asked and what was answered. It may
+//! be killed at any instant.
 //!
 //! # Ground rules
-//!  - A record of an ask is written before the ask, that of an answer after it.
-//!  - A handler writes its record before it says that it is done.
+//!  - An ask is told before it is made, and an answer after it has come.
+//!  - A handler tells what it has before it says that it is done.
 //!  - Nothing that the next child would need is kept here.
 
-use super::clock::now_us;
 use super::plan::{Fate, Plan};
-use super::wire::{Commits, Decoder, Handled, Id, Message, Order, Record};
+use crate::clock::system_us;
+use crate::process::OrderReader;
+use crate::wire::{Aim, Commits, Due, Event, Id, Kind, Order, Phase, Teller};
 use fastrand::Rng;
 use std::collections::{HashSet, VecDeque};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-use wheelwork_kit::lock::lock;
 
 /// Blocks of a thread that are armed before the timers of one that are to go soon are cancelled.
 const LAG: usize = 16;
@@ -28,7 +28,7 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// A timer that is to be armed.
 pub(crate) struct Arm {
-    pub(crate) due_us: u64,
+    pub(crate) due_ms: i64,
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
 }
@@ -63,16 +63,6 @@ pub(crate) trait Timers: Send + Sync {
 /// Called with what is due. After an error a timer is not handled.
 pub(crate) type Handler = Arc<dyn Fn(&[Delivered<'_>]) -> Result<(), String> + Send + Sync>;
 
-/// Writes records, each in one piece.
-pub(crate) struct Teller(Mutex<Box<dyn Write + Send>>);
-
-impl Teller {
-    fn tell(&self, record: &Record) -> Result<(), String> {
-        let written = lock(&self.0).write_all(&record.frame());
-        written.map_err(|error| format!("the parent has gone: {error}"))
-    }
-}
-
 /// What is to be done.
 #[derive(Default)]
 struct Todo {
@@ -82,56 +72,61 @@ struct Todo {
     cancels: Vec<(u32, Id)>,
 }
 
-/// Works until it is told to stop. At the end acks may be on their way for as long as `settled`.
+/// Works until it is told to stop, in this life. At the end acks may be on their way for as long as
+/// `settled`.
 pub(crate) fn run(
-    plan: &Plan,
+    (plan, life): (&Plan, u32),
     threads: usize,
     settled: Duration,
     open: impl FnOnce(Handler) -> Result<Box<dyn Timers>, String>,
     orders: impl Read,
-    records: Box<dyn Write + Send>,
+    events: impl Write + Send + 'static,
 ) -> Result<(), String> {
-    let teller = Arc::new(Teller(Mutex::new(records)));
-    let result = work(plan, threads, settled, open, orders, &teller);
+    let teller = Arc::new(Teller::new(events));
+    let result = work((plan, life), threads, settled, open, orders, &teller);
     if let Err(why) = &result {
         // If nobody reads, nobody asks why.
-        let _ = teller.tell(&Record::Fault(why.clone()));
+        let _ = teller.tell(&Event::Failed(why.clone()));
     }
     result
 }
 
 fn work(
-    plan: &Plan,
+    (plan, life): (&Plan, u32),
     threads: usize,
     settled: Duration,
     open: impl FnOnce(Handler) -> Result<Box<dyn Timers>, String>,
-    mut orders: impl Read,
+    orders: impl Read,
     teller: &Arc<Teller>,
 ) -> Result<(), String> {
     let start = Instant::now();
-    let timers = open(handler(plan.clone(), teller.clone()))?;
+    let timers = open(handler(plan.clone(), life, teller.clone()))?;
     let open_us = start.elapsed().as_micros() as u64;
-    let at_us = now_us();
-    teller.tell(&Record::Ready { at_us, open_us })?;
-    let mut orders = Orders::new(&mut orders);
-    let todo = orders.todo()?;
+    teller.tell(&Event::Ready { open_us })?;
+    let mut orders = OrderReader::new(orders);
+    let todo = Todo::read(&mut orders)?;
     let timers = &*timers;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let reports = scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                teller.tell(&Record::Commits(timers.commits()))?;
+                teller.tell(&Event::Commits(timers.commits()))?;
                 thread::park_timeout(REPORT);
             }
-            teller.tell(&Record::Commits(timers.commits()))
+            teller.tell(&Event::Commits(timers.commits()))
         });
         let job = Job {
             plan,
             timers,
             teller,
+            // Numbers of calls: no other life has them.
+            next: AtomicU64::new(u64::from(life) << 32),
         };
-        let done = job.all(threads, todo).and_then(|()| orders.finish());
-        let done = done.and_then(|()| job.clear(settled));
+        let done = job.all(threads, todo);
+        let done = done.and_then(|()| match orders.next()? {
+            Order::Stop => job.clear(settled),
+            _ => Err("an order too late".to_string()),
+        });
         is_over.store(true, Relaxed);
         reports.thread().unpark();
         let reported = reports.join().expect("it does not panic");
@@ -140,68 +135,40 @@ fn work(
     let rows = timers.rows(ROWS)?.len() as u64;
     let dead = timers.dead(ROWS)? as u64;
     timers.stop()?;
-    teller.tell(&Record::Done { rows, dead })
+    teller.tell(&Event::Stopped { rows, dead })
 }
 
-fn handler(plan: Plan, teller: Arc<Teller>) -> Handler {
+fn handler(plan: Plan, life: u32, teller: Arc<Teller>) -> Handler {
     Arc::new(move |delivered| {
-        let at_us = now_us();
-        let mut timers = Vec::with_capacity(delivered.len());
-        for timer in delivered {
-            match plan.read(timer.payload) {
-                Some((number, due_us)) => timers.push(Handled { number, due_us }),
-                None => teller.tell(&Record::Altered { id: timer.id })?,
-            }
-        }
-        teller.tell(&Record::Handled { at_us, timers })
+        let us = system_us();
+        let event = |timer: &Delivered<'_>| match plan.read(timer.payload) {
+            Some((number, due_ms)) => Event::Handled {
+                number: number.into(),
+                id: timer.id,
+                fence: life.into(),
+                due_ms,
+                us,
+            },
+            None => Event::Altered(timer.id),
+        };
+        teller.tell_all(&delivered.iter().map(event).collect::<Vec<_>>())
     })
 }
 
-/// Reads orders as they come.
-struct Orders<'a> {
-    pipe: &'a mut dyn Read,
-    decoder: Decoder,
-}
-
-impl<'a> Orders<'a> {
-    fn new(pipe: &'a mut dyn Read) -> Self {
-        Self {
-            pipe,
-            decoder: Decoder::default(),
-        }
-    }
-
-    fn next(&mut self) -> Result<Order, String> {
-        let mut chunk = [0; 1 << 16];
+impl Todo {
+    fn read(orders: &mut OrderReader<impl Read>) -> Result<Self, String> {
+        let mut todo = Self::default();
         loop {
-            if let Some(order) = self.decoder.next()? {
-                return Ok(order);
-            }
-            let length = self.pipe.read(&mut chunk);
-            match length.map_err(|error| format!("orders: {error}"))? {
-                0 => return Err("the parent has gone".to_string()),
-                length => self.decoder.push(&chunk[..length]),
-            }
-        }
-    }
-
-    fn todo(&mut self) -> Result<Todo, String> {
-        let mut todo = Todo::default();
-        loop {
-            match self.next()? {
+            match orders.next()? {
                 Order::Resolve(numbers) => todo.unresolved = numbers,
                 Order::Arm { blocks, from } => (todo.blocks, todo.from) = (blocks, from),
-                Order::Cancel(timers) => todo.cancels.extend(timers),
+                Order::Take(timers) => {
+                    let own = |(number, id)| (number as u32, id);
+                    todo.cancels.extend(timers.into_iter().map(own));
+                }
                 Order::Begin => return Ok(todo),
-                Order::Finish => return Err("an order too early".to_string()),
+                Order::Quiet | Order::Stop => return Err("an order too early".to_string()),
             }
-        }
-    }
-
-    fn finish(&mut self) -> Result<(), String> {
-        match self.next()? {
-            Order::Finish => Ok(()),
-            _ => Err("an order too late".to_string()),
         }
     }
 }
@@ -210,6 +177,7 @@ struct Job<'a> {
     plan: &'a Plan,
     timers: &'a dyn Timers,
     teller: &'a Teller,
+    next: AtomicU64,
 }
 
 impl Job<'_> {
@@ -235,8 +203,7 @@ impl Job<'_> {
                     let arming = self.arm_blocks(block, &mut late);
                     // All come here, whatever has happened to them.
                     if armed.wait().is_leader() && arming.is_ok() {
-                        let at_us = now_us();
-                        self.teller.tell(&Record::ArmingEnded { at_us })?;
+                        self.teller.tell(&Event::Begins(Phase::Cancelling))?;
                     }
                     arming?;
                     let seed = self.plan.seed.wrapping_add(thread as u64);
@@ -253,8 +220,7 @@ impl Job<'_> {
                 .collect()
         });
         results.into_iter().collect::<Result<(), _>>()?;
-        let at_us = now_us();
-        self.teller.tell(&Record::CancellingEnded { at_us })
+        self.teller.tell(&Event::Begins(Phase::Firing))
     }
 
     /// Arms blocks as long as there are some, and cancels those that are to go soon.
@@ -283,39 +249,59 @@ impl Job<'_> {
     }
 
     fn arm(&self, block: u32) -> Result<Vec<Id>, String> {
-        let at_us = now_us();
-        self.teller.tell(&Record::Asked { block, at_us })?;
-        let arm = |number| {
-            let due_us = at_us + self.plan.delay_us(number);
-            Arm {
-                due_us,
-                key: self.plan.key(number),
-                payload: self.plan.payload(number, due_us),
-            }
-        };
-        let timers = self.plan.numbers(block).map(arm).collect();
+        let now_us = system_us();
+        let (mut asks, mut timers) = (Vec::new(), Vec::new());
+        for number in self.plan.numbers(block) {
+            let (due_ms, key) = (self.plan.due_ms(number, now_us), self.plan.key(number));
+            asks.push(Event::Ask {
+                number: number.into(),
+                kind: Kind::Sealed,
+                key: key.clone(),
+                due: Due::At(due_ms),
+                is_outbox: false,
+            });
+            let payload = self.plan.payload(number, due_ms);
+            timers.push(Arm {
+                due_ms,
+                key,
+                payload,
+            });
+        }
+        self.teller.tell_all(&asks)?;
         let start = Instant::now();
         let ids = self.timers.arm(timers)?;
-        let us = start.elapsed().as_micros() as u32;
-        let armed = Record::Armed { block, us, ids };
-        self.teller.tell(&armed)?;
-        match armed {
-            Record::Armed { ids, .. } => Ok(ids),
-            _ => unreachable!(),
-        }
+        let us = start.elapsed().as_micros() as u64;
+        let armed = self.plan.numbers(block).zip(&ids);
+        let armed = armed.map(|(number, &id)| {
+            let number = number.into();
+            Event::Armed { number, id }
+        });
+        let took = Event::Took { is_arm: true, us };
+        self.teller
+            .tell_all(&armed.chain([took]).collect::<Vec<_>>())?;
+        Ok(ids)
     }
 
     fn cancel(&self, timers: &[(u32, Id)]) -> Result<(), String> {
         if timers.is_empty() {
             return Ok(());
         }
-        let (numbers, ids): (Vec<u32>, Vec<Id>) = timers.iter().copied().unzip();
-        self.teller.tell(&Record::CancelAsked(numbers.clone()))?;
+        let first = self.next.fetch_add(timers.len() as u64, Relaxed);
+        let ask = |(call, (number, _)): (u64, &(u32, Id))| Event::AskCancel {
+            call,
+            aim: Aim::Number(u64::from(*number)),
+        };
+        let asks: Vec<_> = (first..).zip(timers).map(ask).collect();
+        self.teller.tell_all(&asks)?;
+        let ids: Vec<Id> = timers.iter().map(|(_, id)| *id).collect();
         let start = Instant::now();
         let answers = self.timers.cancel(&ids)?;
-        let us = start.elapsed().as_micros() as u32;
-        let answers = numbers.into_iter().zip(answers).collect();
-        self.teller.tell(&Record::Cancelled { us, answers })
+        let us = start.elapsed().as_micros() as u64;
+        let answer = |(call, is_done)| Event::Answer { call, is_done };
+        let answers = (first..).zip(answers).map(answer);
+        let took = Event::Took { is_arm: false, us };
+        self.teller
+            .tell_all(&answers.chain([took]).collect::<Vec<_>>())
     }
 
     /// Asks the store for timers by their keys. Returns those of them that are to be cancelled.
@@ -324,7 +310,13 @@ impl Job<'_> {
         for &number in numbers {
             let key = self.plan.key(number).ok_or("a timer without key")?;
             let id = self.timers.id_of(&key)?;
-            self.teller.tell(&Record::Resolved { number, id })?;
+            self.teller.tell(&match id {
+                Some(id) => {
+                    let number = number.into();
+                    Event::Armed { number, id }
+                }
+                None => Event::Absent(number.into()),
+            })?;
             let is_to_go = self.plan.fate(number) != Fate::Fires;
             found.extend(id.filter(|_| is_to_go).map(|id| (number, id)));
         }
@@ -346,10 +338,11 @@ impl Job<'_> {
                 }
                 match self.plan.read(&payload) {
                     Some((number, _)) => {
-                        self.teller.tell(&Record::Left { number, id })?;
                         left.push((number, id));
+                        let number = number.into();
+                        self.teller.tell(&Event::Row { number, id })?;
                     }
-                    None => self.teller.tell(&Record::Altered { id })?,
+                    None => self.teller.tell(&Event::Altered(id))?,
                 }
             }
             if left.is_empty() {

@@ -1,15 +1,16 @@
 //! Fake: a store without a disk, and a child without a process. What is killed has done nothing
-//! from then on. It can break each promise, so that the ledger can be seen to see it.
+//! from then on. It can break each promise, so that the judge can be seen to see it.
 
 use super::child::{self, Arm, Delivered, Handler, Timers};
-use super::clock::now_us;
-use super::ledger::{Ledger, Offence};
-use super::parent::{self, Child, moments};
+use super::parent::{Run, moments};
 use super::plan::Plan;
-use super::wire::{Commits, Id};
+use crate::clock::system_us;
+use crate::process::Child;
+use crate::verdict::{Offence, Verdict};
+use crate::wire::{Commits, Id};
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -36,7 +37,7 @@ enum Fault {
 }
 
 struct Row {
-    due_us: u64,
+    due_ms: i64,
     key: Option<String>,
     payload: Vec<u8>,
     /// The life in which it was handed out.
@@ -96,14 +97,14 @@ impl FakeTimers {
 fn fire(world: &World, life: u32, handler: &Handler) -> Option<()> {
     loop {
         let mut due = Vec::new();
-        let ahead_us = if world.fault == Fault::FiresEarly {
-            50_000
+        let ahead_ms = if world.fault == Fault::FiresEarly {
+            50
         } else {
             0
         };
-        let now_us = now_us() + ahead_us;
+        let now_ms = system_us() / 1_000 + ahead_ms;
         for (id, row) in world.rows(life).ok()?.iter_mut() {
-            if row.due_us <= now_us && row.handed_out != life && !row.is_left {
+            if row.due_ms <= now_ms && row.handed_out != life && !row.is_left {
                 row.handed_out = life;
                 due.push((*id, row.payload.clone()));
             }
@@ -155,7 +156,7 @@ impl Timers for FakeTimers {
                     timer.payload[20] ^= 1;
                 }
                 let row = Row {
-                    due_us: timer.due_us,
+                    due_ms: timer.due_ms,
                     key: timer.key,
                     payload: timer.payload,
                     handed_out: 0,
@@ -176,7 +177,7 @@ impl Timers for FakeTimers {
             let row = rows.get_mut(id).filter(|row| row.handed_out != self.life);
             let Some(row) = row else { return false };
             if self.world.breaks(Fault::FiresCancelled, *id, 20) {
-                row.due_us = 0;
+                row.due_ms = 0;
                 return true;
             }
             if self.world.breaks(Fault::LeavesCancelled, *id, 100) {
@@ -223,13 +224,22 @@ impl Timers for FakeTimers {
 
 /// A pipe's end that a kill closes.
 #[derive(Clone)]
-struct Records(Arc<Mutex<Option<PipeWriter>>>);
+struct Records {
+    pipe: Arc<Mutex<Option<PipeWriter>>>,
+    is_killed: Arc<AtomicBool>,
+}
+
+impl Records {
+    fn close(&self) {
+        *lock(&self.pipe) = None;
+    }
+}
 
 impl Write for Records {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut *lock(&self.0) {
-            Some(pipe) => pipe.write(bytes),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
+        match &mut *lock(&self.pipe) {
+            Some(pipe) if !self.is_killed.load(SeqCst) => pipe.write(bytes),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
@@ -246,16 +256,19 @@ struct FakeChild {
 }
 
 impl FakeChild {
-    fn start(plan: &Plan, world: &Arc<World>) -> Self {
+    fn start(plan: &Plan, world: &Arc<World>, number: u32) -> Self {
         let life = world.alive.fetch_add(1, SeqCst) + 1;
         let (orders_read, orders) = io::pipe().expect("there are pipes");
         let (read, records) = io::pipe().expect("there are pipes");
-        let records = Records(Arc::new(Mutex::new(Some(records))));
+        let records = Records {
+            pipe: Arc::new(Mutex::new(Some(records))),
+            is_killed: Arc::default(),
+        };
         let (plan, own_world, own) = (plan.clone(), world.clone(), records.clone());
         let thread = thread::spawn(move || {
             let open = |handler| Ok(FakeTimers::open(&own_world, life, handler));
-            let result = child::run(&plan, 3, SETTLED, open, orders_read, Box::new(own.clone()));
-            *lock(&own.0) = None;
+            let result = child::run((&plan, number), 3, SETTLED, open, orders_read, own.clone());
+            own.close();
             result
         });
         Self {
@@ -276,7 +289,10 @@ impl Child for FakeChild {
     fn kill(&mut self) {
         let _rows = lock(&self.world.rows);
         self.world.alive.fetch_add(1, SeqCst);
-        *lock(&self.records.0) = None;
+        self.records.is_killed.store(true, SeqCst);
+        // A write may wait for the parent, who is here.
+        let records = self.records.clone();
+        thread::spawn(move || records.close());
     }
 
     fn wait(&mut self) -> String {
@@ -285,8 +301,8 @@ impl Child for FakeChild {
     }
 }
 
-/// The ledger of a job with that fault, and its verdict.
-fn job(fault: Fault, timers: u32, kills: u32) -> (Ledger, Vec<String>) {
+/// A job with that fault, and its verdict.
+fn job(fault: Fault, timers: u32, kills: u32) -> (Run, Verdict, Vec<String>) {
     let plan = Plan::new(timers, 5, 90, 300_000, 40);
     let world = Arc::new(World {
         fault,
@@ -294,33 +310,29 @@ fn job(fault: Fault, timers: u32, kills: u32) -> (Ledger, Vec<String>) {
         number: AtomicU64::new(1),
         alive: AtomicU32::new(0),
     });
-    let mut ledger = Ledger::new(plan.clone());
-    let moments = moments(kills, 5, ledger.steps());
-    let start = || Ok(FakeChild::start(&plan, &world));
-    let result = parent::run(&mut ledger, moments, PATIENCE, start, |_| {});
-    assert_eq!(result, Ok(()));
-    let broken = ledger.verdict();
-    (ledger, broken)
+    let mut run = Run::new(plan.clone());
+    let moments = moments(kills, 5, run.progress.all());
+    let start = |life| Ok(FakeChild::start(&plan, &world, life));
+    assert_eq!(run.all(moments, PATIENCE, start, |_| {}), Ok(()));
+    let (verdict, broken) = run.verdict();
+    (run, verdict, broken)
 }
 
 #[test]
 fn a_job_without_faults_is_clean() {
     for kills in [0, 12] {
-        let (ledger, broken) = job(Fault::None, 20_000, kills);
+        let (run, _, broken) = job(Fault::None, 20_000, kills);
         assert_eq!(broken, [""; 0]);
-        let tally = &ledger.tally;
-        assert_eq!(tally.kills, u64::from(kills));
-        let ends = tally.handled + tally.cancelled + tally.arms_in_doubt + tally.cancels_in_doubt;
-        assert!(ends >= 20_000, "{tally:?}");
-        assert!(
-            tally.handled > 1_500 && tally.cancelled > 10_000,
-            "{tally:?}"
-        );
-        assert_eq!(tally.arms_in_doubt > 0, kills > 0, "{tally:?}");
+        let sums = &run.ledger.sums;
+        assert_eq!(run.kills(), u64::from(kills));
+        let [arms_in_doubt, done] = run.progress.in_doubt(&run.ledger);
+        assert!(done <= arms_in_doubt);
+        assert!(sums.handled > 1_500 && sums.cancelled > 10_000, "{sums:?}");
+        assert_eq!(arms_in_doubt > 0, kills > 0, "{sums:?}");
         // One a life. A life that is killed before it has told of it has none.
-        let lives = 1 + u64::from(kills);
-        assert!((1..=lives).contains(&tally.commits), "{tally:?}");
-        assert_eq!(tally.written_bytes, 4_096 * tally.commits);
+        let (lives, commits) = (1 + u64::from(kills), &run.pace.commits);
+        assert!((1..=lives).contains(&commits.commits), "{commits:?}");
+        assert_eq!(commits.written_bytes, 4_096 * commits.commits);
     }
 }
 
@@ -334,23 +346,21 @@ fn each_broken_promise_is_seen_and_its_first_offenders_are_named() {
         (Fault::LeavesCancelled, Offence::LeftCancelled),
         (Fault::Alters, Offence::Altered),
     ] {
-        let (ledger, broken) = job(fault, 4_000, 2);
-        assert!(ledger.count(offence) > 0, "{fault:?}: {broken:?}");
-        let names = |what: &String| what.contains(": timer ") || what.contains(": row ");
+        let (_, verdict, broken) = job(fault, 4_000, 2);
+        assert!(verdict.count(offence) > 0, "{fault:?}: {broken:?}");
+        let names = |what: &String| what.contains("\ntimer ") || what.contains("\nrow ");
         assert!(broken.iter().any(names), "{fault:?}: {broken:?}");
     }
 }
 
 #[test]
 fn what_is_left_and_a_child_that_ends_by_itself_are_seen() {
-    let (_, broken) = job(Fault::Buries, 1_000, 1);
+    let (_, _, broken) = job(Fault::Buries, 1_000, 1);
     assert_eq!(broken, ["0 rows and 1 dead letters are left in the store"]);
-    let (_, broken) = job(Fault::Fails, 4_000, 0);
-    let why = "the child ended by itself";
+    let (_, _, broken) = job(Fault::Fails, 4_000, 0);
+    let why = "the process ended by itself";
     let is_told = |what: &String| what.starts_with(why) && what.ends_with("the disk is full");
     assert!(broken.iter().any(is_told), "{broken:?}");
-    assert!(
-        broken.iter().any(|what| what.ends_with("never armed")),
-        "{broken:?}"
-    );
+    let is_unarmed = |what: &String| what.ends_with("never armed");
+    assert!(broken.iter().any(is_unarmed), "{broken:?}");
 }

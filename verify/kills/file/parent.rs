@@ -1,46 +1,42 @@
-//! Parent: starts a child, kills it, starts it again, and keeps the ledger of what it writes.
+//! Parent: starts a process, kills it, starts it again, and keeps the ledger of what it tells.
 
-use super::clock::now_us;
-use super::ledger::Ledger;
-use super::plan::mix;
-use super::wire::{Decoder, Message, Order, Record};
+use super::pace::Pace;
+use super::plan::{Fate, Plan};
+use super::progress::Progress;
+use crate::clock::{now_ns, offset_ns, system_us};
+use crate::ledger::Ledger;
+use crate::mix::mix;
+use crate::process::{Child, Listener, Orders, read_from};
+use crate::report;
+use crate::trouble::{Happened, Trouble};
+use crate::verdict::{Facts, Judge, Verdict};
+use crate::wire::{Due, Event, Order};
 use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// The parent looks at what is to be done this often, if nothing comes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A child tells something ten times a second. One that is silent for longer has hung.
+/// Between two looks at how the system's clock goes.
+const CLOCK: Duration = Duration::from_millis(100);
+
+/// A process tells something ten times a second. One that is silent for longer has hung.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// One kill in 5 hits a child that has just been started.
+/// One kill in 5 hits a process that has just been started.
 const OPENING: u64 = 5;
 
-/// From the start of such a child to its kill, at the most.
+/// From the start of such a process to its kill, at the most.
 const OPENING_US_MAX: u64 = 40_000;
 
-/// From the progress at which a child is to be killed to its kill, at the most.
+/// From the progress at which a process is to be killed to its kill, at the most.
 const JITTER_US_MAX: u64 = 10_000;
 
-/// Bytes that are read at once.
-const CHUNK_BYTES: usize = 1 << 18;
+/// Pieces of what was told that may wait: a parent that falls behind lets the process wait.
+const TOLD_MAX: usize = 16;
 
-/// A process that works, or what stands for it.
-pub(crate) trait Child {
-    /// Its orders and its records.
-    fn pipes(&mut self) -> (Box<dyn Write + Send>, Box<dyn Read + Send>);
-
-    /// Ends it at once. Nothing is written after this.
-    fn kill(&mut self);
-
-    /// Waits until it has ended, and says how.
-    fn wait(&mut self) -> String;
-}
-
-/// When a child is to be killed.
+/// When a process is to be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// So long after this number of steps.
@@ -65,44 +61,6 @@ pub(crate) fn moments(kills: u32, seed: u64, steps: u64) -> VecDeque<Moment> {
     (0..kills).map(moment).collect()
 }
 
-/// Takes the job to its end, and notes all in the ledger. When all is due, and nothing has become
-/// of any timer for as long as the patience lasts, nothing will. An error: a child could not be
-/// started, or writes what no child of this program does.
-pub(crate) fn run<C: Child>(
-    ledger: &mut Ledger,
-    mut moments: VecDeque<Moment>,
-    patience: Duration,
-    mut start: impl FnMut() -> Result<C, String>,
-    mut show: impl FnMut(&Ledger),
-) -> Result<(), String> {
-    loop {
-        let mut child = start()?;
-        ledger.begin_life();
-        let watched = watch(ledger, &mut moments, patience, &mut child, &mut show);
-        if watched.is_err() {
-            child.kill();
-        }
-        let how = child.wait();
-        let end = watched?;
-        ledger.end_life(now_us(), end == End::Killed);
-        show(ledger);
-        match end {
-            End::Killed => {}
-            End::Ended if ledger.is_done() => return Ok(()),
-            End::Ended => {
-                let why = ledger.fault().unwrap_or("it did not say why").to_string();
-                ledger.complain(format!("the child ended by itself ({how}): {why}"));
-                return Ok(());
-            }
-            End::Silent => {
-                let seconds = SILENCE_MAX.as_secs();
-                ledger.complain(format!("the child was silent for {seconds} s"));
-                return Ok(());
-            }
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// By one of the moments.
@@ -112,112 +70,255 @@ enum End {
     Silent,
 }
 
-/// Notes what a child writes until it ends.
-fn watch(
-    ledger: &mut Ledger,
-    moments: &mut VecDeque<Moment>,
-    patience: Duration,
-    child: &mut impl Child,
-    show: &mut impl FnMut(&Ledger),
-) -> Result<End, String> {
-    let (orders, records) = child.pipes();
-    let (orders, chunks) = (writer(orders), reader(records));
-    let started = Instant::now();
-    let (mut heard, mut moved) = (started, (started, ledger.progress()));
-    let mut kill_at = match moments.front() {
-        Some(Moment::Opening(after)) => Some(started + *after),
-        _ => None,
-    };
-    let (mut end, mut is_finishing) = (End::Ended, false);
-    let mut decoder = Decoder::default();
-    loop {
-        let wait = kill_at.map_or(LOOK_AGAIN, |at| {
-            at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN)
-        });
-        match chunks.recv_timeout(wait) {
-            Ok(chunk) => {
-                heard = Instant::now();
-                decoder.push(&chunk);
-                let now_us = now_us();
-                while let Some(record) = decoder.next()? {
-                    let is_ready = matches!(record, Record::Ready { .. });
-                    ledger.note(record, now_us)?;
-                    if is_ready {
-                        // It fails if the child has gone, which is seen soon.
-                        let _ = orders.send(ledger.orders());
-                    }
-                }
+/// A job, as the parent knows it.
+pub(crate) struct Run {
+    plan: Plan,
+    pub(crate) ledger: Ledger,
+    pub(crate) progress: Progress,
+    pub(crate) pace: Pace,
+    happened: Vec<Happened>,
+    facts: Facts,
+    begun: u64,
+    /// The process's, from 1.
+    life: u32,
+    is_ready: bool,
+    is_done: bool,
+    /// Why the process cannot go on.
+    why: Option<String>,
+    /// By the system's clock, the last deadline of those that fire.
+    due_last_ms: i64,
+    /// Timers that waited when a process was started, at the most.
+    pub(crate) waiting_max: u64,
+}
+
+impl Run {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            progress: Progress::new(plan.clone()),
+            ledger: Ledger::default(),
+            pace: Pace::new(),
+            happened: Vec::new(),
+            facts: Facts::default(),
+            begun: now_ns(),
+            life: 0,
+            is_ready: false,
+            is_done: false,
+            why: None,
+            due_last_ms: 0,
+            waiting_max: 0,
+            plan,
+        }
+    }
+
+    pub(crate) fn kills(&self) -> u64 {
+        self.happened.len() as u64
+    }
+
+    /// Takes the job to its end, and notes all in the ledger. When all is due, and nothing has
+    /// become of any timer for as long as the patience lasts, nothing will. An error: a process
+    /// could not be started, or tells what no process of this program does.
+    pub(crate) fn all<C: Child>(
+        &mut self,
+        mut moments: VecDeque<Moment>,
+        patience: Duration,
+        mut start: impl FnMut(u32) -> Result<C, String>,
+        mut show: impl FnMut(&Self),
+    ) -> Result<(), String> {
+        loop {
+            self.begin_life();
+            let mut child = start(self.life)?;
+            let from = now_ns();
+            let watched = self.watch(&mut moments, patience, &mut child, &mut show);
+            if watched.is_err() {
+                child.kill();
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(end),
-        }
-        show(ledger);
-        if end != End::Ended {
-            continue;
-        }
-        let now = Instant::now();
-        if moved.1 != ledger.progress() {
-            moved = (now, ledger.progress());
-        }
-        if let (None, Some(Moment::Progress(steps, jitter))) = (kill_at, moments.front())
-            && ledger.is_ready()
-            && (ledger.progress() >= *steps || ledger.is_complete())
-        {
-            kill_at = Some(now + *jitter);
-        }
-        if kill_at.is_some_and(|at| at <= now) {
-            moments.pop_front();
-            child.kill();
-            (end, kill_at) = (End::Killed, None);
-        } else if now - heard > SILENCE_MAX {
-            child.kill();
-            end = End::Silent;
-        } else if ledger.is_ready() && !is_finishing {
-            let is_stuck = now - moved.0 > patience
-                && now_us() > ledger.due_last_us() + patience.as_micros() as u64;
-            if is_stuck || ledger.is_complete() && moments.is_empty() {
-                is_finishing = true;
-                if !ledger.is_complete() {
-                    let left = (ledger.steps() - ledger.progress()).to_string();
-                    let seconds = patience.as_secs_f64();
-                    ledger.complain(format!(
-                        "nothing came of the last {left} steps for {seconds} s"
-                    ));
+            let how = child.wait();
+            let (end, killed_at) = watched?;
+            self.end_life();
+            if end == End::Killed {
+                self.happened.push(Happened {
+                    what: Trouble::Kill,
+                    node: Some(self.life),
+                    from: killed_at.unwrap_or(from),
+                    to: now_ns(),
+                    partitions: Vec::new(),
+                });
+            }
+            show(self);
+            match end {
+                End::Killed => {}
+                End::Ended if self.is_done => return Ok(()),
+                End::Ended => {
+                    let why = self.why.as_deref().unwrap_or("it did not say why");
+                    let what = format!("the process ended by itself ({how}): {why}");
+                    self.ledger.complain(what);
+                    return Ok(());
                 }
-                let _ = orders.send(Order::Finish.frame());
+                End::Silent => {
+                    let seconds = SILENCE_MAX.as_secs();
+                    let what = format!("the process was silent for {seconds} s");
+                    self.ledger.complain(what);
+                    return Ok(());
+                }
             }
         }
     }
-}
 
-/// Writes what it is sent, so that nobody waits for a child that does not read.
-fn writer(mut pipe: Box<dyn Write + Send>) -> Sender<Vec<u8>> {
-    let (send, orders) = mpsc::channel::<Vec<u8>>();
-    thread::spawn(move || {
-        orders
-            .into_iter()
-            .try_for_each(|bytes| pipe.write_all(&bytes))
-    });
-    send
-}
+    fn begin_life(&mut self) {
+        self.life += 1;
+        self.is_ready = false;
+        self.pace.begin_life(self.life);
+        self.look_at_clock();
+        let sums = &self.ledger.sums;
+        let waiting = sums.armed.saturating_sub(sums.cancelled + sums.handled);
+        self.waiting_max = self.waiting_max.max(waiting);
+    }
 
-/// Reads until nobody writes any more.
-fn reader(mut pipe: Box<dyn Read + Send>) -> Receiver<Vec<u8>> {
-    // Bounded: a parent that falls behind lets the child wait.
-    let (send, chunks) = mpsc::sync_channel(16);
-    thread::spawn(move || {
-        loop {
-            let mut chunk = vec![0; CHUNK_BYTES];
-            match pipe.read(&mut chunk) {
-                Ok(0) => return,
-                Ok(length) => chunk.truncate(length),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(_) => return,
+    fn end_life(&mut self) {
+        self.pace.end_life(now_ns());
+        self.progress.end_life(&mut self.ledger, self.life);
+    }
+
+    fn look_at_clock(&mut self) {
+        self.facts.offsets.push((now_ns(), offset_ns()));
+    }
+
+    /// A process has told something.
+    fn hear(&mut self, at: u64, event: Event) -> Result<(), String> {
+        match &event {
+            Event::Failed(why) => {
+                self.why = Some(why.clone());
+                return Ok(());
             }
-            if send.send(chunk).is_err() {
-                return;
+            Event::Ready { .. } => self.is_ready = true,
+            Event::Stopped { rows, dead } => {
+                self.is_done = true;
+                if rows + dead > 0 {
+                    let left = format!("{rows} rows and {dead} dead letters");
+                    self.ledger
+                        .complain(format!("{left} are left in the store"));
+                }
+            }
+            Event::Ask { number, due, .. } => {
+                self.progress.ask(*number, &self.ledger)?;
+                if let Due::At(ms) = *due
+                    && self.plan.fate(*number as u32) == Fate::Fires
+                {
+                    self.due_last_ms = self.due_last_ms.max(ms);
+                }
+            }
+            _ => {}
+        }
+        let offset = self.facts.offsets.last().map_or(0, |(_, offset)| *offset);
+        let system_us = (at as i64 + offset) / 1_000;
+        self.pace.hear(at, system_us, &event);
+        let handled = match event {
+            Event::Handled { due_ms, us, .. } => Some((due_ms, us)),
+            _ => None,
+        };
+        let Some(number) = self.ledger.note(self.life, at, event) else {
+            return Ok(());
+        };
+        self.progress.look(number, &self.ledger, self.life);
+        if let (Some((due_ms, us)), Some(timer)) = (handled, self.ledger.timers.get(&number))
+            && timer.starts.len() == 1
+        {
+            self.pace.handled(due_ms, us);
+        }
+        Ok(())
+    }
+
+    /// Notes what a process tells until it ends. Returns how it has ended, and when it was killed.
+    fn watch(
+        &mut self,
+        moments: &mut VecDeque<Moment>,
+        patience: Duration,
+        child: &mut impl Child,
+        show: &mut impl FnMut(&Self),
+    ) -> Result<(End, Option<u64>), String> {
+        let (orders, events) = child.pipes();
+        let (sender, told) = mpsc::sync_channel(TOLD_MAX);
+        let (orders, mut listener) = (Orders::new(orders), Listener::default());
+        read_from(self.life, events, sender);
+        let started = Instant::now();
+        let (mut heard, mut moved) = (started, (started, self.progress.steps()));
+        let (mut looked, mut was_ready) = (started, false);
+        let mut kill_at = match moments.front() {
+            Some(Moment::Opening(after)) => Some(started + *after),
+            _ => None,
+        };
+        let (mut end, mut killed_at, mut is_finishing) = (End::Ended, None, false);
+        loop {
+            let wait = kill_at.map_or(LOOK_AGAIN, |at| {
+                at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN)
+            });
+            match told.recv_timeout(wait) {
+                Ok(told) => {
+                    heard = Instant::now();
+                    listener.hear(&told, |at, event| self.hear(at, event))?;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok((end, killed_at)),
+            }
+            let now = Instant::now();
+            if now - looked > CLOCK {
+                self.look_at_clock();
+                looked = now;
+            }
+            show(self);
+            if self.is_ready && !was_ready {
+                was_ready = true;
+                orders.give(&self.progress.orders(&self.ledger, self.life));
+            }
+            if end != End::Ended {
+                continue;
+            }
+            let steps = self.progress.steps();
+            if moved.1 != steps {
+                moved = (now, steps);
+            }
+            let is_complete = self.progress.is_complete();
+            if let (None, Some(Moment::Progress(at, jitter))) = (kill_at, moments.front())
+                && self.is_ready
+                && (steps >= *at || is_complete)
+            {
+                kill_at = Some(now + *jitter);
+            }
+            if kill_at.is_some_and(|at| at <= now) {
+                moments.pop_front();
+                killed_at = Some(now_ns());
+                child.kill();
+                (end, kill_at) = (End::Killed, None);
+            } else if now - heard > SILENCE_MAX {
+                child.kill();
+                end = End::Silent;
+            } else if self.is_ready && !is_finishing {
+                let is_stuck = now - moved.0 > patience
+                    && system_us() > self.due_last_ms * 1_000 + patience.as_micros() as i64;
+                if is_stuck || is_complete && moments.is_empty() {
+                    is_finishing = true;
+                    if !is_complete {
+                        let left = self.progress.all() - steps;
+                        let seconds = patience.as_secs_f64();
+                        self.ledger.complain(format!(
+                            "nothing came of the last {left} steps for {seconds} s"
+                        ));
+                    }
+                    orders.give(&[Order::Stop]);
+                }
             }
         }
-    });
-    chunks
+    }
+
+    /// Judges. Returns the verdict, and which promises were broken, in words.
+    pub(crate) fn verdict(&mut self) -> (Verdict, Vec<String>) {
+        // A job that broke off has timers that are still to come.
+        self.facts.is_cut_off = !self.is_done;
+        let judge = Judge::new(&self.ledger, &self.facts, &self.happened, 0, self.begun);
+        let verdict = judge.verdict();
+        let mut complaints = self.ledger.complaints();
+        complaints.extend(self.progress.complaint());
+        let broken = report::broken(&judge, &verdict, &complaints);
+        (verdict, broken)
+    }
 }

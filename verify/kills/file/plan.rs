@@ -1,6 +1,7 @@
 //! Plan: what is to become of each timer, by the seed. Parent and child make the same one, so no
 //! record has to say it.
 
+use crate::mix::mix;
 use std::ops::Range;
 
 /// Timers that are armed together. Each thread has this many on the way.
@@ -111,22 +112,23 @@ impl Plan {
         }
     }
 
-    /// The longest delay of a timer that fires.
-    pub(crate) fn delay_of_fires_max_us(&self) -> u64 {
-        FIRST_US + self.spread_us
-    }
-
     pub(crate) fn key(&self, number: u32) -> Option<String> {
         number
             .is_multiple_of(KEYED)
             .then(|| format!("timer-{number}"))
     }
 
+    /// When a timer is due that is armed now, in milliseconds of the system's clock.
+    pub(crate) fn due_ms(&self, number: u32, now_us: i64) -> i64 {
+        let due_us = now_us + self.delay_us(number) as i64;
+        (due_us + 999) / 1_000
+    }
+
     /// The payload of a timer that is due then.
-    pub(crate) fn payload(&self, number: u32, due_us: u64) -> Vec<u8> {
+    pub(crate) fn payload(&self, number: u32, due_ms: i64) -> Vec<u8> {
         let mut payload = Vec::with_capacity(self.payload_bytes);
         payload.extend(number.to_le_bytes());
-        payload.extend(due_us.to_le_bytes());
+        payload.extend(due_ms.to_le_bytes());
         let mut part = 0;
         while payload.len() < self.payload_bytes {
             part += 1;
@@ -138,25 +140,17 @@ impl Plan {
     }
 
     /// The number and the deadline in a payload. `None`: it is no payload of the job's, or altered.
-    pub(crate) fn read(&self, payload: &[u8]) -> Option<(u32, u64)> {
+    pub(crate) fn read(&self, payload: &[u8]) -> Option<(u32, i64)> {
         let number = u32::from_le_bytes(*payload.first_chunk()?);
-        let due_us = u64::from_le_bytes(*payload.get(4..)?.first_chunk()?);
-        (payload == self.payload(number, due_us)).then_some((number, due_us))
+        let due_ms = i64::from_le_bytes(*payload.get(4..)?.first_chunk()?);
+        (payload == self.payload(number, due_ms)).then_some((number, due_ms))
     }
-}
-
-/// A good mixer of bits (splitmix64).
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::PAYLOAD_BYTES_MIN;
+    use crate::file::args::PAYLOAD_BYTES_MIN;
 
     #[test]
     fn blocks_hold_each_number_once() {

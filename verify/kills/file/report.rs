@@ -1,9 +1,11 @@
 //! Report: the table, the figures, and the verdict.
 
+use super::args::Args;
 use super::folder::Folder;
-use super::ledger::{Ledger, Offence, Pace};
+use super::pace::Work;
+use super::parent::Run;
 use super::plan::Plan;
-use crate::args::Args;
+use crate::verdict::Offence;
 use wheelwork_kit::lateness::Lateness;
 use wheelwork_kit::report::Report;
 
@@ -11,47 +13,53 @@ use wheelwork_kit::report::Report;
 pub(crate) fn report(
     args: &Args,
     plan: &Plan,
-    ledger: &mut Ledger,
+    run: &mut Run,
     folder: &Folder,
 ) -> Result<Vec<String>, String> {
-    let broken = ledger.verdict();
-    let tally = ledger.tally.clone();
+    let (verdict, broken) = run.verdict();
+    let (sums, pace) = (&run.ledger.sums, &run.pace);
+    let calls = run.ledger.timers.values().flat_map(|timer| &timer.calls);
+    let cancels_in_doubt = calls.filter(|call| call.answer.is_none()).count() as u64;
+    let [arms_in_doubt, in_doubt_done] = run.progress.in_doubt(&run.ledger);
+    let was_handled = run.ledger.timers.values();
+    let handled = was_handled.filter(|timer| !timer.starts.is_empty()).count() as u64;
     let mut report = Report::default();
     report.section("operations a second, durable when answered");
     report.figure(
         "arms, and cancels meanwhile",
         "arming_per_s",
-        per_s(tally.arming),
+        per_s(pace.arming),
         "/s",
     );
     report.figure(
         "cancels alone",
         "cancelling_per_s",
-        per_s(tally.cancelling),
+        per_s(pace.cancelling),
         "/s",
     );
     report.figure(
         "handled in a second, at most",
         "handled_per_s_max",
-        tally.handled_per_s_max as f64,
+        pace.handled_per_s_max as f64,
         "/s",
     );
     let block = plan.block_size();
     report.section(&format!("{block} arms of a thread, from ask to answer"));
-    report.lateness("arm", &ledger.arm_answers);
+    report.lateness("arm", &pace.arm_answers);
     report.section(&format!("{block} cancels of a thread, from ask to answer"));
-    report.lateness("cancel", &ledger.cancel_answers);
+    report.lateness("cancel", &pace.cancel_answers);
     report.section("a commit (upper ends of buckets)");
     let mut commits = Lateness::ready();
-    for (us, count) in &ledger.commit_us {
+    for (us, count) in &pace.commit_us {
         (0..*count).for_each(|_| commits.late(0, us * 1_000));
     }
     report.lateness("commit", &commits);
-    report.count("commits", "commits", tally.commits);
+    report.count("commits", "commits", pace.commits.commits);
     report.section("disk");
-    let operations = tally.armed + tally.cancelled + tally.handled;
-    report.count("bytes written", "written_bytes", tally.written_bytes);
-    let each = tally.written_bytes as f64 / (operations as f64).max(1.0);
+    let operations = sums.armed + sums.cancelled + handled;
+    let written_bytes = pace.commits.written_bytes;
+    report.count("bytes written", "written_bytes", written_bytes);
+    let each = written_bytes as f64 / (operations as f64).max(1.0);
     report.figure(
         "written for an operation",
         "written_bytes_per_op",
@@ -64,14 +72,14 @@ pub(crate) fn report(
         folder.bytes(),
     );
     report.section("kills");
-    report.count("kills", "kills", tally.kills);
-    report.count("timers waiting, at most", "waiting_max", tally.waiting_max);
+    report.count("kills", "kills", run.kills());
+    report.count("timers waiting, at most", "waiting_max", run.waiting_max);
     for (what, name, times) in [
-        ("reopened in", "reopen_ms", &ledger.reopens),
+        ("reopened in", "reopen_ms", &pace.reopens),
         (
             "  first overdue handled",
             "first_overdue_ms",
-            &ledger.first_overdue,
+            &pace.first_overdue,
         ),
     ] {
         for (of, suffix, part) in [("median", "p50", 0.5), ("at most", "max", 1.0)] {
@@ -81,48 +89,40 @@ pub(crate) fn report(
         }
     }
     report.section("lateness of what fell due while the store was open");
-    report.lateness("lateness", &ledger.lateness);
+    report.lateness("lateness", &pace.lateness);
     report.section("lateness of what fell due before: across a kill");
-    report.count("timers", "across_kills", ledger.lateness_across.count());
-    report.lateness("lateness_across_kills", &ledger.lateness_across);
+    report.count("timers", "across_kills", pace.lateness_across.count());
+    report.lateness("lateness_across_kills", &pace.lateness_across);
     report.section("verdict");
     for (what, name, count) in [
-        ("armed", "armed", tally.armed),
-        ("handled", "handled", tally.handled),
-        (
-            "  again, after a kill",
-            "handled_again",
-            tally.handled_again,
-        ),
-        ("cancelled", "cancelled", tally.cancelled),
+        ("armed", "armed", sums.armed),
+        ("handled", "handled", handled),
+        ("  again, after a kill", "handled_again", verdict.again),
+        ("cancelled", "cancelled", sums.cancelled),
         (
             "  handled before a kill",
             "cancelled_after",
-            tally.cancelled_after,
+            verdict.after_kill,
         ),
-        ("cancelled too late", "cancelled_late", tally.refused),
-        (
-            "arms in doubt at a kill",
-            "arms_in_doubt",
-            tally.arms_in_doubt,
-        ),
-        ("  that were stored", "in_doubt_stored", tally.in_doubt_done),
+        ("cancelled too late", "cancelled_late", sums.refused),
+        ("arms in doubt at a kill", "arms_in_doubt", arms_in_doubt),
+        ("  that were stored", "in_doubt_stored", in_doubt_done),
         (
             "cancels in doubt at a kill",
             "cancels_in_doubt",
-            tally.cancels_in_doubt,
+            cancels_in_doubt,
         ),
-        ("lost", "lost", ledger.count(Offence::Lost)),
-        ("early", "early", ledger.count(Offence::Early)),
+        ("lost", "lost", verdict.count(Offence::Lost)),
+        ("early", "early", verdict.count(Offence::Early)),
         (
             "doubled without a kill",
             "doubled",
-            ledger.count(Offence::Doubled),
+            verdict.count(Offence::Doubled),
         ),
         (
             "handled though cancelled",
             "handled_cancelled",
-            ledger.count(Offence::HandledCancelled),
+            verdict.count(Offence::HandledCancelled),
         ),
     ] {
         report.count(what, name, count);
@@ -132,6 +132,6 @@ pub(crate) fn report(
     Ok(broken)
 }
 
-fn per_s(pace: Pace) -> f64 {
-    pace.operations as f64 / (pace.us as f64 / 1e6).max(1e-6)
+fn per_s(work: Work) -> f64 {
+    work.operations as f64 / (work.ns as f64 / 1e9).max(1e-6)
 }

@@ -1,7 +1,7 @@
 //! Store: `wheelwork_durable` in a file, as the child uses it.
 
 use super::child::{Arm, Delivered, Handler, Timers};
-use super::wire::{Commits, Id};
+use crate::wire::{Commits, Id};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -45,7 +45,7 @@ pub(crate) fn open(
 impl Timers for Durable {
     fn arm(&self, timers: Vec<Arm>) -> Result<Vec<Id>, String> {
         let tickets = timers.into_iter().map(|timer| {
-            let due = SystemTime::UNIX_EPOCH + Duration::from_micros(timer.due_us);
+            let due = SystemTime::UNIX_EPOCH + Duration::from_millis(timer.due_ms.max(0) as u64);
             match timer.key {
                 Some(key) => self.key(&key).schedule_ticket(KIND, due, timer.payload),
                 None => self.schedule_ticket(KIND, due, timer.payload),

@@ -1,6 +1,8 @@
 //! Handlers of a node: each tells when it starts and how it ends.
 
+use super::tell::tell;
 use crate::clock::now_ns;
+use crate::mix::mix;
 use crate::wire::{Event, Kind, Teller};
 use postgres::{Client, NoTls};
 use std::num::NonZeroUsize;
@@ -25,14 +27,6 @@ const ATTEMPTS_OF_DOOMED: u32 = 3;
 /// Of each `SAMPLE` plain timers, one has a handler that asks for the server's clock.
 const SAMPLE: u64 = 16;
 
-/// A good mixer of bits (splitmix64).
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 /// What handlers have in common.
 struct Handlers {
     teller: Arc<Teller>,
@@ -56,14 +50,17 @@ impl Handlers {
         let number = delivery.payload_text().parse();
         let number = number.map_err(|_| "no number in the payload".to_owned())?;
         let due = delivery.due().duration_since(std::time::UNIX_EPOCH);
-        self.teller.tell(&Event::Start {
-            handling,
-            number,
-            id: delivery.id().to_bits(),
-            fence: delivery.fence(),
-            attempt: delivery.attempt(),
-            due_ms: due.map_or(0, |due| due.as_millis() as i64),
-        });
+        tell(
+            &self.teller,
+            &[Event::Start {
+                handling,
+                number,
+                id: delivery.id().to_bits(),
+                fence: delivery.fence(),
+                attempt: delivery.attempt(),
+                due_ms: due.map_or(0, |due| due.as_millis() as i64),
+            }],
+        );
         Ok(Running {
             handlers: self,
             handling,
@@ -93,12 +90,12 @@ impl Running<'_> {
 
     fn read_clock(&self, us: i64) {
         let handling = self.handling;
-        self.handlers.teller.tell(&Event::Clock { handling, us });
+        tell(&self.handlers.teller, &[Event::Clock { handling, us }]);
     }
 
     fn end(self, is_ok: bool) -> HandlerResult {
         let handling = self.handling;
-        self.handlers.teller.tell(&Event::End { handling, is_ok });
+        tell(&self.handlers.teller, &[Event::End { handling, is_ok }]);
         if is_ok {
             Ok(())
         } else {

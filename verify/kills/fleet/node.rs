@@ -1,14 +1,19 @@
 //! Node: a process that arms, cancels, moves and handles, until it is told to stop, or killed.
 
-use crate::handlers;
-use crate::wire::{Event, Teller};
-use crate::work::{Foreign, Work, Worker, first_number};
+use super::handlers;
+use super::tell::tell;
+use super::work::{Foreign, Work, Worker, first_number};
+use crate::mix::mix;
+use crate::process::OrderReader;
+use crate::wire::{Event, Order, Teller};
 use clap::Args;
 use std::collections::VecDeque;
-use std::io::{self, BufRead};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::Dispatch;
@@ -50,11 +55,14 @@ pub(crate) struct NodeArgs {
 }
 
 pub(crate) fn serve(args: &NodeArgs) -> ExitCode {
-    let teller = Arc::new(Teller::Pipe(Mutex::new(io::stdout())));
+    let Ok(events) = io::stdout().as_fd().try_clone_to_owned() else {
+        return ExitCode::from(2);
+    };
+    let teller = Arc::new(Teller::new(File::from(events)));
     match run(args, &teller) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            teller.tell(&Event::Failed(why));
+            tell(&teller, &[Event::Failed(why)]);
             ExitCode::FAILURE
         }
     }
@@ -82,7 +90,9 @@ fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbo
     let failed = teller.clone();
     let builder = Durable::open(store)
         .dispatch(Dispatch::RayonThreads(THREADS))
-        .on_store_failed(move |error| failed.tell(&Event::Failed(format!("its store: {error}"))));
+        .on_store_failed(move |error| {
+            tell(&failed, &[Event::Failed(format!("its store: {error}"))]);
+        });
     let builder = handlers::set(builder, teller, &database, first);
     let timers = builder
         .start()
@@ -91,8 +101,10 @@ fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbo
 }
 
 fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
+    let begun = Instant::now();
     let (timers, outbox) = open(args, teller)?;
-    teller.tell(&Event::Ready);
+    let open_us = begun.elapsed().as_micros() as u64;
+    tell(teller, &[Event::Ready { open_us }]);
     let work = Work {
         teller: teller.clone(),
         timers: timers.handle(),
@@ -105,7 +117,7 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
     thread::scope(|scope| {
         let worker = |number: u32, part: f64| Worker {
             work: &work,
-            random: fastrand::Rng::with_seed(args.seed ^ handlers::mix(number.into())),
+            random: fastrand::Rng::with_seed(args.seed ^ mix(number.into())),
             rate: f64::from(args.rate) * part,
             own: VecDeque::new(),
         };
@@ -124,41 +136,36 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
         let (is_over, timers) = (&is_over, &timers);
         scope.spawn(move || {
             while !is_over.load(Relaxed) {
-                teller.tell(&Event::Stale(timers.stats().stale));
+                tell(teller, &[Event::Stale(timers.stats().stale)]);
                 thread::park_timeout(REPORT);
             }
         });
-        for line in io::stdin().lock().lines() {
-            let Ok(line) = line else {
-                break;
-            };
-            let mut words = line.split(' ');
-            match words.next() {
-                Some("foreign") => {
-                    let number = words.next().and_then(|word| word.parse().ok());
-                    let id = words.next().and_then(|word| word.parse::<DurableId>().ok());
-                    lock(&work.foreign).extend(number.zip(id));
+        let mut orders = OrderReader::new(io::stdin().lock());
+        while let Ok(order) = orders.next() {
+            match order {
+                Order::Take(timers) => {
+                    let foreign = timers.into_iter();
+                    let foreign = foreign.map(|(number, id)| (number, DurableId::from_bits(id)));
+                    lock(&work.foreign).extend(foreign);
                 }
-                Some("quiet") => {
+                Order::Quiet | Order::Stop => {
                     work.is_quiet.store(true, Relaxed);
                     for thread in threads.drain(..) {
                         thread.join().map_err(|_| "a thread panicked")?;
                     }
-                    teller.tell(&Event::Quiet);
-                }
-                Some("stop") => {
-                    work.is_quiet.store(true, Relaxed);
-                    for thread in threads.drain(..) {
-                        thread.join().map_err(|_| "a thread panicked")?;
+                    if order == Order::Quiet {
+                        tell(teller, &[Event::Quiet]);
+                        continue;
                     }
                     is_over.store(true, Relaxed);
                     timers
                         .stop()
                         .map_err(|error| format!("stopping: {error}"))?;
-                    teller.tell(&Event::Stopped);
+                    // (What is left others handle.)
+                    tell(teller, &[Event::Stopped { rows: 0, dead: 0 }]);
                     return Ok(());
                 }
-                _ => {}
+                Order::Resolve(_) | Order::Arm { .. } | Order::Begin => {}
             }
         }
         // The parent has gone.

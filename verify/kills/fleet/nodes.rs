@@ -1,12 +1,12 @@
 //! Nodes: the processes, as the parent has them.
 
-use crate::node::DATABASE;
-use crate::server::signal;
-use crate::wire::Lines;
+use super::node::DATABASE;
+use super::server::signal;
+use crate::process::{Child, Orders, Process, Told, read_from};
+use crate::wire::Order;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,7 +20,7 @@ const FAKE: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 const OFF_MAX: i32 = 3_600;
 
 /// Where orders to nodes go. A node that is gone, or stopped, has none.
-pub(crate) type Orders = Arc<Mutex<BTreeMap<u32, ChildStdin>>>;
+pub(crate) type AllOrders = Arc<Mutex<BTreeMap<u32, Orders>>>;
 
 /// How nodes are started.
 pub(crate) struct Setting {
@@ -31,17 +31,17 @@ pub(crate) struct Setting {
     pub(crate) database: String,
 }
 
-struct Process {
-    child: Child,
+struct Node {
+    process: Process,
     /// Seconds by which its clock is off.
     off: i32,
 }
 
 pub(crate) struct Nodes {
     setting: Setting,
-    sender: SyncSender<Lines>,
-    pub(crate) orders: Orders,
-    processes: BTreeMap<u32, Process>,
+    sender: SyncSender<Told>,
+    pub(crate) orders: AllOrders,
+    nodes: BTreeMap<u32, Node>,
     next: u32,
     /// Nodes that were started with a clock that is off.
     pub(crate) with_other_clock: u32,
@@ -54,12 +54,12 @@ pub(crate) fn can_fake() -> bool {
 }
 
 impl Nodes {
-    pub(crate) fn new(setting: Setting, sender: SyncSender<Lines>) -> Self {
+    pub(crate) fn new(setting: Setting, sender: SyncSender<Told>) -> Self {
         Self {
             setting,
             sender,
-            orders: Orders::default(),
-            processes: BTreeMap::new(),
+            orders: AllOrders::default(),
+            nodes: BTreeMap::new(),
             next: 1,
             with_other_clock: 0,
             is_quiet: false,
@@ -97,29 +97,11 @@ impl Nodes {
             command.env("FAKETIME_NO_CACHE", "1");
             self.with_other_clock += 1;
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .map_err(|error| format!("a node: {error}"))?;
-        let (orders, lines) = (child.stdin.take(), child.stdout.take());
-        let (orders, lines) = orders.zip(lines).ok_or("a node has no pipes")?;
-        lock(&self.orders).insert(generation, orders);
-        let sender = self.sender.clone();
-        thread::spawn(move || {
-            let mut lines = BufReader::with_capacity(1 << 16, lines);
-            let mut line = String::new();
-            // (Lines of a batch go together.)
-            while let Ok(1..) = lines.read_line(&mut line) {
-                let is_more = lines.buffer().contains(&b'\n');
-                if !(is_more && line.len() < 1 << 15) {
-                    let told = sender.send((generation, std::mem::take(&mut line)));
-                    if told.is_err() {
-                        return;
-                    }
-                }
-            }
-        });
-        self.processes.insert(generation, Process { child, off });
+        let mut process = Process::start(&mut command)?;
+        let (orders, events) = process.pipes();
+        lock(&self.orders).insert(generation, Orders::new(orders));
+        read_from(generation, events, self.sender.clone());
+        self.nodes.insert(generation, Node { process, off });
         Ok(generation)
     }
 
@@ -133,51 +115,51 @@ impl Nodes {
     }
 
     pub(crate) fn alive(&self) -> Vec<u32> {
-        self.processes.keys().copied().collect()
+        self.nodes.keys().copied().collect()
     }
 
     pub(crate) fn off(&self, node: u32) -> i32 {
-        self.processes.get(&node).map_or(0, |process| process.off)
+        self.nodes.get(&node).map_or(0, |node| node.off)
     }
 
     pub(crate) fn signal(&self, node: u32, number: i32) {
-        if let Some(process) = self.processes.get(&node) {
-            signal(process.child.id(), number);
+        if let Some(node) = self.nodes.get(&node) {
+            signal(node.process.0.id(), number);
         }
     }
 
     /// Kills one, and waits for its end.
     pub(crate) fn kill(&mut self, node: u32) {
         lock(&self.orders).remove(&node);
-        if let Some(mut process) = self.processes.remove(&node) {
-            let _ = process.child.kill();
-            let _ = process.child.wait();
+        if let Some(Node { mut process, .. }) = self.nodes.remove(&node) {
+            process.kill();
+            process.wait();
         }
     }
 
-    pub(crate) fn order(&self, node: u32, order: &str) {
-        if let Some(orders) = lock(&self.orders).get_mut(&node) {
-            let _ = orders.write_all(order.as_bytes());
+    pub(crate) fn order(&self, node: u32, order: Order) {
+        if let Some(orders) = lock(&self.orders).get(&node) {
+            orders.give(&[order]);
         }
     }
 
     /// Tells one to stop, and waits for its end. An error: it did not end so, or not in time.
     pub(crate) fn stop(&mut self, node: u32, patience: Duration) -> Result<(), String> {
-        self.order(node, "stop\n");
+        self.order(node, Order::Stop);
         lock(&self.orders).remove(&node);
-        let Some(mut process) = self.processes.remove(&node) else {
+        let Some(Node { mut process, .. }) = self.nodes.remove(&node) else {
             return Ok(());
         };
         let begun = Instant::now();
         while begun.elapsed() < patience {
-            match process.child.try_wait() {
+            match process.0.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => return Err(format!("node {node} ended: {status}")),
                 _ => thread::sleep(Duration::from_millis(10)),
             }
         }
-        let _ = process.child.kill();
-        let _ = process.child.wait();
+        process.kill();
+        process.wait();
         let seconds = patience.as_secs();
         Err(format!(
             "node {node} was told to stop, and has not for {seconds} s"
@@ -187,14 +169,14 @@ impl Nodes {
     /// Those that have ended and were not told to.
     pub(crate) fn ended(&mut self) -> Vec<(u32, ExitStatus)> {
         let mut ended = Vec::new();
-        for (&node, process) in &mut self.processes {
-            if let Ok(Some(status)) = process.child.try_wait() {
-                ended.push((node, status));
+        for (&number, node) in &mut self.nodes {
+            if let Ok(Some(status)) = node.process.0.try_wait() {
+                ended.push((number, status));
             }
         }
         for (node, _) in &ended {
             lock(&self.orders).remove(node);
-            self.processes.remove(node);
+            self.nodes.remove(node);
         }
         ended
     }

@@ -1,29 +1,33 @@
 //! Parent: starts the nodes and the trouble, keeps the ledger, and judges.
 
+use super::args::Args;
+use super::nodes::{AllOrders, Nodes, Setting, can_fake};
+use super::plan::Plan;
+use super::server::Server;
+use super::table;
+use super::work::{is_foreign, plain_sql};
 use crate::clock::{now_ns, offset_ns};
 use crate::ledger::{Ledger, Moment, Sums};
-use crate::nodes::{Nodes, Orders, Setting, can_fake};
-use crate::server::Server;
-use crate::trouble::{Happened, Plan, Trouble};
+use crate::process::{Listener, Told};
+use crate::report;
+use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge};
-use crate::wire::{Event, Lines, Teller};
-use crate::work::{is_foreign, plain_sql};
-use crate::{Options, report};
+use crate::wire::{Event, Order, Teller};
 use postgres::Client;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork_kit::lock::lock;
 use wheelwork_kit::program::say;
 
-/// Lines that may wait for the ledger.
-const LINES_MAX: usize = 4_096;
+/// What was told may wait for the ledger: as many pieces.
+const TOLD_MAX: usize = 4_096;
 
 /// Minutes from which on there is a standby.
 const STANDBY_MINUTES: u32 = 10;
@@ -64,7 +68,7 @@ struct Common {
 
 /// A run.
 struct Run<'a> {
-    options: &'a Options,
+    options: &'a Args,
     server: Server,
     nodes: Nodes,
     plan: Plan,
@@ -73,9 +77,9 @@ struct Run<'a> {
     said: Instant,
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
+pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     let mut server = Server::of_environment()?;
-    let folder = std::env::temp_dir().join(format!("fleetcheck-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("wheelwork-fleet-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let has_standby = options.standby || options.minutes >= STANDBY_MINUTES;
     if has_standby {
@@ -84,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let database = server.connection();
     let made = server.connect()?.batch_execute(TABLES);
     made.map_err(|error| format!("the tables of the check: {error}"))?;
-    let (sender, lines) = sync_channel::<Lines>(LINES_MAX);
+    let (sender, told) = sync_channel::<Told>(TOLD_MAX);
     let setting = Setting {
         seed: options.seed,
         rate: options.rate,
@@ -115,11 +119,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let log = File::create(folder.join("events.log")).map_err(|error| error.to_string())?;
     let (ledger, ended) = thread::scope(|scope| {
         let common = &common;
-        let ledger = scope.spawn(move || keep(&lines, common, &orders, BufWriter::new(log)));
+        let ledger = scope.spawn(move || keep(&told, common, &orders, BufWriter::new(log)));
         scope.spawn(|| watch_clocks(common));
         let sql_is_over = Arc::new(AtomicBool::new(false));
         let plain = {
-            let (is_over, teller) = (sql_is_over.clone(), Teller::Here(sender));
+            let (is_over, teller) = (sql_is_over.clone(), Teller::new(Here(sender)));
             let (database, seed) = (database.as_str(), options.seed);
             scope.spawn(move || plain_sql(&teller, database, seed, offset, &is_over))
         };
@@ -148,7 +152,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
     let judge = Judge::new(&ledger, &facts, &happened, ttl_ms, begun);
     let mut verdict = judge.verdict();
     let complaints = [lock(&common.complaints).clone(), ledger.complaints()].concat();
-    report::table(
+    table::table(
         &ledger,
         &mut verdict,
         &happened,
@@ -159,28 +163,43 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, String> {
         let _ = fs::remove_dir_all(&folder);
         return Ok(ExitCode::SUCCESS);
     }
-    let told = report::broken(&judge, &verdict, &complaints);
+    let told = report::broken(&judge, &verdict, &complaints).join("\n\n");
     let _ = fs::write(folder.join("broken.txt"), &told);
     for log in server.logs() {
         if let Some(name) = log.file_name() {
             let _ = fs::copy(&log, folder.join(name));
         }
     }
-    report::say_broken(&told, options, &folder);
+    table::say_broken(&told, options, &folder);
     Ok(ExitCode::FAILURE)
+}
+
+/// What the parent tells itself goes the same way as what nodes tell.
+struct Here(SyncSender<Told>);
+
+impl Write for Here {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // At the end nobody hears it.
+        let _ = self.0.send((0, bytes.to_vec()));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Keeps the ledger, until nobody tells anything any more.
 fn keep(
-    lines: &Receiver<Lines>,
+    told: &Receiver<Told>,
     common: &Common,
-    orders: &Orders,
+    orders: &AllOrders,
     mut log: BufWriter<File>,
 ) -> Ledger {
-    let mut ledger = Ledger::default();
+    let (mut ledger, mut listener) = (Ledger::default(), Listener::default());
     let mut is_keyed = HashSet::new();
     loop {
-        let (node, text) = match lines.recv_timeout(Duration::from_millis(100)) {
+        let told = match told.recv_timeout(Duration::from_millis(100)) {
             Ok(told) => told,
             Err(RecvTimeoutError::Timeout) => {
                 *lock(&common.sums) = ledger.sums.clone();
@@ -188,20 +207,11 @@ fn keep(
             }
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        for line in text.split_inclusive('\n') {
-            let _ = write!(
-                log,
-                "{node} {}{}",
-                line,
-                if line.ends_with('\n') { "" } else { "\n" }
-            );
-            // (One that was cut off by a kill counts for nothing.)
-            let whole = line.strip_suffix('\n').and_then(Event::read);
-            let Some((at, event)) = whole else {
-                continue;
-            };
+        let node = told.0;
+        let heard = listener.hear(&told, |at, event| {
+            let _ = writeln!(log, "{node} {at} {event:?}");
             match &event {
-                Event::Ready => _ = lock(&common.ready).insert(node),
+                Event::Ready { .. } => _ = lock(&common.ready).insert(node),
                 Event::Quiet => _ = lock(&common.quiet).insert(node),
                 Event::Ask {
                     number,
@@ -216,29 +226,24 @@ fn keep(
                 _ => {}
             }
             ledger.note(node, at, event);
+            Ok(())
+        });
+        if let Err(why) = heard {
+            ledger.complain(format!("node {node} has told {why}"));
         }
-        if ledger.sums.armed.is_multiple_of(16) {
-            *lock(&common.sums) = ledger.sums.clone();
-        }
+        *lock(&common.sums) = ledger.sums.clone();
     }
     let _ = log.flush();
     ledger
 }
 
 /// Gives a timer to another node, to cancel or move it.
-fn forward(orders: &Orders, node: u32, number: u64, id: u128) {
-    let mut orders = lock(orders);
-    let others: Vec<u32> = orders
-        .keys()
-        .copied()
-        .filter(|&other| other != node)
-        .collect();
-    if others.is_empty() {
-        return;
-    }
-    let other = others[(number / 8) as usize % others.len()];
-    if let Some(pipe) = orders.get_mut(&other) {
-        let _ = writeln!(pipe, "foreign {number} {id:032x}");
+fn forward(orders: &AllOrders, node: u32, number: u64, id: u128) {
+    let orders = lock(orders);
+    let others: Vec<_> = orders.iter().filter(|(other, _)| **other != node).collect();
+    if !others.is_empty() {
+        let (_, other) = others[(number / 8) as usize % others.len()];
+        other.give(&[Order::Take(vec![(number, id)])]);
     }
 }
 
@@ -525,7 +530,7 @@ impl Run<'_> {
         sql_is_over.store(true, Relaxed);
         join_sql();
         for node in self.nodes.alive() {
-            self.nodes.order(node, "quiet\n");
+            self.nodes.order(node, Order::Quiet);
         }
         let begun = Instant::now();
         let patience = DRAIN + Duration::from_secs(u64::from(self.options.ttl));

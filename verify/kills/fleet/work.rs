@@ -1,6 +1,7 @@
 //! Work: what a node's threads call, at random.
 
-use crate::handlers::server_ms;
+use super::handlers::server_ms;
+use super::tell::tell;
 use crate::wire::{Aim, Due, Event, Kind, Teller};
 use fastrand::Rng;
 use postgres::{Client, NoTls};
@@ -127,11 +128,11 @@ impl Work {
         match armed {
             Ok(id) => {
                 let bits = id.to_bits();
-                self.teller.tell(&Event::Armed { number, id: bits });
+                tell(&self.teller, &[Event::Armed { number, id: bits }]);
                 Some((number, id)).filter(|_| !is_foreign(number))
             }
             Err(_) => {
-                self.teller.tell(&Event::Doubt(number));
+                tell(&self.teller, &[Event::Doubt(number)]);
                 None
             }
         }
@@ -139,12 +140,15 @@ impl Work {
 
     fn cancel(&self, aim: Aim, call: impl FnOnce() -> Result<bool, DurableError>) {
         let number = self.number();
-        self.teller.tell(&Event::AskCancel { call: number, aim });
+        tell(&self.teller, &[Event::AskCancel { call: number, aim }]);
         if let Ok(is_done) = call() {
-            self.teller.tell(&Event::Answer {
-                call: number,
-                is_done,
-            });
+            tell(
+                &self.teller,
+                &[Event::Answer {
+                    call: number,
+                    is_done,
+                }],
+            );
         }
     }
 
@@ -155,16 +159,22 @@ impl Work {
         call: impl FnOnce(When) -> Result<bool, DurableError>,
     ) {
         let number = self.number();
-        self.teller.tell(&Event::AskMove {
-            call: number,
-            aim,
-            due,
-        });
-        if let Ok(is_done) = call(when(due)) {
-            self.teller.tell(&Event::Answer {
+        tell(
+            &self.teller,
+            &[Event::AskMove {
                 call: number,
-                is_done,
-            });
+                aim,
+                due,
+            }],
+        );
+        if let Ok(is_done) = call(when(due)) {
+            tell(
+                &self.teller,
+                &[Event::Answer {
+                    call: number,
+                    is_done,
+                }],
+            );
         }
     }
 }
@@ -223,7 +233,7 @@ impl Worker<'_> {
 
     fn arm_one(&mut self) -> usize {
         let timer = self.new_timer();
-        self.work.teller.tell(&timer.ask(false));
+        tell(&self.work.teller, &[timer.ask(false)]);
         let timers = &self.work.timers;
         let armed = timers.schedule(timer.kind.name(), timer.when(), timer.payload());
         let armed = self.work.told(timer.number, armed);
@@ -237,7 +247,7 @@ impl Worker<'_> {
             key: Some(key.clone()),
             ..timer
         };
-        self.work.teller.tell(&timer.ask(false));
+        tell(&self.work.teller, &[timer.ask(false)]);
         let key = self.work.timers.key(&key);
         let armed = key.schedule(timer.kind.name(), timer.when(), timer.payload());
         self.work.told(timer.number, armed);
@@ -248,7 +258,7 @@ impl Worker<'_> {
         let count = self.random.usize(5..40);
         let timers: Vec<_> = (0..count).map(|_| self.new_timer()).collect();
         let asks: Vec<_> = timers.iter().map(|timer| timer.ask(false)).collect();
-        self.work.teller.tell_all(&asks);
+        tell(&self.work.teller, &asks);
         timers
     }
 
@@ -256,18 +266,18 @@ impl Worker<'_> {
         let timers = self.several();
         let new = |timer: &NewTimer| (timer.kind.name(), timer.when(), timer.payload());
         let ids = self.work.timers.schedule_many(timers.iter().map(new));
-        let tell = |(timer, id): (&NewTimer, DurableId)| {
+        let armed = |(timer, id): (&NewTimer, DurableId)| {
             let (number, id) = (timer.number, id.to_bits());
             Event::Armed { number, id }
         };
         let events: Vec<_> = match &ids {
-            Ok(ids) => timers.iter().zip(ids.iter().copied()).map(tell).collect(),
+            Ok(ids) => timers.iter().zip(ids.iter().copied()).map(armed).collect(),
             Err(_) => timers
                 .iter()
                 .map(|timer| Event::Doubt(timer.number))
                 .collect(),
         };
-        self.work.teller.tell_all(&events);
+        tell(&self.work.teller, &events);
         for (timer, id) in timers.iter().zip(ids.unwrap_or_default()) {
             self.keep(Some((timer.number, id)).filter(|_| !is_foreign(timer.number)));
         }
@@ -316,7 +326,7 @@ impl Worker<'_> {
                 call,
                 aim: Aim::Number(*number),
             });
-        self.work.teller.tell_all(&asks.collect::<Vec<_>>());
+        tell(&self.work.teller, &asks.collect::<Vec<_>>());
         let timers = &self.work.timers;
         let tickets: Vec<_> = own
             .iter()
@@ -324,7 +334,7 @@ impl Worker<'_> {
             .collect();
         for (call, ticket) in calls.into_iter().zip(tickets) {
             if let Ok(is_done) = ticket.and_then(Ticket::wait) {
-                self.work.teller.tell(&Event::Answer { call, is_done });
+                tell(&self.work.teller, &[Event::Answer { call, is_done }]);
             }
         }
         count
@@ -410,7 +420,7 @@ impl Worker<'_> {
             aim: Aim::Number(number),
         }));
         let teller = &self.work.teller;
-        teller.tell_all(&asks);
+        tell(teller, &asks);
         let all = |event: fn(u64) -> Event| -> Vec<Event> {
             timers.iter().map(|timer| event(timer.number)).collect()
         };
@@ -445,7 +455,7 @@ impl Worker<'_> {
                 } else {
                     Event::Doubt
                 };
-                teller.tell_all(&all(event));
+                tell(teller, &all(event));
                 return Err(error);
             }
         };
@@ -462,7 +472,7 @@ impl Worker<'_> {
             call,
             is_done: is_cancelled && !is_rolled_back,
         }));
-        teller.tell_all(&events);
+        tell(teller, &events);
         if !is_rolled_back {
             for (timer, id) in timers.iter().zip(ids) {
                 let is_own = timer.key.is_none() && !is_foreign(timer.number);
@@ -529,7 +539,7 @@ fn sql_arm(
     };
     timer.due = Due::At(at);
     timer.key = (random.u32(..4) == 0).then(|| random_key(random));
-    teller.tell(&timer.ask(false));
+    tell(teller, &[timer.ask(false)]);
     let call = format!("SELECT wheelwork.wheelwork_schedule($1, {TIME}, $3, $4)::text");
     let (kind, payload) = (timer.kind.name(), timer.payload());
     let row = client.query_one(
@@ -540,11 +550,11 @@ fn sql_arm(
         Ok(row) => {
             let id = uuid::Id(row.get(0));
             let bits = id.bits();
-            teller.tell(&Event::Armed { number, id: bits });
+            tell(teller, &[Event::Armed { number, id: bits }]);
             Ok((timer.key.is_none() && !is_foreign(number)).then_some((number, id)))
         }
         Err(error) => {
-            teller.tell(&Event::Doubt(number));
+            tell(teller, &[Event::Doubt(number)]);
             Err(error)
         }
     }
@@ -563,13 +573,13 @@ fn sql_call(
     let aim = Aim::Number(number);
     let row = match due {
         Some(due) => {
-            teller.tell(&Event::AskMove { call, aim, due });
+            tell(teller, &[Event::AskMove { call, aim, due }]);
             let (Due::At(ms) | Due::After(ms)) = due;
             let text = format!("SELECT wheelwork.wheelwork_reschedule($1::text::uuid, {TIME})");
             client.query_one(&text, &[&id.0, &(ms as f64)])
         }
         None => {
-            teller.tell(&Event::AskCancel { call, aim });
+            tell(teller, &[Event::AskCancel { call, aim }]);
             client.query_one(
                 "SELECT wheelwork.wheelwork_cancel($1::text::uuid)",
                 &[&id.0],
@@ -577,7 +587,7 @@ fn sql_call(
         }
     };
     let is_done = row?.get(0);
-    teller.tell(&Event::Answer { call, is_done });
+    tell(teller, &[Event::Answer { call, is_done }]);
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use wheelwork_kit::said::{
     Place, Said, assert_help_is_for_users, assert_numbers, assert_wrong, call,
 };
 
-fn kills(words: &str) -> Said {
-    call(env!("CARGO_BIN_EXE_kills"), words)
+fn file(words: &str) -> Said {
+    call(env!("CARGO_BIN_EXE_kills"), &format!("file {words}"))
 }
 
 fn assert_positive(figures: &Value, names: &[&str]) {
@@ -24,7 +24,7 @@ fn durable_timers_survive_kills() {
     let small = "--timers 20000 --kills 3 --spread 300ms --threads 3 --window 500";
     let words = format!("{} {small} --json {}", folder.path(), json.path());
     for seed in [1, 2] {
-        let out = kills(&format!("{words} --seed {seed}")).out();
+        let out = file(&format!("{words} --seed {seed}")).out();
         assert!(out.contains("clean: every promise held"), "{out}");
         let figures: Value = serde_json::from_str(&json.text()).expect("it is JSON");
         let of = |name: &str| figures[name].as_u64().unwrap_or(u64::MAX);
@@ -50,12 +50,12 @@ fn a_folder_of_others_is_refused() {
     let photo = format!("{}/photo.jpg", folder.path());
     std::fs::write(&photo, "mine").expect("it is a folder");
     let words = format!("--timers 1000 {}", folder.path());
-    assert_wrong("kills", kills, &[&words, "/dev/null/folder"]);
+    assert_wrong("kills", file, &[&words, "/dev/null/folder"]);
     assert_eq!(
         std::fs::read_to_string(&photo).ok().as_deref(),
         Some("mine")
     );
-    assert_help_is_for_users(kills, "--help", &["--child"]);
+    assert_help_is_for_users(file, "--help", &["--child"]);
 }
 
 #[test]
@@ -73,5 +73,5 @@ fn wrong_arguments_are_one_line_and_exit_code_2() {
         "somewhere --json /no/such/folder/figures.json",
         "somewhere else",
     ];
-    assert_wrong("kills", kills, &wrong);
+    assert_wrong("kills", file, &wrong);
 }

@@ -51,6 +51,11 @@ fn armed(timer: &Timer) -> Moment {
     }
 }
 
+/// Whether it was surely never armed.
+fn is_undone(timer: &Timer) -> bool {
+    matches!(timer.arming, Arming::RolledBack | Arming::Absent(_))
+}
+
 impl Held {
     fn new(call: &Call, timers: &[(u64, &Timer)]) -> Self {
         let before = timers.iter().filter(|(_, timer)| armed(timer) < call.asked);
@@ -71,7 +76,7 @@ impl Held {
     /// Whether a timer can have had the key.
     fn may_be(&self, call: &Call, timer: &Timer) -> bool {
         timer.asked < call.answer.map_or(Moment::MAX, |(at, _)| at)
-            && timer.arming != Arming::RolledBack
+            && !is_undone(timer)
             && armed(timer) >= self.replaced_before
     }
 }
@@ -127,8 +132,7 @@ impl<'a> Keys<'a> {
         let key = timer.key.as_deref();
         let timers = key.and_then(|key| self.timers.get(key));
         let others = timers.into_iter().flatten().map(|&(_, other)| other);
-        others
-            .filter(move |other| !std::ptr::eq(*other, timer) && other.arming != Arming::RolledBack)
+        others.filter(move |other| !std::ptr::eq(*other, timer) && !is_undone(other))
     }
 
     /// When another timer had surely taken its key. `Moment::MAX`: it may have, at any moment.

@@ -13,6 +13,11 @@ pub(crate) fn offset_ns() -> i64 {
     real as i64 - (before / 2 + after / 2) as i64
 }
 
+/// The system's clock, in microseconds since the epoch. Stores have it, too.
+pub(crate) fn system_us() -> i64 {
+    (read(libc::CLOCK_REALTIME) / 1_000) as i64
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -22,8 +22,13 @@ impl Judge<'_> {
             timer.asked,
             format!("asked for{of}: {:?}, due {due}", timer.due),
         );
-        if let Arming::Armed(at) = timer.arming {
-            tell(at, "armed".to_owned());
+        match timer.arming {
+            Arming::Armed(at) => tell(at, "armed".to_owned()),
+            Arming::Absent(at) => tell(at, "the store does not have it".to_owned()),
+            Arming::Asked | Arming::RolledBack => {}
+        }
+        if let Some(at) = timer.found {
+            tell(at, "found in the store".to_owned());
         }
         for (by, call) in timer
             .calls

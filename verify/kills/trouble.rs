@@ -1,7 +1,6 @@
-//! Trouble: what is done to the nodes and to the server, and when.
+//! Trouble: what is done to processes and to their server.
 
 use crate::ledger::Moment;
-use fastrand::Rng;
 
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,6 +28,20 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
+    #[cfg(feature = "fleet")]
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Kill,
+        Self::PauseLong,
+        Self::PauseShort,
+        Self::Add,
+        Self::Stop,
+        Self::ServerKilled,
+        Self::ServerEnded,
+        Self::Snapshot,
+        Self::Promote,
+        Self::Stall,
+    ];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "node killed",
@@ -59,46 +72,4 @@ pub(crate) struct Happened {
     pub(crate) to: Moment,
     /// Of a kill or a pause: the partitions that the node owned.
     pub(crate) partitions: Vec<u16>,
-}
-
-/// All kinds, each as often as it is to come up.
-const ROUND: [Trouble; 11] = [
-    Trouble::Kill,
-    Trouble::Kill,
-    Trouble::Kill,
-    Trouble::PauseLong,
-    Trouble::PauseLong,
-    Trouble::PauseShort,
-    Trouble::Add,
-    Trouble::Stop,
-    Trouble::ServerKilled,
-    Trouble::ServerEnded,
-    Trouble::Snapshot,
-];
-
-/// Troubles in random order, each of a round before the next round.
-pub(crate) struct Plan {
-    pub(crate) random: Rng,
-    round: Vec<Trouble>,
-    left: Vec<Trouble>,
-}
-
-impl Plan {
-    /// `only`: what there may be; all, if it is empty.
-    pub(crate) fn new(seed: u64, only: &[Trouble]) -> Self {
-        let is_wanted = |trouble: &Trouble| only.is_empty() || only.contains(trouble);
-        Self {
-            random: Rng::with_seed(seed),
-            round: ROUND.into_iter().filter(is_wanted).collect(),
-            left: Vec::new(),
-        }
-    }
-
-    pub(crate) fn next(&mut self) -> Trouble {
-        if self.left.is_empty() {
-            self.left = self.round.clone();
-            self.random.shuffle(&mut self.left);
-        }
-        self.left.pop().unwrap_or(Trouble::Kill)
-    }
 }

@@ -3,6 +3,7 @@
 
 mod cancels;
 mod ends;
+mod file;
 mod leases;
 mod lives;
 mod moves;

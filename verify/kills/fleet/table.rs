@@ -1,17 +1,12 @@
-//! Report: the table at the end, and what was broken.
+//! Table: what a run has shown, at its end.
 
-use crate::Options;
+use super::args::Args;
 use crate::ledger::Ledger;
 use crate::trouble::{Happened, Trouble};
-use crate::verdict::{Judge, Offence, Verdict};
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use crate::verdict::{Offence, Verdict};
 use std::path::Path;
 use wheelwork_kit::lateness::Lateness;
 use wheelwork_kit::program::say;
-
-/// Stories that are told of each promise that was broken.
-const STORIES: usize = 8;
 
 fn row(what: &str, value: impl std::fmt::Display) {
     say(format_args!("  {what:<44} {value:>12}"));
@@ -57,18 +52,7 @@ pub(crate) fn table(
         ledger.stale.values().sum::<u64>(),
     );
     say(format_args!("\ntrouble"));
-    for what in [
-        Trouble::Kill,
-        Trouble::PauseLong,
-        Trouble::PauseShort,
-        Trouble::Add,
-        Trouble::Stop,
-        Trouble::ServerKilled,
-        Trouble::ServerEnded,
-        Trouble::Snapshot,
-        Trouble::Promote,
-        Trouble::Stall,
-    ] {
+    for what in Trouble::ALL {
         let count = happened
             .iter()
             .filter(|trouble| trouble.what == what)
@@ -87,49 +71,13 @@ pub(crate) fn table(
     lateness("after its pause", &verdict.paused_over);
     lateness("of others in that pause", &verdict.others);
     say(format_args!("\nverdict"));
-    for offence in [
-        Offence::Lost,
-        Offence::Left,
-        Offence::Buried,
-        Offence::Early,
-        Offence::Doubled,
-        Offence::HandledCancelled,
-        Offence::HandledReplaced,
-        Offence::HandledRolledBack,
-        Offence::OnceInTransaction,
-        Offence::SlowTakeOver,
-        Offence::Forgotten,
-    ] {
-        let count = verdict
-            .broken
-            .iter()
-            .filter(|broken| broken.0 == offence)
-            .count();
-        row(offence.name(), count);
+    for offence in Offence::ALL {
+        row(offence.name(), verdict.count(offence));
     }
     row("other complaints", complaints.len());
 }
 
-/// What was broken, with the stories of some timers.
-pub(crate) fn broken(judge: &Judge<'_>, verdict: &Verdict, complaints: &[String]) -> String {
-    let mut text = String::new();
-    for complaint in complaints {
-        let _ = writeln!(text, "{complaint}");
-    }
-    let mut by_offence: BTreeMap<Offence, Vec<(u64, &str)>> = BTreeMap::new();
-    for (offence, number, why) in &verdict.broken {
-        by_offence.entry(*offence).or_default().push((*number, why));
-    }
-    for (offence, timers) in by_offence {
-        let _ = writeln!(text, "\n{} times: {}", timers.len(), offence.name());
-        for (number, why) in timers.iter().take(STORIES) {
-            let _ = writeln!(text, "{why}\n{}", judge.story(*number));
-        }
-    }
-    text
-}
-
-pub(crate) fn say_broken(told: &str, options: &Options, folder: &Path) {
+pub(crate) fn say_broken(told: &str, options: &Args, folder: &Path) {
     eprintln!("\n{told}");
     eprintln!("== kept: {}", folder.display());
     let standby = if options.standby { " --standby" } else { "" };

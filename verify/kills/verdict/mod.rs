@@ -9,9 +9,9 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-use crate::ledger::{Arming, Ledger, Moment, Start, Timer};
+use crate::ledger::{Arming, Call, Ledger, Moment, Start, Timer};
 use crate::trouble::{Happened, Trouble};
-use crate::wire::{Due, Kind};
+use crate::wire::{Due, Id, Kind};
 use keys::{About, Keys};
 use std::collections::{HashMap, HashSet};
 use wheelwork_kit::lateness::Lateness;
@@ -31,33 +31,66 @@ const TAKE_OVER_MS: u64 = 1_000;
 /// down for longer than two leases, or 6 s.
 const FORGOTTEN_MS: u64 = 14_000;
 
+/// A cancel may be refused this long before its timer is due, in milliseconds: it was handed out
+/// ahead.
+const AHEAD_MS: i64 = 2_000;
+
+/// A row that is due and is still there after so long was not handled, in milliseconds.
+const OVERDUE_MS: i64 = 10_000;
+
 /// Promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Offence {
     Lost,
     Left,
+    LeftCancelled,
     Buried,
     Early,
+    Altered,
     Doubled,
     HandledCancelled,
     HandledReplaced,
     HandledRolledBack,
+    HandledAbsent,
+    Refused,
     OnceInTransaction,
     SlowTakeOver,
     Forgotten,
 }
 
 impl Offence {
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Lost,
+        Self::Left,
+        Self::LeftCancelled,
+        Self::Buried,
+        Self::Early,
+        Self::Altered,
+        Self::Doubled,
+        Self::HandledCancelled,
+        Self::HandledReplaced,
+        Self::HandledRolledBack,
+        Self::HandledAbsent,
+        Self::Refused,
+        Self::OnceInTransaction,
+        Self::SlowTakeOver,
+        Self::Forgotten,
+    ];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Left => "never handled, and still stored",
+            Self::LeftCancelled => "cancelled, and still stored",
             Self::Buried => "buried with attempts left",
             Self::Early => "early",
+            Self::Altered => "with another payload",
             Self::Doubled => "doubled without a reason",
             Self::HandledCancelled => "handled though cancelled",
             Self::HandledReplaced => "handled though replaced",
             Self::HandledRolledBack => "handled though rolled back",
+            Self::HandledAbsent => "handled or found though the store did not have it",
+            Self::Refused => "not cancelled, long before it was due",
             Self::OnceInTransaction => "not once in its transaction",
             Self::SlowTakeOver => "late after a kill or a pause",
             Self::Forgotten => "forgotten for long",
@@ -79,6 +112,8 @@ pub(crate) struct Facts {
     pub(crate) left: HashMap<u64, String>,
     /// From the common clock to the server's, at some moments.
     pub(crate) offsets: Vec<(Moment, i64)>,
+    /// The run broke off: there are timers that are still to come.
+    pub(crate) is_cut_off: bool,
 }
 
 #[derive(Default)]
@@ -88,6 +123,8 @@ pub(crate) struct Verdict {
     pub(crate) again: u64,
     /// Of these: on a node that was paused, after another one has cancelled or handled the timer.
     pub(crate) after_pause: u64,
+    /// Cancelled after a kill that cut off the ack of a handler.
+    pub(crate) after_kill: u64,
     /// Of timers that a node has armed for itself.
     pub(crate) calm: Lateness,
     /// Of timers of keys, transactions and SQL, which their node has to find.
@@ -130,6 +167,11 @@ struct Case<'a> {
 }
 
 impl Verdict {
+    /// How many offended so.
+    pub(crate) fn count(&self, offence: Offence) -> u64 {
+        self.broken.iter().filter(|one| one.0 == offence).count() as u64
+    }
+
     fn broke(&mut self, offence: Offence, case: &Case<'_>, why: String) {
         self.broken.push((offence, case.number, why));
     }
@@ -196,6 +238,7 @@ impl<'a> Judge<'a> {
         let mut verdict = Verdict::default();
         for (&number, timer) in &self.ledger.timers {
             let case = self.case(number, timer);
+            self.judge_store(&case, &mut verdict);
             self.judge_transactions(&case, &mut verdict);
             self.judge_cancel(&case, &mut verdict);
             self.judge_starts(&case, &mut verdict);
@@ -203,6 +246,8 @@ impl<'a> Judge<'a> {
             self.judge_end(&case, &mut verdict);
         }
         self.take_overs(&mut verdict);
+        let row = |id: &Id| (Offence::Altered, 0, format!("row {id:032x}"));
+        verdict.broken.extend(self.ledger.altered.iter().map(row));
         verdict.broken.sort();
         verdict.dead = self.facts.dead.len() as u64;
         verdict
@@ -219,6 +264,59 @@ impl<'a> Judge<'a> {
             done: self.facts.done.get(&number).copied().unwrap_or(0),
             is_order: self.facts.orders.contains(&number),
             cancelled,
+        }
+    }
+
+    /// What the store has said of it, and what it has given out.
+    fn judge_store(&self, case: &Case<'_>, verdict: &mut Verdict) {
+        let timer = case.timer;
+        if let Some(at) = timer.found {
+            let due = self.due_ms(timer.due, timer.asked);
+            let is_overdue = due + OVERDUE_MS < self.ms(at) && timer.starts.is_empty();
+            let offence = match case.cancelled {
+                Some(cancelled) if cancelled < at => Some(Offence::LeftCancelled),
+                _ => is_overdue.then_some(Offence::Left),
+            };
+            if let Some(offence) = offence {
+                verdict.broke(offence, case, format!("found at {}", self.since(at)));
+            }
+        }
+        if let Arming::Absent(absent) = timer.arming {
+            let starts = timer.starts.iter().map(|start| start.at);
+            if let Some(at) = starts.chain(timer.found).find(|&at| at > absent) {
+                let [absent, at] = [absent, at].map(|at| self.since(at));
+                let why = format!("not there at {absent}, and there at {at}");
+                verdict.broke(Offence::HandledAbsent, case, why);
+            }
+        }
+        if timer.kind == Kind::Sealed {
+            self.judge_sealed(case, verdict);
+        }
+    }
+
+    /// Nobody but its own process calls for it, its deadline is never changed, and its handler
+    /// never fails.
+    fn judge_sealed(&self, case: &Case<'_>, verdict: &mut Verdict) {
+        let timer = case.timer;
+        let due = self.due_ms(timer.due, timer.asked);
+        if let Some(start) = timer.starts.iter().find(|start| start.due_ms != due) {
+            let why = format!("due at {due} ms, by its payload at {}", start.due_ms);
+            verdict.broke(Offence::Altered, case, why);
+        }
+        for call in &timer.calls {
+            let Some((at, false)) = call.answer else {
+                continue;
+            };
+            // An earlier call may have cancelled it, though its answer was cut off.
+            let may_have_ended = |other: &Call| {
+                other.asked < call.asked && !matches!(other.answer, Some((_, false)))
+            };
+            let was_handled = timer.starts.iter().any(|start| start.at < at);
+            let may_be_gone = timer.calls.iter().any(may_have_ended);
+            if !may_be_gone && !was_handled && self.ms(at) + AHEAD_MS < due {
+                let why = format!("refused at {} ms, due at {due} ms", self.ms(at));
+                verdict.broke(Offence::Refused, case, why);
+            }
         }
     }
 
@@ -276,7 +374,16 @@ impl<'a> Judge<'a> {
         // (Whether a handler's transaction was committed is not known here.)
         let has_failed =
             |start: &Start| timer.kind == Kind::InTransaction || start.has_failed_before(cancelled);
-        if last.is_some_and(|start| !has_failed(start)) {
+        // A sealed one was handled in an earlier life: the kill may have cut off its ack.
+        let mut calls = timer.calls.iter();
+        let cancel = calls.find(|call| call.answer == Some((cancelled, true)));
+        let is_earlier = |start: &Start| {
+            let is_later = cancel.is_some_and(|cancel| cancel.node > start.node);
+            timer.kind == Kind::Sealed && is_later
+        };
+        if last.is_some_and(is_earlier) {
+            verdict.after_kill += 1;
+        } else if last.is_some_and(|start| !has_failed(start)) {
             let why = format!("cancelled at {since}, while it was handled");
             verdict.broke(Offence::HandledCancelled, case, why);
         }
@@ -305,7 +412,12 @@ impl<'a> Judge<'a> {
         };
         verdict.in_transaction += case.done;
         let is_armed = matches!(timer.arming, Arming::Armed(_)) || timer.is_outbox && case.is_order;
-        if !is_armed || is_handled || is_dead.is_some() || case.cancelled.is_some() {
+        if self.facts.is_cut_off
+            || !is_armed
+            || is_handled
+            || is_dead.is_some()
+            || case.cancelled.is_some()
+        {
             return;
         }
         let mut cancels = case.about.iter().filter(|about| about.call.due.is_none());
@@ -346,8 +458,8 @@ impl<'a> Judge<'a> {
                 let why = format!("replaced at {}", self.since(at));
                 verdict.broke(Offence::HandledReplaced, case, why);
             }
-            if timer.kind != Kind::Slow {
-                // (A slow one waits for others of its kind.)
+            if !matches!(timer.kind, Kind::Slow | Kind::Sealed) {
+                // (A slow one waits for others of its kind, a sealed one until its file is opened.)
                 self.judge_lateness(case, start, verdict);
             }
         }

@@ -1,6 +1,8 @@
-//! Ledger: what nodes have told, by timer. The parent keeps it, which nobody kills.
+//! Ledger: what processes have told, by timer. The parent keeps it, which nobody kills.
+//!
+//! A process is a *node*: of a fleet one of several, of a file one after the other.
 
-use crate::wire::{Aim, Due, Event, Kind};
+use crate::wire::{Aim, Due, Event, Id, Kind};
 use std::collections::HashMap;
 
 /// A moment on the clock that all processes have in common, in nanoseconds.
@@ -13,11 +15,14 @@ pub(crate) enum Arming {
     Asked,
     Armed(Moment),
     RolledBack,
+    /// Its process was killed before it had an answer, and later the store did not have it.
+    Absent(Moment),
 }
 
 /// A call that cancels a timer, or moves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
+    pub(crate) node: u32,
     pub(crate) asked: Moment,
     /// The new deadline. `None`: it cancels.
     pub(crate) due: Option<Due>,
@@ -29,7 +34,7 @@ pub(crate) struct Call {
 pub(crate) struct Start {
     pub(crate) at: Moment,
     /// The timer's, as the handler was told.
-    pub(crate) id: u128,
+    pub(crate) id: Id,
     pub(crate) node: u32,
     pub(crate) fence: u64,
     pub(crate) attempt: u32,
@@ -55,13 +60,17 @@ impl Start {
 /// A timer.
 #[derive(Clone, Debug)]
 pub(crate) struct Timer {
+    /// Who has armed it.
+    pub(crate) node: u32,
     pub(crate) kind: Kind,
     pub(crate) key: Option<String>,
     pub(crate) asked: Moment,
     pub(crate) due: Due,
     pub(crate) is_outbox: bool,
     pub(crate) arming: Arming,
-    pub(crate) id: u128,
+    pub(crate) id: Id,
+    /// When it was found in the store, at the end.
+    pub(crate) found: Option<Moment>,
     pub(crate) calls: Vec<Call>,
     pub(crate) starts: Vec<Start>,
 }
@@ -74,6 +83,8 @@ pub(crate) struct Sums {
     pub(crate) moved: u64,
     pub(crate) rolled_back: u64,
     pub(crate) in_doubt: u64,
+    /// Calls that said `false`.
+    pub(crate) refused: u64,
     pub(crate) handled: u64,
     pub(crate) failed: u64,
 }
@@ -92,6 +103,8 @@ pub(crate) struct Ledger {
     pub(crate) sums: Sums,
     /// Answers that the store has refused, by node.
     pub(crate) stale: HashMap<u32, u64>,
+    /// Rows with another payload than was stored.
+    pub(crate) altered: Vec<Id>,
     /// What must not be, as it was told.
     complaints: Vec<String>,
     /// Handlers that were called of timers that nobody has asked for yet. A line of one node may be
@@ -102,10 +115,12 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes what a node has told.
-    pub(crate) fn note(&mut self, node: u32, at: Moment, event: Event) {
+    /// Notes what a node has told. Returns the timer that it is about, if it is about one.
+    pub(crate) fn note(&mut self, node: u32, at: Moment, event: Event) -> Option<u64> {
         match event {
-            Event::Ready | Event::Quiet | Event::Stopped => {}
+            Event::Ready { .. } | Event::Quiet | Event::Stopped { .. } => {}
+            Event::Took { .. } | Event::Begins(_) | Event::Commits(_) => {}
+            Event::Altered(id) => self.altered.push(id),
             Event::Failed(why) => self.complaints.push(format!("node {node}: {why}")),
             Event::Stale(count) => _ = self.stale.insert(node, count),
             Event::Ask {
@@ -116,6 +131,7 @@ impl Ledger {
                 is_outbox,
             } => {
                 let timer = Timer {
+                    node,
                     kind,
                     key,
                     asked: at,
@@ -123,6 +139,7 @@ impl Ledger {
                     is_outbox,
                     arming: Arming::Asked,
                     id: 0,
+                    found: None,
                     calls: Vec::new(),
                     starts: Vec::new(),
                 };
@@ -131,24 +148,58 @@ impl Ledger {
                     self.note_id(number, start.id);
                     self.starts(number).push(start);
                 }
+                return Some(number);
             }
             Event::Armed { number, id } => {
                 self.sums.armed += 1;
                 self.note_id(number, id);
-                if let Some(timer) = self.timers.get_mut(&number) {
-                    timer.arming = Arming::Armed(at);
-                }
+                self.arming(number, Arming::Armed(at));
+                return Some(number);
+            }
+            Event::Absent(number) => {
+                self.arming(number, Arming::Absent(at));
+                return Some(number);
             }
             Event::Doubt(_) => self.sums.in_doubt += 1,
             Event::RolledBack(number) => {
                 self.sums.rolled_back += 1;
-                if let Some(timer) = self.timers.get_mut(&number) {
-                    timer.arming = Arming::RolledBack;
-                }
+                self.arming(number, Arming::RolledBack);
             }
-            Event::AskCancel { call, aim } => self.ask(call, aim, at, None),
-            Event::AskMove { call, aim, due } => self.ask(call, aim, at, Some(due)),
-            Event::Answer { call, is_done } => self.answer(call, at, is_done),
+            Event::AskCancel { call, aim } => self.ask(node, call, aim, at, None),
+            Event::AskMove { call, aim, due } => self.ask(node, call, aim, at, Some(due)),
+            Event::Answer { call, is_done } => return self.answer(call, at, is_done),
+            Event::Row { number, id } => {
+                self.note_id(number, id);
+                match self.timers.get_mut(&number) {
+                    Some(timer) => timer.found = Some(at),
+                    None => self.complain(format!("timer {number} was found, and never asked for")),
+                }
+                return Some(number);
+            }
+            Event::Handled {
+                number,
+                id,
+                fence,
+                due_ms,
+                us,
+            } => {
+                self.note_id(number, id);
+                self.sums.handled += 1;
+                self.push_start(
+                    number,
+                    Start {
+                        at,
+                        id,
+                        node,
+                        fence,
+                        attempt: 1,
+                        due_ms,
+                        clock_us: Some(us),
+                        end: Some((at, true)),
+                    },
+                );
+                return Some(number);
+            }
             Event::Start {
                 handling,
                 number,
@@ -158,9 +209,7 @@ impl Ledger {
                 due_ms,
             } => {
                 self.note_id(number, id);
-                let starts = self.starts(number);
-                let nth = starts.len();
-                starts.push(Start {
+                let start = Start {
                     at,
                     id,
                     node,
@@ -169,7 +218,8 @@ impl Ledger {
                     due_ms,
                     clock_us: None,
                     end: None,
-                });
+                };
+                let nth = self.push_start(number, start);
                 self.handlings.insert(handling, (number, nth));
             }
             Event::Clock { handling, us } => {
@@ -189,6 +239,29 @@ impl Ledger {
                 }
             }
         }
+        None
+    }
+
+    /// Something else must not be.
+    pub(crate) fn complain(&mut self, what: String) {
+        self.complaints.push(what);
+    }
+
+    fn arming(&mut self, number: u64, arming: Arming) {
+        match self.timers.get_mut(&number) {
+            Some(timer) => timer.arming = arming,
+            None => self.complain(format!(
+                "timer {number} has an answer, and was not asked for"
+            )),
+        }
+    }
+
+    /// Returns how many there were before.
+    fn push_start(&mut self, number: u64, start: Start) -> usize {
+        let starts = self.starts(number);
+        let nth = starts.len();
+        push(starts, start);
+        nth
     }
 
     /// What must not be, when no more is told.
@@ -225,8 +298,9 @@ impl Ledger {
         self.starts(number).get_mut(nth)
     }
 
-    fn ask(&mut self, call: u64, aim: Aim, asked: Moment, due: Option<Due>) {
+    fn ask(&mut self, node: u32, call: u64, aim: Aim, asked: Moment, due: Option<Due>) {
         let new = Call {
+            node,
             asked,
             due,
             answer: None,
@@ -234,9 +308,9 @@ impl Ledger {
         let called = match aim {
             Aim::Number(number) => {
                 let Some(timer) = self.timers.get_mut(&number) else {
-                    return;
+                    return self.complain(format!("a call for timer {number}, which nobody has"));
                 };
-                timer.calls.push(new);
+                push(&mut timer.calls, new);
                 Called::Timer(number, timer.calls.len() - 1)
             }
             Aim::Key(key) => {
@@ -248,28 +322,43 @@ impl Ledger {
         self.calls.insert(call, called);
     }
 
-    fn answer(&mut self, call: u64, at: Moment, is_done: bool) {
-        let called = match self.calls.remove(&call) {
-            None => return,
+    fn answer(&mut self, call: u64, at: Moment, is_done: bool) -> Option<u64> {
+        let (called, about) = match self.calls.remove(&call) {
+            None => {
+                self.complain(format!("an answer to call {call}, which was not asked for"));
+                return None;
+            }
             Some(Called::Timer(number, nth)) => {
                 let timer = self.timers.get_mut(&number);
-                timer.and_then(|timer| timer.calls.get_mut(nth))
+                (
+                    timer.and_then(|timer| timer.calls.get_mut(nth)),
+                    Some(number),
+                )
             }
             Some(Called::Key(key, nth)) => {
                 let calls = self.keys.get_mut(&key);
-                calls.and_then(|calls| calls.get_mut(nth))
+                (calls.and_then(|calls| calls.get_mut(nth)), None)
             }
         };
         if let Some(called) = called {
             called.answer = Some((at, is_done));
-            let sum = if called.due.is_some() {
-                &mut self.sums.moved
-            } else {
-                &mut self.sums.cancelled
+            let sum = match called.due {
+                _ if !is_done => &mut self.sums.refused,
+                Some(_) => &mut self.sums.moved,
+                None => &mut self.sums.cancelled,
             };
-            *sum += u64::from(is_done);
+            *sum += 1;
         }
+        about
     }
+}
+
+/// Adds one. Most vectors have one only, and there are millions of them.
+fn push<T>(all: &mut Vec<T>, one: T) {
+    if all.is_empty() {
+        all.reserve_exact(1);
+    }
+    all.push(one);
 }
 
 #[cfg(test)]
@@ -322,6 +411,34 @@ mod tests {
         assert_eq!(early, late);
         assert!(early.contains("clock_us: Some(9), end: Some((5, false))"));
         assert!(early.contains("arming: Armed(2), id: 70"));
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_is_told() {
+        let (number, id, call) = (9, 1, 1);
+        let aim = Aim::Number(number);
+        for event in [
+            Event::Armed { number, id },
+            Event::Absent(number),
+            Event::Row { number, id },
+            Event::AskCancel { call, aim },
+            Event::Answer {
+                call,
+                is_done: true,
+            },
+            Event::Handled {
+                number,
+                id,
+                fence: 1,
+                due_ms: 5,
+                us: 5_000,
+            },
+        ] {
+            let mut ledger = Ledger::default();
+            ledger.note(1, 1, ASK);
+            ledger.note(1, 2, event.clone());
+            assert_eq!(ledger.complaints().len(), 1, "{event:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,29 @@
+//! The command line of a fleet.
+
+use crate::trouble::Trouble;
+
+/// Nodes that share a PostgreSQL, in trouble: every timer is accounted for
+#[derive(clap::Args, Debug)]
+#[command(max_term_width = 110)]
+pub(crate) struct Args {
+    /// How long there is trouble
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_440))]
+    pub(crate) minutes: u32,
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Nodes at the beginning
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) nodes: u32,
+    /// How long leases last, in seconds
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub(crate) ttl: u32,
+    /// Arms a second, of each node
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) rate: u32,
+    /// With a synchronous standby, which is promoted; runs of 10 minutes have one in any case
+    #[arg(long)]
+    pub(crate) standby: bool,
+    /// Only these troubles
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<Trouble>,
+}

@@ -1,0 +1,46 @@
+//! Plan: which trouble there is when.
+
+use crate::trouble::Trouble;
+use fastrand::Rng;
+
+/// All kinds, each as often as it is to come up.
+const ROUND: [Trouble; 11] = [
+    Trouble::Kill,
+    Trouble::Kill,
+    Trouble::Kill,
+    Trouble::PauseLong,
+    Trouble::PauseLong,
+    Trouble::PauseShort,
+    Trouble::Add,
+    Trouble::Stop,
+    Trouble::ServerKilled,
+    Trouble::ServerEnded,
+    Trouble::Snapshot,
+];
+
+/// Troubles in random order, each of a round before the next round.
+pub(crate) struct Plan {
+    pub(crate) random: Rng,
+    round: Vec<Trouble>,
+    left: Vec<Trouble>,
+}
+
+impl Plan {
+    /// `only`: what there may be; all, if it is empty.
+    pub(crate) fn new(seed: u64, only: &[Trouble]) -> Self {
+        let is_wanted = |trouble: &Trouble| only.is_empty() || only.contains(trouble);
+        Self {
+            random: Rng::with_seed(seed),
+            round: ROUND.into_iter().filter(is_wanted).collect(),
+            left: Vec::new(),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Trouble {
+        if self.left.is_empty() {
+            self.left = self.round.clone();
+            self.random.shuffle(&mut self.left);
+        }
+        self.left.pop().unwrap_or(Trouble::Kill)
+    }
+}
