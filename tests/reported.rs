@@ -412,7 +412,7 @@ fn the_comparison_leaves_no_better_rate_out() {
 /// `scripts/tables` writes them.
 #[test]
 fn the_tables_of_the_whole_report_are_made_of_it() {
-    let Some(report) = read("benches/report/rivals.json") else {
+    let Some(report) = read("compare/report/timers.json") else {
         return;
     };
     let name = "docs/comparison.md";
