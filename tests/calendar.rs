@@ -375,7 +375,7 @@ fn a_timer_follows_its_calendar_through_a_year() {
     let (clock, service, log) = service("2026-01-01T00:00[Europe/Berlin]");
     let calendar = in_berlin("30 2 * * *");
     let id = follow(&service, &clock, &log, calendar.clone());
-    let looks = || service.stats().sum(|shard| shard.machinery.dispatched);
+    let looks = || service.stats().sum(|shard| shard.machinery.dispatched());
     clock.advance(HOUR * 24 * 365);
     let expected: Vec<_> = calendar
         .after(time("2026-01-01T00:00[Europe/Berlin]"))

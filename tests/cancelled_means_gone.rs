@@ -57,10 +57,10 @@ fn check(service: &ServiceHandle<u32>, clock: &ManualClock, slots: u64, what: &s
     clock.advance(Duration::ZERO);
     let stats = service.stats();
     let (holes, pending) = (
-        stats.sum(|shard| shard.machinery.holes),
+        stats.sum(|shard| shard.machinery.figure("holes").unwrap()),
         stats.timers.pending,
     );
-    assert_eq!(stats.sum(|shard| shard.machinery.lane_depth), 0);
+    assert_eq!(stats.sum(|shard| shard.machinery.lane_depth()), 0);
     assert!(
         holes <= pending + slots * HOLES_OF_A_SLOT,
         "{what}: {holes} holes, {pending} pending"
@@ -105,7 +105,7 @@ fn a_storm_of_cancels_leaves_few_holes_at_every_distance() {
                 assert_eq!(
                     (
                         stats.timers.fired,
-                        stats.sum(|shard| shard.machinery.holes),
+                        stats.sum(|shard| shard.machinery.figure("holes").unwrap()),
                         service.len()
                     ),
                     (pending, 0, 0),
@@ -257,13 +257,15 @@ fn a_quiet_service_tidies_up() {
     let patience = Instant::now() + Duration::from_secs(60);
     while service
         .stats()
-        .sum(|shard| shard.machinery.holes + shard.machinery.lane_depth)
+        .sum(|shard| shard.machinery.figure("holes").unwrap() + shard.machinery.lane_depth())
         > 0
     {
         assert!(
             Instant::now() < patience,
             "{} holes stay",
-            service.stats().sum(|shard| shard.machinery.holes)
+            service
+                .stats()
+                .sum(|shard| shard.machinery.figure("holes").unwrap())
         );
         thread::sleep(Duration::from_millis(10));
     }

@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 /// How often shards have slept. Not counted are naps of a shard that holds what is due since its
 /// workers are behind, as they are on a busy machine: it takes these whatever its margin.
 fn sleeps(stats: &Stats) -> u64 {
-    stats.sum(|shard| shard.machinery.wakeups - shard.machinery.held)
+    stats.sum(|shard| shard.machinery.wakeups() - shard.machinery.held())
 }
 
 /// Timers of 0 to 40 ms, some cancelled, some moved: none is early, all others come. Returns how
@@ -29,7 +29,7 @@ fn fires(builder: Builder) -> u64 {
     };
     let far = [arm(MS * 100_000), arm(MS * 100_000)];
     // Before it has taken these in the shard may sleep for ever.
-    while service.stats().sum(|shard| shard.machinery.drained) < 2 {
+    while service.stats().sum(|shard| shard.machinery.drained()) < 2 {
         std::thread::sleep(MS);
     }
     let before = sleeps(&service.stats());
@@ -97,7 +97,7 @@ fn a_shard_that_waits_for_workers_naps_within_its_margin() {
         .schedule(Duration::ZERO, move || may_go.recv().unwrap())
         .unwrap();
     let mut timers = 0;
-    while service.stats().sum(|shard| shard.machinery.held) < 3 {
+    while service.stats().sum(|shard| shard.machinery.held()) < 3 {
         service.schedule(Duration::ZERO, || ()).unwrap();
         timers += 1;
         std::thread::sleep(MS / 10);
@@ -108,9 +108,9 @@ fn a_shard_that_waits_for_workers_naps_within_its_margin() {
     }
     service.stop();
     let stats = service.stats();
-    assert!(stats.sum(|shard| shard.machinery.wakeups) > 2);
+    assert!(stats.sum(|shard| shard.machinery.wakeups()) > 2);
     assert_eq!(
-        (sleeps(&stats), stats.sum(|shard| shard.machinery.rings)),
+        (sleeps(&stats), stats.sum(|shard| shard.machinery.rings())),
         (0, 0),
         "it has slept"
     );
@@ -125,7 +125,7 @@ fn a_shard_that_spins_with_nothing_to_do_takes_turns() {
         .start()
         .unwrap();
     let (turns, patience) = (
-        || service.stats().sum(|shard| shard.machinery.turns),
+        || service.stats().sum(|shard| shard.machinery.turns()),
         Instant::now() + Duration::from_secs(60),
     );
     let before = turns();

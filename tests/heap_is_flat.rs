@@ -193,7 +193,7 @@ fn a_week_of_heartbeats_is_flat() {
         let stats = service.stats();
         let (bytes, holes, pending) = (
             bytes_in_use(),
-            stats.sum(|shard| shard.machinery.holes),
+            stats.sum(|shard| shard.machinery.figure("holes").unwrap()),
             stats.timers.pending,
         );
         println!(

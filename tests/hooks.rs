@@ -224,7 +224,7 @@ fn a_shard_that_stalls_is_told_once_for_each_stall() {
         assert!(shard == 0 && overdue > THRESHOLD, "{overdue:?}");
         // In twice the threshold there are further looks, which tell nothing.
         assert!(stalled.recv_timeout(THRESHOLD * 2).is_err());
-        assert_eq!(service.stats().sum(|shard| shard.machinery.stalls), round);
+        assert_eq!(service.stats().sum(|shard| shard.machinery.stalls()), round);
         release.send(()).unwrap();
         done.recv_timeout(HANGS).unwrap();
     }
@@ -250,8 +250,11 @@ fn a_service_that_is_watched_stops_at_once() {
                 MS
             });
             let unfired = service.stop().len();
-            send.send((unfired, service.stats().sum(|shard| shard.machinery.stalls)))
-                .unwrap();
+            send.send((
+                unfired,
+                service.stats().sum(|shard| shard.machinery.stalls()),
+            ))
+            .unwrap();
         });
         let (unfired, stalls) = stopped.recv_timeout(HANGS).unwrap();
         assert_eq!(unfired, 1);
@@ -266,7 +269,7 @@ fn a_hook_for_stalls_that_panics_harms_nothing() {
         .on_stall(Duration::ZERO, |_, _| panic_as_expected(0))
         .start()
         .unwrap();
-    let turns = || service.stats().sum(|shard| shard.machinery.turns);
+    let turns = || service.stats().sum(|shard| shard.machinery.turns());
     for stalls in 1..=2 {
         let (release, released) = mpsc::channel::<()>();
         service

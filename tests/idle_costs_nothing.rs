@@ -22,7 +22,7 @@ fn service() -> TimerService<u64> {
 }
 
 fn wakeups(service: &TimerService<u64>) -> u64 {
-    service.stats().sum(|shard| shard.machinery.wakeups)
+    service.stats().sum(|shard| shard.machinery.wakeups())
 }
 
 /// Waits until the shard sleeps for good.

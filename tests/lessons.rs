@@ -141,7 +141,9 @@ fn cancelled_entries_that_stay_for_years() {
         to_canceller.send(ids).unwrap();
         done.recv_timeout(HANGS).unwrap();
         clock.advance(Duration::ZERO);
-        let holes = service.stats().sum(|shard| shard.machinery.holes);
+        let holes = service
+            .stats()
+            .sum(|shard| shard.machinery.figure("holes").unwrap());
         assert!(
             holes <= 33,
             "{holes} entries of {timers} stay for two years (taken in first: {taken_in_first})"
@@ -174,7 +176,9 @@ fn a_million_stale_entries_for_eleven_timers() {
         }
         if round % 50 == 0 {
             clock.advance(MS);
-            let holes = service.stats().sum(|shard| shard.machinery.holes);
+            let holes = service
+                .stats()
+                .sum(|shard| shard.machinery.figure("holes").unwrap());
             // Two slots at the most: what is moved crosses from one to the next.
             assert!(
                 holes <= LIVE as u64 + 2 * 33,
@@ -194,7 +198,7 @@ fn a_million_stale_entries_for_eleven_timers() {
     let stats = service.stats();
     assert_eq!(
         (
-            stats.sum(|shard| shard.machinery.holes),
+            stats.sum(|shard| shard.machinery.figure("holes").unwrap()),
             clock.advance_to_next()
         ),
         (0, None)
@@ -464,7 +468,7 @@ fn ten_thousand_slow_tasks_delay_no_expiry() {
         };
         service.schedule(MS, slow).unwrap();
     }
-    let dispatched = || service.stats().sum(|shard| shard.machinery.dispatched);
+    let dispatched = || service.stats().sum(|shard| shard.machinery.dispatched());
     let wait = |what: &str, done: &dyn Fn() -> bool| {
         let patience = Instant::now() + HANGS;
         while !done() {

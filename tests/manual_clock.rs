@@ -343,7 +343,7 @@ fn a_step_without_a_due_timer_costs_one_turn() {
         .clock(clock.clone())
         .start()
         .unwrap();
-    let turns = || service.stats().shards[0].machinery.turns;
+    let turns = || service.stats().shards[0].machinery.turns();
     let step = || {
         let before = turns();
         clock.advance(MS);

@@ -88,7 +88,10 @@ impl Fixture {
     /// Waits until the shard has taken in all messages.
     fn taken_in(&self) {
         wait("messages", || {
-            self.service.stats().sum(|shard| shard.machinery.lane_depth) == 0
+            self.service
+                .stats()
+                .sum(|shard| shard.machinery.lane_depth())
+                == 0
         });
     }
 }

@@ -58,23 +58,29 @@ fn expected(stats: &Stats, service: &str) -> BTreeMap<String, f64> {
             ("timers_dropped", shard.timers.dropped),
             ("timers_ended", shard.timers.ended),
             ("timers_runs", shard.timers.runs),
-            ("machinery_stalls", shard.machinery.stalls),
-            ("machinery_turns", shard.machinery.turns),
-            ("machinery_held", shard.machinery.held),
-            ("machinery_wakeups", shard.machinery.wakeups),
-            ("machinery_rings", shard.machinery.rings),
-            ("machinery_drained", shard.machinery.drained),
-            ("machinery_eliminated", shard.machinery.eliminated),
-            ("machinery_dispatched", shard.machinery.dispatched),
-            ("machinery_cascaded", shard.machinery.cascaded),
-            ("machinery_compactions", shard.machinery.compactions),
+            ("machinery_stalls", shard.machinery.stalls()),
+            ("machinery_turns", shard.machinery.turns()),
+            ("machinery_held", shard.machinery.held()),
+            ("machinery_wakeups", shard.machinery.wakeups()),
+            ("machinery_rings", shard.machinery.rings()),
+            ("machinery_drained", shard.machinery.drained()),
+            ("machinery_eliminated", shard.machinery.eliminated()),
+            ("machinery_dispatched", shard.machinery.dispatched()),
+            (
+                "machinery_cascaded",
+                shard.machinery.figure("cascaded").unwrap(),
+            ),
+            (
+                "machinery_compactions",
+                shard.machinery.figure("compactions").unwrap(),
+            ),
         ];
         let gauges = [
             ("timers_pending", shard.timers.pending),
-            ("machinery_lane_depth", shard.machinery.lane_depth),
-            ("machinery_pool_backlog", shard.machinery.pool_backlog),
-            ("machinery_holes", shard.machinery.holes),
-            ("machinery_due", shard.machinery.due),
+            ("machinery_lane_depth", shard.machinery.lane_depth()),
+            ("machinery_pool_backlog", shard.machinery.pool_backlog()),
+            ("machinery_holes", shard.machinery.figure("holes").unwrap()),
+            ("machinery_due", shard.machinery.due()),
         ];
         let counters = counters.map(|(name, value)| {
             (
@@ -89,13 +95,13 @@ fn expected(stats: &Stats, service: &str) -> BTreeMap<String, f64> {
                 value as f64,
             )
         }));
-        let levels = shard.machinery.levels.iter().enumerate();
+        let level = |level| shard.machinery.figure(&format!("level_{level}")).unwrap();
         let gauge = |level| {
             format!(
                 "Gauge wheelwork_machinery_levels service={service} shard={number} level={level}"
             )
         };
-        figures.extend(levels.map(|(level, &entries)| (gauge(level), entries as f64)));
+        figures.extend((0..7).map(|number| (gauge(number), level(number) as f64)));
     }
     figures.insert(
         format!("Counter wheelwork_panics_total service={service}"),
@@ -203,7 +209,7 @@ fn what_only_threads_count_is_told_too() {
         Reporter::new(&service).service("threads").report()
     });
     let stats = service.stats();
-    assert!(stats.unpinned_shards == 2 && stats.sum(|shard| shard.machinery.turns) > 0);
+    assert!(stats.unpinned_shards == 2 && stats.sum(|shard| shard.machinery.turns()) > 0);
     assert_eq!(told(&snapshotter).0, expected(&stats, "threads"));
 }
 

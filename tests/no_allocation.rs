@@ -138,7 +138,7 @@ impl Fixture {
     }
 
     fn drained(&self) -> u64 {
-        self.service.stats().sum(|shard| shard.machinery.drained)
+        self.service.stats().sum(|shard| shard.machinery.drained())
     }
 
     /// Waits until the shard has drained this number of messages.
@@ -178,7 +178,10 @@ impl Fixture {
         let before = self.drained();
         work();
         assert_eq!(self.drained(), before, "the shard is held up");
-        let messages = self.service.stats().sum(|shard| shard.machinery.lane_depth);
+        let messages = self
+            .service
+            .stats()
+            .sum(|shard| shard.machinery.lane_depth());
         self.release.send(()).unwrap();
         // What the first run left in the lanes comes to it.
         self.wait_drained(before + messages);

@@ -45,7 +45,9 @@ fn ticks_and_cascades(slack: Duration) -> (usize, u64) {
     ticks.dedup();
     (
         ticks.len(),
-        service.stats().sum(|shard| shard.machinery.cascaded),
+        service
+            .stats()
+            .sum(|shard| shard.machinery.figure("cascaded").unwrap()),
     )
 }
 

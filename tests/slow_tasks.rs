@@ -234,7 +234,7 @@ fn a_blocked_pool_loses_nothing() {
         .collect();
     // The shard does its part meanwhile: what is due waits for the pool, and can be cancelled
     // there.
-    while service.stats().sum(|shard| shard.machinery.dispatched) < 3_001 {
+    while service.stats().sum(|shard| shard.machinery.dispatched()) < 3_001 {
         std::thread::sleep(MS);
     }
     assert_eq!(
@@ -289,7 +289,7 @@ fn stop_hands_back_what_a_blocked_pool_has_not_begun() {
                 .unwrap()
         })
         .collect();
-    while service.stats().sum(|shard| shard.machinery.dispatched) < 1_001 {
+    while service.stats().sum(|shard| shard.machinery.dispatched()) < 1_001 {
         std::thread::sleep(MS);
     }
     let (stopping, (send, stopped)) = (service.clone(), mpsc::channel());
@@ -332,23 +332,23 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
     let ids: Vec<_> = (0..TIMERS)
         .map(|_| service.schedule(MS, || ()).unwrap())
         .collect();
-    let dispatched = || service.stats().sum(|shard| shard.machinery.dispatched);
+    let dispatched = || service.stats().sum(|shard| shard.machinery.dispatched());
     // All is due by now, and the shard has had its turns.
     std::thread::sleep(MS * 50);
     assert!((1..=ROOM).contains(&dispatched()), "{}", dispatched());
     let stats = service.stats();
     // A batch may be a little less than 1,024.
     assert!(
-        (64..70).contains(&stats.sum(|shard| shard.machinery.pool_backlog)),
+        (64..70).contains(&stats.sum(|shard| shard.machinery.pool_backlog())),
         "{stats:?}"
     );
-    assert!(stats.sum(|shard| shard.machinery.held) > 0);
+    assert!(stats.sum(|shard| shard.machinery.held()) > 0);
     assert_eq!((stats.timers.fired, service.len()), (1, TIMERS));
     // It takes in its messages meanwhile.
-    let drained = stats.sum(|shard| shard.machinery.drained);
+    let drained = stats.sum(|shard| shard.machinery.drained());
     // Due, not begun: all of it can be cancelled.
     assert!(ids.iter().step_by(2).all(|&id| service.cancel(id)));
-    while service.stats().sum(|shard| shard.machinery.drained) < drained + TIMERS / 2 {
+    while service.stats().sum(|shard| shard.machinery.drained()) < drained + TIMERS / 2 {
         std::thread::sleep(MS);
     }
     release.send(()).unwrap();
@@ -360,7 +360,7 @@ fn what_a_blocked_pool_has_no_room_for_stays_in_the_wheel() {
     assert_eq!(
         (
             stats.timers.fired,
-            stats.sum(|shard| shard.machinery.pool_backlog)
+            stats.sum(|shard| shard.machinery.pool_backlog())
         ),
         (TIMERS / 2 + 1, 0)
     );

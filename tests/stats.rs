@@ -8,10 +8,19 @@ use blocked::block_a_worker;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Batch, Dispatch, ManualClock, Stats, TimerService};
+use wheelwork::{Batch, Dispatch, ManualClock, ShardStats, Stats, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
+
+fn figure(shard: &ShardStats, name: &str) -> u64 {
+    shard.machinery.figure(name).unwrap()
+}
+
+/// The entries in each level of the wheel.
+fn levels(shard: &ShardStats) -> [u64; 7] {
+    std::array::from_fn(|level| figure(shard, &format!("level_{level}")))
+}
 
 fn manual(shards: usize) -> (TimerService<u32>, ManualClock) {
     let clock = ManualClock::new();
@@ -111,34 +120,34 @@ fn messages_that_wait_and_holes_are_counted() {
         .collect();
     assert_eq!(
         (
-            shard().machinery.lane_depth,
-            shard().machinery.drained,
-            shard().machinery.holes
+            shard().machinery.lane_depth(),
+            shard().machinery.drained(),
+            figure(&shard(), "holes")
         ),
         (100, 0, 0)
     );
     clock.advance(Duration::ZERO);
     assert_eq!(
         (
-            shard().machinery.lane_depth,
-            shard().machinery.drained,
-            shard().machinery.holes
+            shard().machinery.lane_depth(),
+            shard().machinery.drained(),
+            figure(&shard(), "holes")
         ),
         (0, 100, 0)
     );
     assert!(ids.iter().take(20).all(|&id| service.cancel(id)));
     assert_eq!(
-        (shard().machinery.lane_depth, shard().machinery.holes),
+        (shard().machinery.lane_depth(), figure(&shard(), "holes")),
         (20, 0)
     );
     clock.advance(Duration::ZERO);
     // A turn, and the look for the next event, which compacts.
     assert_eq!(
         (
-            shard().machinery.lane_depth,
-            shard().machinery.drained,
-            shard().machinery.holes,
-            shard().machinery.compactions
+            shard().machinery.lane_depth(),
+            shard().machinery.drained(),
+            figure(&shard(), "holes"),
+            figure(&shard(), "compactions")
         ),
         (0, 120, 0, 1)
     );
@@ -148,13 +157,13 @@ fn messages_that_wait_and_holes_are_counted() {
     assert!(ids.iter().skip(20).take(10).all(|&id| service.cancel(id)));
     clock.advance(Duration::ZERO);
     assert_eq!(
-        (shard().machinery.holes, shard().machinery.compactions),
+        (figure(&shard(), "holes"), figure(&shard(), "compactions")),
         (10, 1)
     );
     clock.advance(HOUR);
     assert_eq!(
         (
-            shard().machinery.holes,
+            figure(&shard(), "holes"),
             shard().timers.pending,
             service.stats().timers.fired
         ),
@@ -184,12 +193,12 @@ fn the_entries_of_each_level_are_counted() {
         })
         .collect();
     assert_eq!(
-        (shard().machinery.lane_depth, shard().machinery.levels),
+        (shard().machinery.lane_depth(), levels(&shard())),
         (101, [0; 7])
     );
     clock.advance(Duration::ZERO);
     assert_eq!(
-        (shard().machinery.lane_depth, shard().machinery.levels),
+        (shard().machinery.lane_depth(), levels(&shard())),
         (0, [10, 40, 30, 20, 1, 0, 0])
     );
     // The dead ones of a slot that comes later stay as long as they are few.
@@ -198,8 +207,8 @@ fn the_entries_of_each_level_are_counted() {
     assert_eq!(
         (
             shard().timers.pending,
-            shard().machinery.holes,
-            shard().machinery.levels
+            figure(&shard(), "holes"),
+            levels(&shard())
         ),
         (86, 15, [10, 40, 30, 20, 1, 0, 0])
     );
@@ -207,13 +216,13 @@ fn the_entries_of_each_level_are_counted() {
     // (A shard without an event takes no turn.)
     clock.advance(Duration::ZERO);
     assert_eq!(
-        (service.stats().timers.fired, shard().machinery.levels),
+        (service.stats().timers.fired, levels(&shard())),
         (10, [25, 0, 30, 20, 1, 0, 0])
     );
     clock.advance(HOUR - MS * 10_000);
     clock.advance(Duration::ZERO);
     assert_eq!(
-        (service.stats().timers.fired, shard().machinery.levels),
+        (service.stats().timers.fired, levels(&shard())),
         (35, [30, 0, 0, 20, 1, 0, 0])
     );
     assert!(armed[2].iter().all(|&id| service.cancel(id)));
@@ -222,8 +231,8 @@ fn the_entries_of_each_level_are_counted() {
     assert_eq!(
         (
             shard().timers.pending,
-            shard().machinery.holes,
-            shard().machinery.levels
+            figure(&shard(), "holes"),
+            levels(&shard())
         ),
         (21, 0, [0, 0, 0, 20, 1, 0, 0])
     );
@@ -231,8 +240,8 @@ fn the_entries_of_each_level_are_counted() {
     assert_eq!(
         (
             shard().timers.pending,
-            shard().machinery.due,
-            shard().machinery.levels
+            shard().machinery.due(),
+            levels(&shard())
         ),
         (0, 0, [0; 7])
     );
@@ -253,19 +262,19 @@ fn what_is_due_and_has_to_wait_is_counted() {
         let shard = service.stats().shards[0];
         assert_eq!(
             (
-                shard.machinery.dispatched + shard.machinery.due,
-                shard.machinery.levels
+                shard.machinery.dispatched() + shard.machinery.due(),
+                levels(&shard)
             ),
             (500, [0; 7])
         );
         assert!(
-            shard.machinery.due > 0 || shard.timers.pending < 64,
+            shard.machinery.due() > 0 || shard.timers.pending < 64,
             "{shard:?}"
         );
         received += receiver.try_iter().map(|batch| batch.len()).sum::<usize>();
         clock.advance(Duration::ZERO);
     }
-    assert_eq!(service.stats().shards[0].machinery.due, 0);
+    assert_eq!(service.stats().shards[0].machinery.due(), 0);
 }
 
 /// A service on a manual clock whose only worker is held up, and what lets it go on.
@@ -284,7 +293,7 @@ fn lateness_and_the_backlog_of_a_blocked_worker_are_seen() {
     clock.advance(MS * 101);
     assert_eq!(
         (
-            service.stats().shards[0].machinery.pool_backlog,
+            service.stats().shards[0].machinery.pool_backlog(),
             service.len()
         ),
         (2, 100)
@@ -297,7 +306,7 @@ fn lateness_and_the_backlog_of_a_blocked_worker_are_seen() {
     let lateness = &stats.lateness;
     assert_eq!(
         (
-            stats.shards[0].machinery.pool_backlog,
+            stats.shards[0].machinery.pool_backlog(),
             lateness.count(),
             lateness.max()
         ),

@@ -95,7 +95,7 @@ impl World {
 
     /// How many messages are in the lanes.
     fn waiting(&self) -> u64 {
-        self.service.stats().shards[0].machinery.lane_depth
+        self.service.stats().shards[0].machinery.lane_depth()
     }
 
     /// A thread that takes turns of the shard.
@@ -228,7 +228,7 @@ fn cancelled_while_it_is_taken() {
     settle(&world.service);
     let stats = world.service.stats();
     assert_eq!(
-        (next_event(&world.service), stats.shards[0].machinery.holes),
+        (next_event(&world.service), stats.shards[0].machinery.figure("holes").unwrap()),
         (None, 0),
         "nothing of it is left"
     );
@@ -263,7 +263,7 @@ fn moved_while_it_is_taken() {
     settle(&world.service);
     let stats = world.service.stats();
     assert_eq!(
-        (next_event(&world.service), stats.shards[0].machinery.holes),
+        (next_event(&world.service), stats.shards[0].machinery.figure("holes").unwrap()),
         (None, 0),
         "nothing of it is left"
     );

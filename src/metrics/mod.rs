@@ -5,7 +5,8 @@
 //! the program has installed. Without a recorder nothing happens. Between two reports nobody does
 //! anything: the calls of a service and its shards cost what they cost without this feature.
 //!
-//! A name is `wheelwork_` and the path of a field, with `_` for `.`; counters end in `_total`:
+//! A name is `wheelwork_` and the path of a field or call, with `_` for `.`; counters end in
+//! `_total`:
 //!
 //! | figures | names | kind | labels |
 //! |---|---|---|---|
@@ -17,10 +18,11 @@
 //! | `unpinned_shards` | `wheelwork_unpinned_shards` | gauge | |
 //! | [`Machinery`] | `wheelwork_machinery_wakeups_total`, ... | counters | `shard` |
 //! | its state now | `wheelwork_machinery_lane_depth`, ... | gauges | `shard` |
-//! | its `levels` | `wheelwork_machinery_levels` | gauge | `shard`, `level` |
+//! | its `level_0`, ... | `wheelwork_machinery_levels` | gauge | `shard`, `level` |
 //!
 //! The state now is `lane_depth`, `pool_backlog`, `holes` and `due`. Each series has the label
-//! `service` too, if [`Reporter::service`] was called.
+//! `service` too, if [`Reporter::service`] was called. What tells of the wheel's layout
+//! ([`Machinery::figures`]) may be named otherwise in another version.
 //!
 //! The histogram has each timer that fired and each run of a periodic timer once, except timers
 //! that [`FireAll`](crate::StopPolicy::FireAll) fired.
@@ -30,6 +32,7 @@
 //! [`TimerCounts`]: crate::TimerCounts
 //! [`PoolCounts`]: crate::PoolCounts
 //! [`Machinery`]: crate::Machinery
+//! [`Machinery::figures`]: crate::Machinery::figures
 
 mod names;
 
@@ -179,7 +182,7 @@ impl<T: Send + 'static> Reporter<T> {
         let mut labels = self.labels.clone();
         labels.push(Label::new("shard", number.to_string()));
         report(recorder, &labels, shard, &SHARD_COUNTERS, &SHARD_GAUGES);
-        for (level, &entries) in shard.machinery.levels.iter().enumerate() {
+        for (level, &entries) in shard.machinery.levels().iter().enumerate() {
             let mut labels = labels.clone();
             labels.push(Label::new("level", level.to_string()));
             recorder

@@ -1,7 +1,8 @@
 //! Names: what each figure of [`Stats`] is called in a report, what it means, and how it is read.
 //!
-//! A name is `wheelwork_` and the path of the field in [`Stats`] or [`ShardStats`], with `_` for
-//! `.`; counters end in `_total`. So `machinery.turns` is `wheelwork_machinery_turns_total`.
+//! A name is `wheelwork_` and the path of the field or call in [`Stats`] or [`ShardStats`], with
+//! `_` for `.`; counters end in `_total`. So `machinery.turns` is
+//! `wheelwork_machinery_turns_total`.
 
 use crate::engine::figures::stats::{ShardStats, Stats};
 use metrics::{KeyName, SharedString, Unit};
@@ -77,52 +78,52 @@ pub(super) const SHARD_COUNTERS: [Figure<ShardStats>; 18] = [
     figure(
         "wheelwork_machinery_stalls_total",
         "Times that a shard took no turn although it was time; counted only with on_stall.",
-        |shard| shard.machinery.stalls,
+        |shard| shard.machinery.stalls(),
     ),
     figure(
         "wheelwork_machinery_turns_total",
         "Passes over lanes and wheel.",
-        |shard| shard.machinery.turns,
+        |shard| shard.machinery.turns(),
     ),
     figure(
         "wheelwork_machinery_held_total",
         "Turns that left due timers in the wheel.",
-        |shard| shard.machinery.held,
+        |shard| shard.machinery.held(),
     ),
     figure(
         "wheelwork_machinery_wakeups_total",
         "Times that a shard's thread slept and woke up.",
-        |shard| shard.machinery.wakeups,
+        |shard| shard.machinery.wakeups(),
     ),
     figure(
         "wheelwork_machinery_rings_total",
         "Times that a scheduling thread woke a shard's thread.",
-        |shard| shard.machinery.rings,
+        |shard| shard.machinery.rings(),
     ),
     figure(
         "wheelwork_machinery_drained_total",
         "Messages taken from the lanes.",
-        |shard| shard.machinery.drained,
+        |shard| shard.machinery.drained(),
     ),
     figure(
         "wheelwork_machinery_eliminated_total",
         "Inserts that were recalled in their lane, or met their tombstone there.",
-        |shard| shard.machinery.eliminated,
+        |shard| shard.machinery.eliminated(),
     ),
     figure(
         "wheelwork_machinery_dispatched_total",
         "Due entries handed to the dispatcher.",
-        |shard| shard.machinery.dispatched,
+        |shard| shard.machinery.dispatched(),
     ),
     figure(
         "wheelwork_machinery_cascaded_total",
         "Entries that a cascade moved to a lower level, or found dead.",
-        |shard| shard.machinery.cascaded,
+        |shard| shard.machinery.cascaded(),
     ),
     figure(
         "wheelwork_machinery_compactions_total",
         "Slots that were compacted.",
-        |shard| shard.machinery.compactions,
+        |shard| shard.machinery.compactions(),
     ),
 ];
 
@@ -134,22 +135,22 @@ pub(super) const SHARD_GAUGES: [Figure<ShardStats>; 5] = [
     figure(
         "wheelwork_machinery_lane_depth",
         "Messages in the lanes that the shard has not taken in yet.",
-        |shard| shard.machinery.lane_depth,
+        |shard| shard.machinery.lane_depth(),
     ),
     figure(
         "wheelwork_machinery_pool_backlog",
         "Batches in the pool that no worker has begun.",
-        |shard| shard.machinery.pool_backlog,
+        |shard| shard.machinery.pool_backlog(),
     ),
     figure(
         "wheelwork_machinery_holes",
         "Tombstones that the slots of the wheel count now.",
-        |shard| shard.machinery.holes,
+        |shard| shard.machinery.holes(),
     ),
     figure(
         "wheelwork_machinery_due",
         "Entries that are due and still in the wheel.",
-        |shard| shard.machinery.due,
+        |shard| shard.machinery.due(),
     ),
 ];
 

@@ -143,7 +143,7 @@ fn arm_and_recall() {
         bench
             .service
             .stats()
-            .sum(|shard| shard.machinery.lane_depth),
+            .sum(|shard| shard.machinery.lane_depth()),
         OPERATIONS as u64
     );
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
 /// Arms and cancels at a rate for a while. Returns the rings a second, and timeouts that were gone
 /// before they were due.
 fn rings(service: &TimerService<u32>, rate: u32, time: Duration) -> (f64, u64) {
-    let rung = || service.stats().sum(|shard| shard.machinery.rings);
+    let rung = || service.stats().sum(|shard| shard.machinery.rings());
     let (before, start, mut refused) = (rung(), Instant::now(), 0);
     progress::watch_time("timeouts", time, || {
         let mut now = start;
@@ -102,7 +102,7 @@ fn idle(
     time: Duration,
 ) -> Option<String> {
     progress::wait("quiet", QUIET);
-    let wakeups = || service.stats().sum(|shard| shard.machinery.wakeups);
+    let wakeups = || service.stats().sum(|shard| shard.machinery.wakeups());
     let (before, cpu) = (wakeups(), system::cpu_time());
     progress::wait("idle", time);
     let (wakeups, cpu) = (wakeups() - before, system::cpu_time() - cpu);

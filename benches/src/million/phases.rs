@@ -118,8 +118,12 @@ impl Phases<'_> {
     fn settle(&self) {
         let look = || {
             let stats = self.service.stats();
-            let turns = stats.shards.iter().map(|shard| shard.machinery.turns).min();
-            (turns, stats.sum(|shard| shard.machinery.drained))
+            let turns = stats
+                .shards
+                .iter()
+                .map(|shard| shard.machinery.turns())
+                .min();
+            (turns, stats.sum(|shard| shard.machinery.drained()))
         };
         let mut before = look();
         // A shard in a long sleep has nothing that is worth waking it for: give up after some

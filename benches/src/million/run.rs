@@ -200,12 +200,16 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
     report.figure("last task after", "burst_last_ms", last_ms, "ms");
     report.section("what the shards did");
     let sum = |counter: fn(&ShardStats) -> u64| stats.sum(counter);
-    report.count("wake-ups", "wakeups", sum(|shard| shard.machinery.wakeups));
-    report.count("rings", "rings", sum(|shard| shard.machinery.rings));
+    report.count(
+        "wake-ups",
+        "wakeups",
+        sum(|shard| shard.machinery.wakeups()),
+    );
+    report.count("rings", "rings", sum(|shard| shard.machinery.rings()));
     report.count(
         "compactions",
         "compactions",
-        sum(|shard| shard.machinery.compactions),
+        sum(|shard| shard.machinery.figure("compactions").unwrap()),
     );
     report.count("panics in handlers", "panics", stats.panics);
     let unpinned = stats.unpinned_shards as u64;

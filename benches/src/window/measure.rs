@@ -80,8 +80,8 @@ struct Most {
 impl Most {
     fn see(&mut self, service: &Service) {
         let stats = service.0.stats();
-        let in_lanes = stats.sum(|shard| shard.machinery.lane_depth);
-        let in_wheels = stats.sum(|shard| shard.machinery.levels.iter().sum());
+        let in_lanes = stats.sum(|shard| shard.machinery.lane_depth());
+        let in_wheels = stats.sum(|shard| shard.machinery.entries());
         self.in_lanes = self.in_lanes.max(in_lanes);
         self.in_wheels = self.in_wheels.max(in_wheels);
     }
@@ -114,14 +114,20 @@ pub(crate) fn measure(row: &Row) -> Figures {
     figures.extend([
         ("in_lanes_max", most.in_lanes as f64),
         ("in_wheels_max", most.in_wheels as f64),
-        ("drained", sum(|shard| shard.machinery.drained)),
-        ("eliminated", sum(|shard| shard.machinery.eliminated)),
-        ("dispatched", sum(|shard| shard.machinery.dispatched)),
-        ("cascaded", sum(|shard| shard.machinery.cascaded)),
-        ("compactions", sum(|shard| shard.machinery.compactions)),
-        ("turns", sum(|shard| shard.machinery.turns)),
-        ("wakeups", sum(|shard| shard.machinery.wakeups)),
-        ("rings", sum(|shard| shard.machinery.rings)),
+        ("drained", sum(|shard| shard.machinery.drained())),
+        ("eliminated", sum(|shard| shard.machinery.eliminated())),
+        ("dispatched", sum(|shard| shard.machinery.dispatched())),
+        (
+            "cascaded",
+            sum(|shard| shard.machinery.figure("cascaded").unwrap()),
+        ),
+        (
+            "compactions",
+            sum(|shard| shard.machinery.figure("compactions").unwrap()),
+        ),
+        ("turns", sum(|shard| shard.machinery.turns())),
+        ("wakeups", sum(|shard| shard.machinery.wakeups())),
+        ("rings", sum(|shard| shard.machinery.rings())),
     ]);
     figures
 }

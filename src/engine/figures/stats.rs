@@ -1,6 +1,7 @@
 //! Stats: what a service has done so far. `read_stats.rs` reads the counters.
 
 use super::lateness::LatenessHistogram;
+use crate::entry_wheel::LEVELS;
 
 /// What a service has done since its start. A snapshot: the counters are read one after the other
 /// while the service runs.
@@ -97,7 +98,7 @@ pub struct PoolCounts {
 /// ```
 /// let service = wheelwork::TimerService::builder().start()?;
 /// for (number, shard) in service.stats().shards.iter().enumerate() {
-///     let (pending, wakeups) = (shard.timers.pending, shard.machinery.wakeups);
+///     let (pending, wakeups) = (shard.timers.pending, shard.machinery.wakeups());
 ///     println!("shard {number}: {pending} timers wait, {wakeups} wake-ups");
 /// }
 /// # Ok::<(), wheelwork::StartError>(())
@@ -114,52 +115,202 @@ pub struct ShardStats {
 /// The figures of a shard's machinery: its lanes, its thread and its wheel. They explain where time
 /// and memory go. ARCHITECTURE.md says what the parts are.
 ///
+/// What any shard has is read by a call. How the wheel is laid out may change from version to
+/// version, so its figures have names instead: [`figures`](Self::figures) lists them.
+///
 /// # Example
 /// See [`ShardStats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Machinery {
+    pub(super) lane_depth: u64,
+    pub(super) pool_backlog: u64,
+    pub(super) held: u64,
+    pub(super) stalls: u64,
+    pub(super) turns: u64,
+    pub(super) wakeups: u64,
+    pub(super) rings: u64,
+    pub(super) drained: u64,
+    pub(super) eliminated: u64,
+    pub(super) dispatched: u64,
+    pub(super) due: u64,
+    pub(super) cascaded: u64,
+    pub(super) compactions: u64,
+    pub(super) holes: u64,
+    pub(super) levels: [u64; LEVELS],
+}
+
+/// The names of the figures that tell how many entries each level of the wheel has.
+const LEVEL_NAMES: [&str; LEVELS] = [
+    "level_0", "level_1", "level_2", "level_3", "level_4", "level_5", "level_6",
+];
+
+impl Machinery {
     /// Messages in the lanes now: inserts and tombstones that the shard has not taken in.
-    pub lane_depth: u64,
+    #[must_use]
+    pub const fn lane_depth(&self) -> u64 {
+        self.lane_depth
+    }
+
     /// Batches in the pool now that no worker has begun.
-    pub pool_backlog: u64,
+    #[must_use]
+    pub const fn pool_backlog(&self) -> u64 {
+        self.pool_backlog
+    }
+
     /// Turns that left due timers in the wheel, because the pool was too far behind or the channel
     /// was full.
-    pub held: u64,
+    #[must_use]
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
     /// Times that the shard took no turn although it was time. Counted only if the builder's
     /// [`on_stall`](crate::Builder::on_stall) was called.
-    pub stalls: u64,
+    #[must_use]
+    pub const fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
     /// Turns: passes over lanes and wheel.
-    pub turns: u64,
+    #[must_use]
+    pub const fn turns(&self) -> u64 {
+        self.turns
+    }
+
     /// Times that the shard's thread slept and woke up. An idle shard naps: each nap is as long as
     /// the quiet has lasted. After some seconds of quiet it does not wake up at all.
-    pub wakeups: u64,
+    #[must_use]
+    pub const fn wakeups(&self) -> u64 {
+        self.wakeups
+    }
+
     /// Times that a scheduling thread woke the shard's thread, at the cost of a system call.
-    pub rings: u64,
+    #[must_use]
+    pub const fn rings(&self) -> u64 {
+        self.rings
+    }
+
     /// Messages that were taken from the lanes: inserts (also those recalled in their lane) and
     /// tombstones.
-    pub drained: u64,
+    #[must_use]
+    pub const fn drained(&self) -> u64 {
+        self.drained
+    }
+
     /// Inserts that never reached the wheel: each was recalled in its lane, or met its tombstone
     /// there.
-    pub eliminated: u64,
+    #[must_use]
+    pub const fn eliminated(&self) -> u64 {
+        self.eliminated
+    }
+
     /// Due entries that were handed to the dispatcher: of timers that fired, and of timers that
     /// were cancelled too late for the wheel to know.
-    pub dispatched: u64,
-    /// Entries that a cascade moved to a lower level, or found dead.
-    pub cascaded: u64,
-    /// Slots that were compacted: their dead entries were removed.
-    pub compactions: u64,
-    /// Tombstones that the slots of the wheel count now. At least as many as there are cancelled
-    /// timers whose entries are still in the wheel.
-    pub holes: u64,
+    #[must_use]
+    pub const fn dispatched(&self) -> u64 {
+        self.dispatched
+    }
+
     /// Entries that are due and still in the wheel, of living and of cancelled timers: the pool is
     /// too far behind, or the channel is full.
-    pub due: u64,
-    /// Entries in each level of the wheel after the shard's last turn, of living timers and of
-    /// cancelled ones that are still there. Level `n` holds what is due less than 256^(n + 1) ticks
-    /// after that turn. With a tick of 1 ms: 256 ms in level 0, 66 s in level 1, 4.7 h in level 2.
-    /// Timers of which the shard has not heard yet are in [`lane_depth`](Self::lane_depth).
-    pub levels: [u64; 7],
+    #[must_use]
+    pub const fn due(&self) -> u64 {
+        self.due
+    }
+
+    /// Entries in the wheel after the shard's last turn, of living timers and of cancelled ones
+    /// that are still there. Timers of which the shard has not heard yet are in
+    /// [`lane_depth`](Self::lane_depth).
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.levels.iter().sum()
+    }
+
+    /// All figures, each with its name: those that a call reads, by the name of the call, and those
+    /// of the wheel. The names of the wheel's figures are no part of the interface that semantic
+    /// versioning covers: a version may add figures, and leave some out.
+    ///
+    /// The wheel has these now:
+    ///
+    /// | name | figure |
+    /// |---|---|
+    /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
+    /// | `compactions` | slots that were compacted: their dead entries were removed |
+    /// | `holes` | tombstones that its slots count now: at least as many as there are cancelled timers whose entries are still in the wheel |
+    /// | `level_0` to `level_6` | entries in each level after the shard's last turn |
+    ///
+    /// Level `n` holds what is due less than 256^(n + 1) ticks after that turn. With a tick of
+    /// 1 ms: 256 ms in level 0, 66 s in level 1, 4.7 h in level 2.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// for shard in &service.stats().shards {
+    ///     for (name, value) in shard.machinery.figures() {
+    ///         println!("{name}: {value}");
+    ///     }
+    /// }
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let scalars = [
+            ("lane_depth", self.lane_depth),
+            ("pool_backlog", self.pool_backlog),
+            ("held", self.held),
+            ("stalls", self.stalls),
+            ("turns", self.turns),
+            ("wakeups", self.wakeups),
+            ("rings", self.rings),
+            ("drained", self.drained),
+            ("eliminated", self.eliminated),
+            ("dispatched", self.dispatched),
+            ("due", self.due),
+            ("entries", self.entries()),
+            ("cascaded", self.cascaded),
+            ("compactions", self.compactions),
+            ("holes", self.holes),
+        ];
+        scalars
+            .into_iter()
+            .chain(LEVEL_NAMES.into_iter().zip(self.levels))
+    }
+
+    /// The figure of this name, one of [`figures`](Self::figures). `None` if there is none.
+    ///
+    /// # Example
+    /// ```
+    /// let service = wheelwork::TimerService::builder().start()?;
+    /// let shard = &service.stats().shards[0];
+    /// assert_eq!(shard.machinery.figure("holes"), Some(0));
+    /// assert_eq!(shard.machinery.figure("spokes"), None);
+    /// # Ok::<(), wheelwork::StartError>(())
+    /// ```
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<u64> {
+        self.figures()
+            .find_map(|(other, value)| (other == name).then_some(value))
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn cascaded(&self) -> u64 {
+        self.cascaded
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn compactions(&self) -> u64 {
+        self.compactions
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn holes(&self) -> u64 {
+        self.holes
+    }
+
+    /// Entries in each level of the wheel.
+    #[cfg(feature = "metrics")]
+    pub(crate) const fn levels(&self) -> &[u64; LEVELS] {
+        &self.levels
+    }
 }
 
 impl Stats {
@@ -169,7 +320,7 @@ impl Stats {
     /// # Example
     /// ```
     /// let service = wheelwork::TimerService::builder().start()?;
-    /// let wakeups = service.stats().sum(|shard| shard.machinery.wakeups);
+    /// let wakeups = service.stats().sum(|shard| shard.machinery.wakeups());
     /// println!("{wakeups} wake-ups");
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```

@@ -91,7 +91,7 @@ impl Sampler {
             armed: stats.timers.armed as f64,
             fired: stats.timers.fired as f64,
             pending: stats.timers.pending as f64,
-            entries: stats.sum(|shard| shard.machinery.levels.iter().sum()) as f64,
+            entries: stats.sum(|shard| shard.machinery.entries()) as f64,
             bytes: system::resident_bytes() as f64,
             cpu_ns_per_step: new_cpu_ns / new_steps,
             late_ms: [0.5, 0.99, 1.0].map(late_ms),

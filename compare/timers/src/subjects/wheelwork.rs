@@ -54,7 +54,11 @@ impl Subject for Service {
     /// Waits until the lanes are empty. A shard that sleeps past what is in them is woken by a
     /// timer that is due at once, and taken back.
     fn settle(&self) {
-        let depth = || self.service.stats().sum(|shard| shard.machinery.lane_depth);
+        let depth = || {
+            self.service
+                .stats()
+                .sum(|shard| shard.machinery.lane_depth())
+        };
         if depth() > 0 {
             for shard in 0..self.service.shards() {
                 let armed = self.service.schedule_on(shard, Duration::ZERO, 0u64);
@@ -67,14 +71,14 @@ impl Subject for Service {
     }
 
     fn rings(&self) -> Option<u64> {
-        Some(self.service.stats().sum(|shard| shard.machinery.rings))
+        Some(self.service.stats().sum(|shard| shard.machinery.rings()))
     }
 }
 
 /// The rings of the service behind [`wheelwork::future`], which is started if need be.
 pub(super) fn rings_of_futures() -> Option<u64> {
     let timers = wheelwork::future::Timers::global().expect("a service starts");
-    Some(timers.handle().stats().sum(|shard| shard.machinery.rings))
+    Some(timers.handle().stats().sum(|shard| shard.machinery.rings()))
 }
 
 pub(crate) struct Handle {
