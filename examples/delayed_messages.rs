@@ -6,7 +6,7 @@ use wheelwork::{Builder, Receiver, StartError, TimerId, TimerService};
 /// A post office: letters for a recipient, to be delivered after a while.
 struct Post {
     timers: TimerService<Letter>,
-    delivered: Receiver<Vec<Letter>>,
+    delivered: Receiver<Letter>,
 }
 
 #[derive(Debug, PartialEq)]

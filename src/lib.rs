@@ -74,8 +74,9 @@ pub mod tower;
 #[cfg(feature = "tracing")]
 pub mod trace;
 
-pub use crossbeam_channel::Receiver;
-pub use dispatch::{Dispatch, UserExecutor, is_inside_task, is_relief_thread, run_as_task};
+pub use dispatch::{
+    Dispatch, Receiver, UserExecutor, is_inside_task, is_relief_thread, run_as_task,
+};
 pub use engine::figures::lateness::{LatenessHistogram, LatenessRecorder};
 pub use engine::figures::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
 pub use engine::id::TimerId;

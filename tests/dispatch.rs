@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, RecvError, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wheelwork::{Batch, Dispatch, ManualClock, Receiver, Stats, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
@@ -244,7 +245,7 @@ fn on_an_executor_a_slow_task_delays_nobody_while_a_worker_is_idle() {
     assert!(service.stop().is_empty());
 }
 
-fn to_channel(capacity: Option<usize>) -> (TimerService<u32>, Receiver<Vec<u32>>, ManualClock) {
+fn to_channel(capacity: Option<usize>) -> (TimerService<u32>, Receiver<u32>, ManualClock) {
     let clock = ManualClock::new();
     let (builder, receiver) = TimerService::builder()
         .clock(clock.clone())
@@ -274,6 +275,28 @@ fn a_channel_gets_everything_in_order_of_deadlines() {
     );
     drop(service);
     assert!(receiver.recv().is_err(), "disconnected");
+}
+
+#[test]
+fn receivers_share_a_channel_and_tell_empty_from_disconnected() {
+    let (service, receiver, clock) = to_channel(None);
+    let other = receiver.clone();
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(receiver.recv_timeout(MS), Err(RecvTimeoutError::Timeout));
+    let now = Instant::now();
+    assert_eq!(other.recv_deadline(now), Err(RecvTimeoutError::Timeout));
+    (0..2).for_each(|timer| {
+        service.schedule(MS, timer).unwrap();
+        clock.advance(MS);
+    });
+    assert_eq!((receiver.len(), other.is_empty()), (2, false));
+    assert_eq!(receiver.recv(), Ok(vec![0]));
+    assert_eq!(other.iter().next(), Some(vec![1]));
+    drop((service, clock));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
+    let disconnected = Err(RecvTimeoutError::Disconnected);
+    assert_eq!(receiver.recv_timeout(HANGS), disconnected);
+    assert_eq!(other.recv(), Err(RecvError));
 }
 
 #[test]

@@ -18,9 +18,10 @@ use super::buffers::OwnRuns;
 use super::dispatcher::Dispatcher;
 use super::fire::Fire;
 use super::job::during;
+use super::receiver::Receiver;
 use super::sizes::{EntryBatch, GRAIN};
 use crate::entry::Entry;
-use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
+use crossbeam_channel::{SendError, Sender, unbounded};
 use std::sync::Arc;
 
 /// A channel, known by this call alone: a program without a channel need not compile what one is
@@ -40,14 +41,14 @@ pub(crate) struct Outbox<P> {
 
 impl<P> Outbox<P> {
     /// A channel for `capacity` messages; 0 counts as 1. `None`: as many as memory holds.
-    pub(crate) fn new(capacity: Option<usize>) -> (Self, Receiver<Vec<P>>) {
+    pub(crate) fn new(capacity: Option<usize>) -> (Self, Receiver<P>) {
         let (sender, receiver) = unbounded();
         (
             Self {
                 sender,
                 capacity: capacity.map_or(usize::MAX, |capacity| capacity.max(1)),
             },
-            receiver,
+            Receiver::new(receiver),
         )
     }
 

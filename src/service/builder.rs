@@ -1,8 +1,8 @@
 //! Builder: the settings of a service, and its start.
 
 use super::handle::{ServiceHandle, TimerService};
-use crate::dispatch::Dispatch;
 use crate::dispatch::channel::Outbox;
+use crate::dispatch::{Dispatch, Receiver};
 use crate::engine::life::batch::Batch;
 use crate::engine::notices::hooks::Users;
 use crate::engine::notices::watchdog::THRESHOLD_MIN;
@@ -11,7 +11,6 @@ use crate::engine::start::settings::{Outlet, Pinning, Settings};
 use crate::engine::task::Task;
 use crate::error::StartError;
 use crate::time::{ManualClock, nanos};
-use crossbeam_channel::Receiver;
 use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -113,7 +112,7 @@ impl<T: Send + 'static> Builder<T> {
     pub fn on_expire_channel<U: Send + 'static>(
         self,
         capacity: Option<usize>,
-    ) -> (Builder<U>, Receiver<Vec<U>>) {
+    ) -> (Builder<U>, Receiver<U>) {
         let (outbox, receiver) = Outbox::new(capacity);
         (self.outlet(Outlet::Channel(Arc::new(outbox))), receiver)
     }
