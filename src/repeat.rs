@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What a fixed-rate timer does about missed runs.
+/// What a fixed-rate timer does about missed runs. Timers of a calendar have `calendar::Missed`.
 ///
 /// A run is meant for the tick to which its time is rounded up. It is missed if that tick has come
 /// when the run before it ends: an earlier run took too long, or the workers were busy.

@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan, Zoned};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-use wheelwork::calendar::{Calendar, CalendarError, Gap, MissedRuns, Overlap, Weekday};
+use wheelwork::calendar::{Calendar, CalendarError, Gap, Missed, Overlap, Weekday};
 use wheelwork::{ManualClock, StopPolicy, TimerService};
 
 const MS: Duration = Duration::from_millis(1);
@@ -499,7 +499,7 @@ fn a_clock_that_was_wrong_leaves_no_gap() {
         &service,
         &clock,
         &log,
-        in_berlin("0 9 * * *").missed(MissedRuns::SkipAfter(HOUR)),
+        in_berlin("0 9 * * *").missed(Missed::SkipAfter(HOUR)),
     );
     clock.set_system_time(time("2027-06-01T12:00[Europe/Berlin]"));
     clock.advance(SECOND * 60);
@@ -555,7 +555,7 @@ fn runs_that_take_too_long_are_missed() {
     let (clock, service, log) = service("2026-06-01T08:00:30[Europe/Berlin]");
     // Every minute; each run takes two and a half.
     let (slow, count) = (clock.clone(), log.clone());
-    let calendar = in_berlin("* * * * *").missed(MissedRuns::Burst(2));
+    let calendar = in_berlin("* * * * *").missed(Missed::Burst(2));
     let id = service.schedule_calendar(calendar, move || {
         count.lock().unwrap().push(slow.system_time());
         if count.lock().unwrap().len() == 1 {

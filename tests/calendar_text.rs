@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use std::time::{Duration, SystemTime};
-use wheelwork::calendar::{Calendar, CalendarError, Gap, MissedRuns, Overlap, Weekday};
+use wheelwork::calendar::{Calendar, CalendarError, Gap, Missed, Overlap, Weekday};
 
 type Read = fn(&str) -> Result<Calendar, CalendarError>;
 
@@ -49,14 +49,14 @@ fn each_call_has_its_text() {
                 .unwrap()
                 .gap(Gap::Skip)
                 .overlap(Overlap::Second)
-                .missed(MissedRuns::BURST_ALL),
+                .missed(Missed::BURST_ALL),
             "cron 0 9 LW * +MON; zone=America/New_York; gap=skip; overlap=second; \
              missed=burst 4294967295",
         ),
         (
             Calendar::daily(0, 0)
                 .unwrap()
-                .missed(MissedRuns::SkipAfter(Duration::from_millis(90_500))),
+                .missed(Missed::SkipAfter(Duration::from_millis(90_500))),
             "cron 0 0 * * *; missed=skip-after PT1M30.5S",
         ),
     ];
@@ -201,14 +201,27 @@ fn patterns() -> impl Strategy<Value = (usize, String)> {
     })
 }
 
-fn policies() -> impl Strategy<Value = MissedRuns> {
+fn policies() -> impl Strategy<Value = Missed> {
     prop_oneof![
-        Just(MissedRuns::Once),
-        any::<u32>().prop_map(MissedRuns::Burst),
+        Just(Missed::Once),
+        any::<u32>().prop_map(Missed::Burst),
         (0..=i64::MAX as u64, 0..1_000_000_000u32)
-            .prop_map(|(s, ns)| MissedRuns::SkipAfter(Duration::new(s, ns))),
-        (0..1_000_000_000u32).prop_map(|ns| MissedRuns::SkipAfter(Duration::new(0, ns))),
+            .prop_map(|(s, ns)| Missed::SkipAfter(Duration::new(s, ns))),
+        (0..1_000_000_000u32).prop_map(|ns| Missed::SkipAfter(Duration::new(0, ns))),
     ]
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_calendar_is_serialized_as_its_text() {
+    let text = "cron 0 9 * * 1; zone=Europe/Berlin; missed=burst 3";
+    let json = serde_json::to_string(&read(text)).unwrap();
+    assert_eq!(json, format!("\"{text}\""));
+    let again: Calendar = serde_json::from_str(&json).unwrap();
+    assert_eq!(again.to_string(), text);
+    for wrong in ["\"cron 0 25 * * *\"", "7"] {
+        assert!(serde_json::from_str::<Calendar>(wrong).is_err(), "{wrong}");
+    }
 }
 
 proptest! {
@@ -242,9 +255,9 @@ proptest! {
         prop_assert_eq!(text.split(';').next(), Some(&*expected));
         let written = text.split("missed=").nth(1).map(str::to_string);
         match missed {
-            MissedRuns::Once => prop_assert_eq!(written, None),
-            MissedRuns::Burst(limit) => prop_assert_eq!(written, Some(format!("burst {limit}"))),
-            MissedRuns::SkipAfter(grace) => {
+            Missed::Once => prop_assert_eq!(written, None),
+            Missed::Burst(limit) => prop_assert_eq!(written, Some(format!("burst {limit}"))),
+            Missed::SkipAfter(grace) => {
                 let written: SignedDuration = written
                     .as_deref()
                     .and_then(|text| text.strip_prefix("skip-after "))

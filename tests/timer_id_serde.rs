@@ -16,6 +16,7 @@ fn an_id_comes_back_from_json() {
         let id = id.unwrap();
         let text = serde_json::to_string(&id).unwrap();
         assert_eq!(text, format!("\"{:032x}\"", id.to_bits()), "its form");
+        assert_eq!(text, format!("\"{id}\""));
         let read: TimerId = serde_json::from_str(&text).unwrap();
         assert_eq!(read, id);
         assert_eq!(service.remaining(read), Some(Duration::from_secs(second)));

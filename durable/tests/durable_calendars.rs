@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork::calendar::{Calendar, MissedRuns};
+use wheelwork::calendar::{Calendar, Missed};
 use wheelwork_durable::{
     Cause, Delivery, Durable, DurableBuilder, DurableError, DurableHandle, DurableId, Gate, Memory,
     RetryPolicy, Row, Store, StoreTime, Write,
@@ -58,7 +58,7 @@ fn open(clock: &ManualClock, store: &Memory, runs: &Runs) -> DurableBuilder<Memo
 #[test]
 fn a_program_that_arms_at_each_start_loses_no_run() {
     let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
-    let calendar = || nine().missed(MissedRuns::Once);
+    let calendar = || nine().missed(Missed::Once);
     let start = |payload: &'static str| {
         let timers = open(&clock, &store, &runs).start().unwrap();
         let key = timers.key("nightly");
@@ -174,7 +174,7 @@ fn smoke() {
 
 /// How many runs come when the program starts anew five runs later, a quarter of an hour after the
 /// last of them.
-fn after_a_pause(policy: MissedRuns) -> usize {
+fn after_a_pause(policy: Missed) -> usize {
     let (clock, store, runs) = (clock(), Memory::new(), Runs::default());
     let timers = open(&clock, &store, &runs).start().unwrap();
     let calendar = Calendar::cron("30 * * * *").unwrap().missed(policy);
@@ -194,14 +194,14 @@ fn after_a_pause(policy: MissedRuns) -> usize {
 #[test]
 fn what_was_missed_is_made_as_the_policy_says() {
     for (policy, expected) in [
-        (MissedRuns::Once, 1),
-        (MissedRuns::Burst(0), 1),
-        (MissedRuns::Burst(1), 1),
-        (MissedRuns::Burst(3), 3),
-        (MissedRuns::BURST_ALL, 5),
-        (MissedRuns::SkipAfter(10 * MINUTE), 0),
-        (MissedRuns::SkipAfter(20 * MINUTE), 1),
-        (MissedRuns::SkipAfter(3 * HOUR), 1),
+        (Missed::Once, 1),
+        (Missed::Burst(0), 1),
+        (Missed::Burst(1), 1),
+        (Missed::Burst(3), 3),
+        (Missed::BURST_ALL, 5),
+        (Missed::SkipAfter(10 * MINUTE), 0),
+        (Missed::SkipAfter(20 * MINUTE), 1),
+        (Missed::SkipAfter(3 * HOUR), 1),
     ] {
         assert_eq!(after_a_pause(policy), expected, "{policy:?}");
     }

@@ -690,12 +690,12 @@ fn a_transaction_that_stays_open_holds_up_its_partition_alone() {
 #[cfg(feature = "calendar")]
 #[test]
 fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
-    use wheelwork::calendar::{Calendar, MissedRuns};
+    use wheelwork::calendar::{Calendar, Missed};
     let Some(schema) = Schema::new("behind") else {
         return;
     };
     // Of a thousand runs that were missed `made_up` are made, and then one that is in time.
-    for (policy, made_up) in [(MissedRuns::Once, 1), (MissedRuns::Burst(3), 3)] {
+    for (policy, made_up) in [(Missed::Once, 1), (Missed::Burst(3), 3)] {
         let (sender, handled) = channel();
         let timers = Durable::open(schema.store())
             .handle_in("work", move |work, _| Ok(sender.send(work.due())?))

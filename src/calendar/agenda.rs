@@ -101,7 +101,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::policy::MissedRuns;
+    use super::super::policy::Missed;
     use super::*;
     use std::time::UNIX_EPOCH;
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     /// Runs at nine each day. It is eight o'clock on day 100.
-    fn agenda(policy: MissedRuns) -> Agenda {
+    fn agenda(policy: Missed) -> Agenda {
         Agenda::new(
             Calendar::daily(9, 0)
                 .unwrap()
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn one_run_a_day_however_often_one_looks() {
-        let mut agenda = agenda(MissedRuns::Once);
+        let mut agenda = agenda(Missed::Once);
         assert_eq!(agenda.look(at(100, 8), 0), Some(HOUR));
         assert_eq!(runs(&mut agenda, at(100, 9)), (1, Some(at(101, 9))));
         assert_eq!(agenda.look(at(100, 10), 0), Some(HOUR * 23));
@@ -151,30 +151,30 @@ mod tests {
         let missed = |policy, now| runs(&mut agenda(policy), now);
         // Days 100 to 104: five runs, the last of them an hour ago.
         let (now, next) = (at(104, 10), Some(at(105, 9)));
-        assert_eq!(missed(MissedRuns::Once, now), (1, next));
-        assert_eq!(missed(MissedRuns::Burst(0), now), (1, next));
-        assert_eq!(missed(MissedRuns::Burst(1), now), (1, next));
-        assert_eq!(missed(MissedRuns::Burst(3), now), (3, next));
-        assert_eq!(missed(MissedRuns::Burst(5), now), (5, next));
-        assert_eq!(missed(MissedRuns::Burst(u32::MAX), now), (5, next));
-        assert_eq!(missed(MissedRuns::SkipAfter(HOUR / 2), now), (0, next));
+        assert_eq!(missed(Missed::Once, now), (1, next));
+        assert_eq!(missed(Missed::Burst(0), now), (1, next));
+        assert_eq!(missed(Missed::Burst(1), now), (1, next));
+        assert_eq!(missed(Missed::Burst(3), now), (3, next));
+        assert_eq!(missed(Missed::Burst(5), now), (5, next));
+        assert_eq!(missed(Missed::Burst(u32::MAX), now), (5, next));
+        assert_eq!(missed(Missed::SkipAfter(HOUR / 2), now), (0, next));
         assert_eq!(
-            missed(MissedRuns::SkipAfter(HOUR), now),
+            missed(Missed::SkipAfter(HOUR), now),
             (1, next),
             "as late as is allowed"
         );
         assert_eq!(
-            missed(MissedRuns::SkipAfter(DAY * 2), now),
+            missed(Missed::SkipAfter(DAY * 2), now),
             (1, next),
             "two are not too late: one run"
         );
         assert_eq!(
-            missed(MissedRuns::SkipAfter(Duration::ZERO), at(100, 9)),
+            missed(Missed::SkipAfter(Duration::ZERO), at(100, 9)),
             (1, Some(at(101, 9))),
             "in time"
         );
         // The next time that it falls behind, the limit counts anew.
-        let mut twice = agenda(MissedRuns::Burst(3));
+        let mut twice = agenda(Missed::Burst(3));
         assert_eq!(
             [now, now + DAY, now + DAY * 9].map(|now| runs(&mut twice, now).0),
             [3, 1, 3]
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_a_little_repeats_nothing() {
-        let mut agenda = agenda(MissedRuns::Once);
+        let mut agenda = agenda(Missed::Once);
         assert_eq!(runs(&mut agenda, at(100, 9)).0, 1);
         assert_eq!(
             runs(&mut agenda, at(100, 9) - CORRECTION),
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_wrong_begins_anew() {
-        let mut agenda = agenda(MissedRuns::Once);
+        let mut agenda = agenda(Missed::Once);
         // A year ahead by mistake, where it ran once; then set right.
         assert_eq!(runs(&mut agenda, at(465, 9)).0, 1);
         assert_eq!(runs(&mut agenda, at(100, 8)), (0, Some(at(100, 9))));
@@ -208,7 +208,7 @@ mod tests {
             (CORRECTION, at(101, 9)),
             (CORRECTION + Duration::from_nanos(1), at(100, 9)),
         ] {
-            let mut agenda = agenda(MissedRuns::Once);
+            let mut agenda = agenda(Missed::Once);
             assert_eq!(runs(&mut agenda, at(100, 9)).0, 1);
             let half = Duration::from_secs(30);
             assert!(

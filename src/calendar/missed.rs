@@ -5,7 +5,7 @@
 //! one after it.
 
 use super::pattern::Calendar;
-use super::policy::MissedRuns;
+use super::policy::Missed;
 use std::time::{Duration, SystemTime};
 
 impl Calendar {
@@ -14,16 +14,16 @@ impl Calendar {
     ///
     /// The timers of [`schedule_calendar`](crate::ServiceHandle::schedule_calendar) ask here. What
     /// keeps runs elsewhere, in a store say, asks when a run is due: is it still to be made? Only
-    /// [`MissedRuns::SkipAfter`] leaves runs out. Costs some microseconds, if it does.
+    /// [`Missed::SkipAfter`] leaves runs out. Costs some microseconds, if it does.
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    /// use wheelwork::calendar::{Calendar, Missed};
     ///
     /// let hourly = Calendar::cron("0 * * * *")?
     ///     .zone("UTC")?
-    ///     .missed(MissedRuns::SkipAfter(Duration::from_secs(60)));
+    ///     .missed(Missed::SkipAfter(Duration::from_secs(60)));
     /// let due = SystemTime::UNIX_EPOCH;
     /// assert_eq!(hourly.in_time(due, due + Duration::from_secs(60)), Some(due));
     /// let next = due + Duration::from_secs(3_600);
@@ -32,7 +32,7 @@ impl Calendar {
     /// ```
     #[must_use]
     pub fn in_time(&self, due: SystemTime, now: SystemTime) -> Option<SystemTime> {
-        let MissedRuns::SkipAfter(grace) = self.missed else {
+        let Missed::SkipAfter(grace) = self.missed else {
             return Some(due);
         };
         match now.duration_since(due) {
@@ -45,16 +45,16 @@ impl Calendar {
     /// then it is to be made at once. `None` if there are no more runs.
     ///
     /// `made_up` counts the runs in a row that were made up for: 0 at first, and handed in again
-    /// with the next run. The policy for [missed runs](MissedRuns) decides. Costs some
+    /// with the next run. The policy for [missed runs](Missed) decides. Costs some
     /// microseconds.
     ///
     /// # Example
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    /// use wheelwork::calendar::{Calendar, Missed};
     ///
     /// const HOUR: Duration = Duration::from_secs(3_600);
-    /// let hourly = Calendar::cron("0 * * * *")?.zone("UTC")?.missed(MissedRuns::Burst(2));
+    /// let hourly = Calendar::cron("0 * * * *")?.zone("UTC")?.missed(Missed::Burst(2));
     /// let due = SystemTime::UNIX_EPOCH;
     /// // It is made in time; then 4.5 hours late, and made up for.
     /// let mut made_up = 0;
@@ -78,7 +78,7 @@ impl Calendar {
         }
         *made_up = made_up.saturating_add(1);
         match self.missed {
-            MissedRuns::Burst(limit) if *made_up < limit => after,
+            Missed::Burst(limit) if *made_up < limit => after,
             _ => self.next(now),
         }
     }

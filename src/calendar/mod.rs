@@ -12,7 +12,7 @@
 //!  - In spring it leaves an hour out, in autumn it shows an hour twice. [`Gap`] and [`Overlap`]
 //!    decide what that means for a run.
 //!  - It is set forward, or the machine is suspended. The timer looks at the system's clock at
-//!    least once a minute, so it notices within a minute. [`MissedRuns`] decides what becomes of
+//!    least once a minute, so it notices within a minute. [`Missed`] decides what becomes of
 //!    runs whose time has passed.
 //!  - It is set back. By up to three hours between two looks, no run comes a second time. By more,
 //!    the calendar begins anew from what the clock shows then.
@@ -75,4 +75,4 @@ mod text;
 
 pub use error::CalendarError;
 pub use pattern::{Calendar, Weekday};
-pub use policy::{Gap, MissedRuns, Overlap};
+pub use policy::{Gap, Missed, Overlap};

@@ -4,7 +4,7 @@ use super::dialect::Dialect;
 use super::error::CalendarError;
 use super::field::{DAY_OF_MONTH, HOUR, MINUTE};
 use super::occurrences::Occurrences;
-use super::policy::{Gap, MissedRuns, Overlap};
+use super::policy::{Gap, Missed, Overlap};
 use super::search::Search;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -54,7 +54,7 @@ pub struct Calendar {
     /// The name of the zone that was set. `None`: the system's.
     pub(super) zone_name: Option<Box<str>>,
     pub(super) occurrences: Occurrences,
-    pub(super) missed: MissedRuns,
+    pub(super) missed: Missed,
 }
 
 impl Calendar {
@@ -234,7 +234,7 @@ impl Calendar {
             counts_real_time: fields.counts_real_time,
             zone_name: zone_name.map(Into::into),
             occurrences,
-            missed: MissedRuns::default(),
+            missed: Missed::default(),
         })
     }
 
@@ -335,9 +335,9 @@ impl Calendar {
     /// Sets what becomes of runs that were missed.
     ///
     /// # Example
-    /// See [`MissedRuns`].
+    /// See [`Missed`].
     #[must_use]
-    pub fn missed(mut self, policy: MissedRuns) -> Self {
+    pub fn missed(mut self, policy: Missed) -> Self {
         self.missed = policy;
         self
     }
@@ -350,16 +350,16 @@ impl Calendar {
     }
 
     /// Whether it runs at the same times as another one, however they are written. What becomes of
-    /// [missed runs](MissedRuns) is not compared. Costs some nanoseconds.
+    /// [missed runs](Missed) is not compared. Costs some nanoseconds.
     ///
     /// A calendar that names the system's zone is taken to differ from one that names no zone.
     ///
     /// # Example
     /// ```
-    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    /// use wheelwork::calendar::{Calendar, Missed};
     ///
     /// let by_name = Calendar::cron("0 9 * * MON")?;
-    /// assert!(by_name.runs_as(&Calendar::cron("0 9 * * 1")?.missed(MissedRuns::Once)));
+    /// assert!(by_name.runs_as(&Calendar::cron("0 9 * * 1")?.missed(Missed::Once)));
     /// assert!(!by_name.runs_as(&Calendar::cron("0 9 * * 1")?.zone("Europe/Berlin")?));
     /// # Ok::<(), wheelwork::calendar::CalendarError>(())
     /// ```

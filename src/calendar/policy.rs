@@ -46,31 +46,38 @@ pub enum Overlap {
     Both,
 }
 
-/// What becomes of runs whose time passed before the timer could make them: the clock was set
-/// forward, the machine was suspended, or the run before took too long.
+/// What a timer of a calendar does about missed runs: the clock was set forward, the machine was
+/// suspended, or the run before took too long.
+///
+/// Timers with a period have [`wheelwork::Missed`](crate::Missed), whose words mean the same. They
+/// may leave all missed runs out, because the next one is never far. A run at nine o'clock that
+/// comes at ten is worth more than none, so a calendar makes one of them up, unless it is told how
+/// late a run may be.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use wheelwork::calendar::{Calendar, MissedRuns};
+/// use wheelwork::calendar::{Calendar, Missed};
 ///
 /// // A report that nobody reads in the afternoon.
-/// let morning = MissedRuns::SkipAfter(Duration::from_secs(3 * 3_600));
+/// let morning = Missed::SkipAfter(Duration::from_secs(3 * 3_600));
 /// let report = Calendar::daily(9, 0)?.missed(morning);
 /// # Ok::<(), wheelwork::calendar::CalendarError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MissedRuns {
-    /// All missed runs make one run, at once. The default.
+pub enum Missed {
+    /// Missed runs are made up for by one run, at once. The default.
     #[default]
     Once,
-    /// Each is made up for, one a tick, up to this number (at least 1). The rest is left out.
+    /// Missed runs are made up for, one a tick, up to this number (at least 1). The others are left
+    /// out.
     Burst(u32),
-    /// Runs that are later than this are left out. The others make one run.
+    /// Missed runs that are later than this are left out. The others are made up for by one run, at
+    /// once.
     SkipAfter(Duration),
 }
 
-impl MissedRuns {
-    /// Each is made up for, one a tick.
+impl Missed {
+    /// All missed runs are made up for, one a tick.
     pub const BURST_ALL: Self = Self::Burst(u32::MAX);
 }

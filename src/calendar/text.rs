@@ -3,7 +3,7 @@
 use super::dialect::Dialect;
 use super::error::CalendarError;
 use super::pattern::{Calendar, unless_set};
-use super::policy::{Gap, MissedRuns, Overlap};
+use super::policy::{Gap, Missed, Overlap};
 use jiff::SignedDuration;
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ const OVERLAPS: Words<Overlap, 3> = [
 /// | `zone` | a name of the IANA database | the zone of the system that reads the text |
 /// | `gap` | `end`, `skip` | as the pattern's hours say ([`Gap`]) |
 /// | `overlap` | `first`, `second`, `both` | as the pattern's hours say ([`Overlap`]) |
-/// | `missed` | `once`, `burst 3`, `skip-after PT3H` ([`MissedRuns`]; a duration by ISO 8601) | `once` |
+/// | `missed` | `once`, `burst 3`, `skip-after PT3H` ([`Missed`]; a duration by ISO 8601) | `once` |
 ///
 /// Settings that are as they would be unless set are left out. A calendar that was made by a plain
 /// call, such as [`daily`](Calendar::daily), is written as its pattern. The text stays readable by
@@ -35,12 +35,12 @@ const OVERLAPS: Words<Overlap, 3> = [
 ///
 /// # Example
 /// ```
-/// use wheelwork::calendar::{Calendar, CalendarError, MissedRuns, Weekday};
+/// use wheelwork::calendar::{Calendar, CalendarError, Missed, Weekday};
 ///
 /// let mondays = Calendar::weekly(Weekday::Monday, 9, 0)?;
 /// assert_eq!(mondays.to_string(), "cron 0 9 * * 1", "in the system's time zone");
 ///
-/// let mondays = mondays.zone("Europe/Berlin")?.missed(MissedRuns::Burst(3));
+/// let mondays = mondays.zone("Europe/Berlin")?.missed(Missed::Burst(3));
 /// assert_eq!(mondays.to_string(), "cron 0 9 * * 1; zone=Europe/Berlin; missed=burst 3");
 ///
 /// let calendar: Calendar = "vixie 0 9 * * MON; zone=UTC; missed=skip-after PT3H".parse()?;
@@ -67,9 +67,9 @@ impl fmt::Display for Calendar {
             write!(f, "; overlap={}", word(&OVERLAPS, self.occurrences.overlap))?;
         }
         match self.missed {
-            MissedRuns::Once => Ok(()),
-            MissedRuns::Burst(limit) => write!(f, "; missed=burst {limit}"),
-            MissedRuns::SkipAfter(grace) => {
+            Missed::Once => Ok(()),
+            Missed::Burst(limit) => write!(f, "; missed=burst {limit}"),
+            Missed::SkipAfter(grace) => {
                 // Longer ones, of 292 billion years, are as good as this.
                 let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
                 write!(f, "; missed=skip-after {grace}")
@@ -103,6 +103,38 @@ impl FromStr for Calendar {
             CalendarError::Text { .. } => error.of(text),
             _ => error,
         })
+    }
+}
+
+/// As its [text](#impl-Display-for-Calendar).
+#[cfg(feature = "serde")]
+impl serde::Serialize for Calendar {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Calendar {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// Reads a calendar from its text.
+#[cfg(feature = "serde")]
+struct TextVisitor;
+
+#[cfg(feature = "serde")]
+impl serde::de::Visitor<'_> for TextVisitor {
+    type Value = Calendar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a calendar, as a text")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Calendar, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -146,7 +178,7 @@ fn set(calendar: Calendar, name: &str, text: &str) -> Result<Calendar, CalendarE
     })
 }
 
-fn missed(text: &str) -> Result<MissedRuns, CalendarError> {
+fn missed(text: &str) -> Result<Missed, CalendarError> {
     let wrong = || {
         let why = format!("missed: {text:?} is none of once, burst 3, skip-after PT3H");
         CalendarError::text(why)
@@ -154,14 +186,14 @@ fn missed(text: &str) -> Result<MissedRuns, CalendarError> {
     let (policy, number) = text.split_once(' ').unwrap_or((text, ""));
     let number = number.trim();
     match policy {
-        "once" if number.is_empty() => Ok(MissedRuns::Once),
+        "once" if number.is_empty() => Ok(Missed::Once),
         "burst" if number.bytes().all(|letter| letter.is_ascii_digit()) => {
-            number.parse().map(MissedRuns::Burst).map_err(|_| wrong())
+            number.parse().map(Missed::Burst).map_err(|_| wrong())
         }
         "skip-after" => {
             let grace: SignedDuration = number.parse().map_err(|_| wrong())?;
             let grace = Duration::try_from(grace).map_err(|_| wrong())?;
-            Ok(MissedRuns::SkipAfter(grace))
+            Ok(Missed::SkipAfter(grace))
         }
         _ => Err(wrong()),
     }

@@ -14,9 +14,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 ///
 /// The order of ids has no meaning: it is there for sorted maps and sets.
 ///
-/// With the feature `serde` an id can be serialized, as its [bits](Self::to_bits): 32 hexadecimal
-/// digits in formats that people read, as JSON is; a `u128` in others. What these name is said
-/// there: a timer in this run of the program.
+/// With the feature `serde` an id can be serialized, as its [bits](Self::to_bits): as its text, 32
+/// hexadecimal digits, in formats that people read, as JSON is; a `u128` in others. What these name
+/// is said there: a timer in this run of the program.
 ///
 /// # Example
 /// ```
@@ -170,6 +170,23 @@ impl Hash for TimerId {
     }
 }
 
+/// As its [bits](TimerId::to_bits): 32 hexadecimal digits.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+///
+/// let service = wheelwork::TimerService::builder().start()?;
+/// let id = service.schedule(Duration::from_secs(30), || println!("timed out"))?;
+/// assert_eq!(u128::from_str_radix(&id.to_string(), 16)?, id.to_bits());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl fmt::Display for TimerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.to_bits())
+    }
+}
+
 impl fmt::Debug for TimerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -182,13 +199,13 @@ impl fmt::Debug for TimerId {
     }
 }
 
-/// As its [bits](TimerId::to_bits): 32 hexadecimal digits where people read it (JSON), since many
-/// programs keep no number of 128 bits; elsewhere a `u128`.
+/// As its text where people read it (JSON), since many programs keep no number of 128 bits;
+/// elsewhere its [bits](TimerId::to_bits), a `u128`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for TimerId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            serializer.collect_str(&format_args!("{:032x}", self.to_bits()))
+            serializer.collect_str(self)
         } else {
             serializer.serialize_u128(self.to_bits())
         }

@@ -21,8 +21,7 @@ impl DurableHandle {
     /// by the [retry policy](crate::DurableBuilder::retry), and the next one waits for it. After
     /// the last attempt a copy of the timer becomes a dead letter, and the calendar goes on. What
     /// becomes of runs for which the program was too late, the calendar's
-    /// [`MissedRuns`](wheelwork::calendar::MissedRuns) say. `Burst` counts in one run of the
-    /// program.
+    /// [`Missed`](wheelwork::calendar::Missed) says. `Burst` counts in one run of the program.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule), and [`DurableError::Invalid`] if the calendar has no run
@@ -140,7 +139,7 @@ impl Keyed<'_> {
     /// already, it is left as it is: a program that calls this at each start has one timer, and
     /// loses no run. A run that was missed, or is tried again, is kept too if the payload is
     /// another one, or the same calendar is written otherwise (`MON` for `1`, another
-    /// [`MissedRuns`](wheelwork::calendar::MissedRuns)).
+    /// [`Missed`](wheelwork::calendar::Missed)).
     ///
     /// If the timer waits for a run that is not the calendar's next one, it is moved to that: the
     /// clock was ahead, or the system's time zone is another one by now. A timer that somebody has
@@ -151,11 +150,11 @@ impl Keyed<'_> {
     ///
     /// # Example
     /// ```
-    /// use wheelwork::calendar::{Calendar, MissedRuns};
+    /// use wheelwork::calendar::{Calendar, Missed};
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let timers = Durable::open(Memory::new()).start()?;
-    /// let nightly = Calendar::daily(2, 30)?.missed(MissedRuns::Once);
+    /// let nightly = Calendar::daily(2, 30)?.missed(Missed::Once);
     /// timers.key("cleanup").schedule_calendar("cleanup", nightly, "")?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

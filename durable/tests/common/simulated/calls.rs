@@ -56,7 +56,7 @@ impl<W: Scene> Shared<W> {
     #[cfg(feature = "calendar")]
     pub fn schedule_recurring(&self, node: W::Node, handle: &DurableHandle) {
         use std::time::Duration;
-        use wheelwork::calendar::{Calendar, MissedRuns};
+        use wheelwork::calendar::{Calendar, Missed};
         let timer = self.new_timer(node);
         if timer.key.is_some_and(|key| self.is_key_held(key)) {
             return;
@@ -66,9 +66,9 @@ impl<W: Scene> Shared<W> {
             let mut world = self.lock();
             // (The clock may be set forward by a year.)
             let missed = match world.rng().u8(..3) {
-                0 => MissedRuns::Once,
-                1 => MissedRuns::Burst(3),
-                _ => MissedRuns::SkipAfter(Duration::from_secs(2)),
+                0 => Missed::Once,
+                1 => Missed::Burst(3),
+                _ => Missed::SkipAfter(Duration::from_secs(2)),
             };
             let pattern = W::PATTERNS[world.rng().usize(..W::PATTERNS.len())];
             world.note(format_args!("at {pattern}, missed: {missed:?}"));
