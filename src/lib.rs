@@ -81,6 +81,7 @@ pub use engine::figures::lateness::{LatenessHistogram, LatenessRecorder};
 pub use engine::figures::stats::{Machinery, PoolCounts, ShardStats, Stats, TimerCounts};
 pub use engine::id::TimerId;
 pub use engine::life::batch::Batch;
+pub use engine::notices::news::{Dropped, Late, Stall};
 pub use engine::start::settings::Pinning;
 pub use engine::task::{IntoPayload, Task};
 pub use error::{InsideTaskError, ScheduleError, StartError};

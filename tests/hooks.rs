@@ -112,7 +112,7 @@ fn a_hook_that_panics_is_counted_and_harms_nothing() {
     let builder = TimerService::builder()
         .clock(clock.clone())
         .on_panic(|_| panic_as_expected(0))
-        .on_late(Duration::ZERO, |_, _| panic_as_expected(0));
+        .on_late(Duration::ZERO, |_| panic_as_expected(0));
     let fired: Told<u32> = Arc::default();
     let sink = fired.clone();
     let service = builder
@@ -156,8 +156,8 @@ fn with_a_blocked_worker(builder: Builder) -> (TimerService, ManualClock, mpsc::
 fn timers_later_than_the_threshold_are_told() {
     let told: Told<(Duration, u64)> = Arc::default();
     let sink = told.clone();
-    let builder = TimerService::builder().on_late(MS * 20, move |lateness, timers| {
-        sink.lock().unwrap().push((lateness, timers))
+    let builder = TimerService::builder().on_late(MS * 20, move |late| {
+        sink.lock().unwrap().push((late.max_lateness, late.timers))
     });
     let (service, clock, release) = with_a_blocked_worker(builder);
     // Due 30, 20 and 10 ms before a worker is there: the first are late, the second just not.
@@ -179,8 +179,8 @@ fn a_timer_that_fires_at_its_tick_is_not_late() {
     let (clock, sink) = (ManualClock::new(), told.clone());
     let builder = TimerService::builder()
         .clock(clock.clone())
-        .on_late(Duration::ZERO, move |lateness, timers| {
-            sink.lock().unwrap().push((lateness, timers))
+        .on_late(Duration::ZERO, move |late| {
+            sink.lock().unwrap().push((late.max_lateness, late.timers))
         });
     let service = builder.start().unwrap();
     for delay in 0..1_000u32 {
@@ -207,8 +207,8 @@ fn a_shard_that_stalls_is_told_once_for_each_stall() {
         .dispatch(Dispatch::Inline)
         .pinning(wheelwork::Pinning::Off);
     let service = builder
-        .on_stall(THRESHOLD, move |shard, overdue| {
-            send.send((shard, overdue)).unwrap()
+        .on_stall(THRESHOLD, move |stall| {
+            send.send((stall.shard, stall.overdue)).unwrap()
         })
         .start()
         .unwrap();
@@ -238,7 +238,7 @@ fn a_service_that_is_watched_stops_at_once() {
         std::thread::spawn(move || {
             let service = TimerService::builder()
                 .shards(2)
-                .on_stall(threshold, |_, _| ())
+                .on_stall(threshold, |_| ())
                 .start()
                 .unwrap();
             service.schedule(Duration::from_secs(3600), || ()).unwrap();
@@ -266,7 +266,7 @@ fn a_service_that_is_watched_stops_at_once() {
 fn a_hook_for_stalls_that_panics_harms_nothing() {
     let builder = TimerService::builder().shards(1).dispatch(Dispatch::Inline);
     let service = builder
-        .on_stall(Duration::ZERO, |_, _| panic_as_expected(0))
+        .on_stall(Duration::ZERO, |_| panic_as_expected(0))
         .start()
         .unwrap();
     let turns = || service.stats().sum(|shard| shard.machinery.turns());
@@ -309,7 +309,7 @@ fn what_a_handler_leaves_is_counted_and_told() {
         let sum = told.clone();
         let builder = TimerService::builder()
             .clock(clock.clone())
-            .on_dropped(move |timers| *sum.lock().unwrap() += timers);
+            .on_dropped(move |dropped| *sum.lock().unwrap() += dropped.timers);
         let service = builder.on_expire(handler).start().unwrap();
         (0..10).for_each(|number| _ = service.schedule(MS, number).unwrap());
         clock.advance(MS);
@@ -334,7 +334,7 @@ fn what_is_dropped_otherwise_is_told_too() {
         let sum = told.clone();
         let builder = TimerService::builder()
             .clock(clock.clone())
-            .on_dropped(move |timers| *sum.lock().unwrap() += timers);
+            .on_dropped(move |dropped| *sum.lock().unwrap() += dropped.timers);
         let service = if way == 0 {
             let builder = builder.dispatch(Dispatch::executor(drop));
             builder

@@ -574,7 +574,7 @@ fn a_service_whose_handler_and_hooks_panic_when_they_go_is_gone() {
         let (handler, hooks) = (Bomb, [Bomb, Bomb, Bomb]);
         let [late, panic, dropped] = hooks;
         let builder = builder
-            .on_late(HOUR, move |_, _| _ = &late)
+            .on_late(HOUR, move |_| _ = &late)
             .on_panic(move |_| _ = &panic)
             .on_dropped(move |_| _ = &dropped)
             .on_expire(move |batch: &mut Batch<'_, Box<dyn FnOnce() + Send>>| {

@@ -381,7 +381,7 @@ fn late_timers_are_told_if_a_hook_asks_for_them() {
             .shards(1)
             .dispatch(Dispatch::RayonThreads(1));
         if ask {
-            builder = builder.on_late(MS * 20, |_, _| ());
+            builder = builder.on_late(MS * 20, |_| ());
         }
         let (service, clock) = manual(builder);
         let release = block_a_worker(&service, &clock);
@@ -421,8 +421,8 @@ fn stalls_and_shards_that_are_not_pinned_are_told() {
         .pinning(wheelwork::Pinning::Cores(vec![100_000]))
         .dispatch(Dispatch::Inline);
     let service = builder
-        .on_stall(MS * 200, move |shard, overdue| {
-            send.send((shard, overdue)).unwrap()
+        .on_stall(MS * 200, move |stall| {
+            send.send((stall.shard, stall.overdue)).unwrap()
         })
         .start()
         .unwrap();

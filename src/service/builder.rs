@@ -5,6 +5,7 @@ use crate::dispatch::channel::Outbox;
 use crate::dispatch::{Dispatch, Receiver};
 use crate::engine::life::batch::Batch;
 use crate::engine::notices::hooks::Users;
+use crate::engine::notices::news::{Dropped, Late, Stall};
 use crate::engine::notices::watchdog::THRESHOLD_MIN;
 use crate::engine::start;
 use crate::engine::start::settings::{Outlet, Pinning, Settings};
@@ -258,7 +259,7 @@ impl<T: Send + 'static> Builder<T> {
     }
 
     /// Sets a hook that is called when timers fire later than `threshold` after their deadlines.
-    /// It gets the greatest lateness among them, and their number, at most 64.
+    /// [`Late`] says how late, and how many they are.
     ///
     /// Lateness is measured when a worker claims due timers, before it runs them; so a slow hook
     /// makes them later. Lateness is never negative, and at most 1 us more than the truth. If the
@@ -272,8 +273,8 @@ impl<T: Send + 'static> Builder<T> {
     /// use wheelwork::TimerService;
     ///
     /// let service = TimerService::builder()
-    ///     .on_late(Duration::from_millis(100), |lateness, timers| {
-    ///         eprintln!("{timers} timers are late, by at most {lateness:?}");
+    ///     .on_late(Duration::from_millis(100), |late| {
+    ///         eprintln!("{} timers are late, by at most {:?}", late.timers, late.max_lateness);
     ///     })
     ///     .start()?;
     /// # Ok::<(), wheelwork::StartError>(())
@@ -281,14 +282,14 @@ impl<T: Send + 'static> Builder<T> {
     pub fn on_late(
         mut self,
         threshold: Duration,
-        hook: impl Fn(Duration, u64) + Send + Sync + 'static,
+        hook: impl Fn(&Late) + Send + Sync + 'static,
     ) -> Self {
         self.settings.hooks.on_late = Some((nanos(threshold), Users::new(Box::new(hook))));
         self
     }
 
-    /// Sets a hook that is called when timers fired and nobody took their payloads. It gets their
-    /// number, on the thread that has just dropped them. There are three causes:
+    /// Sets a hook that is called when timers fired and nobody took their payloads, on the thread
+    /// that has just dropped them. [`Dropped`] says how many they are. There are three causes:
     ///
     ///  - The handler left payloads in its batch, or panicked before it took one.
     ///  - An executor dropped its job.
@@ -307,21 +308,21 @@ impl<T: Send + 'static> Builder<T> {
     ///
     /// let (send, receive) = mpsc::channel();
     /// let service = TimerService::builder()
-    ///     .on_dropped(move |timers| _ = send.send(timers))
+    ///     .on_dropped(move |dropped| _ = send.send(dropped.timers))
     ///     .on_expire(|batch: &mut Batch<'_, &str>| drop(batch.next()))
     ///     .start()?;
     /// service.schedule_many([(Duration::ZERO, "taken"), (Duration::ZERO, "left")]);
     /// assert_eq!(receive.recv()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn on_dropped(mut self, hook: impl Fn(u64) + Send + Sync + 'static) -> Self {
+    pub fn on_dropped(mut self, hook: impl Fn(&Dropped) + Send + Sync + 'static) -> Self {
         self.settings.hooks.on_dropped = Some(Users::new(Box::new(hook)));
         self
     }
 
     /// Sets a hook that is called when a shard stalls: it takes no turn although it is overdue by
-    /// more than `threshold` (at least 10 ms). The hook gets the shard's number and by how much the
-    /// shard is overdue, once for each stall, one to two thresholds after the stall began.
+    /// more than `threshold` (at least 10 ms). [`Stall`] says which shard, and by how much it is
+    /// overdue. The hook is called once for each stall, one to two thresholds after that began.
     ///
     /// A shard stalls when its thread gets no processor, or when it is inside a handler that runs
     /// inline and blocks.
@@ -341,20 +342,20 @@ impl<T: Send + 'static> Builder<T> {
     /// let service = TimerService::builder()
     ///     .shards(1)
     ///     .dispatch(Dispatch::Inline)
-    ///     .on_stall(Duration::from_millis(10), move |shard, overdue| {
-    ///         let _ = send.send((shard, overdue));
+    ///     .on_stall(Duration::from_millis(10), move |stall| {
+    ///         let _ = send.send(stall.clone());
     ///     })
     ///     .start()?;
     /// // Too long for a task that runs inline.
     /// service.schedule(Duration::ZERO, || std::thread::sleep(Duration::from_millis(100)))?;
-    /// let (shard, overdue) = stalls.recv()?;
-    /// assert!(shard == 0 && overdue > Duration::from_millis(10));
+    /// let stall = stalls.recv()?;
+    /// assert!(stall.shard == 0 && stall.overdue > Duration::from_millis(10));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_stall(
         mut self,
         threshold: Duration,
-        hook: impl Fn(usize, Duration) + Send + Sync + 'static,
+        hook: impl Fn(&Stall) + Send + Sync + 'static,
     ) -> Self {
         self.settings.hooks.on_stall = Some((
             nanos(threshold.max(THRESHOLD_MIN)),

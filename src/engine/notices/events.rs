@@ -6,6 +6,7 @@
 //! [`Hooks::tell`](super::hooks::Hooks::tell), as hooks are called. All events are rare: a timer on
 //! its normal way reports none. `src/trace.rs` has the table of events.
 
+use super::news::{Late, Stall};
 use std::any::Any;
 use std::time::Duration;
 use tracing::{debug, error, warn};
@@ -56,8 +57,12 @@ impl Events {
         );
     }
 
-    pub(crate) fn late(&self, lateness: Duration, timers: u64) {
-        warn!(target: "wheelwork", service = self.service, ?lateness, timers, "timers fire late");
+    pub(super) fn late(&self, late: &Late) {
+        warn!(
+            target: "wheelwork", service = self.service,
+            lateness = ?late.max_lateness, timers = late.timers,
+            "timers fire late"
+        );
     }
 
     pub(crate) fn dropped(&self, timers: u64) {
@@ -67,7 +72,11 @@ impl Events {
         );
     }
 
-    pub(super) fn stalled(&self, shard: usize, overdue: Duration) {
-        warn!(target: "wheelwork", service = self.service, shard, ?overdue, "a shard stalls");
+    pub(super) fn stalled(&self, stall: &Stall) {
+        warn!(
+            target: "wheelwork", service = self.service,
+            shard = stall.shard, overdue = ?stall.overdue,
+            "a shard stalls"
+        );
     }
 }

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "tracing")]
 use super::events::Events;
+use super::news::{Dropped, Late, Stall};
 use crate::dispatch::inside::inside;
 use crate::sync::{CountU64, Ordering};
 use std::any::Any;
@@ -15,9 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub(super) type OnPanic = dyn Fn(&(dyn Any + Send)) + Send + Sync;
-pub(super) type OnLate = dyn Fn(Duration, u64) + Send + Sync;
-pub(super) type OnDropped = dyn Fn(u64) + Send + Sync;
-pub(super) type OnStall = dyn Fn(usize, Duration) + Send + Sync;
+pub(super) type OnLate = dyn Fn(&Late) + Send + Sync;
+pub(super) type OnDropped = dyn Fn(&Dropped) + Send + Sync;
+pub(super) type OnStall = dyn Fn(&Stall) + Send + Sync;
 
 /// A user's value that a service keeps. Any thread may drop it: a worker, a shard, or a thread that
 /// drops other such values. So the drop counts as inside a task, and its panic is caught.
@@ -82,10 +83,13 @@ impl Hooks {
     /// Reports timers that fire late: the greatest lateness, and how many timers.
     pub(crate) fn late(&self, lateness_ns_max: u64, timers: u64) {
         if let Some((_, hook)) = &self.on_late {
-            let lateness = Duration::from_nanos(lateness_ns_max);
+            let late = Late {
+                max_lateness: Duration::from_nanos(lateness_ns_max),
+                timers,
+            };
             #[cfg(feature = "tracing")]
-            self.tell(|events| events.late(lateness, timers));
-            self.call(|| hook(lateness, timers));
+            self.tell(|events| events.late(&late));
+            self.call(|| hook(&late));
         }
     }
 
@@ -94,7 +98,7 @@ impl Hooks {
         #[cfg(feature = "tracing")]
         self.tell(|events| events.dropped(timers));
         if let Some(hook) = &self.on_dropped {
-            self.call(|| hook(timers));
+            self.call(|| hook(&Dropped { timers }));
         }
     }
 
@@ -102,9 +106,10 @@ impl Hooks {
     pub(super) fn stalled(&self, shard: usize, overdue_ns: u64) {
         if let Some((_, hook)) = &self.on_stall {
             let overdue = Duration::from_nanos(overdue_ns);
+            let stall = Stall { shard, overdue };
             #[cfg(feature = "tracing")]
-            self.tell(|events| events.stalled(shard, overdue));
-            self.call(|| hook(shard, overdue));
+            self.tell(|events| events.stalled(&stall));
+            self.call(|| hook(&stall));
         }
     }
 

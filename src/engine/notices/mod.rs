@@ -3,4 +3,5 @@
 #[cfg(feature = "tracing")]
 pub(super) mod events;
 pub(crate) mod hooks;
+pub(crate) mod news;
 pub(crate) mod watchdog;

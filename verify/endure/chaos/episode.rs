@@ -105,8 +105,8 @@ impl Draw {
             .name("chaos");
         let builder = builder
             .on_panic(|_| ())
-            .on_late(Duration::from_millis(50), |_, _| ())
-            .on_stall(Duration::from_millis(10), |_, _| ());
+            .on_late(Duration::from_millis(50), |_| ())
+            .on_stall(Duration::from_millis(10), |_| ());
         let builder = match self.max_pending {
             Some(timers) => builder.max_pending(timers),
             None => builder,
