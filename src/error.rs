@@ -131,8 +131,9 @@ pub enum StartError {
     Shards(usize),
     /// The name has a NUL character, which no thread's name may have.
     Name(String),
-    /// The system has no clock that counts suspended time ([`boottime`](crate::Builder::boottime)).
-    Boottime,
+    /// The system has no clock that counts suspended time:
+    /// [`boot_time`](crate::Builder::boot_time).
+    BootTime,
     /// The pool is to have no threads, or more than 4,096, or could not be built.
     Pool(String),
     /// The system did not provide a thread for a shard or for the watchdog.
@@ -150,7 +151,7 @@ impl fmt::Display for StartError {
                 f,
                 "no thread can be named {name:?}: it has a NUL character in it"
             ),
-            Self::Boottime => f.write_str("this system has no clock that counts suspended time"),
+            Self::BootTime => f.write_str("this system has no clock that counts suspended time"),
             Self::Pool(why) => write!(f, "no pool to dispatch to: {why}"),
             Self::Thread(why) => write!(f, "no thread for a shard or the watchdog: {why}"),
         }

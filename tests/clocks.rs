@@ -138,12 +138,12 @@ fn a_shard_that_spins_with_nothing_to_do_takes_turns() {
 #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
 #[test]
 fn with_suspended_time() {
-    fires(TimerService::builder().boottime(true));
+    fires(TimerService::builder().boot_time(true));
 }
 
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 #[test]
 fn without_a_clock_that_counts_suspended_time() {
-    let error = TimerService::builder().boottime(true).start().unwrap_err();
-    assert!(matches!(error, wheelwork::StartError::Boottime));
+    let error = TimerService::builder().boot_time(true).start().unwrap_err();
+    assert!(matches!(error, wheelwork::StartError::BootTime));
 }

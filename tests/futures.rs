@@ -209,8 +209,8 @@ fn a_sleep_that_is_moved_to_the_past_is_over_at_once() {
 /// On the system's clocks, where no two readings agree.
 #[test]
 fn nor_does_a_reset_to_now_wait_on_any_clock() {
-    for boottime in [false, true] {
-        let builder = TimerService::builder().shards(1).boottime(boottime);
+    for boot_time in [false, true] {
+        let builder = TimerService::builder().shards(1).boot_time(boot_time);
         let Ok(timers) = Timers::start(builder) else {
             continue;
         };
@@ -221,7 +221,7 @@ fn nor_does_a_reset_to_now_wait_on_any_clock() {
                 assert!(task.poll(&mut sleep).is_pending());
             }
             sleep.reset(Duration::ZERO);
-            assert_eq!(task.poll(&mut sleep), Poll::Ready(()), "{boottime} {wait}");
+            assert_eq!(task.poll(&mut sleep), Poll::Ready(()), "{boot_time} {wait}");
         }
         assert_eq!(task.woken(), 500);
     }

@@ -182,7 +182,7 @@ fn an_interval_keeps_its_rate_on_a_clock_that_runs_on_in_suspension() {
         TimerService::builder()
             .shards(1)
             .tick(period)
-            .boottime(true),
+            .boot_time(true),
     ) else {
         return;
     };

@@ -30,13 +30,13 @@ per_thread! {
 pub(crate) type Begin = Arc<dyn Fn() + Send + Sync>;
 
 /// Whether the calling thread relieves a pool: a service has started it because all workers of its
-/// pool are blocked, as [`Builder::relief_threads`](crate::Builder::relief_threads) says.
+/// pool are blocked, as [`max_relief_threads`](crate::Builder::max_relief_threads) says.
 ///
 /// The handler of such a service asks here, and leaves to others what would block this thread for
 /// long. Costs a look at a thread-local.
 ///
 /// # Example
-/// See [`Builder::relief_threads`](crate::Builder::relief_threads).
+/// See [`Builder::max_relief_threads`](crate::Builder::max_relief_threads).
 #[must_use]
 pub fn is_relief_thread() -> bool {
     RELIEVES.with(Cell::get)

@@ -411,10 +411,10 @@ impl<T: Send + 'static> Builder<T> {
     /// use wheelwork::TimerService;
     ///
     /// let builder = TimerService::builder().tick(Duration::from_micros(100));
-    /// let service = builder.wakeups_per_s(NonZeroU32::new(1_000).unwrap()).start()?;
+    /// let service = builder.max_wakeups_per_s(NonZeroU32::new(1_000).unwrap()).start()?;
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
-    pub fn wakeups_per_s(mut self, budget: NonZeroU32) -> Self {
+    pub fn max_wakeups_per_s(mut self, budget: NonZeroU32) -> Self {
         self.settings.wakeups = Some(budget);
         self
     }
@@ -430,12 +430,12 @@ impl<T: Send + 'static> Builder<T> {
     /// # Example
     /// ```
     /// # #[cfg(target_os = "linux")] {
-    /// let service = wheelwork::TimerService::builder().boottime(true).start()?;
+    /// let service = wheelwork::TimerService::builder().boot_time(true).start()?;
     /// # }
     /// # Ok::<(), wheelwork::StartError>(())
     /// ```
-    pub fn boottime(mut self, boottime: bool) -> Self {
-        self.settings.boottime = boottime;
+    pub fn boot_time(mut self, boot_time: bool) -> Self {
+        self.settings.boot_time = boot_time;
         self
     }
 
@@ -460,7 +460,7 @@ impl<T: Send + 'static> Builder<T> {
     /// static BOTH: Barrier = Barrier::new(2);
     /// let service = TimerService::builder()
     ///     .dispatch(Dispatch::RayonThreads(1))
-    ///     .relief_threads(1)
+    ///     .max_relief_threads(1)
     ///     .on_expire(move |names: &mut Batch<'_, &str>| {
     ///         for _ in names {
     ///             BOTH.wait();
@@ -475,7 +475,7 @@ impl<T: Send + 'static> Builder<T> {
     /// assert_eq!(by_relief, [false, true]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn relief_threads(mut self, threads: usize) -> Self {
+    pub fn max_relief_threads(mut self, threads: usize) -> Self {
         self.settings.relief_threads = threads;
         self
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The time since the machine was started, by the system's clock that counts suspended time
 /// (CLOCK_BOOTTIME, Linux only). `None` where there is no such clock.
 ///
-/// A service reads this clock after [`Builder::boottime`](crate::Builder::boottime). No `Instant`
+/// A service reads this clock after [`Builder::boot_time`](crate::Builder::boot_time). No `Instant`
 /// shows it. Costs a system call that the kernel answers without leaving the process.
 ///
 /// # Example

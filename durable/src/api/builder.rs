@@ -477,7 +477,7 @@ fn start_service(
     let mut builder = TimerService::builder()
         .shards(1)
         .name("durable")
-        .relief_threads(shared.kinds.relief_threads())
+        .max_relief_threads(shared.kinds.relief_threads())
         .on_expire(move |batch| run(&runner, batch));
     if let Some(dispatch) = dispatch {
         builder = builder.dispatch(dispatch);

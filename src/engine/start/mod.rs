@@ -102,7 +102,7 @@ pub(crate) fn prepare<T: Send + 'static>(
 fn clock(settings: &Settings) -> Result<Clock, StartError> {
     Ok(match &settings.clock {
         Some(manual) => Clock::Manual(manual.clone()),
-        None if settings.boottime => Clock::boot().ok_or(StartError::Boottime)?,
+        None if settings.boot_time => Clock::boot().ok_or(StartError::BootTime)?,
         None if !Clock::IS_THERE => return Err(StartError::Thread(ErrorKind::Unsupported.into())),
         None => Clock::monotonic(),
     })

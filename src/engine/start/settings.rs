@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     pub(crate) clock: Option<ManualClock>,
     pub(crate) spin: Duration,
     pub(crate) wakeups: Option<NonZeroU32>,
-    pub(crate) boottime: bool,
+    pub(crate) boot_time: bool,
     pub(crate) max_pending: usize,
     /// Whether large slots of the wheel are cascaded ahead of time, in steps.
     pub(crate) cascade_budget: bool,
@@ -45,7 +45,7 @@ impl Default for Settings {
             clock: None,
             spin: Duration::ZERO,
             wakeups: None,
-            boottime: false,
+            boot_time: false,
             max_pending: usize::MAX,
             cascade_budget: true,
             relief_threads: 0,
@@ -67,7 +67,7 @@ impl fmt::Debug for Settings {
             .field("clock", &self.clock)
             .field("spin", &self.spin)
             .field("wakeups", &self.wakeups)
-            .field("boottime", &self.boottime)
+            .field("boot_time", &self.boot_time)
             .field("max_pending", &self.max_pending)
             .finish_non_exhaustive()
     }
