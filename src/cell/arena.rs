@@ -19,7 +19,7 @@ use super::state::{Cell, CellRef};
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Fault, Ordering, Queue, UnsafeCell, broken,
-    ordering,
+    cas_unless, ordering,
 };
 use std::ptr;
 use std::sync::Arc;
@@ -274,17 +274,9 @@ impl<T: Send + 'static> Arena<T> {
                 // page with fresh cells is never retired, so its number does not come back while
                 // this exchange may succeed.
                 let next = fresh + u64::from(Self::RUN);
-                if broken(Fault::FreshNotAtomic) {
-                    // Ordering: Release. The broken variant: two threads may both get here.
-                    self.fresh.store(next, Ordering::Release);
-                    return Some(number * Self::PAGE_CELLS + used);
-                }
                 let won = ordering(Ordering::AcqRel, Fault::FreshRelaxed);
-                if self
-                    .fresh
-                    .compare_exchange_weak(fresh, next, won, Ordering::Relaxed)
-                    .is_ok()
-                {
+                let (change, orderings) = ((fresh, next), (won, Ordering::Relaxed));
+                if cas_unless(Fault::FreshNotAtomic, &self.fresh, change, orderings).is_ok() {
                     return Some(number * Self::PAGE_CELLS + used);
                 }
                 continue;

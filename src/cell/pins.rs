@@ -12,8 +12,8 @@
 
 use crate::cold_drop::ColdDrop;
 use crate::sync::{
-    AtomicU64, Fault, Ordering, Queue, broken, heavy_fence, light_fence, model_has_failed,
-    ordering, pins_count,
+    AtomicU64, Fault, Ordering, Queue, broken, heavy_fence_unless, light_fence_unless,
+    model_has_failed, ordering, pins_count,
 };
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -102,9 +102,7 @@ impl Pinner {
             // Ordering: Release (PinStore). Pairs with RetireLook: a look that sees this pin comes
             // after all that the thread read under the pin before.
             own.step(ordering(Ordering::Release, Fault::PinRelaxed));
-            if !broken(Fault::PinUnfenced) {
-                light_fence(); // PinFence
-            }
+            light_fence_unless(Fault::PinUnfenced); // PinFence
         }
         Pinned(own)
     }
@@ -245,9 +243,7 @@ impl Looks {
             return false;
         }
         let early = broken(Fault::LookedEarly).then(|| self.pinned());
-        if !broken(Fault::RetireUnfenced) {
-            heavy_fence(); // RetireFence
-        }
+        heavy_fence_unless(Fault::RetireUnfenced); // RetireFence
         self.take_new();
         let pinned = early.unwrap_or_else(|| self.pinned());
         self.waiting.push(pinned);

@@ -8,7 +8,7 @@ use super::word::{GENERATION_LAST, LAG_MAX, State, Word};
 use crate::entry::{DEADLINE_BITS, DEADLINE_MAX, Entry};
 #[cfg(not(loom))]
 use crate::mem::Zeroable;
-use crate::sync::{AtomicU64, Fault, Ordering, UnsafeCell, broken, ordering, pause};
+use crate::sync::{AtomicU64, Fault, Ordering, UnsafeCell, cas_unless, ordering, pause};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// Bits of a shard's number, beside the deadline in one word.
@@ -239,11 +239,6 @@ impl<T> Cell<T> {
     /// one.
     #[inline]
     pub(super) fn exchange(&self, word: Word, next: Word) -> Result<(), Word> {
-        if broken(Fault::ClaimNotAtomic) {
-            // Ordering: Release. The broken variant: two threads may both get here.
-            self.word.store(next.0, Ordering::Release);
-            return Ok(());
-        }
         // Ordering: AcqRel if won (ClaimExchange), Acquire if lost. Pairs with every other exchange
         // of this word, and with ClaimLoad. Won: the content is read after it, or was written
         // before it; and a `stop` that sees the word sees the winner's job begun (FireBegin). Lost:
@@ -251,8 +246,8 @@ impl<T> Cell<T> {
         // acquires.
         let won = ordering(Ordering::AcqRel, Fault::ClaimRelaxed);
         let lost = ordering(Ordering::Acquire, Fault::ClaimLostRelaxed);
-        self.word
-            .compare_exchange(word.0, next.0, won, lost)
+        let (change, orderings) = ((word.0, next.0), (won, lost));
+        cas_unless(Fault::ClaimNotAtomic, &self.word, change, orderings)
             .map(|_| ())
             .map_err(Word)
     }

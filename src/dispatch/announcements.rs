@@ -4,7 +4,7 @@
 //! Owned by the pool's queues. Whoever announces counts what it has announced, and the thread that
 //! hears it counts that. README.md of this room has the steps, and why none is missing.
 
-use crate::sync::{AtomicU64, Fault, Ordering, broken, full_fence, ordering};
+use crate::sync::{AtomicU64, Fault, Ordering, broken, full_fence_unless, ordering};
 
 /// Both counts only rise. Their difference alone would not do: whoever counts work needs the one
 /// from before its look at the queues, and the other from after it.
@@ -41,17 +41,13 @@ impl Announcements {
         // Ordering: Relaxed. Ordered by the fence, and the one of CountHeard: whoever finds that
         // the work is gone counts this.
         self.heard.fetch_add(1, Ordering::Relaxed);
-        if !broken(Fault::HeardUnfenced) {
-            full_fence();
-        }
+        full_fence_unless(Fault::HeardUnfenced);
         // HearAgain. Something may have come where this thread had looked, while another thread,
         // which heard of that, took what was elsewhere.
         while !take() && !broken(Fault::HeardInVain) {
             // Pairs with the fence in the HearNote of whoever took the work that was elsewhere:
             // this thread sees that note, and the work for which that announcement was made.
-            if !broken(Fault::HeardInVainUnfenced) {
-                full_fence();
-            }
+            full_fence_unless(Fault::HeardInVainUnfenced);
             if self.missing(&waiting) == 0 {
                 break;
             }
@@ -68,9 +64,7 @@ impl Announcements {
         let made_early = (!broken(Fault::MadeCountedLate)).then(made);
         let heard_early = broken(Fault::HeardCountedEarly).then(heard);
         let waiting = waiting() as u64; // CountWork
-        if !broken(Fault::CountedUnfenced) {
-            full_fence();
-        }
+        full_fence_unless(Fault::CountedUnfenced);
         let (made, heard) = (
             made_early.unwrap_or_else(made),
             heard_early.unwrap_or_else(heard),

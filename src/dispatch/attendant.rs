@@ -11,7 +11,8 @@
 //! - A thread that leaves work to the attendant looks again, or the shard for which it works does.
 
 use crate::sync::{
-    AtomicBool, AtomicU64, AtomicUsize, Fault, Ordering, Thread, broken, full_fence, park,
+    AtomicBool, AtomicU64, AtomicUsize, Fault, Ordering, Thread, broken, full_fence,
+    full_fence_unless, park,
 };
 use std::time::Duration;
 
@@ -92,18 +93,16 @@ impl Post {
         }
     }
 
-    /// The word, loaded after a fence.
-    fn fenced_word(&self, is_fence_missing: bool) -> u64 {
-        if !is_fence_missing {
-            full_fence();
-        }
+    /// The word, for a thread that has just passed a fence.
+    fn fenced_word(&self) -> u64 {
         // Ordering: Relaxed. Ordered by the fence (CallFence, KeepFence). README.md has its pairs.
         self.word.load(Ordering::Relaxed)
     }
 
     /// CallFence to CallWake. Called after work was pushed.
     pub(crate) fn call(&self) -> Called {
-        let mut word = self.fenced_word(broken(Fault::AttendantCalledWithoutFence)); // CallLook
+        full_fence_unless(Fault::AttendantCalledWithoutFence); // CallFence
+        let mut word = self.fenced_word(); // CallLook
         loop {
             match word & STATE {
                 VACANT => return Called::Vacant,
@@ -156,8 +155,8 @@ impl Post {
     /// KeepFence, KeepLook. Whether the attendant may leave what it has pushed to itself. It may if
     /// it still attends, and a shard watches.
     pub(crate) fn may_leave(&self, term: Term) -> bool {
-        let is_held =
-            self.fenced_word(broken(Fault::AttendantLeavesWithoutFence)) == term.word(AWAKE);
+        full_fence_unless(Fault::AttendantLeavesWithoutFence); // KeepFence
+        let is_held = self.fenced_word() == term.word(AWAKE);
         // Ordering: Relaxed (KeepLook). Ordered by KeepFence, and the fence of WatchEnd.
         is_held && self.watchers.load(Ordering::Relaxed) > 0
     }
@@ -172,9 +171,7 @@ impl Post {
     pub(crate) fn unwatch(&self) {
         // Ordering: Relaxed. Ordered by the fence.
         self.watchers.fetch_sub(1, Ordering::Relaxed);
-        if !broken(Fault::UnwatchedWithoutFence) {
-            full_fence();
-        }
+        full_fence_unless(Fault::UnwatchedWithoutFence);
     }
 
     /// The term of the attendant, if it is awake.
@@ -211,8 +208,8 @@ impl Post {
                 Ordering::Relaxed,
             )
             .is_ok();
-        if is_done && !broken(Fault::DeposedWithoutFence) {
-            full_fence();
+        if is_done {
+            full_fence_unless(Fault::DeposedWithoutFence);
         }
         is_done
     }
@@ -238,9 +235,7 @@ impl Post {
         {
             return Slept::Deposed;
         }
-        if !broken(Fault::AttendantSleepsWithoutFence) {
-            full_fence(); // AttendFence
-        }
+        full_fence_unless(Fault::AttendantSleepsWithoutFence); // AttendFence
         if !broken(Fault::AttendantSleepsBlindly) && work_waits() {
             // Ordering: AcqRel, Acquire if lost (AttendLook). If CallWake won, the word is awake
             // already.
@@ -298,7 +293,8 @@ impl Post {
         // Ordering: Relaxed. Ordered by the fence below: either the attendant sees it after
         // AttendFence, or the word says asleep here.
         self.is_closed.store(true, Ordering::Relaxed);
-        let word = self.fenced_word(false);
+        full_fence();
+        let word = self.fenced_word();
         if word & STATE == ASLEEP && self.leave(Term::of(word)) {
             self.wake(Term::of(word));
         }

@@ -11,7 +11,8 @@
 
 use super::sizes::GRAIN;
 use crate::sync::{
-    AtomicU64, AtomicUsize, Fault, Ordering, UnsafeCell, broken, heavy_fence, light_fence, ordering,
+    AtomicU64, AtomicUsize, Fault, Ordering, UnsafeCell, broken, cas_unless, heavy_fence_unless,
+    light_fence, ordering,
 };
 use std::mem::MaybeUninit;
 
@@ -242,10 +243,8 @@ impl<P> Grain<'_, P> {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            if !broken(Fault::GrainHelpNoFence) {
-                // Ordering: heavy (HelpFence). Pairs with OwnerFence.
-                heavy_fence();
-            }
+            // Ordering: heavy (HelpFence). Pairs with OwnerFence.
+            heavy_fence_unless(Fault::GrainHelpNoFence);
             // Ordering: Acquire (HelpLook). Pairs with OwnerStep, as in `left`.
             self.share_from(self.counts.front.load(Ordering::Acquire));
         }
@@ -275,20 +274,13 @@ impl<P> Grain<'_, P> {
     #[cold]
     fn share_from(&self, front: usize) -> usize {
         let share = SHARED | (front as u64) << FIRST_SHIFT | (front as u64) << NEXT_SHIFT;
-        if broken(Fault::GrainSharedTwice) {
-            // Ordering: Release. The broken variant: it may be decided already.
-            self.counts.share.store(share, Ordering::Release);
-            return front;
-        }
         // Ordering: AcqRel (OwnerShare, HelpShare). Pairs with itself: the second thread acquires
         // what the first thread did before, and what the threads did that took since. Acquire if
         // lost, for this reason too.
-        let decided = match self.counts.share.compare_exchange(
-            WANTED,
-            share,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
+        let orderings = (Ordering::AcqRel, Ordering::Acquire);
+        let shared = &self.counts.share;
+        let decided = match cas_unless(Fault::GrainSharedTwice, shared, (WANTED, share), orderings)
+        {
             Ok(_) => share,
             Err(decided) => decided,
         };

@@ -1,8 +1,8 @@
 #![doc = include_str!("README.md")]
 
 use crate::sync::{
-    AtomicU64, Fault, Ordering, Thread, UnsafeCell, broken, current, heavy_fence, light_fence,
-    ordering, park,
+    AtomicU64, Fault, Ordering, Thread, UnsafeCell, broken, current, heavy_fence_unless,
+    light_fence_unless, ordering, park,
 };
 use crossbeam_utils::CachePadded;
 use std::time::Duration;
@@ -71,10 +71,8 @@ impl Doorbell {
     /// that is due then.
     #[inline]
     pub(crate) fn ring(&self, deadline: u64) {
-        if !broken(Fault::DoorbellNoRingFence) {
-            // Ordering: light (RingFence). Pairs with SleepFence in `wait`.
-            light_fence();
-        }
+        // Ordering: light (RingFence). Pairs with SleepFence in `wait`.
+        light_fence_unless(Fault::DoorbellNoRingFence);
         // Ordering: Relaxed (RingLook). Ordered by RingFence; the sleeper is read only after
         // RingClaim.
         let wake_at = self.wake_at.load(Ordering::Relaxed);
@@ -127,10 +125,8 @@ impl Doorbell {
             wake_at.max(AWAKE + 1),
             ordering(Ordering::Release, Fault::DoorbellAnnounceRelaxed),
         );
-        if !broken(Fault::DoorbellNoSleepFence) {
-            // Ordering: full (SleepFence). Pairs with RingFence in `ring`.
-            heavy_fence();
-        }
+        // Ordering: full (SleepFence). Pairs with RingFence in `ring`.
+        heavy_fence_unless(Fault::DoorbellNoSleepFence);
         let look = if broken(Fault::DoorbellNoSecondLook) {
             SecondLook::Park(None)
         } else {

@@ -11,7 +11,7 @@ use crate::doorbell::Doorbell;
 use crate::entry::Entry;
 use crate::lane::{Drain, Inbox};
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicUsize, Fault, Ordering, Process, broken, heavy_fence, pause,
+    AtomicBool, AtomicU32, AtomicUsize, Fault, Ordering, Process, broken, heavy_fence_unless, pause,
 };
 use crossbeam_utils::CachePadded;
 use std::num::NonZeroU32;
@@ -234,10 +234,8 @@ impl Shared {
     fn close_for(&self, mark: u32) {
         // Ordering: Relaxed (StopMark). Ordered by StopFence.
         self.closed.fetch_max(mark, Ordering::Relaxed);
-        if !broken(Fault::StopNoFence) {
-            // Ordering: heavy (StopFence). Pairs with ScheduleRing: RingFence of the doorbell.
-            heavy_fence();
-        }
+        // Ordering: heavy (StopFence). Pairs with ScheduleRing: RingFence of the doorbell.
+        heavy_fence_unless(Fault::StopNoFence);
     }
 
     /// StopMark, StopFence. Returns whether this is the first stop.

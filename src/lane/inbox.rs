@@ -17,7 +17,7 @@ use super::producer::{Producer, Pushed};
 use super::segment::LEN;
 use super::track::Track;
 use crate::sync::{
-    AtomicPtr, AtomicU32, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence,
+    AtomicPtr, AtomicU32, CountU64, Fault, Ordering, Queue, UnsafeCell, broken, heavy_fence_unless,
 };
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
@@ -485,9 +485,9 @@ impl WaitingMessages {
 
 /// DrainFence, if messages were claimed that could be recalled.
 fn pass_fence(needs_fence: bool) {
-    if needs_fence && !broken(Fault::LaneNoDrainFence) {
+    if needs_fence {
         // Ordering: full (DrainFence). Pairs with RecallFence in `Producer::recall`.
-        heavy_fence();
+        heavy_fence_unless(Fault::LaneNoDrainFence);
     }
 }
 

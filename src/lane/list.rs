@@ -12,7 +12,8 @@
 
 use super::pair::Lane;
 use crate::sync::{
-    AtomicPtr, AtomicUsize, Fault, Ordering, UnsafeCell, broken, heavy_fence, light_fence, ordering,
+    AtomicPtr, AtomicUsize, Fault, Ordering, UnsafeCell, broken, heavy_fence_unless,
+    light_fence_unless, ordering,
 };
 use std::marker::PhantomData;
 use std::ptr;
@@ -104,11 +105,9 @@ impl<M> LaneList<M> {
     pub(super) fn walk<R>(&self, f: impl FnOnce(Lanes<'_, M>) -> R) -> R {
         // Ordering: Relaxed (WalkEnter). Ordered by WalkFence; pairs with EndLook.
         self.walkers.fetch_add(1, Ordering::Relaxed);
-        if !broken(Fault::LaneWalkUnfenced) {
-            // Ordering: light (WalkFence). Pairs with EndFence: the shard sees WalkEnter, or this
-            // thread sees EndUnlink.
-            light_fence();
-        }
+        // Ordering: light (WalkFence). Pairs with EndFence: the shard sees WalkEnter, or this
+        // thread sees EndUnlink.
+        light_fence_unless(Fault::LaneWalkUnfenced);
         let result = f(self.all());
         // Ordering: Release (WalkLeave). Pairs with the Acquire of EndLook; this thread's looks at
         // the lanes come before they are freed.
@@ -142,10 +141,8 @@ impl<M> LaneList<M> {
         if ended.is_empty() {
             return;
         }
-        if !broken(Fault::LaneEndUnfenced) {
-            // Ordering: heavy (EndFence). Pairs with WalkFence.
-            heavy_fence();
-        }
+        // Ordering: heavy (EndFence). Pairs with WalkFence.
+        heavy_fence_unless(Fault::LaneEndUnfenced);
         self.ended.with_mut(|all| {
             // SAFETY: the shard's own.
             let all = unsafe { &mut *all };

@@ -9,7 +9,7 @@ use super::segment::{LEN, RECENT, Segment};
 use super::slab::{SegmentSlabs, free};
 use super::track::Track;
 use crate::mem::prefetch_to_write;
-use crate::sync::{Fault, Ordering, broken, light_fence, ordering};
+use crate::sync::{Fault, Ordering, broken, light_fence_unless, ordering};
 use std::ptr;
 
 /// A track keeps at most this number of segments that wait for reuse, beside those that the shard
@@ -305,12 +305,10 @@ impl<M: Copy> Producer<M> {
         }
         // Ordering: Relaxed (RecallEnter). Ordered by the light fence; pairs with TrimLook.
         track.tail.looking.store(true, Ordering::Relaxed);
-        if !broken(Fault::LaneNoEnterFence) {
-            // Ordering: light. Pairs with DrainFence, which lies between TrimLook and each
-            // DrainClaim of messages that could be recalled: the shard sees RecallEnter, or this
-            // thread sees the claim.
-            light_fence();
-        }
+        // Ordering: light. Pairs with DrainFence, which lies between TrimLook and each
+        // DrainClaim of messages that could be recalled: the shard sees RecallEnter, or this
+        // thread sees the claim.
+        light_fence_unless(Fault::LaneNoEnterFence);
         // SAFETY: this thread has entered.
         let is_recalled = unsafe { self.recall_entered(track, low, bits, message) };
         // Ordering: Release (RecallLeave). Pairs with the Acquire of TrimLook; this thread's look
@@ -359,11 +357,9 @@ impl<M: Copy> Producer<M> {
         self.recalled += 1;
         // Ordering: Relaxed. A hint.
         track.tail.recalled.store(self.recalled, Ordering::Relaxed);
-        if !broken(Fault::LaneNoRecallFence) {
-            // Ordering: light (RecallFence). Pairs with DrainFence in `Drain::drain`: the shard
-            // sees the bit, or this thread sees its claim.
-            light_fence();
-        }
+        // Ordering: light (RecallFence). Pairs with DrainFence in `Drain::drain`: the shard
+        // sees the bit, or this thread sees its claim.
+        light_fence_unless(Fault::LaneNoRecallFence);
         // Ordering: Relaxed (RecallConfirm). Ordered by RecallFence.
         number >= track.taken.claimed.load(Ordering::Relaxed)
             || broken(Fault::LaneClaimIgnored)

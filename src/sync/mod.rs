@@ -4,7 +4,8 @@
 //! All rooms use it; it owns no thread. Ground rule: only this room names `std::sync::atomic`, and
 //! park and unpark of `std::thread`. Every other room takes them from here, so that the models in
 //! `loom-tests/` run the code of the release build. `membarrier.rs` has fences in pairs, `forks.rs`
-//! tells processes apart, `fault.rs` has the steps that a model can break.
+//! tells processes apart, `fault.rs` has the steps that a model can break, `unless.rs` those of
+//! them that are one line in a protocol.
 //!
 //! Limit: loom does not see into crossbeam-queue. Under loom a queue is a mutex around a `VecDeque`
 //! (a linearizable stand-in). A model proves our code around it, not the queue.
@@ -16,6 +17,7 @@ mod loom_kernel;
 #[cfg(loom)]
 mod loom_pins;
 mod membarrier;
+mod unless;
 
 #[cfg(loom)]
 #[path = "loom.rs"]
@@ -37,6 +39,7 @@ pub use loom_pins::set_pins;
 #[cfg(loom)]
 pub(crate) use loom_pins::{model_has_failed, pins_count};
 pub(crate) use membarrier::{heavy_fence, light_fence, prepare_fences};
+pub(crate) use unless::{cas_unless, full_fence_unless, heavy_fence_unless, light_fence_unless};
 
 /// A state of `membarrier`: the kernel does not offer it.
 const ABSENT: u8 = 0;
