@@ -144,9 +144,7 @@ fn cancel_and_schedule_against_worker() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<2>::new());
     let mut local = Held::new(cells.local());
-    let first = cells
-        .schedule(&mut local, DUE, 0usize)
-        .expect("not stopped");
+    let first = cells.admit(&mut local, DUE, 0usize).expect("not stopped");
     let (worker_cells, worker_won) = (cells.clone(), won.clone());
     let worker = thread::spawn(move || {
         let mut local = Held::new(worker_cells.local());
@@ -159,9 +157,7 @@ fn cancel_and_schedule_against_worker() {
     if let Some(payload) = cells.take(&mut local, first) {
         won.add(payload);
     }
-    let second = cells
-        .schedule(&mut local, LATER, 1usize)
-        .expect("not stopped");
+    let second = cells.admit(&mut local, LATER, 1usize).expect("not stopped");
     let worker_local = worker.join().unwrap();
     assert_eq!(cells.take(&mut local, first), None);
     won.add(

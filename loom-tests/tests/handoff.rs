@@ -51,7 +51,7 @@ fn schedule_and_fire(producers: usize) {
             thread::spawn(move || {
                 let mut local = Held::new(cells.local());
                 cells
-                    .schedule(&mut local, DUE, Box::new(number))
+                    .admit(&mut local, DUE, Box::new(number))
                     .expect("not stopped");
                 local
             })
@@ -59,7 +59,7 @@ fn schedule_and_fire(producers: usize) {
         .collect();
     let mut local = Held::new(cells.local());
     cells
-        .schedule(&mut local, DUE, Box::new(0))
+        .admit(&mut local, DUE, Box::new(0))
         .expect("not stopped");
     let locals: Vec<_> = others
         .into_iter()
@@ -91,13 +91,13 @@ fn schedule_and_cancel() {
     });
     let mut local = Held::new(cells.local());
     let first = cells
-        .schedule(&mut local, DUE, Box::new(0))
+        .admit(&mut local, DUE, Box::new(0))
         .expect("not stopped");
     if let Some(payload) = cells.take(&mut local, first) {
         won.add(*payload);
     }
     let second = cells
-        .schedule(&mut local, DUE, Box::new(1))
+        .admit(&mut local, DUE, Box::new(1))
         .expect("not stopped");
     let lanes = shard.join().unwrap();
     // The shard had two messages, which may have been the first timer and its tombstone.

@@ -151,8 +151,8 @@ fn look_up() {
     let mut own = Held::new(cells.local());
     // The first page's cells end in the depot. Of the second page this thread has a free cell at
     // hand, and the other cell is armed.
-    let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1u64).expect("it runs"));
-    let [freed, armed] = [0, 1].map(|_| cells.schedule(&mut own, 9, 2u64).expect("it runs"));
+    let stale = [0, 1].map(|_| cells.admit(&mut first, 9, 1u64).expect("it runs"));
+    let [freed, armed] = [0, 1].map(|_| cells.admit(&mut own, 9, 2u64).expect("it runs"));
     for id in stale {
         assert_eq!(cells.take(&mut first, id), Some(1));
     }
@@ -182,7 +182,7 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     let (cells, _shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let mut first = Held::new(cells.local());
     // All cells of the page end in the depot; two looks see it.
-    let stale = [0, 1].map(|_| cells.schedule(&mut first, 9, 1).expect("it runs"));
+    let stale = [0, 1].map(|_| cells.admit(&mut first, 9, 1).expect("it runs"));
     stale
         .iter()
         .for_each(|&id| assert_eq!(cells.take(&mut first, id), Some(1)));
@@ -192,7 +192,7 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     let other = thread::spawn(move || {
         others.maintain(2 * LOOK_NS);
         let mut local = Held::new(others.local());
-        let id = others.schedule(&mut local, 9, 2);
+        let id = others.admit(&mut local, 9, 2);
         (local, id)
     });
     let mut local = Held::new(cells.local());
@@ -201,7 +201,7 @@ fn look_at_a_page_that_is_retired(look: impl FnOnce(&Cells<u64>, &mut Local, Tim
     // `None`: it was refused, or handed back, if that was a stop.
     let taken = id.ok().and_then(|id| cells.take(&mut other_local, id));
     assert!(
-        taken == Some(2) || cells.schedule(&mut local, 9, 3).is_err(),
+        taken == Some(2) || cells.admit(&mut local, 9, 3).is_err(),
         "the new timer is there"
     );
 }
@@ -217,7 +217,7 @@ fn look_at_a_cell_that_is_stripped(look: impl FnOnce(&Cells<u64>, &mut Local, Ti
     let mut first = Held::new(cells.local());
     // Three of four cells end in the depot; two looks see it.
     let [stale, kept, others @ ..] =
-        [0; 4].map(|_| cells.schedule(&mut first, 9, 1).expect("it runs"));
+        [0; 4].map(|_| cells.admit(&mut first, 9, 1).expect("it runs"));
     for id in [others[0], others[1], stale] {
         assert_eq!(cells.take(&mut first, id), Some(1));
     }
@@ -227,7 +227,7 @@ fn look_at_a_cell_that_is_stripped(look: impl FnOnce(&Cells<u64>, &mut Local, Ti
     let other = thread::spawn(move || {
         others.maintain(2 * LOOK_NS);
         let mut local = Held::new(others.local());
-        let id = others.schedule(&mut local, 9, 2).expect("it runs");
+        let id = others.admit(&mut local, 9, 2).expect("it runs");
         (local, id)
     });
     let mut local = Held::new(cells.local());

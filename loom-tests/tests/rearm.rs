@@ -311,9 +311,7 @@ fn rearm_and_cancel_and_schedule() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<2>::new());
     let mut local = Held::new(cells.local());
-    let id = cells
-        .schedule(&mut local, DUE, 0usize)
-        .expect("not stopped");
+    let id = cells.admit(&mut local, DUE, 0usize).expect("not stopped");
     let other_cells = cells.clone();
     let other = thread::spawn(move || {
         let mut local = Held::new(other_cells.local());
@@ -321,9 +319,7 @@ fn rearm_and_cancel_and_schedule() {
         local
     });
     won.add(cells.take(&mut local, id).expect("nobody fires it"));
-    let next = cells
-        .schedule(&mut local, LATER, 1usize)
-        .expect("not stopped");
+    let next = cells.admit(&mut local, LATER, 1usize).expect("not stopped");
     let other_local = other.join().unwrap();
     assert!(!cells.rearm(&mut local, id, LATER), "it is gone");
     won.add(
@@ -341,9 +337,7 @@ fn rearm_against_stop() {
     let (cells, shard) = (Held::new(Arc::new(cells)), Held::new(shard));
     let won = Arc::new(Ledger::<1>::new());
     let mut local = Held::new(cells.local());
-    let id = cells
-        .schedule(&mut local, DUE, 0usize)
-        .expect("not stopped");
+    let id = cells.admit(&mut local, DUE, 0usize).expect("not stopped");
     let other_cells = cells.clone();
     let other = thread::spawn(move || {
         let mut local = Held::new(other_cells.local());

@@ -28,7 +28,7 @@ fn schedule_against_stop(schedulers: usize) {
             let (cells, outcomes) = (cells.clone(), outcomes.clone());
             thread::spawn(move || {
                 let mut local = Held::new(cells.local());
-                match cells.schedule(&mut local, DUE, number) {
+                match cells.admit(&mut local, DUE, number) {
                     Ok(_) => {}
                     Err(ScheduleError::Stopped(payload)) => {
                         outcomes.add(payload);

@@ -228,7 +228,10 @@ fn cancelled_while_it_is_taken() {
     settle(&world.service);
     let stats = world.service.stats();
     assert_eq!(
-        (next_event(&world.service), stats.shards[0].machinery.figure("holes").unwrap()),
+        (
+            next_event(&world.service),
+            stats.shards[0].machinery.figure("holes").unwrap()
+        ),
         (None, 0),
         "nothing of it is left"
     );
@@ -263,7 +266,10 @@ fn moved_while_it_is_taken() {
     settle(&world.service);
     let stats = world.service.stats();
     assert_eq!(
-        (next_event(&world.service), stats.shards[0].machinery.figure("holes").unwrap()),
+        (
+            next_event(&world.service),
+            stats.shards[0].machinery.figure("holes").unwrap()
+        ),
         (None, 0),
         "nothing of it is left"
     );

@@ -69,7 +69,7 @@ impl<T> CellRef<'_, T> {
     /// # Safety
     /// The caller holds this cell's index, and gives it up. The winner of the claim has it next.
     #[inline]
-    pub(crate) unsafe fn arm<C: Fill<T>>(&self, due_at: DueAt, content: C) -> u64 {
+    pub(crate) unsafe fn fill<C: Fill<T>>(&self, due_at: DueAt, content: C) -> u64 {
         // Ordering: Relaxed. The holder's own word: it freed the cell, or got the index through the
         // depot.
         let vacant = Word(self.cell.word.load(Ordering::Relaxed));

@@ -20,7 +20,7 @@ impl<T> Content<T> {
     }
 }
 
-/// What can be put into a cell. It is a type parameter of `arm`, so that arming a payload does not
+/// What can be put into a cell. It is a type parameter of `fill`, so that arming a payload does not
 /// pay for periodic timers.
 pub(crate) trait Fill<T>: Sized {
     /// Whether it is a `Repeat`.

@@ -394,7 +394,7 @@ mod tests {
             cell.start_at(generation);
             let cell_ref = CellRef::alone(&cell, &side);
             // SAFETY: no other thread uses the cell.
-            let birth = unsafe { cell_ref.arm(DueAt::new(7, 3), Payload("payload")) };
+            let birth = unsafe { cell_ref.fill(DueAt::new(7, 3), Payload("payload")) };
             assert_eq!(birth, generation);
             let claimed = cell_ref.claim_id(birth).expect("it is armed");
             assert!(matches!(claimed.content, Some(Content::Payload("payload"))));

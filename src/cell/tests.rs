@@ -36,7 +36,7 @@ impl Fixture {
         let birth = unsafe {
             fixture
                 .cell()
-                .arm(DueAt::new(deadline, SHARD), Payload("payload"))
+                .fill(DueAt::new(deadline, SHARD), Payload("payload"))
         };
         assert_eq!(birth, GENERATION);
         fixture
@@ -53,7 +53,7 @@ impl Fixture {
             RunClosure::Plain(Box::new(|| ())),
         ));
         // SAFETY: no other thread uses the cell.
-        let birth = unsafe { fixture.cell().arm(DueAt::new(deadline, SHARD), repeat) };
+        let birth = unsafe { fixture.cell().fill(DueAt::new(deadline, SHARD), repeat) };
         assert_eq!(birth, GENERATION);
         fixture
     }
@@ -301,7 +301,7 @@ fn an_entry_that_comes_too_early_goes_to_the_deadline() {
     let birth = unsafe {
         armed
             .cell()
-            .arm(DueAt::new(1_000, SHARD), Payload("payload"))
+            .fill(DueAt::new(1_000, SHARD), Payload("payload"))
     };
     assert_eq!(birth, GENERATION + 1);
     assert!(matches!(

@@ -133,7 +133,7 @@ impl<T> Cell<T> {
         // SAFETY: the caller's promise.
         unsafe {
             self.cell_ref()
-                .arm(cell::DueAt::new(deadline, 0), cell::Payload(payload))
+                .fill(cell::DueAt::new(deadline, 0), cell::Payload(payload))
         }
     }
 
@@ -147,7 +147,7 @@ impl<T> Cell<T> {
         // SAFETY: the caller's promise.
         unsafe {
             self.cell_ref()
-                .arm(cell::DueAt::new(deadline, 0), Box::new(repeat))
+                .fill(cell::DueAt::new(deadline, 0), Box::new(repeat))
         }
     }
 
@@ -253,18 +253,18 @@ impl<T: Send + 'static> Cells<T> {
     ///
     /// # Errors
     /// As in the room.
-    pub fn schedule(
+    pub fn admit(
         &self,
         local: &mut Local,
         deadline: u64,
         payload: T,
     ) -> Result<TimerId, ScheduleError<T>> {
         let (due_at, content) = (cell::DueAt::new(deadline, 0), cell::Payload(payload));
-        self.0.schedule(
+        self.0.admit(
             &mut local.0,
             due_at,
             content,
-            crate::engine::life::arm::Date::Read,
+            crate::engine::life::arm::Dating::Exact,
         )
     }
 
@@ -373,7 +373,7 @@ impl wait::Alarm for Alarm<'_> {
 
     fn arm(&self, waker: Waker) -> Result<TimerId, Waker> {
         self.cells
-            .schedule(&mut self.local.borrow_mut(), self.deadline, waker)
+            .admit(&mut self.local.borrow_mut(), self.deadline, waker)
             .map_err(ScheduleError::into_payload)
     }
 

@@ -334,7 +334,7 @@ impl Arena {
         // SAFETY: the caller's promise.
         let cell_ref = unsafe { self.arena.held(cell) };
         // SAFETY: as above.
-        let birth = unsafe { cell_ref.arm(cell::DueAt::new(deadline, 0), cell::Payload(payload)) };
+        let birth = unsafe { cell_ref.fill(cell::DueAt::new(deadline, 0), cell::Payload(payload)) };
         Entry::new(deadline, cell, birth)
     }
 
@@ -357,7 +357,7 @@ impl Arena {
         // SAFETY: the caller's promise.
         let cell = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise.
-        let birth = unsafe { cell.arm(cell::DueAt::new(1, 0), cell::Payload(payload)) };
+        let birth = unsafe { cell.fill(cell::DueAt::new(1, 0), cell::Payload(payload)) };
         (birth, cell.claim_id(birth).and_then(payload_of))
     }
 

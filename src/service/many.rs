@@ -87,7 +87,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
                         let due_at = DueAt::new(tick.deadline(now_ns + delay_ns), home);
                         (due_at, Payload(payload))
                     });
-                    engine.cells.schedule_many(local, home, places, &mut armed);
+                    engine.cells.admit_many(local, home, places, &mut armed);
                 });
             },
         );

@@ -256,7 +256,7 @@ fn a_stripped_cell_goes_on_counting() {
         let pin = local.pin();
         let cell = fixture.arena.get(cell, &pin).expect("the page is there");
         // SAFETY: nobody else has the cell.
-        unsafe { cell.arm(DueAt::new(1, 0), Payload(1)) }
+        unsafe { cell.fill(DueAt::new(1, 0), Payload(1)) }
     };
     let claim = |fixture: &Fixture, cell: u32, birth: u64| {
         let pin = local.pin();
@@ -530,7 +530,7 @@ fn a_page_number_that_comes_again_goes_on_counting() {
         let pin = local.pin();
         let cell = fixture.arena.get(busy, &pin).expect("the page is there");
         // SAFETY: nobody else has the cell.
-        let birth = unsafe { cell.arm(DueAt::new(1, 0), Payload(1)) };
+        let birth = unsafe { cell.fill(DueAt::new(1, 0), Payload(1)) };
         assert!(cell.claim_id(birth).is_some());
         birth
     };

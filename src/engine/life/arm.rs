@@ -1,5 +1,8 @@
 //! Arm: the steps that arm a timer, and the steps that move one.
 //!
+//! Each floor has a verb of its own. A service *schedules*; the engine *arms*, which *dates* the
+//! timer; its cells *admit* it, which *fills* one of them, and sends the message.
+//!
 //! Runs on the thread that schedules or reschedules, with its [`Local`]. README.md of this room has
 //! the protocols: stop (ScheduleCheck to ScheduleRecheck) and shared clock (ShareCheck to
 //! ShareSend).
@@ -20,11 +23,11 @@ pub(crate) const HOME: usize = usize::MAX;
 
 /// How a timer got its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Date {
-    /// By a reading of the clock for this timer, or without a reading.
-    Read,
-    /// By a reading that it shares, for the home shard. The deadline was rounded up by
-    /// `rounded_ns`.
+pub(crate) enum Dating {
+    /// Exact: from a clock reading taken for this timer, or from a deadline that needed none.
+    Exact,
+    /// From a reading that it shares with other timers, in the home shard. The deadline was rounded
+    /// up by `rounded_ns`.
     Shared { rounded_ns: u64 },
 }
 
@@ -41,7 +44,7 @@ impl<T: Send + 'static> Engine<T> {
         let mut refused = None;
         let armed = self
             .cells
-            .with_local(|local| self.arm_by(local, payload, shard, at_ns, &mut refused));
+            .with_local(|local| self.date(local, payload, shard, at_ns, &mut refused));
         match armed {
             Some(id) => {
                 // It is `None`. Its drop would look.
@@ -52,13 +55,13 @@ impl<T: Send + 'static> Engine<T> {
         }
     }
 
-    /// Arms a timer by the reading that it shares. Else by a reading of the clock, which the next
-    /// timers may share. `None`: `refused` says why.
+    /// Dates a timer by the reading that it shares, and has it admitted. Else by a reading of the
+    /// clock, which the next timers may share. `None`: `refused` says why.
     // (Never: it is too long for every call of a `schedule`. Its arguments go in registers, and so
     // does the id. A `Result` would go through memory, in parts that a caller loads as one.
     // Processors do not forward such stores to the load, which waits.)
     #[inline(never)]
-    fn arm_by(
+    fn date(
         &self,
         local: &mut Local,
         payload: T,
@@ -81,18 +84,18 @@ impl<T: Send + 'static> Engine<T> {
             let at_ns = at_ns(date_ns);
             let deadline = self.tick.deadline(at_ns);
             let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
-            return or_refused(self.cells.schedule(
+            return or_refused(self.cells.admit(
                 local,
                 DueAt::new(deadline, home),
                 Payload(payload),
-                Date::Shared { rounded_ns },
+                Dating::Shared { rounded_ns },
             ));
         }
         let now_ns = self.clock.arming_now_ns(&mut local.anchor);
         let due_at = DueAt::new(self.tick.deadline(at_ns(now_ns)), shard);
         let armed = or_refused(
             self.cells
-                .schedule(local, due_at, Payload(payload), Date::Read),
+                .admit(local, due_at, Payload(payload), Dating::Exact),
         );
         local.note_reading(now_ns, self.shared_slack_ns);
         armed
@@ -113,15 +116,16 @@ impl<T: Send + 'static> Engine<T> {
 }
 
 impl<T: Send + 'static> Cells<T> {
-    /// Arms a timer for a tick, in a shard.
-    // (`always`, here and in `arm`: a crate that is one unit of code would call them otherwise.)
+    /// Arms a timer for a tick, in a shard (ScheduleCheck to ScheduleRecheck).
+    // (`always`, here and in `fill_and_send`: a crate that is one unit of code would call them
+    // otherwise.)
     #[inline(always)]
-    pub(crate) fn schedule<C: Fill<T>>(
+    pub(crate) fn admit<C: Fill<T>>(
         &self,
         local: &mut Local,
         due_at: DueAt,
         content: C,
-        date: Date,
+        dating: Dating,
     ) -> Result<TimerId, ScheduleError<C::Back>> {
         if self.shared.is_closed() {
             return Err(ScheduleError::Stopped(content.back())); // ScheduleCheck
@@ -131,9 +135,9 @@ impl<T: Send + 'static> Cells<T> {
         };
         // ScheduleArm, SchedulePush.
         // SAFETY: this thread has just taken the cell.
-        let (birth, sent) = unsafe { self.arm(local, cell, due_at, content, date) };
+        let (birth, sent) = unsafe { self.fill_and_send(local, cell, due_at, content, dating) };
         // ShareSend: an entry in doubt rings as if it were due at once.
-        let waits = date == Date::Read || broken(Fault::DoubtWaits);
+        let waits = dating == Dating::Exact || broken(Fault::DoubtWaits);
         self.ring(
             if waits {
                 due_at
@@ -153,7 +157,7 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Arms timers of one shard. Appends the results to `armed`, in order.
-    pub(crate) fn schedule_many(
+    pub(crate) fn admit_many(
         &self,
         local: &mut Local,
         shard: usize,
@@ -167,7 +171,8 @@ impl<T: Send + 'static> Cells<T> {
                 Err(ScheduleError::Stopped(content.back()))
             } else if let Some(cell) = self.take_cell(local) {
                 // SAFETY: this thread has just taken the cell.
-                let (birth, sent) = unsafe { self.arm(local, cell, due_at, content, Date::Read) };
+                let (birth, sent) =
+                    unsafe { self.fill_and_send(local, cell, due_at, content, Dating::Exact) };
                 earliest = earliest.min(due_at.deadline());
                 backlog = backlog.max(sent.backlog);
                 Ok(TimerId::new(birth, cell, self.shared.tag(), sent.position))
@@ -210,22 +215,22 @@ impl<T: Send + 'static> Cells<T> {
     /// # Safety
     /// The caller holds the cell, and gives it up here.
     #[inline(always)]
-    unsafe fn arm<C: Fill<T>>(
+    unsafe fn fill_and_send<C: Fill<T>>(
         &self,
         local: &mut Local,
         cell: u32,
         due_at: DueAt,
         content: C,
-        date: Date,
+        dating: Dating,
     ) -> (u64, Sent) {
         // SAFETY: the caller's promise.
         let cell_ref = unsafe { self.arena.held(cell) };
         // SAFETY: the caller's promise. The cell then belongs to whoever claims the timer.
-        let birth = unsafe { cell_ref.arm(due_at, content) };
+        let birth = unsafe { cell_ref.fill(due_at, content) };
         let insert = Entry::new(due_at.deadline(), cell, birth);
-        let sent = match date {
-            Date::Read => local.send_counted(due_at.shard(), insert, Event::Armed),
-            Date::Shared { rounded_ns } => local.send_in_doubt(insert, rounded_ns),
+        let sent = match dating {
+            Dating::Exact => local.send_counted(due_at.shard(), insert, Event::Armed),
+            Dating::Shared { rounded_ns } => local.send_in_doubt(insert, rounded_ns),
         };
         (birth, sent)
     }

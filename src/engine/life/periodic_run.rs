@@ -11,7 +11,7 @@
 //! Ground rule: runs happen inside a job; no local is borrowed while the closure runs or is
 //! dropped.
 
-use super::arm::Date;
+use super::arm::Dating;
 use crate::cell::{Content, DueAt, RunBegun};
 use crate::dispatch::grain::Grain;
 use crate::engine::Engine;
@@ -49,7 +49,7 @@ impl<T: Send + 'static> Engine<T> {
             repeat.file(deadline);
             let due_at = DueAt::new(deadline, local.home());
             self.cells.shared.note_repeat();
-            self.cells.schedule(local, due_at, repeat, Date::Read)
+            self.cells.admit(local, due_at, repeat, Dating::Exact)
         })
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::cell::{DueAt, Payload};
 use crate::doorbell::SecondLook;
 use crate::engine::cells::Cells;
-use crate::engine::life::arm::Date;
+use crate::engine::life::arm::Dating;
 use crate::engine::local::Local;
 use crate::engine::shared::Shared;
 use crate::lane::{Arrival, Drain, Inbox, Present, Taker};
@@ -243,7 +243,7 @@ fn a_message_in_doubt_does_not_wait_for_a_shard_that_sleeps() {
     let due_at = DueAt::new(1_000, 0);
     for at_ns in [5; STREAK as usize + 1] {
         cells
-            .schedule(&mut local, due_at, Payload(0), Date::Read)
+            .admit(&mut local, due_at, Payload(0), Dating::Exact)
             .unwrap();
         local.note_reading(at_ns, SLACK_NS);
     }
@@ -253,15 +253,15 @@ fn a_message_in_doubt_does_not_wait_for_a_shard_that_sleeps() {
     unsafe { bell.attach() };
     let look = || {
         cells
-            .schedule(&mut local, due_at, Payload(0), Date::Read)
+            .admit(&mut local, due_at, Payload(0), Dating::Exact)
             .unwrap();
         assert_eq!(bell.rings(), 0);
         cells
-            .schedule(
+            .admit(
                 &mut local,
                 due_at,
                 Payload(0),
-                Date::Shared { rounded_ns: 0 },
+                Dating::Shared { rounded_ns: 0 },
             )
             .unwrap();
         assert_eq!(bell.rings(), 1);
