@@ -33,6 +33,7 @@ use std::time::{Duration, SystemTime};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missed {
     /// Missed runs are left out. The next run is at the next multiple of the period that is still
     /// to come. The default.

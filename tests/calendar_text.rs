@@ -266,6 +266,7 @@ proptest! {
                     .unwrap();
                 prop_assert_eq!(written, SignedDuration::try_from(grace).unwrap());
             }
+            _ => unreachable!("{missed:?}"),
         }
         let again = read(&text);
         prop_assert_eq!(again.to_string(), text);

@@ -152,7 +152,7 @@ impl Timer {
                 let next = match *missed {
                     Missed::Delay if last > 0 => return Some(now_ns.saturating_add(*period_ns)),
                     Missed::Burst(limit) => last.saturating_sub(u64::from(limit)) + 1,
-                    Missed::Skip | Missed::Delay => last + 1,
+                    _ => last + 1,
                 };
                 Some(self.at_ns.saturating_add(next.saturating_mul(*period_ns)))
             }

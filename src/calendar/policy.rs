@@ -15,6 +15,7 @@ use std::time::Duration;
 /// # Ok::<(), wheelwork::calendar::CalendarError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Gap {
     /// It comes when the gap ends. Several runs in one gap make one run. The default of a pattern
     /// with given hours.
@@ -36,6 +37,7 @@ pub enum Gap {
 /// # Ok::<(), wheelwork::calendar::CalendarError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Overlap {
     /// It comes the first time. The default of a pattern with given hours.
     First,
@@ -65,6 +67,7 @@ pub enum Overlap {
 /// # Ok::<(), wheelwork::calendar::CalendarError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missed {
     /// Missed runs are made up for by one run, at once. The default.
     #[default]

@@ -101,6 +101,12 @@ impl Dispatch {
     }
 }
 
+impl fmt::Debug for UserExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UserExecutor").finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Dispatch {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -26,7 +26,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 /// assert_ne!(first, second);
 /// assert_eq!(wheel.cancel(first), None);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(
     /// Its cell and its generation. One number, so that it is stored at once: who loads it soon
     /// after does not wait.

@@ -20,7 +20,7 @@ use std::fmt;
 /// assert_eq!(other.remove(key), None);
 /// assert_eq!(queue.remove(key), Some("mine"));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub(super) queue: u64,
     pub(super) handle: Handle,
