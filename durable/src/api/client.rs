@@ -173,7 +173,7 @@ impl DurableRuntime {
         }
         // StopDeliver.
         shared.begin_stop();
-        let _ = shared.ask_and_wait(Request::Empty);
+        let _ = shared.ask_and_wait(Request::empty);
         // StopService: waits for the handlers that run.
         drop(self.service.stop());
         Ok(())
@@ -185,7 +185,7 @@ impl DurableRuntime {
         shared.wait_for_futures();
         shared.kinds.forget_waiting();
         // StopRelease: their answers are in the queue before this request.
-        let stopped = shared.ask_and_wait(Request::Stop);
+        let stopped = shared.ask_and_wait(Request::stop);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = writer.take() {
             let _ = thread.join();
@@ -239,7 +239,7 @@ impl DurableHandle {
     ) -> Result<DurableId, DurableError> {
         let timer = self.new_timer(kind, None, when.into(), payload.into(), None)?;
         self.shared
-            .ask_and_wait(|teller| Request::Arm(timer, teller))
+            .ask_and_wait(|teller| Request::arm(timer, teller))
     }
 
     /// Arms a timer, and returns at once, unless 65,536 calls or 64 MiB of payloads wait. It is
@@ -257,7 +257,7 @@ impl DurableHandle {
         payload: impl Into<PayloadBytes>,
     ) -> Result<Ticket<DurableId>, DurableError> {
         let timer = self.new_timer(kind, None, when.into(), payload.into(), None)?;
-        self.shared.ask(|teller| Request::Arm(timer, teller))
+        self.shared.ask(|teller| Request::arm(timer, teller))
     }
 
     /// Arms many timers. In a file up to 4,096 of them, with 8 MiB, are stored in one commit: all
@@ -297,7 +297,7 @@ impl DurableHandle {
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.shared
-            .ask_and_wait(|teller| Request::ArmMany(timers, teller))
+            .ask_and_wait(|teller| Request::arm_many(timers, teller))
     }
 
     /// Cancels a timer. `true`: no handler is given it any more. `false`: it was handed to its
@@ -345,7 +345,7 @@ impl DurableHandle {
     /// ```
     pub fn cancel_ticket(&self, id: DurableId) -> Result<Ticket<bool>, DurableError> {
         self.shared
-            .ask(|teller| Request::Cancel(Target::Id(id), teller))
+            .ask(|teller| Request::cancel(Target::Id(id), teller))
     }
 
     /// Cancels many timers, up to 4,096 of them in one commit; in a fleet as many as the database
@@ -362,7 +362,7 @@ impl DurableHandle {
     ) -> Result<usize, DurableError> {
         let ids: Vec<_> = ids.into_iter().collect();
         self.shared
-            .ask_and_wait(|teller| Request::CancelMany(ids, teller))
+            .ask_and_wait(|teller| Request::cancel_many(ids, teller))
     }
 
     /// Cancels all timers of a kind that were not handed to the handler. Returns how many.
@@ -390,7 +390,7 @@ impl DurableHandle {
     pub fn cancel_where(&self, kind: &str) -> Result<usize, DurableError> {
         let kind = self.shared.kinds.name(kind);
         self.shared
-            .ask_and_wait(|teller| Request::CancelKind(kind, teller))
+            .ask_and_wait(|teller| Request::cancel_kind(kind, teller))
     }
 
     /// Gives a timer another deadline. Its id stays. `false`: it was handed to its handler already,
@@ -450,7 +450,7 @@ impl DurableHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn fleet(&self) -> Result<Fleet, DurableError> {
-        self.shared.ask_and_wait(Request::Fleet)
+        self.shared.ask_and_wait(Request::fleet)
     }
 
     /// Up to `limit` timers that are due in a range of time, in the order of their deadlines. Those
@@ -484,7 +484,7 @@ impl DurableHandle {
         };
         let slices = self
             .shared
-            .ask_and_wait(|teller| Request::List(range, limit, teller))?;
+            .ask_and_wait(|teller| Request::list(&range, limit, teller))?;
         Ok(slices.into_iter().flatten().collect())
     }
 
@@ -512,7 +512,7 @@ impl DurableHandle {
     ) -> Result<Vec<DeadLetter>, DurableError> {
         let slices = self
             .shared
-            .ask_and_wait(|teller| Request::Dead(after, limit, teller))?;
+            .ask_and_wait(|teller| Request::dead(after, limit, teller))?;
         Ok(slices.into_iter().flatten().collect())
     }
 
@@ -535,7 +535,7 @@ impl DurableHandle {
     pub fn retry(&self, id: DurableId) -> Result<bool, DurableError> {
         let due = StoreTime::due_at(self.shared.now());
         self.shared
-            .ask_and_wait(|teller| Request::Revive(id, due, teller))
+            .ask_and_wait(|teller| Request::revive(id, due, teller))
     }
 
     /// Deletes a dead letter. `false`: there is none.
@@ -547,7 +547,7 @@ impl DurableHandle {
     /// See [`retry`](Self::retry).
     pub fn discard(&self, id: DurableId) -> Result<bool, DurableError> {
         self.shared
-            .ask_and_wait(|teller| Request::Discard(id, teller))
+            .ask_and_wait(|teller| Request::discard(id, teller))
     }
 
     /// What has happened, and what is there.
@@ -596,18 +596,18 @@ impl DurableHandle {
 
     pub(super) fn cancel_target(&self, target: Target) -> Result<bool, DurableError> {
         self.shared
-            .ask_and_wait(|teller| Request::Cancel(target, teller))
+            .ask_and_wait(|teller| Request::cancel(target, teller))
     }
 
     pub(super) fn move_target(&self, target: Target, when: When) -> Result<bool, DurableError> {
         let due = self.shared.due(when);
         self.shared
-            .ask_and_wait(|teller| Request::Move(target, due, teller))
+            .ask_and_wait(|teller| Request::change_due(target, due, teller))
     }
 
     pub(super) fn get_target(&self, target: Target) -> Result<Option<Row>, DurableError> {
         self.shared
-            .ask_and_wait(|teller| Request::Get(target, teller))
+            .ask_and_wait(|teller| Request::get(target, teller))
     }
 }
 

@@ -51,7 +51,7 @@ impl Keyed<'_> {
             .new_timer(kind, Some(self.key), when, payload, None)?;
         self.handle
             .shared
-            .ask_and_wait(|teller| Request::Arm(timer, teller))
+            .ask_and_wait(|teller| Request::arm(timer, teller))
     }
 
     /// As [`schedule`](Self::schedule), and returns at once.
@@ -71,7 +71,7 @@ impl Keyed<'_> {
         let timer = self
             .handle
             .new_timer(kind, Some(self.key), when, payload, None)?;
-        self.handle.shared.ask(|teller| Request::Arm(timer, teller))
+        self.handle.shared.ask(|teller| Request::arm(timer, teller))
     }
 
     /// Cancels the timer. `false`: there is none, or it was handed to its handler already. While a

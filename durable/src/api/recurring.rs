@@ -93,7 +93,7 @@ impl DurableHandle {
             }
         }
         self.shared
-            .ask_and_wait(|teller| Request::Arm(timer, teller))
+            .ask_and_wait(|teller| Request::arm(timer, teller))
     }
 
     /// When a row is to be due that has this calendar already.

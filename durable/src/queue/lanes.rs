@@ -4,7 +4,7 @@
 //! of the program, which may be very many: a timer that was sent back fires late by that wait.
 //! Within a lane all goes in order.
 
-use super::request::Request;
+use super::request::{Control, Request};
 use crate::store::fault::{DurableFault, is_broken};
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl RequestQueue {
     fn next_call(&mut self) -> Option<Request> {
         let call = self.stop.take().or_else(|| self.calls.try_recv().ok())?;
         // StopRelease comes behind all that handlers have said, and nothing overtakes it.
-        if matches!(call, Request::Stop(_)) && !self.words.is_empty() {
+        if matches!(call, Request::Control(Control::Stop(_))) && !self.words.is_empty() {
             self.stop = Some(call);
             return None;
         }

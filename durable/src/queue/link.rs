@@ -1,7 +1,7 @@
 //! Shared: what callers, handlers and the writer have in common.
 
 use super::lanes::QueueSenders;
-use super::request::Request;
+use super::request::{Request, Told};
 use super::rights::LeaseRights;
 use super::stats::WriterCounts;
 use super::ticket::{Teller, Ticket, ticket};
@@ -274,13 +274,13 @@ impl DurableShared {
     pub(crate) fn news(&self) -> Arc<dyn Fn() + Send + Sync> {
         let words = self.queue.words.clone();
         Arc::new(move || {
-            let _ = words.send(Request::Look);
+            let _ = words.send(Request::Told(Told::News));
         })
     }
 
     /// Tells the writer something. If it has ended, that is lost, and still stored.
-    pub(crate) fn tell(&self, request: Request) {
-        let _ = self.queue.words.send(request);
+    pub(crate) fn tell(&self, told: Told) {
+        let _ = self.queue.words.send(Request::Told(told));
     }
 
     /// Why the writer takes nothing more.
@@ -320,7 +320,7 @@ impl DurableShared {
             return None;
         }
         let crashes = delivery.row.crashes.saturating_add(1);
-        let begin = |teller| Request::Begin(delivery.settled(), crashes, teller);
+        let begin = |teller| Request::begin(delivery.settled(), crashes, teller);
         self.ask_by(&self.queue.words, begin).ok()
     }
 

@@ -1,11 +1,16 @@
 //! Request: what callers and handlers want of the writer.
+//!
+//! Requests arrive sorted by what the writer does with them: what it is told becomes changes, or is
+//! noted; changes are made in the turn's commit; looks come after the commit; the few that steer
+//! the writer itself change no row. The calls make them by the functions of [`Request`], which say
+//! what each is answered with.
 
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
-use crate::store::contract::{Settled, Target, TrialBegun};
+use crate::store::contract::{Settled, Target, TrialBegun, Write};
 use crate::store::fleet::Fleet;
-use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
+use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -27,31 +32,16 @@ impl NewTimer {
     }
 }
 
-/// What the writer is asked for. Each request but `Look` and the last ones has a teller for its
-/// answer.
+/// What the writer is asked for, or told.
 pub(crate) enum Request {
-    Arm(NewTimer, Teller<DurableId>),
-    ArmMany(Vec<NewTimer>, Teller<Vec<DurableId>>),
-    Cancel(Target, Teller<bool>),
-    CancelMany(Vec<DurableId>, Teller<usize>),
-    CancelKind(Arc<str>, Teller<usize>),
-    Move(Target, StoreTime, Teller<bool>),
-    Revive(DurableId, StoreTime, Teller<bool>),
-    Discard(DurableId, Teller<bool>),
-    Get(Target, Teller<Option<Row>>),
-    List(RangeInclusive<StoreTime>, usize, Teller<Vec<Vec<Row>>>),
-    Dead(Option<DurableId>, usize, Teller<Vec<Vec<DeadLetter>>>),
-    /// Nothing is handed out any more: the window lets go of its rows.
-    Empty(Teller<()>),
-    /// Gives the leases back, and ends.
-    Stop(Teller<()>),
-    /// Who owns what.
-    Fleet(Teller<Fleet>),
-    /// A suspect is about to be handled alone: its crashes then. The answer says whether that is
-    /// stored, and it may begin.
-    Begin(Settled, u32, Teller<TrialBegun>),
-    /// Another node may have done something.
-    Look,
+    Told(Told),
+    Change(Change, Reply),
+    Look(Look),
+    Control(Control),
+}
+
+/// What handlers' threads have to say. No thread waits for an answer.
+pub(crate) enum Told {
     /// A delivery is done.
     Done(Done),
     /// A delivery is done, and that is stored already. The runs in a row that were made up for.
@@ -62,36 +52,239 @@ pub(crate) enum Request {
     /// The wheel fired before the timer could be handed out: by the store's clock it was too early,
     /// or the watermark was not there yet.
     Back(Box<Delivery>),
+    /// There may be something new in the store, or the clock was set.
+    News,
 }
 
+/// What is to be changed in the store.
+pub(crate) enum Change {
+    Arm(NewTimer),
+    ArmMany(Vec<NewTimer>),
+    /// One row or dead letter is ended, moved or revived. The outcome says whether it was there.
+    One(Write),
+    CancelMany(Vec<DurableId>),
+    CancelKind(Arc<str>),
+    /// A suspect is about to be handled alone: its crashes then.
+    Begin(Settled, u32),
+}
+
+/// The thread that waits for the answer to a change, by what it is answered with.
+pub(crate) enum Reply {
+    Id(Teller<DurableId>),
+    Ids(Teller<Vec<DurableId>>),
+    /// Whether there was something to change.
+    Yes(Teller<bool>),
+    /// How many rows are gone.
+    Count(Teller<usize>),
+    Begun(Teller<TrialBegun>),
+    /// No thread waits.
+    Nobody,
+}
+
+/// What is to be read. It is read after the commit of the turn.
+pub(crate) enum Look {
+    Get(Target, Teller<Option<Row>>),
+    /// Who owns what.
+    Fleet(Teller<Fleet>),
+    /// Rows behind this position, up to this time.
+    List(Position, StoreTime, Listing<Row>),
+    /// Dead letters behind this one.
+    Dead(Option<DurableId>, Listing<DeadLetter>),
+}
+
+/// What a call has read so far, slice by slice.
+pub(crate) struct Listing<T> {
+    pub(crate) found: Vec<Vec<T>>,
+    /// How many more are wanted.
+    pub(crate) left: usize,
+    pub(crate) teller: Teller<Vec<Vec<T>>>,
+}
+
+/// What steers the writer.
+pub(crate) enum Control {
+    /// Nothing is handed out any more: the window lets go of its rows.
+    Empty(Teller<()>),
+    /// Gives the leases back, and ends.
+    Stop(Teller<()>),
+}
+
+/// The requests, each with what it is answered with.
 impl Request {
-    /// Bytes that wait in the queue, while nobody waits for the answer. (A call for many timers
+    pub(crate) fn arm(timer: NewTimer, teller: Teller<DurableId>) -> Self {
+        Self::Change(Change::Arm(timer), Reply::Id(teller))
+    }
+
+    pub(crate) fn arm_many(timers: Vec<NewTimer>, teller: Teller<Vec<DurableId>>) -> Self {
+        Self::Change(Change::ArmMany(timers), Reply::Ids(teller))
+    }
+
+    pub(crate) fn cancel(target: Target, teller: Teller<bool>) -> Self {
+        Self::one(Write::Cancel(target), teller)
+    }
+
+    pub(crate) fn cancel_many(ids: Vec<DurableId>, teller: Teller<usize>) -> Self {
+        Self::Change(Change::CancelMany(ids), Reply::Count(teller))
+    }
+
+    pub(crate) fn cancel_kind(kind: Arc<str>, teller: Teller<usize>) -> Self {
+        Self::Change(Change::CancelKind(kind), Reply::Count(teller))
+    }
+
+    pub(crate) fn change_due(target: Target, due: StoreTime, teller: Teller<bool>) -> Self {
+        Self::one(Write::Move(target, due), teller)
+    }
+
+    pub(crate) fn revive(id: DurableId, due: StoreTime, teller: Teller<bool>) -> Self {
+        Self::one(Write::Revive(id, due), teller)
+    }
+
+    pub(crate) fn discard(id: DurableId, teller: Teller<bool>) -> Self {
+        Self::one(Write::Discard(id), teller)
+    }
+
+    fn one(write: Write, teller: Teller<bool>) -> Self {
+        Self::Change(Change::One(write), Reply::Yes(teller))
+    }
+
+    /// Whether a suspect may begin alone: the store has its crashes then.
+    pub(crate) fn begin(of: Settled, crashes: u32, teller: Teller<TrialBegun>) -> Self {
+        Self::Change(Change::Begin(of, crashes), Reply::Begun(teller))
+    }
+
+    pub(crate) fn get(target: Target, teller: Teller<Option<Row>>) -> Self {
+        Self::Look(Look::Get(target, teller))
+    }
+
+    pub(crate) fn fleet(teller: Teller<Fleet>) -> Self {
+        Self::Look(Look::Fleet(teller))
+    }
+
+    /// Rows that are due in this range, at most so many.
+    pub(crate) fn list(
+        range: &RangeInclusive<StoreTime>,
+        limit: usize,
+        teller: Teller<Vec<Vec<Row>>>,
+    ) -> Self {
+        let after = match range.start().as_millis().checked_sub(1) {
+            Some(before) => Position::end_of(StoreTime::from_millis(before)),
+            None => Position::MIN,
+        };
+        Self::Look(Look::List(after, *range.end(), Listing::new(limit, teller)))
+    }
+
+    pub(crate) fn dead(
+        after: Option<DurableId>,
+        limit: usize,
+        teller: Teller<Vec<Vec<DeadLetter>>>,
+    ) -> Self {
+        Self::Look(Look::Dead(after, Listing::new(limit, teller)))
+    }
+
+    pub(crate) fn empty(teller: Teller<()>) -> Self {
+        Self::Control(Control::Empty(teller))
+    }
+
+    pub(crate) fn stop(teller: Teller<()>) -> Self {
+        Self::Control(Control::Stop(teller))
+    }
+
+    /// Bytes that wait in the queue, while no thread waits for the answer. (A call for many timers
     /// does.)
     pub(crate) fn queued_bytes(&self) -> usize {
         match self {
-            Self::Arm(timer, _) => timer.bytes(),
+            Self::Change(Change::Arm(timer), _) => timer.bytes(),
             _ => 0,
         }
     }
 
     /// Answers that the writer could not do it.
     pub(crate) fn refuse(self, error: &DurableError) {
+        match self {
+            Self::Told(_) => {}
+            Self::Change(_, reply) => reply.refuse(error),
+            Self::Look(look) => look.refuse(error),
+            Self::Control(Control::Empty(teller) | Control::Stop(teller)) => {
+                teller.tell(Err(error.clone()));
+            }
+        }
+    }
+}
+
+impl<T> Listing<T> {
+    fn new(left: usize, teller: Teller<Vec<Vec<T>>>) -> Self {
+        Self {
+            found: Vec::new(),
+            left,
+            teller,
+        }
+    }
+}
+
+impl Reply {
+    /// Answers that the change could not be made.
+    pub(crate) fn refuse(self, error: &DurableError) {
         let error = error.clone();
         match self {
-            Self::Arm(_, teller) => teller.tell(Err(error)),
-            Self::ArmMany(_, teller) => teller.tell(Err(error)),
-            Self::Cancel(_, teller) | Self::Move(_, _, teller) => teller.tell(Err(error)),
-            Self::Revive(_, _, teller) | Self::Discard(_, teller) => teller.tell(Err(error)),
-            Self::CancelMany(_, teller) | Self::CancelKind(_, teller) => teller.tell(Err(error)),
+            Self::Id(teller) => teller.tell(Err(error)),
+            Self::Ids(teller) => teller.tell(Err(error)),
+            Self::Yes(teller) => teller.tell(Err(error)),
+            Self::Count(teller) => teller.tell(Err(error)),
+            Self::Begun(teller) => teller.tell(Err(error)),
+            Self::Nobody => {}
+        }
+    }
+
+    pub(crate) fn id(self, id: DurableId) {
+        match self {
+            Self::Id(teller) => teller.tell(Ok(id)),
+            other => other.mismatched("an id"),
+        }
+    }
+
+    pub(crate) fn ids(self, ids: Vec<DurableId>) {
+        match self {
+            Self::Ids(teller) => teller.tell(Ok(ids)),
+            other => other.mismatched("ids"),
+        }
+    }
+
+    pub(crate) fn yes(self, is_so: bool) {
+        match self {
+            Self::Yes(teller) => teller.tell(Ok(is_so)),
+            other => other.mismatched("yes or no"),
+        }
+    }
+
+    pub(crate) fn count(self, count: usize) {
+        match self {
+            Self::Count(teller) => teller.tell(Ok(count)),
+            other => other.mismatched("a count"),
+        }
+    }
+
+    pub(crate) fn begun(self, begun: TrialBegun) {
+        match self {
+            Self::Begun(teller) => teller.tell(Ok(begun)),
+            other => other.mismatched("what became of a trial"),
+        }
+    }
+
+    /// The functions of [`Request`] pair each change with its reply. (A teller that is dropped
+    /// answers, too: no caller waits for ever.)
+    fn mismatched(self, answer: &str) {
+        debug_assert!(false, "a caller waits for something else than {answer}");
+    }
+}
+
+impl Look {
+    /// Answers that the writer could not read it.
+    pub(crate) fn refuse(self, error: &DurableError) {
+        let error = error.clone();
+        match self {
             Self::Get(_, teller) => teller.tell(Err(error)),
-            Self::List(_, _, teller) => teller.tell(Err(error)),
-            Self::Dead(_, _, teller) => teller.tell(Err(error)),
-            Self::Empty(teller) | Self::Stop(teller) => teller.tell(Err(error)),
             Self::Fleet(teller) => teller.tell(Err(error)),
-            Self::Begin(_, _, teller) => teller.tell(Err(error)),
-            Self::Done(_) | Self::Settle(_) | Self::Back(_) | Self::Look => {}
-            #[cfg(feature = "postgres")]
-            Self::Acked(..) => {}
+            Self::List(_, _, listing) => listing.teller.tell(Err(error)),
+            Self::Dead(_, listing) => listing.teller.tell(Err(error)),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::handler::places::CallPlace;
 use crate::handler::recurrence::{DueRun, begun, due_run};
 use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
-use crate::queue::request::Request;
+use crate::queue::request::Told;
 use crate::queue::ticket::Ticket;
 use crate::store::contract::TrialBegun;
 use crate::store::fault::{DurableFault, is_broken};
@@ -129,7 +129,7 @@ fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {
     if may_begin(shared, &delivery) {
         return Some(*delivery);
     }
-    shared.tell(Request::Back(delivery));
+    shared.tell(Told::Back(delivery));
     None
 }
 
@@ -148,7 +148,7 @@ fn may_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
 fn may_still_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
     let may_begin = may_begin(shared, delivery) || is_broken(DurableFault::WaitedUnchecked);
     if !may_begin {
-        shared.tell(Request::Back(Box::new(delivery.clone())));
+        shared.tell(Told::Back(Box::new(delivery.clone())));
     }
     may_begin
 }
@@ -237,10 +237,10 @@ fn call(
                             of,
                             lateness_ns: lateness,
                         };
-                        shared.tell(Request::Acked(done, next.made_up));
+                        shared.tell(Told::Acked(done, next.made_up));
                         if delivery.row.calendar.is_some() {
                             // It may have a next run.
-                            shared.tell(Request::Look);
+                            shared.tell(Told::News);
                         }
                         continue;
                     }
@@ -348,7 +348,7 @@ fn has_begun(
         Some(Ok(TrialBegun::Noted)) => may_still_begin(shared, delivery),
         Some(Ok(TrialBegun::Superseded)) => false,
         _ => {
-            shared.tell(Request::Back(Box::new(delivery.clone())));
+            shared.tell(Told::Back(Box::new(delivery.clone())));
             false
         }
     }
@@ -414,11 +414,11 @@ fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, latenes
         return;
     }
     shared.tell(match (&verdict, &delivery.row.calendar, lateness_ns) {
-        (Verdict::Done, None, Some(lateness_ns)) => Request::Done(Done {
+        (Verdict::Done, None, Some(lateness_ns)) => Told::Done(Done {
             of: delivery.settled(),
             lateness_ns,
         }),
-        _ => Request::Settle(Box::new(Settlement::new(delivery, verdict, lateness_ns))),
+        _ => Told::Settle(Box::new(Settlement::new(delivery, verdict, lateness_ns))),
     });
 }
 
@@ -525,7 +525,7 @@ impl AsyncRun {
     /// The service stops: the timer stays stored, and is not handed out.
     fn give_back(&mut self) {
         let back = Box::new(self.delivery.clone());
-        self.shared.tell(Request::Back(back));
+        self.shared.tell(Told::Back(back));
         self.leave();
     }
 

@@ -4,7 +4,7 @@
 //! tried again in later turns, in the order in which the changes came. Its caller waits; nobody
 //! else does. A later change of the same row or key waits behind it.
 
-use super::plan::Plan;
+use super::plan::Planned;
 use crate::store::contract::{Target, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
@@ -49,16 +49,14 @@ fn token_of(write: &Write) -> Option<Held> {
 /// The changes of a call that wait, and what is done with their outcomes.
 pub(super) struct HeldUp {
     pub(super) writes: Vec<Write>,
-    pub(super) plan: Plan,
-    /// Since when, by the node's clock.
-    pub(super) since: Duration,
+    pub(super) planned: Planned,
 }
 
 impl HeldUp {
     /// Whether the caller has waited long enough, and is told so. What a handler has said waits for
     /// ever: it has to be stored.
     pub(super) fn is_over(&self, now: Duration) -> bool {
-        !matches!(self.plan, Plan::Settle(_)) && now.saturating_sub(self.since) > BLOCKED_MAX
+        !self.planned.plan.is_settlement() && now.saturating_sub(self.planned.since) > BLOCKED_MAX
     }
 }
 
@@ -103,7 +101,7 @@ impl Aside {
     /// The rows for which handlers have answered.
     fn answers(&self) -> impl Iterator<Item = DurableId> {
         let waiting = self.waiting.iter().chain(&self.tried);
-        let answers = waiting.filter(|waiting| matches!(waiting.plan, Plan::Settle(_)));
+        let answers = waiting.filter(|waiting| waiting.planned.plan.is_settlement());
         let writes = answers.flat_map(|waiting| &waiting.writes);
         writes.filter_map(|write| match token_of(write) {
             Some(Held::Row(id)) => Some(id),
@@ -125,7 +123,7 @@ impl Aside {
             self.again_at = now.saturating_add(self.wait);
         }
         Self::count(&mut self.tokens, &waiting);
-        if waiting.since < now {
+        if waiting.planned.since < now {
             self.tried.push(waiting);
         } else {
             self.waiting.push_back(waiting);
@@ -166,8 +164,8 @@ impl Aside {
     }
 
     /// The calls that wait: nobody is to wait any more. What handlers have said stays.
-    pub(super) fn take_calls(&mut self) -> Vec<Plan> {
-        let is_call = |waiting: &HeldUp| !matches!(waiting.plan, Plan::Settle(_));
+    pub(super) fn take_calls(&mut self) -> Vec<Planned> {
+        let is_call = |waiting: &HeldUp| !waiting.planned.plan.is_settlement();
         if !self.waiting.iter().any(is_call) {
             return Vec::new();
         }
@@ -178,7 +176,7 @@ impl Aside {
             Self::count(&mut self.tokens, waiting);
         }
         self.waiting = settlements.into();
-        calls.into_iter().map(|waiting| waiting.plan).collect()
+        calls.into_iter().map(|waiting| waiting.planned).collect()
     }
 
     /// All of them: the store has failed.

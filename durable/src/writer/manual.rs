@@ -6,7 +6,7 @@
 use super::turn::{After, Writer};
 use crate::queue::fired::Fired;
 use crate::queue::link::{DurableShared, Turns};
-use crate::queue::request::Request;
+use crate::queue::request::Told;
 use crate::store::fault::{DurableFault, is_broken};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) fn on_manual_clock(
 /// before, takes this request too, or is followed by one that does.
 fn time_was_set(shared: &DurableShared) {
     if !is_broken(DurableFault::SetUntold) {
-        shared.tell(Request::Look);
+        shared.tell(Told::News);
         shared.take_turns();
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod answer;
 pub(crate) mod aside;
 pub(crate) mod fleet_watch;
 pub(crate) mod large;
@@ -15,6 +16,7 @@ pub(crate) mod settle;
 pub(crate) mod slices;
 pub(crate) mod stall;
 pub(crate) mod suspects;
+pub(crate) mod take;
 pub(crate) mod trials;
 pub(crate) mod turn;
 pub(crate) mod window;

@@ -1,30 +1,48 @@
-//! Plan: what the writer does with the outcome of a request.
+//! Plan: the changes of a turn's commit, and what the writer does with their outcomes.
 
 use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
-use crate::queue::request::NewTimer;
-use crate::queue::ticket::Teller;
-use crate::store::contract::{KindSlice, Target, TrialBegun};
-use crate::store::fleet::Fleet;
+use crate::queue::request::{NewTimer, Reply};
+use crate::store::contract::{KindSlice, Write};
 use crate::store::row::{DeadLetter, DurableId, Row};
+use std::time::Duration;
 use std::vec;
 
-/// What becomes of the outcome of a request's writes.
+/// The changes of a commit, in their order, and the plans for their outcomes, in the same order.
+pub(super) struct Changes {
+    pub(super) writes: Vec<Write>,
+    pub(super) plans: Vec<Planned>,
+    /// When they were planned, by the node's clock.
+    pub(super) elapsed: Duration,
+}
+
+/// What is done with the outcomes of one request's changes.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) reply: Reply,
+    /// Since when the request is being served, by the node's clock.
+    pub(super) since: Duration,
+}
+
+/// What becomes of the outcomes. One of a call for many timers has several, all others have one.
 pub(super) enum Plan {
     /// The row, if it is due in the window.
-    Arm(DurableId, Option<Row>, Teller<DurableId>),
-    ArmMany(ManyArmed, Teller<Vec<DurableId>>),
-    Cancel(Teller<bool>),
-    CancelMany(ManyCancelled, Teller<usize>),
-    CancelKind(KindCancelled, Teller<usize>),
-    Move(Teller<bool>),
-    Revive(Teller<bool>),
-    Discard(Teller<bool>),
+    Arm(DurableId, Option<Row>),
+    /// The outcome says all.
+    One,
+    Many(Many),
     Settle(Ended),
-    /// A suspect begins alone.
-    Begin(DurableId, u32, Teller<TrialBegun>),
+    /// A suspect begins alone, with these crashes.
+    Begin(DurableId, u32),
     /// What was noted of a suspect is taken back. It comes back, if it is named here.
     TakeBack(Option<Box<Delivery>>),
+}
+
+/// A call for many timers: what is to be done, and what was done.
+pub(super) enum Many {
+    Arm(ManyArmed),
+    Cancel(ManyCancelled),
+    Kind(KindCancelled),
 }
 
 /// What a call for many timers has armed.
@@ -72,48 +90,84 @@ pub(super) enum Ended {
     Back,
 }
 
+impl Changes {
+    pub(super) fn new(elapsed: Duration) -> Self {
+        Self {
+            writes: Vec::new(),
+            plans: Vec::new(),
+            elapsed,
+        }
+    }
+
+    /// One more change.
+    pub(super) fn add(&mut self, write: Write, plan: Plan, reply: Reply) {
+        self.writes.push(write);
+        self.add_plan(plan, reply);
+    }
+
+    /// The plan for changes that were added last.
+    pub(super) fn add_plan(&mut self, plan: Plan, reply: Reply) {
+        self.plans.push(Planned {
+            plan,
+            reply,
+            since: self.elapsed,
+        });
+    }
+}
+
 impl Plan {
+    /// Whether a handler has said something, which has to be stored.
+    pub(super) const fn is_settlement(&self) -> bool {
+        matches!(self, Self::Settle(_))
+    }
+
     /// The plan of changes that wait, in a fleet. A timer may be due later when it is armed at
     /// last, in a partition that another node has had meanwhile: so ScanBelow finds it.
     pub(super) fn without_rows(mut self) -> Self {
         match &mut self {
-            Self::Arm(_, near, _) => *near = None,
-            Self::ArmMany(many, _) => many.rows.iter_mut().for_each(|(_, near)| *near = None),
+            Self::Arm(_, near) => *near = None,
+            Self::Many(Many::Arm(many)) => many.rows.iter_mut().for_each(|(_, near)| *near = None),
             _ => {}
         }
         self
     }
+}
 
-    /// Answers that the commit has failed.
-    pub(super) fn refuse(self, error: &DurableError) {
-        let error = error.clone();
-        match self {
-            Self::Arm(_, _, teller) => teller.tell(Err(error)),
-            Self::ArmMany(_, teller) => teller.tell(Err(error)),
-            Self::CancelMany(_, teller) | Self::CancelKind(_, teller) => teller.tell(Err(error)),
-            Self::Cancel(teller)
-            | Self::Move(teller)
-            | Self::Revive(teller)
-            | Self::Discard(teller) => teller.tell(Err(error)),
-            Self::Begin(_, _, teller) => teller.tell(Err(error)),
-            Self::Settle(_) | Self::TakeBack(_) => {}
-        }
+impl Many {
+    pub(super) fn arm(timers: Vec<NewTimer>) -> Self {
+        Self::Arm(ManyArmed {
+            ids: Vec::with_capacity(timers.len()),
+            rest: timers.into_iter(),
+            rows: Vec::new(),
+            refused: None,
+        })
     }
-}
 
-/// A request that changes nothing in the store. It is done after the commit.
-pub(super) enum Look {
-    Get(Target, Teller<Option<Row>>),
-    Fleet(Teller<Fleet>),
-}
+    /// Cancels these. So many others are gone already.
+    pub(super) fn cancel(ids: Vec<DurableId>, gone: usize) -> Self {
+        Self::Cancel(ManyCancelled {
+            rest: ids.into_iter(),
+            left: 0,
+            gone,
+            refused: None,
+        })
+    }
 
-impl Look {
-    /// Answers that the store has failed.
-    pub(super) fn refuse(self, error: &DurableError) {
-        let error = error.clone();
+    pub(super) fn kind(kind: &str) -> Self {
+        Self::Kind(KindCancelled {
+            slice: KindSlice::all(kind),
+            moved: Vec::new(),
+            gone: 0,
+        })
+    }
+
+    /// Whether slices of it are still to come, after the present one. (Of a kind its outcome says
+    /// that.)
+    pub(super) fn goes_on(&self) -> bool {
         match self {
-            Self::Get(_, teller) => teller.tell(Err(error)),
-            Self::Fleet(teller) => teller.tell(Err(error)),
+            Self::Arm(many) => many.refused.is_none() && many.rest.len() > 0,
+            Self::Cancel(many) => many.refused.is_none() && many.rest.len() > 0,
+            Self::Kind(_) => false,
         }
     }
 }

@@ -4,13 +4,13 @@
 //! out after all.
 
 use super::outcomes::Outcomes;
-use super::plan::{Ended, Plan};
+use super::plan::{Changes, Ended, Plan};
 use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::recurrence::{NextRun, begun, next_run};
 use crate::queue::fired::Fired;
-use crate::queue::request::Request;
+use crate::queue::request::{Reply, Told};
 use crate::store::contract::{Outcome, Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
@@ -18,71 +18,74 @@ use crate::store::why::stored_why;
 use std::time::Duration;
 
 impl Writer {
-    /// What handlers have said, and what comes back from them, becomes changes of this commit;
-    /// or it comes back after the commit. Returns any other request.
+    /// What a handler's thread has said becomes a change of this commit, or is noted. Returns what
+    /// comes back into the window after the commit.
     pub(super) fn hear(
         &mut self,
-        request: Request,
+        told: Told,
         now: StoreTime,
-        elapsed: Duration,
-        writes: &mut Vec<Write>,
-        plans: &mut Vec<(Duration, Plan)>,
-        backs: &mut Vec<Delivery>,
-    ) -> Option<Request> {
-        match request {
-            Request::Done(Done { of, lateness_ns }) => {
-                self.window.remove_delivered(&of, true);
-                self.shared
-                    .counts
-                    .lateness
-                    .record(Duration::from_nanos(lateness_ns), 1);
-                writes.push(Write::Ack { of, next: None });
-                plans.push((elapsed, Plan::Settle(Ended::Done)));
+        changes: &mut Changes,
+    ) -> Option<Delivery> {
+        match told {
+            Told::Done(done) => {
+                self.note_called(&done);
+                let write = Write::Ack {
+                    of: done.of,
+                    next: None,
+                };
+                changes.add(write, Plan::Settle(Ended::Done), Reply::Nobody);
             }
             #[cfg(feature = "postgres")]
-            Request::Acked(Done { of, lateness_ns }, made_up) => {
-                self.window.remove_delivered(&of, true);
-                self.note_made_up(of.id, made_up);
-                self.shared
-                    .counts
-                    .lateness
-                    .record(Duration::from_nanos(lateness_ns), 1);
+            Told::Acked(done, made_up) => {
+                self.note_called(&done);
+                self.note_made_up(done.of.id, made_up);
                 self.shared.counts.done.add(1);
             }
-            Request::Settle(settlement) => {
+            Told::Settle(settlement) => {
                 self.window.remove_delivered(&settlement.of, true);
                 let (write, ended) = self.plan_settle(*settlement, now);
-                writes.push(write);
-                plans.push((elapsed, Plan::Settle(ended)));
+                changes.add(write, Plan::Settle(ended), Reply::Nobody);
             }
-            Request::Back(delivery) => {
-                let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
-                let row = &delivery.row;
-                let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
-                if row.crashes > 0 || was_wanted && row.suspect {
-                    // It stays a suspect, and is not charged with what has not begun.
-                    if !self.is_stopping && !has_right {
-                        self.look_again(row);
-                    }
-                    writes.push(Write::Begin {
-                        of: delivery.settled(),
-                        crashes: row.crashes,
-                    });
-                    let comes_back = has_right && !self.is_stopping;
-                    let delivery = comes_back.then_some(delivery);
-                    plans.push((elapsed, Plan::TakeBack(delivery)));
-                } else if self.is_stopping {
-                    // It stays stored.
-                } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
-                    writes.push(give_back(&delivery));
-                    plans.push((elapsed, Plan::Settle(Ended::Back)));
-                } else if has_right {
-                    backs.push(*delivery);
-                } else {
-                    self.look_again(&delivery.row);
-                }
+            Told::Back(delivery) => return self.come_back(delivery, changes),
+            Told::News => self.look_soon(),
+        }
+        None
+    }
+
+    /// A handler has done its work.
+    fn note_called(&mut self, done: &Done) {
+        self.window.remove_delivered(&done.of, true);
+        let late = Duration::from_nanos(done.lateness_ns);
+        self.shared.counts.lateness.record(late, 1);
+    }
+
+    /// A row was not handed out. Returns it if it returns to the window. If it was wanted, or was
+    /// charged, the store is told first.
+    fn come_back(&mut self, delivery: Box<Delivery>, changes: &mut Changes) -> Option<Delivery> {
+        let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
+        let row = &delivery.row;
+        let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
+        if row.crashes > 0 || was_wanted && row.suspect {
+            // It stays a suspect, and is not charged with what has not begun.
+            if !self.is_stopping && !has_right {
+                self.look_again(row);
             }
-            other => return Some(other),
+            let write = Write::Begin {
+                of: delivery.settled(),
+                crashes: row.crashes,
+            };
+            let comes_back = has_right && !self.is_stopping;
+            let plan = Plan::TakeBack(comes_back.then_some(delivery));
+            changes.add(write, plan, Reply::Nobody);
+        } else if self.is_stopping {
+            // It stays stored.
+        } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
+            let plan = Plan::Settle(Ended::Back);
+            changes.add(give_back(&delivery), plan, Reply::Nobody);
+        } else if has_right {
+            return Some(*delivery);
+        } else {
+            self.look_again(row);
         }
         None
     }

@@ -1,68 +1,67 @@
 //! Slices: what a turn of the writer does of the calls that take more than one.
 
-use super::large::{LargeLook, LargeWrite};
-use super::plan::{KindCancelled, ManyCancelled, Plan};
+use super::plan::{Changes, KindCancelled, Many, Plan};
 use super::turn::Writer;
-use crate::queue::ticket::Teller;
+use crate::queue::request::{Listing, Look, Reply};
 use crate::store::contract::{Outcome, SliceLimit, StoreError, Target, Write};
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{Position, Row, StoreTime};
-use std::time::{Duration, Instant};
+use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use std::time::Instant;
 
 impl Writer {
     /// TurnSlice: plans the next slice of each large call, while the turn has room.
-    pub(super) fn plan_large(
-        &mut self,
-        mut room: SliceLimit,
-        writes: &mut Vec<Write>,
-        plans: &mut Vec<(Duration, Plan)>,
-        elapsed: Duration,
-    ) {
+    pub(super) fn plan_large(&mut self, mut room: SliceLimit, changes: &mut Changes) {
         for _ in 0..self.large.writes.len() {
             if room.is_reached(0, 0) {
                 return;
             }
-            let Some(call) = self.large.writes.pop_front() else {
+            let Some((mut many, reply)) = self.large.writes.pop_front() else {
                 return;
             };
-            let from = writes.len();
-            let (mut rows, mut bytes) = (0, 0);
-            let plan = match call {
-                LargeWrite::Arm(mut many, teller) => {
-                    while !room.is_reached(rows, bytes)
-                        && let Some(timer) = many.rest.next()
-                    {
-                        bytes += timer.bytes();
-                        rows += 1;
-                        let (id, near) = self.plan_arm(timer, writes);
-                        many.ids.push(id);
-                        many.rows.push((id, near));
-                    }
-                    Plan::ArmMany(many, teller)
-                }
-                LargeWrite::Cancel(mut many, teller) => {
-                    let ids = many.rest.by_ref().take(room.rows);
-                    writes.extend(ids.map(|id| Write::Cancel(Target::Id(id))));
-                    rows = writes.len() - from;
-                    many.left = rows;
-                    Plan::CancelMany(many, teller)
-                }
-                LargeWrite::Kind(mut kind, teller) => {
-                    kind.slice.limit = room;
-                    rows = room.rows;
-                    writes.push(Write::CancelKind(kind.slice.clone()));
-                    Plan::CancelKind(kind, teller)
-                }
-            };
+            let from = changes.writes.len();
+            let (rows, bytes) = self.plan_slice(&mut many, room, &mut changes.writes);
             room.rows -= rows;
             room.bytes = room.bytes.saturating_sub(bytes);
-            if self.aside.is_before(&writes[from..]) {
-                let writes = writes.split_off(from);
-                self.set_aside(Some((elapsed, plan)), writes, elapsed);
-            } else {
-                plans.push((elapsed, plan));
+            changes.add_plan(Plan::Many(many), reply);
+            self.wait_behind(from, changes);
+        }
+    }
+
+    /// Plans the next slice of a large call. Returns how many rows and bytes it has.
+    fn plan_slice(
+        &mut self,
+        many: &mut Many,
+        room: SliceLimit,
+        writes: &mut Vec<Write>,
+    ) -> (usize, usize) {
+        let (mut rows, mut bytes) = (0, 0);
+        match many {
+            Many::Arm(many) => {
+                while !room.is_reached(rows, bytes)
+                    && let Some(timer) = many.rest.next()
+                {
+                    bytes += timer.bytes();
+                    rows += 1;
+                    let (row, near) = self.new_row(timer);
+                    many.ids.push(row.id);
+                    many.rows.push((row.id, near));
+                    writes.push(Write::Arm(row));
+                }
+            }
+            Many::Cancel(many) => {
+                let ids = many.rest.by_ref().take(room.rows);
+                let before = writes.len();
+                writes.extend(ids.map(|id| Write::Cancel(Target::Id(id))));
+                rows = writes.len() - before;
+                many.left = rows;
+            }
+            Many::Kind(kind) => {
+                kind.slice.limit = room;
+                rows = room.rows;
+                writes.push(Write::CancelKind(kind.slice.clone()));
             }
         }
+        (rows, bytes)
     }
 
     /// TurnCommit: and notes how long it takes.
@@ -93,7 +92,7 @@ impl Writer {
         &mut self,
         mut kind: KindCancelled,
         outcome: Option<Outcome>,
-        teller: Teller<usize>,
+        reply: Reply,
     ) {
         let (gone, last) = match outcome {
             Some(Outcome::CancelledMany(gone, last)) => (gone, last),
@@ -108,66 +107,71 @@ impl Writer {
         let last = last.filter(|_| !is_broken(DurableFault::SliceLast));
         if let Some(last) = last {
             kind.slice.after = last;
-            self.large.push(LargeWrite::Kind(kind, teller));
+            self.large.push(Many::Kind(kind), reply);
         } else if kind.moved.is_empty() {
-            teller.tell(Ok(kind.gone));
+            reply.count(kind.gone);
         } else {
-            let many = ManyCancelled {
-                rest: kind.moved.into_iter(),
-                left: 0,
-                gone: kind.gone,
-                refused: None,
-            };
-            self.large.push(LargeWrite::Cancel(many, teller));
+            self.large.push(Many::cancel(kind.moved, kind.gone), reply);
         }
     }
 
     /// Reads the next slice of a large call.
     pub(super) fn look_large(&mut self) -> Result<(), StoreError> {
-        let Some(look) = self.large.looks.pop_front() else {
-            return Ok(());
-        };
-        let begun = self.time();
-        match look {
-            LargeLook::List(after, until, mut listing) => {
-                let limit = self.slice_of(listing.left);
-                match self.list(after, until, limit) {
-                    Ok((rows, next)) => {
-                        let bytes = rows.iter().map(Row::bytes).sum();
-                        self.note_look(rows.len(), bytes, begun);
-                        listing.left -= rows.len();
-                        listing.found.push(rows);
-                        match next.filter(|_| listing.left > 0) {
-                            Some(after) => {
-                                self.large.push_look(LargeLook::List(after, until, listing));
-                                Ok(())
-                            }
-                            None => self.answer(listing.teller, Ok(listing.found)),
-                        }
-                    }
-                    Err(error) => self.answer(listing.teller, Err(error)),
-                }
-            }
-            LargeLook::Dead(after, mut listing) => {
-                let limit = self.slice_of(listing.left);
-                match self.store.dead(after, limit) {
-                    Ok(letters) => {
-                        let bytes = letters.iter().map(|letter| letter.row.bytes()).sum();
-                        self.note_look(letters.len(), bytes, begun);
-                        listing.left -= letters.len().min(listing.left);
-                        let is_full = limit.is_reached(letters.len(), bytes);
-                        let last = letters.last().map(|letter| letter.row.id);
-                        listing.found.push(letters);
-                        if is_full && listing.left > 0 && last.is_some() {
-                            self.large.push_look(LargeLook::Dead(last, listing));
-                            return Ok(());
-                        }
-                        self.answer(listing.teller, Ok(listing.found))
-                    }
-                    Err(error) => self.answer(listing.teller, Err(error)),
-                }
-            }
+        match self.large.looks.pop_front() {
+            Some(Look::List(after, until, listing)) => self.look_at_rows(after, until, listing),
+            Some(Look::Dead(after, listing)) => self.look_at_dead(after, listing),
+            Some(short) => self.look(short),
+            None => Ok(()),
         }
+    }
+
+    fn look_at_rows(
+        &mut self,
+        after: Position,
+        until: StoreTime,
+        mut listing: Listing<Row>,
+    ) -> Result<(), StoreError> {
+        let begun = self.time();
+        let limit = self.slice_of(listing.left);
+        let (rows, next) = match self.list(after, until, limit) {
+            Ok(found) => found,
+            Err(error) => return self.answer(listing.teller, Err(error)),
+        };
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.note_look(rows.len(), bytes, begun);
+        listing.left -= rows.len();
+        listing.found.push(rows);
+        match next.filter(|_| listing.left > 0) {
+            Some(after) => {
+                self.large.push_look(Look::List(after, until, listing));
+                Ok(())
+            }
+            None => self.answer(listing.teller, Ok(listing.found)),
+        }
+    }
+
+    fn look_at_dead(
+        &mut self,
+        after: Option<DurableId>,
+        mut listing: Listing<DeadLetter>,
+    ) -> Result<(), StoreError> {
+        let begun = self.time();
+        let limit = self.slice_of(listing.left);
+        let letters = match self.store.dead(after, limit) {
+            Ok(letters) => letters,
+            Err(error) => return self.answer(listing.teller, Err(error)),
+        };
+        let bytes = letters.iter().map(|letter| letter.row.bytes()).sum();
+        self.note_look(letters.len(), bytes, begun);
+        listing.left -= letters.len().min(listing.left);
+        let is_full = limit.is_reached(letters.len(), bytes);
+        let last = letters.last().map(|letter| letter.row.id);
+        listing.found.push(letters);
+        if is_full && listing.left > 0 && last.is_some() {
+            self.large.push_look(Look::Dead(last, listing));
+            return Ok(());
+        }
+        self.answer(listing.teller, Ok(listing.found))
     }
 
     fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {

@@ -4,12 +4,12 @@
 //! `suspects.rs` decides which are next. The README has the steps: TrialNote and TrialBegin.
 
 use super::outcomes::Outcomes;
-use super::plan::Plan;
+use super::plan::{Changes, Plan};
 use super::suspects::NextTrial;
 use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::delivery::Delivery;
-use crate::queue::ticket::Teller;
+use crate::queue::request::Reply;
 use crate::store::contract::{Outcome, Settled, StoreError, TrialBegun, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Row, StoreTime};
@@ -89,21 +89,15 @@ impl Writer {
         Ok(())
     }
 
-    /// TrialBegin: a suspect is about to be handled, unless another one is on trial.
-    pub(super) fn plan_begin(
-        &mut self,
-        of: Settled,
-        crashes: u32,
-        teller: Teller<TrialBegun>,
-    ) -> Option<(Write, Plan)> {
+    /// TrialBegin: a suspect is about to be handled. `None`: another one is on trial.
+    pub(super) fn plan_begin(&mut self, of: Settled, crashes: u32) -> Option<(Write, Plan)> {
         let now = self.time();
         let suspects = &mut self.window.suspects;
         if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
-            teller.tell(Ok(TrialBegun::Refused));
             return None;
         }
         suspects.begin_trial(of.id, crashes, None, now);
-        let plan = Plan::Begin(of.id, crashes, teller);
+        let plan = Plan::Begin(of.id, crashes);
         Some((Write::Begin { of, crashes }, plan))
     }
 
@@ -113,7 +107,7 @@ impl Writer {
         id: DurableId,
         crashes: u32,
         outcome: Option<Outcome>,
-        teller: Teller<TrialBegun>,
+        reply: Reply,
     ) {
         let begun = match outcome {
             Some(Outcome::Begun(begun)) => begun,
@@ -131,7 +125,7 @@ impl Writer {
                 self.window.suspects.renew_trial(id, crashes, now);
             }
         }
-        teller.tell(Ok(begun));
+        reply.begun(begun);
     }
 
     /// What a suspect was charged with is taken back, or is to be. If it is named here, it comes
@@ -160,16 +154,9 @@ impl Writer {
 
     /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler
     /// runs any more.
-    pub(super) fn take_back(
-        &mut self,
-        all: bool,
-        writes: &mut Vec<Write>,
-        plans: &mut Vec<(Duration, Plan)>,
-    ) {
-        let elapsed = self.shared.elapsed();
+    pub(super) fn take_back(&mut self, all: bool, changes: &mut Changes) {
         for write in self.window.suspects.taken_back(all) {
-            writes.push(write);
-            plans.push((elapsed, Plan::TakeBack(None)));
+            changes.add(write, Plan::TakeBack(None), Reply::Nobody);
         }
     }
 

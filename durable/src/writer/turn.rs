@@ -16,7 +16,6 @@ use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
 use crate::queue::lanes::RequestQueue;
 use crate::queue::link::DurableShared;
-use crate::queue::request::Request;
 use crate::queue::ticket::Teller;
 use crate::store::contract::{Lease, SliceLimit, Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
@@ -29,9 +28,6 @@ use std::time::{Duration, Instant, SystemTime};
 use wheelwork::ServiceHandle;
 use wheelwork::TimerId;
 use wheelwork::run_as_task;
-
-/// The most requests of one commit.
-const REQUESTS_MAX: usize = 16_384;
 
 /// Rows of the first load: nobody knows yet how large they are.
 const SLICE_ROWS_FIRST: usize = 64;
@@ -231,7 +227,7 @@ impl Writer {
             request.refuse(&error);
         }
         for waiting in self.aside.take_all() {
-            waiting.plan.refuse(&error);
+            waiting.planned.reply.refuse(&error);
         }
         self.large.refuse(&error);
         if let Some(stop) = self.stop.take() {
@@ -259,12 +255,12 @@ impl Writer {
         // (In a fleet the window has what is claimed. Elsewhere that is in it already.)
         let mut is_loaded = self.fleet.is_none() || self.load(clocks, now)?;
         // TurnTake. (If something fails before, those who wait are told why.)
-        let (requests, room) = self.take_requests();
-        if !requests.is_empty() {
+        let (taken, room) = self.take_requests();
+        if taken.count() > 0 {
             self.look_every = LOOK_EVERY;
         }
         let is_full = room.is_reached(0, 0);
-        self.serve(requests, room, clocks, now)?;
+        self.serve(taken, room, clocks, now)?;
         // (What handlers have said has made partitions idle.)
         self.give_back_idle()?;
         let is_too_full = self.window.is_too_full();
@@ -300,64 +296,14 @@ impl Writer {
         Ok(After::Wait(self.next(now)?))
     }
 
-    /// TurnTake: the requests that wait, and how much more the turn's commit has room for. Of what
-    /// it may take, half is first for what handlers have said.
-    fn take_requests(&mut self) -> (Vec<Request>, SliceLimit) {
-        let slice = self.pace.limit();
-        // (The many calls of one node's store cost it little.)
-        let limit = SliceLimit {
-            rows: match self.fleet {
-                Some(_) => slice.rows,
-                None => REQUESTS_MAX,
-            },
-            bytes: slice.bytes,
-        };
-        let half = SliceLimit {
-            rows: limit.rows.div_ceil(2),
-            bytes: limit.bytes / 2,
-        };
-        let (mut requests, mut bytes) = (Vec::new(), 0);
-        while !limit.is_reached(requests.len(), bytes)
-            && let Some(request) = (self.requests).next(!half.is_reached(requests.len(), bytes))
-        {
-            if !is_broken(DurableFault::BytesUnbounded) {
-                bytes += self.bytes_of(&request);
-            }
-            self.shared.take_out(request.queued_bytes());
-            requests.push(request);
-        }
-        let rows = match self.fleet {
-            _ if limit.is_reached(requests.len(), bytes) => 0,
-            Some(_) => slice.rows - requests.len(),
-            None => slice.rows,
-        };
-        let room = SliceLimit {
-            rows,
-            bytes: slice.bytes.saturating_sub(bytes),
-        };
-        (requests, room)
-    }
-
-    /// Bytes that a request adds to the commit.
-    fn bytes_of(&self, request: &Request) -> usize {
-        match request {
-            Request::Done(done) => self.window.bytes_of(done.of.id),
-            Request::Settle(settlement) => {
-                self.window.bytes_of(settlement.of.id) + settlement.verdict.bytes()
-            }
-            Request::Move(..) | Request::Revive(..) => self.moved_bytes,
-            request => request.queued_bytes(),
-        }
-    }
-
     /// Who has stopped the service, if nothing of handlers is left to be stored. What somebody's
     /// transaction holds up for longer stays in the store, and fires on another node or later.
     fn stop_now(&mut self) -> Option<Teller<()>> {
         self.stop.as_ref()?;
         let elapsed = self.shared.elapsed();
         let until = *self.stop_until.get_or_insert(elapsed + STOP_MAX);
-        for plan in self.aside.take_calls() {
-            plan.refuse(&DurableError::Stopped);
+        for planned in self.aside.take_calls() {
+            planned.reply.refuse(&DurableError::Stopped);
         }
         self.large.refuse(&DurableError::Stopped);
         if self.aside.next(elapsed).is_some() && elapsed < until {

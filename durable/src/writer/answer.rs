@@ -1,0 +1,279 @@
+//! Answer: what a turn of the writer does with the outcomes of its commit. The window follows
+//! (TurnPlace), and callers are told (TurnTell). Looks are answered here, too.
+
+use super::outcomes::{Outcomes, Unmade};
+use super::plan::{Many, ManyArmed, ManyCancelled, Plan, Planned};
+use super::turn::Writer;
+use super::window::ClockReading;
+use crate::handler::delivery::Delivery;
+use crate::handler::error::DurableError;
+use crate::queue::request::{Look, Reply};
+use crate::queue::ticket::Teller;
+use crate::store::contract::{Outcome, StoreError, Write};
+use crate::store::row::{DurableId, Row};
+use std::time::Duration;
+
+/// The changes of a plan that were not made.
+enum NotMade {
+    /// Somebody's transaction is in the way of these.
+    Blocked(Vec<Write>),
+    /// The store refuses the change.
+    Refused(DurableError),
+}
+
+impl Writer {
+    /// The outcomes of a commit are known, in the order of the plans for them. `backs`: what has
+    /// come back, and returns to the window if no change of the commit ends or moves it.
+    pub(super) fn follow(
+        &mut self,
+        plans: Vec<Planned>,
+        outcomes: Vec<Outcome>,
+        backs: Vec<Delivery>,
+        elapsed: Duration,
+        clocks: ClockReading,
+    ) {
+        self.large.note_moved(&plans, &outcomes);
+        self.note_moved_bytes(&outcomes);
+        let mut outcomes = Outcomes::new(outcomes);
+        for mut planned in plans {
+            match self.not_made(&mut planned.plan, &mut outcomes, clocks) {
+                Some(NotMade::Refused(why)) => self.refuse(planned, &why),
+                Some(NotMade::Blocked(writes)) => self.set_aside(planned, writes, elapsed),
+                None => {
+                    if planned.since < elapsed {
+                        self.aside.got_through();
+                        self.scan_all_soon();
+                    }
+                    self.carry_out(planned.plan, planned.reply, &mut outcomes, clocks);
+                }
+            }
+        }
+        self.aside.end_turn();
+        for delivery in backs {
+            if outcomes.is_untouched(delivery.row.id) {
+                self.take(delivery, clocks);
+            }
+        }
+    }
+
+    /// Takes the outcomes of changes that were not made; of a call for many timers, all outcomes.
+    /// `None`: the plan is carried out.
+    fn not_made(
+        &mut self,
+        plan: &mut Plan,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) -> Option<NotMade> {
+        let blocked = match plan {
+            // (A request for many may be for none, and has its answer too.)
+            Plan::Many(Many::Arm(many)) => self.arm_many(many, outcomes, clocks),
+            Plan::Many(Many::Cancel(many)) => self.cancel_many(many, outcomes),
+            // (It is not set aside: it is tried again another time.)
+            Plan::Begin(..) | Plan::TakeBack(_) => Vec::new(),
+            Plan::Arm(..) | Plan::One | Plan::Many(Many::Kind(_)) | Plan::Settle(_) => {
+                match outcomes.next_unmade() {
+                    Some(Unmade::Blocked(write)) => vec![write],
+                    Some(Unmade::Refused(why)) => return Some(NotMade::Refused(why)),
+                    None => Vec::new(),
+                }
+            }
+        };
+        (!blocked.is_empty()).then_some(NotMade::Blocked(blocked))
+    }
+
+    /// The changes of a plan were made: the window follows (TurnPlace), and the caller is told
+    /// (TurnTell).
+    fn carry_out(
+        &mut self,
+        plan: Plan,
+        reply: Reply,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) {
+        match plan {
+            Plan::Arm(id, near) => {
+                outcomes.next();
+                self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
+                self.shared.counts.armed.add(1);
+                reply.id(id);
+            }
+            Plan::One => {
+                let was_there = self.one_done(outcomes, clocks);
+                reply.yes(was_there);
+            }
+            Plan::Many(many) if many.goes_on() => self.large.push(many, reply),
+            Plan::Many(Many::Arm(many)) => match many.refused {
+                None => reply.ids(many.ids),
+                Some(why) => reply.refuse(&why),
+            },
+            Plan::Many(Many::Cancel(many)) => match many.refused {
+                None => reply.count(many.gone),
+                Some(why) => reply.refuse(&why),
+            },
+            Plan::Many(Many::Kind(kind)) => self.go_on_with_kind(kind, outcomes.next(), reply),
+            Plan::Begin(id, crashes) => self.trial_begun(id, crashes, outcomes.next(), reply),
+            Plan::TakeBack(delivery) => self.taken_back(delivery, outcomes, clocks),
+            Plan::Settle(ended) => self.settled(ended, outcomes, clocks),
+        }
+    }
+
+    /// One row or dead letter was ended, moved or revived. Returns whether it was there.
+    fn one_done(&mut self, outcomes: &mut Outcomes, clocks: ClockReading) -> bool {
+        match outcomes.next() {
+            Some(Outcome::Cancelled(gone)) => self.cancelled(gone),
+            Some(Outcome::Moved(row)) => {
+                let is_moved = row.is_some();
+                self.place(row, outcomes, clocks);
+                self.shared.counts.moved.add(u64::from(is_moved));
+                is_moved
+            }
+            Some(Outcome::Revived(row)) => {
+                let is_revived = row.is_some();
+                self.place(row, outcomes, clocks);
+                is_revived
+            }
+            Some(Outcome::Discarded(was_there)) => was_there,
+            _ => false,
+        }
+    }
+
+    /// The outcomes of a call that arms many timers. Returns the changes that have to wait.
+    fn arm_many(
+        &mut self,
+        many: &mut ManyArmed,
+        outcomes: &mut Outcomes,
+        clocks: ClockReading,
+    ) -> Vec<Write> {
+        let mut blocked = Vec::new();
+        for (id, near) in std::mem::take(&mut many.rows) {
+            match outcomes.next_unmade() {
+                Some(Unmade::Blocked(write)) => {
+                    blocked.push(write);
+                    many.rows.push((id, near));
+                }
+                Some(Unmade::Refused(why)) => many.refused = Some(why),
+                None => {
+                    outcomes.next();
+                    self.shared.counts.armed.add(1);
+                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
+                }
+            }
+        }
+        blocked
+    }
+
+    /// The same for one that cancels many.
+    fn cancel_many(&mut self, many: &mut ManyCancelled, outcomes: &mut Outcomes) -> Vec<Write> {
+        let mut blocked = Vec::new();
+        for _ in 0..std::mem::take(&mut many.left) {
+            match outcomes.next_unmade() {
+                Some(Unmade::Blocked(write)) => blocked.push(write),
+                Some(Unmade::Refused(why)) => many.refused = Some(why),
+                None => {
+                    if let Some(Outcome::Cancelled(gone)) = outcomes.next() {
+                        many.gone += usize::from(self.cancelled(gone));
+                    }
+                }
+            }
+        }
+        many.left = blocked.len();
+        blocked
+    }
+
+    /// The store refuses this change, and no other.
+    fn refuse(&mut self, planned: Planned, why: &DurableError) {
+        if planned.plan.is_settlement() {
+            // The row is still there, and is handed out again.
+            self.shared.counts.stale.add(1);
+            self.scan_all_soon();
+        }
+        planned.reply.refuse(why);
+    }
+
+    /// A row was cancelled, if there was one. Returns whether there was.
+    fn cancelled(&mut self, gone: Option<DurableId>) -> bool {
+        if let Some(id) = gone {
+            self.forget_cancelled(id);
+            self.shared.counts.cancelled.add(1);
+        }
+        gone.is_some()
+    }
+
+    /// A row is gone, or struck. If a handler has it, it stays in the window until that has
+    /// answered.
+    pub(super) fn forget_cancelled(&mut self, id: DurableId) {
+        self.note_made_up(id, 0);
+        if self.window.has(id) && self.window.end(id) {
+            // It was struck, and not handed out: the next scan finds it and deletes it.
+            self.scan_all_soon();
+        }
+    }
+
+    fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
+        if let Some(row) = near {
+            self.take(self.delivery(row), clocks);
+        }
+    }
+
+    /// A row has got another deadline: it comes into the window, if it is due there, and no later
+    /// change of this commit ends or moves it.
+    pub(super) fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
+        let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
+            return;
+        };
+        let epoch = self.epoch(row.id.partition());
+        self.window.suspects.correct(&mut row, epoch);
+        if self.is_loaded(&row) {
+            self.insert_near(Some(row), clocks);
+        } else {
+            self.expect(&row);
+        }
+    }
+
+    /// How large the rows were that this commit has moved or revived, on average.
+    fn note_moved_bytes(&mut self, outcomes: &[Outcome]) {
+        let (mut rows, mut bytes) = (0, 0);
+        for outcome in outcomes {
+            if let Outcome::Moved(Some(row)) | Outcome::Revived(Some(row)) = outcome {
+                (rows, bytes) = (rows + 1, bytes + row.bytes());
+            }
+        }
+        self.moved_bytes = bytes.checked_div(rows).unwrap_or(self.moved_bytes);
+    }
+
+    /// Reads what was asked for. What may be long is read in slices.
+    pub(super) fn look(&mut self, look: Look) -> Result<(), StoreError> {
+        match look {
+            Look::Get(target, teller) => {
+                let row = self.store.get(&target);
+                self.answer(teller, row)
+            }
+            Look::Fleet(teller) => {
+                let fleet = self.fleet();
+                self.answer(teller, fleet)
+            }
+            long => {
+                self.large.push_look(long);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells what the store has found, or why it has failed.
+    pub(super) fn answer<T>(
+        &self,
+        teller: Teller<T>,
+        found: Result<T, StoreError>,
+    ) -> Result<(), StoreError> {
+        match found {
+            Ok(found) => {
+                teller.tell(Ok(found));
+                Ok(())
+            }
+            Err(error) => {
+                teller.tell(Err(self.shared.fail(error.clone())));
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Take: TurnTake, the requests that a turn takes out of the queue, sorted.
+
+use super::turn::Writer;
+use crate::queue::request::{Change, Control, Look, Reply, Request, Told};
+use crate::store::contract::{SliceLimit, Write};
+use crate::store::fault::{DurableFault, is_broken};
+
+/// The most requests of one commit.
+const REQUESTS_MAX: usize = 16_384;
+
+/// What a turn has taken. Each kind is in the order in which it came.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) told: Vec<Told>,
+    pub(super) controls: Vec<Control>,
+    pub(super) changes: Vec<(Change, Reply)>,
+    pub(super) looks: Vec<Look>,
+}
+
+impl Taken {
+    pub(super) fn count(&self) -> usize {
+        self.told.len() + self.controls.len() + self.changes.len() + self.looks.len()
+    }
+
+    fn add(&mut self, request: Request) {
+        match request {
+            Request::Told(told) => self.told.push(told),
+            Request::Control(control) => self.controls.push(control),
+            Request::Change(change, reply) => self.changes.push((change, reply)),
+            Request::Look(look) => self.looks.push(look),
+        }
+    }
+}
+
+impl Writer {
+    /// TurnTake: the requests that wait, and how much more the turn's commit has room for. Of what
+    /// it may take, half is first for what handlers have said.
+    pub(super) fn take_requests(&mut self) -> (Taken, SliceLimit) {
+        let slice = self.pace.limit();
+        // (The many calls of one node's store cost it little.)
+        let limit = SliceLimit {
+            rows: match self.fleet {
+                Some(_) => slice.rows,
+                None => REQUESTS_MAX,
+            },
+            bytes: slice.bytes,
+        };
+        let half = SliceLimit {
+            rows: limit.rows.div_ceil(2),
+            bytes: limit.bytes / 2,
+        };
+        let (mut taken, mut count, mut bytes) = (Taken::default(), 0, 0);
+        while !limit.is_reached(count, bytes)
+            && let Some(request) = (self.requests).next(!half.is_reached(count, bytes))
+        {
+            if !is_broken(DurableFault::BytesUnbounded) {
+                bytes += self.bytes_of(&request);
+            }
+            self.shared.take_out(request.queued_bytes());
+            taken.add(request);
+            count += 1;
+        }
+        let rows = match self.fleet {
+            _ if limit.is_reached(count, bytes) => 0,
+            Some(_) => slice.rows - count,
+            None => slice.rows,
+        };
+        let room = SliceLimit {
+            rows,
+            bytes: slice.bytes.saturating_sub(bytes),
+        };
+        (taken, room)
+    }
+
+    /// Bytes that a request adds to the commit.
+    fn bytes_of(&self, request: &Request) -> usize {
+        match request {
+            Request::Told(Told::Done(done)) => self.window.bytes_of(done.of.id),
+            Request::Told(Told::Settle(settlement)) => {
+                self.window.bytes_of(settlement.of.id) + settlement.verdict.bytes()
+            }
+            Request::Change(Change::One(Write::Move(..) | Write::Revive(..)), _) => {
+                self.moved_bytes
+            }
+            request => request.queued_bytes(),
+        }
+    }
+}
