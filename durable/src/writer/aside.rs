@@ -5,7 +5,7 @@
 //! else does. A later change of the same row or key waits behind it.
 
 use super::plan::Planned;
-use crate::store::contract::{Target, Write};
+use crate::store::contract::Write;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
 use std::collections::{HashMap, VecDeque};
@@ -31,19 +31,8 @@ enum Held {
 
 /// What a change has in common with others that must not overtake it.
 fn token_of(write: &Write) -> Option<Held> {
-    match write {
-        Write::Arm(row) => row.key.clone().map(Held::Key),
-        Write::Cancel(target) | Write::Move(target, _) => Some(match target {
-            Target::Id(id) => Held::Row(*id),
-            Target::Key(key) => Held::Key(key.clone()),
-        }),
-        Write::Begin { of, .. }
-        | Write::Ack { of, .. }
-        | Write::Retry { of, .. }
-        | Write::Bury { of, .. } => Some(Held::Row(of.id)),
-        Write::Revive(id, _) | Write::Discard(id) => Some(Held::Row(*id)),
-        Write::CancelKind(_) => None,
-    }
+    let key = write.names_key().cloned().map(Held::Key);
+    key.or_else(|| write.names_row().or(write.names_dead()).map(Held::Row))
 }
 
 /// The changes of a call that wait, and what is done with their outcomes.

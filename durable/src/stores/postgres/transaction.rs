@@ -4,8 +4,8 @@ use super::session::{self, Live, Patience};
 use super::statements::rows::partition_of_key;
 use super::statements::{commit, sql};
 use super::store::Postgres;
-use crate::store::contract::{Outcome, StoreClock, StoreError, Target, Write};
-use crate::store::row::StoreTime;
+use crate::store::contract::{Outcome, StoreClock, StoreError, Write};
+use crate::store::row::{Partition, StoreTime};
 use std::time::Duration;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -107,20 +107,10 @@ impl Postgres {
     /// Whether a row was put where its owner does not see it, and is due soon.
     pub(super) fn is_news(&self, writes: &[Write]) -> bool {
         let soon = StoreTime::reading(self.clock.at_most()).after(TELL_WITHIN);
-        writes.iter().any(|write| match write {
-            Write::Arm(row) => {
-                row.due <= soon && !self.leases.own.contains_key(&row.id.partition())
-            }
-            Write::Move(Target::Id(id), due) => {
-                *due <= soon && !self.leases.own.contains_key(&id.partition())
-            }
-            Write::Move(Target::Key(key), due) => {
-                *due <= soon && !self.leases.own.contains_key(&partition_of_key(key))
-            }
-            Write::Revive(id, due) => {
-                *due <= soon && !self.leases.own.contains_key(&id.partition())
-            }
-            _ => false,
+        let is_other = |number: Partition| !self.leases.own.contains_key(&number);
+        writes.iter().any(|write| {
+            let is_soon = write.sets_due().is_some_and(|due| due <= soon);
+            is_soon && write.partition(partition_of_key).is_some_and(is_other)
         })
     }
 }

@@ -6,7 +6,7 @@
 use super::phases::{Phases, Token, tokens_of};
 use super::rows::{millis, partition_of_key, row_of, uuid};
 use super::sql;
-use crate::store::contract::{Outcome, Target, TrialBegun, Write};
+use crate::store::contract::{Outcome, Target, Write};
 use crate::store::row::{DurableId, Partition, Row, StoreTime};
 use crate::stores::postgres::leases::{PARTITIONS, epoch, part};
 use crate::stores::postgres::session::{Live, OneTrouble, Params, trouble_of_one};
@@ -79,15 +79,10 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     let mut kinds = BTreeSet::new();
     let mut partitions = BTreeSet::new();
     for write in writes {
-        let (Write::Begin { of, .. }
-        | Write::Ack { of, .. }
-        | Write::Retry { of, .. }
-        | Write::Bury { of, .. }) = write
-        else {
-            continue;
-        };
-        partitions.insert(of.id.partition());
-        kinds.insert(kind_of(write));
+        if let Some(of) = write.settles() {
+            partitions.insert(of.id.partition());
+            kinds.insert(kind_of(write));
+        }
     }
     let is_one = kinds.len() < 2 && kinds.first().is_none_or(|&kind| kind == 0);
     if is_one {
@@ -98,21 +93,13 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
 
 /// The partitions in which rows are ended, moved or replaced that were not handed out.
 fn gated_parts(writes: &[&Write]) -> Vec<i16> {
-    let mut partitions = BTreeSet::new();
-    for write in writes {
-        match write {
-            Write::Arm(row) if row.key.is_some() => {
-                partitions.insert(row.id.partition());
-            }
-            Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => {
-                partitions.insert(id.partition());
-            }
-            Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
-                partitions.insert(partition_of_key(key));
-            }
-            _ => {}
-        }
-    }
+    let names = |write: &&&Write| {
+        write.settles().is_none() && (write.names_row().is_some() || write.names_key().is_some())
+    };
+    let named = writes.iter().filter(names);
+    let partitions: BTreeSet<Partition> = named
+        .filter_map(|write| write.partition(partition_of_key))
+        .collect();
     let partitions = partitions.into_iter().filter(|&number| number < PARTITIONS);
     partitions.map(part).collect()
 }
@@ -158,21 +145,9 @@ impl<'a> Making<'a> {
 
     /// What has become of all changes.
     fn outcomes(self) -> Vec<Outcome> {
-        let none = |number: usize| match self.writes[number] {
-            Write::Arm(_) => Outcome::Armed(None),
-            Write::Cancel(_) => Outcome::Cancelled(None),
-            Write::Move(..) => Outcome::Moved(None),
-            Write::CancelKind(_) => Outcome::CancelledMany(Vec::new(), None),
-            Write::Begin { .. } => Outcome::Begun(TrialBegun::Refused),
-            Write::Ack { .. } | Write::Retry { .. } | Write::Bury { .. } => {
-                Outcome::Settled(false, None)
-            }
-            Write::Revive(..) => Outcome::Revived(None),
-            Write::Discard(_) => Outcome::Discarded(false),
-        };
         let outcomes = self.outcomes.into_iter().enumerate();
         outcomes
-            .map(|(number, outcome)| outcome.unwrap_or_else(|| none(number)))
+            .map(|(number, outcome)| outcome.unwrap_or_else(|| self.writes[number].unchanged()))
             .collect()
     }
 
@@ -378,19 +353,5 @@ impl Moves {
 
 /// Whether the database can store the texts of a change: they have no zero byte.
 fn is_text(write: &Write) -> bool {
-    let has_zero = |text: &str| text.contains('\0');
-    let of_target = |target: &Target| match target {
-        Target::Key(key) => has_zero(key),
-        Target::Id(_) => false,
-    };
-    !match write {
-        Write::Arm(row) => {
-            has_zero(&row.kind)
-                || row.key.as_deref().is_some_and(has_zero)
-                || row.calendar.as_deref().is_some_and(has_zero)
-        }
-        Write::Cancel(target) | Write::Move(target, _) => of_target(target),
-        Write::CancelKind(slice) => has_zero(&slice.kind),
-        _ => false,
-    }
+    !write.texts().any(|text| text.contains('\0'))
 }

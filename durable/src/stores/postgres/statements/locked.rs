@@ -6,7 +6,7 @@
 use super::commit::{Making, Moves};
 use super::rows::{durable_id, millis, partition_of_key, row_of, time, uuid};
 use super::sql;
-use crate::store::contract::{KindSlice, Outcome, Target, Write};
+use crate::store::contract::{KindSlice, Outcome, Write};
 use crate::store::row::{DurableId, Partition, Position, StoreTime};
 use crate::stores::postgres::leases::{PARTITIONS, part};
 use crate::stores::postgres::session::{Live, Params};
@@ -69,11 +69,8 @@ impl Making<'_> {
     async fn find(&mut self, numbers: &[usize]) -> Result<Vec<(usize, LockedRow)>, Error> {
         let mut left = HashMap::new();
         for &number in numbers {
-            let id = match &self.writes[number] {
-                Write::Cancel(Target::Id(id)) | Write::Move(Target::Id(id), _) => *id,
-                _ => continue,
-            };
-            left.insert(uuid(id), number);
+            let id = self.writes[number].names_row();
+            left.extend(id.map(|id| (uuid(id), number)));
         }
         let mut all = Vec::with_capacity(left.len());
         for sql in [sql::FIND, sql::FIND_MOVED] {
@@ -107,15 +104,8 @@ impl Making<'_> {
     async fn find_keys(&mut self, numbers: &[usize]) -> Result<Vec<(usize, LockedRow)>, Error> {
         let mut left: HashMap<&str, usize> = HashMap::new();
         for &number in numbers {
-            match &self.writes[number] {
-                Write::Cancel(Target::Key(key)) | Write::Move(Target::Key(key), _) => {
-                    left.insert(key, number);
-                }
-                Write::Arm(row) => {
-                    left.extend(row.key.as_deref().map(|key| (key, number)));
-                }
-                _ => {}
-            }
+            let key = self.writes[number].names_key();
+            left.extend(key.map(|key| (&**key, number)));
         }
         let mut all = Vec::with_capacity(left.len());
         for sql in [sql::FIND_KEYS, sql::SEE_KEYS] {

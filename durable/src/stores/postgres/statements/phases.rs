@@ -3,7 +3,7 @@
 //! Changes of one commit come in an order. Those that have no row and no key in common may be made
 //! in any order, so each goes into the first *phase* after all that it depends on.
 
-use crate::store::contract::{Target, Write};
+use crate::store::contract::Write;
 use crate::store::row::DurableId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,25 +17,11 @@ pub(super) enum Token {
 
 /// What a change depends on, but for one of a whole kind, which depends on all.
 pub(super) fn tokens_of(write: &Write) -> Vec<Token> {
-    match write {
-        Write::Arm(row) => {
-            let key = row.key.clone().map(Token::Key);
-            [Token::Row(row.id)].into_iter().chain(key).collect()
-        }
-        Write::Cancel(target) | Write::Move(target, _) => match target {
-            Target::Id(id) => vec![Token::Row(*id)],
-            Target::Key(key) => vec![Token::Key(key.clone())],
-        },
-        Write::CancelKind(_) => Vec::new(),
-        Write::Begin { of, .. } | Write::Ack { of, .. } | Write::Retry { of, .. } => {
-            vec![Token::Row(of.id)]
-        }
-        Write::Bury { of, next, .. } => {
-            let copy = next.map(|(_, copy)| Token::Row(copy));
-            [Token::Row(of.id)].into_iter().chain(copy).collect()
-        }
-        Write::Revive(id, _) | Write::Discard(id) => vec![Token::Row(*id)],
-    }
+    let named = write.names_row().or(write.names_dead());
+    let key = write.names_key().cloned();
+    let rows = named.into_iter().chain(write.puts());
+    let keys = key.map(Token::Key);
+    rows.map(Token::Row).chain(keys).collect()
 }
 
 /// Puts changes into phases.
@@ -62,12 +48,8 @@ impl Phases {
             return phase;
         }
         let tokens = tokens_of(write);
-        let by_key = tokens.iter().any(|token| matches!(token, Token::Key(_)));
-        let by_id = match write {
-            Write::Arm(_) | Write::Revive(..) | Write::Discard(_) => false,
-            Write::Cancel(target) | Write::Move(target, _) => matches!(target, Target::Id(_)),
-            _ => true,
-        };
+        let by_key = write.names_key().is_some();
+        let by_id = write.names_row().is_some();
         let after = |phase: Option<usize>| phase.map_or(0, |phase| phase + 1);
         let mut phase = self.begin;
         for token in &tokens {
