@@ -41,17 +41,17 @@ impl Writer {
                 Some(NotMade::Blocked(writes)) => self.set_aside(planned, writes, elapsed),
                 None => {
                     if planned.since < elapsed {
-                        self.aside.got_through();
-                        self.scan_all_soon();
+                        self.core.aside.got_through();
+                        self.ownership.look_at_all_soon();
                     }
                     self.carry_out(planned.plan, planned.reply, &mut outcomes, clocks);
                 }
             }
         }
-        self.aside.end_turn();
+        self.core.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
-                self.take(delivery, clocks);
+                self.core.take(delivery, clocks);
             }
         }
     }
@@ -94,7 +94,7 @@ impl Writer {
             Plan::Arm(id, near) => {
                 outcomes.next();
                 self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
-                self.shared.counts.armed.add(1);
+                self.core.shared.counts.armed.add(1);
                 reply.id(id);
             }
             Plan::One => {
@@ -124,7 +124,7 @@ impl Writer {
             Some(Outcome::Moved(row)) => {
                 let is_moved = row.is_some();
                 self.place(row, outcomes, clocks);
-                self.shared.counts.moved.add(u64::from(is_moved));
+                self.core.shared.counts.moved.add(u64::from(is_moved));
                 is_moved
             }
             Some(Outcome::Revived(row)) => {
@@ -154,7 +154,7 @@ impl Writer {
                 Some(Unmade::Refused(why)) => many.refused = Some(why),
                 None => {
                     outcomes.next();
-                    self.shared.counts.armed.add(1);
+                    self.core.shared.counts.armed.add(1);
                     self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
                 }
             }
@@ -184,8 +184,8 @@ impl Writer {
     fn refuse(&mut self, planned: Planned, why: &DurableError) {
         if planned.plan.is_settlement() {
             // The row is still there, and is handed out again.
-            self.shared.counts.stale.add(1);
-            self.scan_all_soon();
+            self.core.shared.counts.stale.add(1);
+            self.ownership.look_at_all_soon();
         }
         planned.reply.refuse(why);
     }
@@ -194,7 +194,7 @@ impl Writer {
     fn cancelled(&mut self, gone: Option<DurableId>) -> bool {
         if let Some(id) = gone {
             self.forget_cancelled(id);
-            self.shared.counts.cancelled.add(1);
+            self.core.shared.counts.cancelled.add(1);
         }
         gone.is_some()
     }
@@ -202,16 +202,16 @@ impl Writer {
     /// A row is gone, or struck. If a handler has it, it stays in the window until that has
     /// answered.
     pub(super) fn forget_cancelled(&mut self, id: DurableId) {
-        self.note_made_up(id, 0);
-        if self.window.has(id) && self.window.end(id) {
+        self.core.note_made_up(id, 0);
+        if self.core.window.has(id) && self.core.window.end(id) {
             // It was struck, and not handed out: the next scan finds it and deletes it.
-            self.scan_all_soon();
+            self.ownership.look_at_all_soon();
         }
     }
 
     fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
         if let Some(row) = near {
-            self.take(self.delivery(row), clocks);
+            self.core.take(self.core.delivery(row), clocks);
         }
     }
 
@@ -221,12 +221,12 @@ impl Writer {
         let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
             return;
         };
-        let epoch = self.epoch(row.id.partition());
-        self.window.suspects.correct(&mut row, epoch);
-        if self.is_loaded(&row) {
+        let epoch = self.core.epoch(row.id.partition());
+        self.core.window.suspects.correct(&mut row, epoch);
+        if self.core.is_loaded(&row) {
             self.insert_near(Some(row), clocks);
         } else {
-            self.expect(&row);
+            self.ownership.expect(&self.core, &row);
         }
     }
 
@@ -245,11 +245,11 @@ impl Writer {
     pub(super) fn look(&mut self, look: Look) -> Result<(), StoreError> {
         match look {
             Look::Get(target, teller) => {
-                let row = self.store.get(&target);
+                let row = self.core.store.get(&target);
                 self.answer(teller, row)
             }
             Look::Fleet(teller) => {
-                let fleet = self.fleet();
+                let fleet = self.ownership.fleet(&mut self.core);
                 self.answer(teller, fleet)
             }
             long => {
@@ -271,7 +271,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                teller.tell(Err(self.shared.fail(error.clone())));
+                teller.tell(Err(self.core.shared.fail(error.clone())));
                 Err(error)
             }
         }

@@ -1,43 +1,14 @@
-//! Load: keeps the window loaded with the rows that are due soon, and within its bounds.
+//! Load: takes rows into the window that were read, and gives back what it cannot hold.
 //!
-//! TurnLoad is here, for one node's store; `nodes.rs` has that of a store that is shared.
+//! Which rows are read, and when, is in `alone.rs` and `fleet.rs`.
 
-use super::turn::{Owned, Writer};
+use super::core::Core;
 use super::window::ClockReading;
-use crate::handler::delivery::Delivery;
 use crate::store::contract::{Settled, SliceLimit, StoreError, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Position, Row, StoreTime};
 
-impl Writer {
-    /// TurnLoad: loads a slice of the window, if it has room and is not loaded far enough
-    /// ahead. Returns whether it is.
-    pub(super) fn load(
-        &mut self,
-        clocks: ClockReading,
-        now: StoreTime,
-    ) -> Result<bool, StoreError> {
-        if self.fleet.is_some() {
-            return self.load_claimed(clocks);
-        }
-        let bounds = self.window.bounds();
-        let until = now.after(bounds.ahead);
-        let enough = now.after(bounds.ahead / 4 * 3);
-        for number in 0..self.owned.len() {
-            let Owned { lease, loaded, .. } = self.owned[number];
-            let room = self.window.room();
-            if loaded.due >= enough || room == 0 || self.is_stopping {
-                continue;
-            }
-            let limit = self.slice(room);
-            let rows = self.store.load(lease.partition, loaded, until, limit)?;
-            let loaded = self.take_in(rows, until, limit, clocks)?;
-            self.owned[number].loaded = loaded;
-        }
-        let has_room = self.window.room() > 0 && !self.is_stopping;
-        Ok(!has_room || self.owned.iter().all(|owned| owned.loaded.due >= enough))
-    }
-
+impl Core {
     /// How much a load takes at once, if the window has room for `room` rows.
     pub(super) fn slice(&self, room: usize) -> SliceLimit {
         SliceLimit {
@@ -92,19 +63,6 @@ impl Writer {
         is_new && !row.superseded
     }
 
-    /// Takes a row into the window: a suspect waits there.
-    pub(super) fn take(&mut self, mut delivery: Delivery, clocks: ClockReading) {
-        let suspects = &mut self.window.suspects;
-        suspects.correct(&mut delivery.row, delivery.fence);
-        let row = &delivery.row;
-        let policy = self.shared.kinds.retry_of(&row.kind);
-        if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
-            self.window.hold(delivery, clocks.monotonic);
-        } else {
-            self.window.insert(delivery, clocks);
-        }
-    }
-
     /// Asks for fewer rows, if these were large, or for more: a store may have to read rows before
     /// it knows how large they are.
     pub(super) fn fit_slice(&mut self, bytes: usize) {
@@ -114,27 +72,6 @@ impl Writer {
         } else if bytes <= slice.bytes / 4 {
             self.slice_rows = (self.slice_rows * 4).min(slice.rows);
         }
-    }
-
-    /// Rows of the partitions that are owned, in order.
-    pub(super) fn load_all(
-        &mut self,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<Vec<Row>, StoreError> {
-        let owned = self.owned.iter().filter(|owned| !owned.is_leaving);
-        let owned: Vec<_> = owned.map(|owned| owned.lease.partition).collect();
-        if let Some(store) = self.store.shared() {
-            return store.load_many(&owned, after, until, limit);
-        }
-        let mut rows = Vec::new();
-        for partition in owned {
-            rows.extend(self.store.load(partition, after, until, limit)?);
-        }
-        rows.sort_by_key(Row::position);
-        rows.truncate(limit.rows);
-        Ok(rows)
     }
 
     /// Takes a slice of the rows out of the window that leave it. Returns whether all are gone.
@@ -149,28 +86,6 @@ impl Writer {
             owner.is_some_and(|owned| position <= owned.loaded)
                 && !is_broken(DurableFault::ShrunkKeepsLoaded)
         })
-    }
-
-    /// More was armed into the window than it may hold: what is due last leaves it.
-    pub(super) fn shrink(&mut self) {
-        let Some(last) = self.window.shrink() else {
-            return;
-        };
-        if is_broken(DurableFault::ShrunkKeepsLoaded) {
-            return;
-        }
-        for owned in &mut self.owned {
-            owned.loaded = owned.loaded.min(last);
-        }
-    }
-
-    /// StopDeliver: the window lets go of its rows, but for those that are being handled.
-    pub(super) fn empty(&mut self) {
-        self.is_stopping = true;
-        for owned in &mut self.owned {
-            owned.loaded = Position::MIN;
-        }
-        self.window.empty();
     }
 }
 

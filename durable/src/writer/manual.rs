@@ -51,7 +51,7 @@ impl Turns for ManualWriter {
                 After::Turn => {}
                 After::Wait(_) if !writer.requests.is_empty() => {}
                 After::Wait(wait) => {
-                    let service = writer.window.service();
+                    let service = writer.core.window.service();
                     if let Some(timer) = writer.next_turn.take() {
                         service.cancel(timer);
                     }

@@ -1,20 +1,21 @@
 //! Measure: the writer counts what is there.
 
-use super::turn::{LOOK_EVERY, Writer};
+use super::core::LOOK_EVERY;
+use super::turn::Writer;
 use crate::store::contract::StoreError;
 use crate::store::row::StoreTime;
 
 impl Writer {
     /// Counts what is there. The store is asked once a second at most.
     pub(super) fn measure(&mut self, now: StoreTime) -> Result<(), StoreError> {
-        let counts = &self.shared.counts;
-        counts.window_rows.set(self.window.rows() as u64);
-        counts.window_bytes.set(self.window.bytes() as u64);
-        let oldest = self.window.oldest_overdue(now);
+        let counts = &self.core.shared.counts;
+        counts.window_rows.set(self.core.window.rows() as u64);
+        counts.window_bytes.set(self.core.window.bytes() as u64);
+        let oldest = self.core.window.oldest_overdue(now);
         counts
             .oldest_due
             .set(oldest.map_or(0, StoreTime::as_millis));
-        let time = self.time();
+        let time = self.core.time();
         let is_recent = self
             .measured
             .is_some_and(|measured| time.saturating_duration_since(measured) < LOOK_EVERY);
@@ -26,13 +27,13 @@ impl Writer {
 
     /// Asks the store how much it has.
     pub(super) fn measure_store(&mut self) -> Result<(), StoreError> {
-        self.measured = Some(self.time());
-        self.look_every = self.look_every.saturating_mul(2);
+        self.measured = Some(self.core.time());
+        self.core.look_every = self.core.look_every.saturating_mul(2);
         // What has come since may be put off too.
         self.has_upkeep = true;
-        let size = self.store.size()?;
-        let counts = &self.shared.counts;
-        self.has_rows = size.rows > 0;
+        let size = self.core.store.size()?;
+        let counts = &self.core.shared.counts;
+        self.core.has_rows = size.rows > 0;
         counts.rows.set(size.rows);
         counts.dead.set(size.dead);
         counts.disk_bytes.set(size.disk_bytes.unwrap_or(0));

@@ -1,14 +1,16 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod alone;
 pub(crate) mod answer;
 pub(crate) mod aside;
-pub(crate) mod fleet_watch;
+pub(crate) mod core;
+pub(crate) mod fleet;
 pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod manual;
 pub(crate) mod measure;
-pub(crate) mod nodes;
 pub(crate) mod outcomes;
+pub(crate) mod ownership;
 pub(crate) mod pace;
 pub(crate) mod plan;
 pub(crate) mod serve;

@@ -9,11 +9,9 @@ use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::error::DurableError;
 use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
-use crate::store::contract::{Outcome, SliceLimit, StoreError, TrialBegun, Write};
+use crate::store::contract::{SliceLimit, StoreError, TrialBegun, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Row, StoreTime};
-use crate::store::why::panic_text;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 impl Writer {
@@ -25,7 +23,7 @@ impl Writer {
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
-        let mut changes = Changes::new(self.shared.elapsed());
+        let mut changes = Changes::new(self.core.shared.elapsed());
         let mut backs = Vec::new();
         // What handlers have said comes first. So the other changes of this commit find the rows as
         // they are then, and no handler has them.
@@ -70,7 +68,7 @@ impl Writer {
     fn control(&mut self, control: Control, changes: &mut Changes) {
         match control {
             Control::Empty(teller) => {
-                self.empty();
+                self.core.empty();
                 teller.tell(Ok(()));
             }
             Control::Stop(teller) => {
@@ -82,7 +80,7 @@ impl Writer {
 
     /// TurnAside: tries those again that have waited for somebody's transaction.
     fn try_again(&mut self, changes: &mut Changes) {
-        for waiting in self.aside.take_due(changes.elapsed) {
+        for waiting in self.core.aside.take_due(changes.elapsed) {
             if waiting.is_over(changes.elapsed) {
                 waiting.planned.reply.refuse(&DurableError::Blocked);
                 continue;
@@ -117,7 +115,7 @@ impl Writer {
     /// TurnAside: the changes from this one on, which have one plan, wait behind earlier ones of
     /// the same row or key.
     pub(super) fn wait_behind(&mut self, from: usize, changes: &mut Changes) {
-        let is_behind = self.aside.is_before(&changes.writes[from..]);
+        let is_behind = self.core.aside.is_before(&changes.writes[from..]);
         if is_behind && !is_broken(DurableFault::AsideOvertaken) {
             let writes = changes.writes.split_off(from);
             if let Some(planned) = changes.plans.pop() {
@@ -126,33 +124,9 @@ impl Writer {
         }
     }
 
-    /// TurnCommit: stores these changes, if there are any.
-    pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        if writes.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.has_rows = true;
-        let count = writes.len() as u64;
-        let begun = self.time();
-        // A store may be a user's. What it has stored before it panicked is not known.
-        let commit = || self.store.commit(writes, &mut self.window);
-        let outcomes = catch_unwind(AssertUnwindSafe(commit))
-            .unwrap_or_else(|panic| Err(StoreError::Io(panic_text(&*panic).into())))?;
-        if outcomes.len() as u64 != count {
-            let why = format!("{count} changes have {} outcomes", outcomes.len());
-            return Err(StoreError::Damaged(why.into()));
-        }
-        let took = self.time().saturating_duration_since(begun);
-        let counts = &self.shared.counts;
-        counts.commits.add(1);
-        counts.writes.add(count);
-        counts.commit_time.record(took, 1);
-        Ok(outcomes)
-    }
-
     /// The commit has failed: whoever waits for it is told.
     fn refuse_all(&self, plans: Vec<Planned>, looks: Vec<Look>, error: &StoreError) {
-        let told = self.shared.fail(error.clone());
+        let told = self.core.shared.fail(error.clone());
         for Planned { plan, reply, .. } in plans {
             match plan {
                 Plan::Arm(id, _) if is_broken(DurableFault::ToldBeforeCommit) => reply.id(id),
@@ -166,14 +140,14 @@ impl Writer {
 
     /// The row of a new timer, and a copy of it if it is due in the window.
     pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Row>) {
-        let id = self.store.new_id(timer.key.as_deref(), timer.due);
+        let id = self.core.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
         row.calendar = timer.calendar;
-        let is_near = self.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
+        let is_near = self.core.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
         let near = is_near.then(|| row.clone());
         if !is_near {
-            self.expect(&row);
+            self.ownership.expect(&self.core, &row);
         }
         (row, near)
     }
@@ -183,11 +157,8 @@ impl Writer {
         if is_broken(DurableFault::AsideForgotten) {
             return;
         }
-        let plan = match self.fleet {
-            Some(_) => planned.plan.without_rows(),
-            None => planned.plan,
-        };
+        let plan = self.ownership.plan_aside(planned.plan);
         let planned = Planned { plan, ..planned };
-        self.aside.push(HeldUp { writes, planned }, elapsed);
+        self.core.aside.push(HeldUp { writes, planned }, elapsed);
     }
 }

@@ -13,7 +13,7 @@ use crate::queue::fired::Fired;
 use crate::queue::request::{Reply, Told};
 use crate::store::contract::{Outcome, Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
-use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use crate::store::row::{Cause, DeadLetter, Row, StoreTime};
 use crate::store::why::stored_why;
 use std::time::Duration;
 
@@ -38,46 +38,52 @@ impl Writer {
             #[cfg(feature = "postgres")]
             Told::Acked(done, made_up) => {
                 self.note_called(&done);
-                self.note_made_up(done.of.id, made_up);
-                self.shared.counts.done.add(1);
+                self.core.note_made_up(done.of.id, made_up);
+                self.core.shared.counts.done.add(1);
             }
             Told::Settle(settlement) => {
-                self.window.remove_delivered(&settlement.of, true);
+                self.core.window.remove_delivered(&settlement.of, true);
                 let (write, ended) = self.plan_settle(*settlement, now);
                 changes.add(write, Plan::Settle(ended), Reply::Nobody);
             }
             Told::Back(delivery) => return self.come_back(delivery, changes),
-            Told::News => self.look_soon(),
+            Told::News => self.ownership.look_soon(),
         }
         None
     }
 
     /// A handler has done its work.
     fn note_called(&mut self, done: &Done) {
-        self.window.remove_delivered(&done.of, true);
+        self.core.window.remove_delivered(&done.of, true);
         let late = Duration::from_nanos(done.lateness_ns);
-        self.shared.counts.lateness.record(late, 1);
+        self.core.shared.counts.lateness.record(late, 1);
     }
 
     /// A row was not handed out. Returns it if it returns to the window. If it was wanted, or was
     /// charged, the store is told first.
     fn come_back(&mut self, delivery: Box<Delivery>, changes: &mut Changes) -> Option<Delivery> {
-        let was_wanted = self.window.remove_delivered(&delivery.settled(), false);
+        let was_wanted = self
+            .core
+            .window
+            .remove_delivered(&delivery.settled(), false);
         let row = &delivery.row;
-        let has_right = self.shared.has_right(row.id.partition(), delivery.fence);
+        let has_right = self
+            .core
+            .shared
+            .has_right(row.id.partition(), delivery.fence);
         if row.crashes > 0 || was_wanted && row.suspect {
             // It stays a suspect, and is not charged with what has not begun.
-            if !self.is_stopping && !has_right {
-                self.look_again(row);
+            if !self.core.is_stopping && !has_right {
+                self.core.look_again(row);
             }
             let write = Write::Begin {
                 of: delivery.settled(),
                 crashes: row.crashes,
             };
-            let comes_back = has_right && !self.is_stopping;
+            let comes_back = has_right && !self.core.is_stopping;
             let plan = Plan::TakeBack(comes_back.then_some(delivery));
             changes.add(write, plan, Reply::Nobody);
-        } else if self.is_stopping {
+        } else if self.core.is_stopping {
             // It stays stored.
         } else if was_wanted && !is_broken(DurableFault::BackUnasked) {
             let plan = Plan::Settle(Ended::Back);
@@ -85,7 +91,7 @@ impl Writer {
         } else if has_right {
             return Some(*delivery);
         } else {
-            self.look_again(row);
+            self.core.look_again(row);
         }
         None
     }
@@ -103,7 +109,8 @@ impl Writer {
             lateness_ns,
         } = settlement;
         if let Some(lateness_ns) = lateness_ns {
-            self.shared
+            self.core
+                .shared
                 .counts
                 .lateness
                 .record(Duration::from_nanos(lateness_ns), 1);
@@ -115,14 +122,19 @@ impl Writer {
         let cause = match verdict {
             Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
                 Ok(NextRun { at, made_up }) => {
-                    self.note_made_up(id, made_up);
+                    self.core.note_made_up(id, made_up);
                     return (Write::Ack { of, next: at }, Ended::Done);
                 }
                 Err(why) => Cause::Undecodable(stored_why(&why)),
             },
             Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
             Verdict::Failed(why) => {
-                let wait = self.shared.kinds.retry_of(&kind).wait_after(attempts, id);
+                let wait = self
+                    .core
+                    .shared
+                    .kinds
+                    .retry_of(&kind)
+                    .wait_after(attempts, id);
                 if let Some(wait) = wait {
                     // (With a slow store the row is due after this turn has read the clock.)
                     let at = now.max(due).after(wait);
@@ -142,8 +154,8 @@ impl Writer {
         };
         // (A row whose calendar cannot be read becomes the dead letter itself.)
         let next = next_run(calendar.as_deref(), due, begun, made_up).unwrap_or_default();
-        self.note_made_up(id, next.made_up);
-        let next = next.at.map(|at| (at, self.store.new_id(None, due)));
+        self.core.note_made_up(id, next.made_up);
+        let next = next.at.map(|at| (at, self.core.store.new_id(None, due)));
         // (The hook is told of the row as it is stored; the payload stays in the store.)
         let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
         (row.attempts, row.crashes) = (attempts, crashes);
@@ -169,11 +181,11 @@ impl Writer {
             self.place(row, outcomes, clocks);
         }
         if !is_settled {
-            self.shared.counts.stale.add(1);
-            self.scan_all_soon();
+            self.core.shared.counts.stale.add(1);
+            self.ownership.look_at_all_soon();
             return;
         }
-        let counts = &self.shared.counts;
+        let counts = &self.core.shared.counts;
         match ended {
             Ended::Done => counts.done.add(1),
             Ended::Failed => {
@@ -186,12 +198,12 @@ impl Writer {
     }
 
     fn tell_of_death(&self, letter: DeadLetter) {
-        let counts = &self.shared.counts;
+        let counts = &self.core.shared.counts;
         counts.died.add(1);
         if matches!(letter.cause, Cause::Failed(_)) {
             counts.failed.add(1);
         }
-        let hook = self.shared.hooks.dead.clone();
+        let hook = self.core.shared.hooks.dead.clone();
         if hook.is_none() && !cfg!(feature = "tracing") {
             return;
         }
@@ -203,31 +215,7 @@ impl Writer {
             }
         }));
         // (A service that has stopped tells nobody.)
-        let _ = self.window.service().schedule(Duration::ZERO, told);
-    }
-
-    /// A run of a row has been made, and this many in a row were made up for.
-    pub(super) fn note_made_up(&mut self, id: DurableId, made_up: u32) {
-        if made_up > 0 {
-            self.made_up.insert(id, made_up);
-        } else if !self.made_up.is_empty() {
-            self.made_up.remove(&id);
-        }
-    }
-
-    /// A row as a handler gets it.
-    pub(super) fn delivery(&self, row: Row) -> Delivery {
-        // (A lease may have been lost meanwhile. Then another node finds the row.)
-        let fence = self.epoch(row.id.partition());
-        let made_up = match row.calendar {
-            Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
-            None => 0,
-        };
-        Delivery {
-            row,
-            fence,
-            made_up,
-        }
+        let _ = self.core.window.service().schedule(Duration::ZERO, told);
     }
 }
 

@@ -78,10 +78,10 @@ impl Writer {
                 _ => {}
             }
         }
-        let begun = self.time();
-        let outcomes = self.commit(writes)?;
+        let begun = self.core.time();
+        let outcomes = self.core.commit(writes)?;
         if rows > 0 {
-            let took = self.time().saturating_duration_since(begun);
+            let took = self.core.time().saturating_duration_since(begun);
             self.pace.note(rows, bytes, took);
         }
         Ok(outcomes)
@@ -101,7 +101,7 @@ impl Writer {
         for &id in &gone {
             self.forget_cancelled(id);
         }
-        self.shared.counts.cancelled.add(gone.len() as u64);
+        self.core.shared.counts.cancelled.add(gone.len() as u64);
         kind.gone += gone.len();
         kind.note(&self.large.moved);
         let last = last.filter(|_| !is_broken(DurableFault::SliceLast));
@@ -131,9 +131,9 @@ impl Writer {
         until: StoreTime,
         mut listing: Listing<Row>,
     ) -> Result<(), StoreError> {
-        let begun = self.time();
+        let begun = self.core.time();
         let limit = self.slice_of(listing.left);
-        let (rows, next) = match self.list(after, until, limit) {
+        let (rows, next) = match (self.ownership).read_all(&mut self.core, after, until, limit) {
             Ok(found) => found,
             Err(error) => return self.answer(listing.teller, Err(error)),
         };
@@ -155,9 +155,9 @@ impl Writer {
         after: Option<DurableId>,
         mut listing: Listing<DeadLetter>,
     ) -> Result<(), StoreError> {
-        let begun = self.time();
+        let begun = self.core.time();
         let limit = self.slice_of(listing.left);
-        let letters = match self.store.dead(after, limit) {
+        let letters = match self.core.store.dead(after, limit) {
             Ok(letters) => letters,
             Err(error) => return self.answer(listing.teller, Err(error)),
         };
@@ -175,7 +175,7 @@ impl Writer {
     }
 
     fn note_look(&mut self, rows: usize, bytes: usize, begun: Instant) {
-        let took = self.time().saturating_duration_since(begun);
+        let took = self.core.time().saturating_duration_since(begun);
         self.look_pace.note(rows, bytes, took);
     }
 
@@ -186,43 +186,5 @@ impl Writer {
             rows: rows.min(limit.rows),
             ..limit
         }
-    }
-
-    /// A slice of the rows that are due, in order, and after which row the next one begins, if
-    /// there may be more.
-    fn list(
-        &mut self,
-        after: Position,
-        until: StoreTime,
-        limit: SliceLimit,
-    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
-        let is_full =
-            |rows: &[Row]| limit.is_reached(rows.len(), rows.iter().map(Row::bytes).sum());
-        if let Some(store) = self.store.shared() {
-            let all: Vec<_> = (0..store.partitions()).collect();
-            let rows = store.look_many(&all, after, until, limit)?;
-            let last = rows.last().map(Row::position).filter(|_| is_full(&rows));
-            return Ok((rows, last));
-        }
-        // Up to where all partitions were read.
-        let (mut rows, mut end): (Vec<Row>, Option<Position>) = (Vec::new(), None);
-        for owned in &self.owned {
-            let more = self
-                .store
-                .load(owned.lease.partition, after, until, limit)?;
-            if let Some(last) = more.last().filter(|_| is_full(&more)) {
-                end = Some(end.map_or(last.position(), |end| end.min(last.position())));
-            }
-            rows.extend(more);
-        }
-        rows.sort_by_key(Row::position);
-        if let Some(end) = end {
-            rows.retain(|row| row.position() <= end);
-        }
-        if rows.len() > limit.rows {
-            rows.truncate(limit.rows);
-            end = rows.last().map(Row::position);
-        }
-        Ok((rows, end))
     }
 }

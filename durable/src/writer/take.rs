@@ -5,9 +5,6 @@ use crate::queue::request::{Change, Control, Look, Reply, Request, Told};
 use crate::store::contract::{SliceLimit, Write};
 use crate::store::fault::{DurableFault, is_broken};
 
-/// The most requests of one commit.
-const REQUESTS_MAX: usize = 16_384;
-
 /// What a turn has taken. Each kind is in the order in which it came.
 #[derive(Default)]
 pub(super) struct Taken {
@@ -37,12 +34,8 @@ impl Writer {
     /// it may take, half is first for what handlers have said.
     pub(super) fn take_requests(&mut self) -> (Taken, SliceLimit) {
         let slice = self.pace.limit();
-        // (The many calls of one node's store cost it little.)
         let limit = SliceLimit {
-            rows: match self.fleet {
-                Some(_) => slice.rows,
-                None => REQUESTS_MAX,
-            },
+            rows: self.ownership.requests_max(slice),
             bytes: slice.bytes,
         };
         let half = SliceLimit {
@@ -56,14 +49,13 @@ impl Writer {
             if !is_broken(DurableFault::BytesUnbounded) {
                 bytes += self.bytes_of(&request);
             }
-            self.shared.take_out(request.queued_bytes());
+            self.core.shared.take_out(request.queued_bytes());
             taken.add(request);
             count += 1;
         }
-        let rows = match self.fleet {
-            _ if limit.is_reached(count, bytes) => 0,
-            Some(_) => slice.rows - count,
-            None => slice.rows,
+        let rows = match limit.is_reached(count, bytes) {
+            true => 0,
+            false => self.ownership.rows_left(slice, count),
         };
         let room = SliceLimit {
             rows,
@@ -75,9 +67,9 @@ impl Writer {
     /// Bytes that a request adds to the commit.
     fn bytes_of(&self, request: &Request) -> usize {
         match request {
-            Request::Told(Told::Done(done)) => self.window.bytes_of(done.of.id),
+            Request::Told(Told::Done(done)) => self.core.window.bytes_of(done.of.id),
             Request::Told(Told::Settle(settlement)) => {
-                self.window.bytes_of(settlement.of.id) + settlement.verdict.bytes()
+                self.core.window.bytes_of(settlement.of.id) + settlement.verdict.bytes()
             }
             Request::Change(Change::One(Write::Move(..) | Write::Revive(..)), _) => {
                 self.moved_bytes

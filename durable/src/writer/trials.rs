@@ -19,26 +19,26 @@ impl Writer {
     /// Reads suspects again for which there was no room. Returns whether there are no more to read
     /// now.
     pub(super) fn load_suspects(&mut self, clocks: ClockReading) -> Result<bool, StoreError> {
-        if self.is_stopping {
+        if self.core.is_stopping {
             return Ok(true);
         }
-        let Some((after, until)) = self.window.suspects.to_read_again() else {
+        let Some((after, until)) = self.core.window.suspects.to_read_again() else {
             return Ok(true);
         };
-        let limit = self.slice(usize::MAX);
-        let rows = self.load_all(after, until, limit)?;
+        let limit = self.core.slice(usize::MAX);
+        let rows = (self.ownership).read_owned(&mut self.core, after, until, limit)?;
         let bytes = rows.iter().map(Row::bytes).sum();
-        self.fit_slice(bytes);
+        self.core.fit_slice(bytes);
         let is_last = !limit.is_reached(rows.len(), bytes);
         let upto = rows.last().map(Row::position).filter(|_| !is_last);
-        self.window.suspects.read_again(upto);
+        self.core.window.suspects.read_again(upto);
         let mut superseded = Vec::new();
         for row in rows {
-            if self.is_to_take(&row, &mut superseded) && row.is_on_trial() {
-                self.take(self.delivery(row), clocks);
+            if self.core.is_to_take(&row, &mut superseded) && row.is_on_trial() {
+                self.core.take(self.core.delivery(row), clocks);
             }
         }
-        self.commit(superseded)?;
+        self.core.commit(superseded)?;
         Ok(is_last)
     }
 
@@ -48,17 +48,18 @@ impl Writer {
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
-        if self.is_stopping {
+        if self.core.is_stopping {
             return Ok(());
         }
         let next = self
+            .core
             .window
             .suspects
-            .next(clocks.monotonic, self.claimed, now);
+            .next(clocks.monotonic, self.core.claimed, now);
         let group = match next {
             NextTrial::Nothing => return Ok(()),
             NextTrial::Alone(delivery) => {
-                self.window.begin_trial(delivery, false, clocks);
+                self.core.window.begin_trial(delivery, false, clocks);
                 return Ok(());
             }
             NextTrial::Group(group) => group,
@@ -67,22 +68,22 @@ impl Writer {
             of: delivery.settled(),
             crashes: 1,
         };
-        let outcomes = self.commit(group.iter().map(note).collect())?;
+        let outcomes = self.core.commit(group.iter().map(note).collect())?;
         for (delivery, outcome) in group.into_iter().zip(outcomes) {
             let id = delivery.row.id;
             match outcome {
                 Outcome::Begun(TrialBegun::Noted) => {
-                    self.window.begin_trial(delivery, true, clocks)
+                    self.core.window.begin_trial(delivery, true, clocks)
                 }
                 // Somebody's transaction is in the way.
-                Outcome::Blocked(_) => self.take(delivery, clocks),
+                Outcome::Blocked(_) => self.core.take(delivery, clocks),
                 Outcome::Begun(TrialBegun::Superseded) => {
-                    self.window.remove(id);
+                    self.core.window.remove(id);
                 }
                 // The lease is lost.
                 _ => {
-                    self.window.remove(id);
-                    self.look_again(&delivery.row);
+                    self.core.window.remove(id);
+                    self.core.look_again(&delivery.row);
                 }
             }
         }
@@ -91,8 +92,8 @@ impl Writer {
 
     /// TrialBegin: a suspect is about to be handled. `None`: another one is on trial.
     pub(super) fn plan_begin(&mut self, of: Settled, crashes: u32) -> Option<(Write, Plan)> {
-        let now = self.time();
-        let suspects = &mut self.window.suspects;
+        let now = self.core.time();
+        let suspects = &mut self.core.window.suspects;
         if !suspects.may_begin(of.id, now) && !is_broken(DurableFault::TrialsTogether) {
             return None;
         }
@@ -115,14 +116,14 @@ impl Writer {
         };
         match begun {
             TrialBegun::Superseded => {
-                self.window.remove(id);
+                self.core.window.remove(id);
             }
             // (Its delivery comes back.)
             TrialBegun::Refused => {}
             // (From now on: the commit may have taken long.)
             TrialBegun::Noted => {
-                let now = self.time();
-                self.window.suspects.renew_trial(id, crashes, now);
+                let now = self.core.time();
+                self.core.window.suspects.renew_trial(id, crashes, now);
             }
         }
         reply.begun(begun);
@@ -138,7 +139,7 @@ impl Writer {
     ) {
         let outcome = outcomes.next();
         if let Some(Outcome::Blocked(write)) = &outcome {
-            self.take_back_later(write);
+            self.core.take_back_later(write);
         }
         // (A later change of this commit may end or move it.)
         let Some(delivery) = delivery.filter(|of| outcomes.is_untouched(of.row.id)) else {
@@ -147,41 +148,22 @@ impl Writer {
         match outcome {
             Some(Outcome::Begun(TrialBegun::Superseded)) => {}
             // It is not there, or the lease is lost.
-            Some(Outcome::Begun(TrialBegun::Refused)) => self.look_again(&delivery.row),
-            _ => self.take(*delivery, clocks),
+            Some(Outcome::Begun(TrialBegun::Refused)) => self.core.look_again(&delivery.row),
+            _ => self.core.take(*delivery, clocks),
         }
     }
 
     /// Takes back what was noted of suspects that were not handed out after all. `all`: no handler
     /// runs any more.
     pub(super) fn take_back(&mut self, all: bool, changes: &mut Changes) {
-        for write in self.window.suspects.taken_back(all) {
+        for write in self.core.window.suspects.taken_back(all) {
             changes.add(write, Plan::TakeBack(None), Reply::Nobody);
-        }
-    }
-
-    /// Takes back what was noted of suspects that have left the window, before they are read again.
-    pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
-        let writes = self.window.suspects.taken_back(false);
-        for outcome in self.commit(writes)? {
-            if let Outcome::Blocked(write) = outcome {
-                self.take_back_later(&write);
-            }
-        }
-        Ok(())
-    }
-
-    /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
-    pub(super) fn take_back_later(&mut self, write: &Write) {
-        if let Write::Begin { of, crashes } = write {
-            let suspects = &mut self.window.suspects;
-            suspects.take_back_later(of.clone(), *crashes);
         }
     }
 
     /// How long it takes until a suspect may be handed out.
     pub(super) fn next_trial(&self, now: StoreTime) -> Option<Duration> {
-        let wait = self.window.suspects.wait(self.time(), now);
-        wait.filter(|_| !self.is_stopping)
+        let wait = self.core.window.suspects.wait(self.core.time(), now);
+        wait.filter(|_| !self.core.is_stopping)
     }
 }

@@ -1,0 +1,211 @@
+//! Core: what every step of a turn works on. The store, the window, and how far the partitions are
+//! loaded that are this process's.
+
+use super::aside::Aside;
+use super::window::{ClockReading, Window};
+use crate::handler::delivery::Delivery;
+use crate::queue::link::DurableShared;
+use crate::store::contract::{Lease, Outcome, Store, StoreError, Write};
+use crate::store::fault::{DurableFault, is_broken};
+use crate::store::id_map::IdMap;
+use crate::store::row::{DurableId, Partition, Position, Row, StoreTime};
+use crate::store::why::panic_text;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the writer looks at the system's clock, and counts the store's rows, while it has
+/// something to watch.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A partition that this process owns.
+#[derive(Clone, Copy)]
+pub(super) struct Owned {
+    pub(super) lease: Lease,
+    /// Up to here all rows are in the window.
+    pub(super) loaded: Position,
+    /// Of a store that is shared: the watermark of the partition.
+    pub(super) claimed: StoreTime,
+    /// It is given back as soon as nothing of it is being handled.
+    pub(super) is_leaving: bool,
+}
+
+impl Owned {
+    pub(super) fn new(lease: Lease) -> Self {
+        Self {
+            lease,
+            loaded: Position::MIN,
+            claimed: StoreTime::MIN,
+            is_leaving: false,
+        }
+    }
+}
+
+/// What every step of a turn works on.
+pub(super) struct Core {
+    pub(super) store: Box<dyn Store>,
+    pub(super) shared: Arc<DurableShared>,
+    pub(super) window: Window,
+    /// What waits for somebody's transaction.
+    pub(super) aside: Aside,
+    /// By partition.
+    pub(super) owned: Vec<Owned>,
+    /// The watermark.
+    pub(super) claimed: StoreTime,
+    /// The store may have rows, so that a step of the system's clock matters.
+    pub(super) has_rows: bool,
+    /// Of rows with a calendar that is behind: the runs in a row that were made up for.
+    pub(super) made_up: IdMap<DurableId, u32>,
+    /// Nothing is handed out any more.
+    pub(super) is_stopping: bool,
+    /// Rows that the next load asks for at most. It follows from their sizes.
+    pub(super) slice_rows: usize,
+    /// On a manual clock: how long the writer waits for something to do. Twice as long each time
+    /// that it has measured the store, until something happens.
+    pub(super) look_every: Duration,
+}
+
+impl Core {
+    /// What the window's clock shows.
+    pub(super) fn time(&self) -> Instant {
+        self.window.service().now()
+    }
+
+    /// Reads the node's clocks, the system's first: what is due by the other one is due by it.
+    pub(super) fn read_clocks(&self) -> ClockReading {
+        let system = self.shared.now();
+        let monotonic = self.time();
+        ClockReading { system, monotonic }
+    }
+
+    /// The epoch of a partition's lease.
+    pub(super) fn epoch(&self, partition: Partition) -> u64 {
+        self.owner(partition).map_or(0, |owned| owned.lease.epoch)
+    }
+
+    pub(super) fn owner(&self, partition: Partition) -> Option<&Owned> {
+        let by_partition = |owned: &Owned| owned.lease.partition.cmp(&partition);
+        let at = self.owned.binary_search_by(by_partition).ok()?;
+        self.owned.get(at)
+    }
+
+    /// Whether a row is due in the part of the window that is loaded.
+    pub(super) fn is_loaded(&self, row: &Row) -> bool {
+        self.owner(row.id.partition())
+            .is_some_and(|owned| row.position() <= owned.loaded)
+    }
+
+    /// A row came back that this node may not hand out just now: it is loaded anew, if the node may
+    /// again.
+    pub(super) fn look_again(&mut self, row: &Row) {
+        let due = row.due.as_millis().saturating_sub(1);
+        let before = Position::end_of(StoreTime::from_millis(due));
+        for owned in &mut self.owned {
+            if owned.lease.partition == row.id.partition() {
+                owned.loaded = owned.loaded.min(before);
+            }
+        }
+    }
+
+    /// TurnCommit: stores these changes, if there are any.
+    pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.has_rows = true;
+        let count = writes.len() as u64;
+        let begun = self.time();
+        // A store may be a user's. What it has stored before it panicked is not known.
+        let commit = || self.store.commit(writes, &mut self.window);
+        let outcomes = catch_unwind(AssertUnwindSafe(commit))
+            .unwrap_or_else(|panic| Err(StoreError::Io(panic_text(&*panic).into())))?;
+        if outcomes.len() as u64 != count {
+            let why = format!("{count} changes have {} outcomes", outcomes.len());
+            return Err(StoreError::Damaged(why.into()));
+        }
+        let took = self.time().saturating_duration_since(begun);
+        let counts = &self.shared.counts;
+        counts.commits.add(1);
+        counts.writes.add(count);
+        counts.commit_time.record(took, 1);
+        Ok(outcomes)
+    }
+
+    /// A row as a handler gets it.
+    pub(super) fn delivery(&self, row: Row) -> Delivery {
+        // (A lease may have been lost meanwhile. Then another node finds the row.)
+        let fence = self.epoch(row.id.partition());
+        let made_up = match row.calendar {
+            Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
+            None => 0,
+        };
+        Delivery {
+            row,
+            fence,
+            made_up,
+        }
+    }
+
+    /// Takes a row into the window: a suspect waits there.
+    pub(super) fn take(&mut self, mut delivery: Delivery, clocks: ClockReading) {
+        let suspects = &mut self.window.suspects;
+        suspects.correct(&mut delivery.row, delivery.fence);
+        let row = &delivery.row;
+        let policy = self.shared.kinds.retry_of(&row.kind);
+        if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
+            self.window.hold(delivery, clocks.monotonic);
+        } else {
+            self.window.insert(delivery, clocks);
+        }
+    }
+
+    /// A run of a row has been made, and this many in a row were made up for.
+    pub(super) fn note_made_up(&mut self, id: DurableId, made_up: u32) {
+        if made_up > 0 {
+            self.made_up.insert(id, made_up);
+        } else if !self.made_up.is_empty() {
+            self.made_up.remove(&id);
+        }
+    }
+
+    /// Takes back what was noted of suspects that have left the window, before they are read again.
+    pub(super) fn take_back_notes(&mut self) -> Result<(), StoreError> {
+        let writes = self.window.suspects.taken_back(false);
+        for outcome in self.commit(writes)? {
+            if let Outcome::Blocked(write) = outcome {
+                self.take_back_later(&write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody's transaction holds a row up whose charge is taken back: the next turn tries again.
+    pub(super) fn take_back_later(&mut self, write: &Write) {
+        if let Write::Begin { of, crashes } = write {
+            let suspects = &mut self.window.suspects;
+            suspects.take_back_later(of.clone(), *crashes);
+        }
+    }
+
+    /// More was armed into the window than it may hold: what is due last leaves it.
+    pub(super) fn shrink(&mut self) {
+        let Some(last) = self.window.shrink() else {
+            return;
+        };
+        if is_broken(DurableFault::ShrunkKeepsLoaded) {
+            return;
+        }
+        for owned in &mut self.owned {
+            owned.loaded = owned.loaded.min(last);
+        }
+    }
+
+    /// StopDeliver: the window lets go of its rows, but for those that are being handled.
+    pub(super) fn empty(&mut self) {
+        self.is_stopping = true;
+        for owned in &mut self.owned {
+            owned.loaded = Position::MIN;
+        }
+        self.window.empty();
+    }
+}

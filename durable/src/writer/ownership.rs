@@ -1,0 +1,79 @@
+//! Ownership: what a turn does for the partitions that it hands out. There are two kinds: a process
+//! that has a store alone, and a node of a fleet. The turn is the same for both.
+
+use super::core::Core;
+use super::plan::Plan;
+use super::window::ClockReading;
+use crate::store::contract::{SliceLimit, StoreError};
+use crate::store::fleet::Fleet;
+use crate::store::row::{Position, Row, StoreTime};
+use std::time::Duration;
+
+/// The steps of a turn that depend on whether other nodes write to the store.
+pub(super) trait Ownership: Send {
+    /// LeaseRenew: before all else.
+    fn renew(&mut self, core: &mut Core) -> Result<(), StoreError>;
+
+    /// TurnClaim: raises the watermark, if a row is due soon.
+    fn claim(&mut self, core: &mut Core, now: StoreTime) -> Result<(), StoreError>;
+
+    /// TurnLoad, before the commit of the turn: rows that must not wait for it. Returns whether all
+    /// of them are loaded.
+    fn load_claimed(&mut self, core: &mut Core, clocks: ClockReading) -> Result<bool, StoreError>;
+
+    /// TurnLoad, after the commit of the turn. Returns whether all is loaded that is to be.
+    /// `has_shrunk`: rows have just left the window.
+    fn load(
+        &mut self,
+        core: &mut Core,
+        clocks: ClockReading,
+        now: StoreTime,
+        has_shrunk: bool,
+    ) -> Result<bool, StoreError>;
+
+    /// LeaseRelease: what handlers have said may have made partitions idle.
+    fn give_back_idle(&mut self, core: &mut Core) -> Result<(), StoreError>;
+
+    /// How long the writer may wait for a request.
+    fn next(&self, core: &mut Core, now: StoreTime) -> Result<Option<Duration>, StoreError>;
+
+    /// The most requests of a commit, if a slice is so large.
+    fn requests_max(&self, slice: SliceLimit) -> usize;
+
+    /// How many rows of large calls a commit has room for beside so many requests.
+    fn rows_left(&self, slice: SliceLimit, requests: usize) -> usize;
+
+    /// A row is in the store that is not loaded.
+    fn expect(&mut self, core: &Core, row: &Row);
+
+    /// There may be something new in the store.
+    fn look_soon(&mut self);
+
+    /// A row may be this node's again, and lie where it is not looked for.
+    fn look_at_all_soon(&mut self);
+
+    /// The plan of changes that wait for somebody's transaction.
+    fn plan_aside(&self, plan: Plan) -> Plan;
+
+    /// A slice of the rows of the partitions that are owned, in order.
+    fn read_owned(
+        &self,
+        core: &mut Core,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError>;
+
+    /// A slice of all rows that are due, in order, and after which row the next one begins, if
+    /// there may be more.
+    fn read_all(
+        &self,
+        core: &mut Core,
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<(Vec<Row>, Option<Position>), StoreError>;
+
+    /// Who owns what.
+    fn fleet(&self, core: &mut Core) -> Result<Fleet, StoreError>;
+}
