@@ -8,7 +8,7 @@
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use wheelwork::{Batch, Dispatch, TimerId, TimerService};
@@ -42,6 +42,7 @@ fn main() {
         a_spike_is_given_back(spike, End::Cancelled);
         a_spike_is_given_back(spike, End::Fired);
         cancels_in_any_order_by_threads_that_live_on(spike);
+        a_spike_is_given_back_while_the_pool_is_blocked(spike);
         threads_that_come_and_go_leave_nothing();
     }
 }
@@ -70,9 +71,15 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with(|| ())
+    }
+
+    /// With something to do before each batch.
+    fn with(before: impl Fn() + Send + Sync + 'static) -> Self {
         let fired = Arc::new(AtomicU64::new(0));
         let count = fired.clone();
         let handler = move |batch: &mut Batch<'_, u64>| {
+            before();
             batch.for_each(|_| _ = count.fetch_add(1, Ordering::Relaxed))
         };
         let service = TimerService::builder()
@@ -250,6 +257,44 @@ fn cancels_in_any_order_by_threads_that_live_on(timers: u64) {
         );
         over.wait();
     });
+}
+
+/// The handlers are blocked, and more is due than the pool takes. The timers behind it are
+/// cancelled meanwhile.
+fn a_spike_is_given_back_while_the_pool_is_blocked(timers: u64) {
+    let gate = Arc::new(RwLock::new(()));
+    let fixture = {
+        let gate = gate.clone();
+        Fixture::with(move || drop(gate.read().unwrap()))
+    };
+    let service = &fixture.service;
+    let closed = gate.write().unwrap();
+    // Each batch has up to 1,024 of them, and the pool takes 64.
+    let due = 200_000;
+    (0..due).for_each(|timer| _ = service.schedule(Duration::ZERO, timer).unwrap());
+    let held = || service.stats().sum(|shard| shard.machinery.held());
+    wait("the pool takes everything", || held() > 0);
+    let before = resident();
+    let mut ids = Vec::with_capacity(timers as usize);
+    ids.extend((0..timers).map(|_| service.schedule(Duration::from_secs(3600), 0).unwrap()));
+    fixture.taken_in();
+    let peak = resident();
+    assert_eq!(service.cancel_many(ids.drain(..)), timers as usize);
+    drop(ids);
+    let held_before = held();
+    wait("a blocked pool keeps memory", || {
+        trim();
+        resident() <= before + before / 5 + KEPT_MAX
+    });
+    assert!(held() > held_before, "the pool is blocked no more");
+    println!(
+        "{timers} cancelled behind a blocked pool: {} KiB before, {} at the spike, {} after",
+        before / 1024,
+        peak / 1024,
+        resident() / 1024
+    );
+    drop(closed);
+    wait("they fire", || fixture.fired.load(Ordering::Relaxed) == due);
 }
 
 /// Ten thousand threads, a wave after the other. Each timer of theirs is cancelled or fires, and

@@ -86,12 +86,6 @@ mod tests {
             assert_eq!(slot.len(), left);
         }
         assert!(slot.has_steps_left() && !slot.is_large() && !slot.is_empty());
-        slot.compact(u64::MAX, parts);
-        assert_eq!(
-            (slot.len(), parts.compactions),
-            (664, 0),
-            "not during a cascade"
-        );
         cascade(&mut slot, 29_952, 0, u64::MAX, parts);
         assert!(
             !slot.has_steps_left() && !slot.is_empty(),

@@ -75,6 +75,9 @@ impl Levels {
         if let Some(ahead) = &mut slot.ahead {
             // The cascade checks the entries that it has still to move.
             ahead.count_hole(deadline, parts);
+            if ahead.first_to_be_compacted().is_some() {
+                self.to_be_compacted.set(place);
+            }
         } else if !slot.is_empty() {
             slot.holes += 1;
             parts.holes += 1;
@@ -101,23 +104,52 @@ impl Levels {
 
     /// Compacts a slot. A large one only until `budget_end` entries have been moved.
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
+        if self.slot(place).ahead.is_some() {
+            return self.compact_ahead(place, budget_end, parts);
+        }
         self.update(place, parts, |slot, _, parts| {
             slot.compact(budget_end, parts)
         });
-        if !self.slot(place).is_to_be_compacted() {
+        if !is_waiting(self.slot(place)) {
             self.to_be_compacted.clear(place);
         }
     }
 
-    /// Marks the slots for which `is_marked` holds, for a compaction. Looks at every slot that is
-    /// not empty.
-    pub(super) fn mark(&mut self, is_marked: impl Fn(&Slot<Self>) -> bool) {
-        for (level, slots) in self.slots.iter().enumerate() {
-            for index in self.occupied[level]
-                .iter()
-                .filter(|&index| is_marked(&slots[index]))
-            {
-                self.to_be_compacted.set(Place { level, index });
+    /// Compacts the slots ahead of a slot that is cascaded, which goes on to its end: the holes of
+    /// entries that were left in it are counted ahead.
+    fn compact_ahead(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
+        self.cascade(place, 0, budget_end, parts);
+        if !self.slot(place).has_steps_left()
+            && let Some(ahead) = &mut self.slots[place.level][place.index].ahead
+        {
+            ahead.compact_marked(budget_end, parts);
+            if ahead.first_to_be_compacted().is_none() {
+                self.to_be_compacted.clear(place);
+            }
+        }
+    }
+
+    /// Compacts the slots that wait for it, until `budget_end` entries have been moved.
+    pub(super) fn compact_marked(&mut self, budget_end: u64, parts: &mut WheelParts) {
+        while parts.moved < budget_end
+            && let Some(place) = self.first_to_be_compacted()
+        {
+            self.compact(place, budget_end, parts);
+        }
+    }
+
+    /// Marks the slots for which `is_marked` holds, for a compaction; of a slot that is cascaded,
+    /// the slots ahead. Looks at every slot that is not empty.
+    pub(super) fn mark(&mut self, is_marked: fn(&Slot<Self>) -> bool) {
+        for (level, slots) in self.slots.iter_mut().enumerate() {
+            for index in self.occupied[level].iter() {
+                let slot = &mut slots[index];
+                if let Some(ahead) = &mut slot.ahead {
+                    ahead.mark(is_marked);
+                }
+                if is_marked(slot) || slot.has_entries_behind() || is_waiting(slot) {
+                    self.to_be_compacted.set(Place { level, index });
+                }
             }
         }
     }
@@ -170,7 +202,13 @@ impl Levels {
     /// The first slot that is to be compacted in steps.
     pub(super) fn first_to_be_compacted_in_steps(&self) -> Option<Place> {
         let mut places = self.to_be_compacted.iter();
-        places.find(|&place| !self.slot(place).is_compacted_at_once())
+        places.find(|&place| {
+            let slot = self.slot(place);
+            match &slot.ahead {
+                Some(ahead) => ahead.first_to_be_compacted_in_steps().is_some(),
+                None => !slot.is_compacted_at_once(),
+            }
+        })
     }
 
     /// The first tick of a slot in the future.
@@ -245,6 +283,7 @@ impl Levels {
                 assert!(
                     is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2)
                 );
+                assert!(is_in(&self.to_be_compacted) || slot.ahead.is_none() || !is_waiting(slot));
                 assert!(slot.holes == 0 || !slot.is_empty());
                 *examining += slot.examining();
                 holes += u64::from(slot.holes)
@@ -255,5 +294,13 @@ impl Levels {
             }
         }
         holes
+    }
+}
+
+/// Whether a compaction of the slot has more to do; of one that is cascaded, of the slots ahead.
+fn is_waiting(slot: &Slot<Levels>) -> bool {
+    match &slot.ahead {
+        Some(ahead) => ahead.first_to_be_compacted().is_some(),
+        None => slot.is_to_be_compacted(),
     }
 }

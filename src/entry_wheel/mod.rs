@@ -217,13 +217,8 @@ impl EntryWheel {
     /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before
     /// the end.
     fn compact(&mut self, budget_end: u64) -> bool {
-        while let Some(place) = self.levels.first_to_be_compacted() {
-            if self.parts.moved >= budget_end {
-                return true;
-            }
-            self.levels.compact(place, budget_end, &mut self.parts);
-        }
-        false
+        self.levels.compact_marked(budget_end, &mut self.parts);
+        self.levels.first_to_be_compacted().is_some()
     }
 
     /// Goes on with the slots that are compacted in steps; if too many entries are dead, with all

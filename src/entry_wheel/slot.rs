@@ -77,7 +77,13 @@ impl<L> Slot<L> {
     /// was large when the cascade began.
     #[inline]
     pub(super) fn has_steps_left(&self) -> bool {
-        self.is_large() || self.ahead.is_some() && !self.entries.is_empty()
+        self.is_large() || self.has_entries_behind()
+    }
+
+    /// Whether the slot is cascaded, and has entries that are not ahead yet.
+    #[inline]
+    pub(super) fn has_entries_behind(&self) -> bool {
+        self.ahead.is_some() && !self.entries.is_empty()
     }
 
     #[inline]
@@ -132,12 +138,10 @@ impl<L> Slot<L> {
     }
 
     /// Drops the dead entries. A slot that is compacted in steps stops when `budget_end` entries
-    /// have been moved. A slot that is cascaded is left alone: its entries come to smaller slots
-    /// soon.
+    /// have been moved. Not to be called for a slot that is cascaded: its entries come to smaller
+    /// slots soon.
     pub(super) fn compact(&mut self, budget_end: u64, parts: &mut WheelParts) {
-        if self.ahead.is_some() {
-            return;
-        }
+        debug_assert!(self.ahead.is_none());
         let (at_once, form) = (self.is_compacted_at_once(), self.entries.form());
         let holes = self.holes;
         if !self.is_in_compaction() {

@@ -276,6 +276,38 @@ fn small_slots_wait_in_a_storm_of_cancels() {
     assert!(wheel.holes() <= u64::from(SLOTS) * 32);
 }
 
+/// A storm of cancels of timers that were cascaded ahead of time, and time that stands still just
+/// before their slot. The dead entries do not wait until time enters it, nor for a long quiet.
+#[test]
+fn dead_entries_ahead_do_not_wait_for_their_slot() {
+    const CELLS: u32 = 100_000;
+    let mut wheel = EntryWheel::new(0, PACE);
+    // The first slot of level 1 that is not entered at once. Its entries come to level 0 ahead.
+    let entry = |cell: u32| Entry::new(256 + u64::from(cell % 256), cell, 1);
+    (0..CELLS).for_each(|cell| wheel.accept(entry(cell)));
+    let advance = |wheel: &mut EntryWheel| {
+        while wheel.advance(255, usize::MAX, |_| unreachable!("nothing is due")) {}
+        check(wheel);
+    };
+    advance(&mut wheel);
+    // Not in the order of the slots: all of them become mostly dead at one time.
+    let cells = (0..CELLS).map(|n| (u64::from(n) * 40_503 % u64::from(CELLS)) as u32);
+    for (n, cell) in cells.enumerate() {
+        wheel.accept(entry(cell).tombstone());
+        if n == CELLS as usize * 2 / 3 {
+            advance(&mut wheel);
+            let pending = CELLS as usize / 3;
+            assert!(wheel.len() <= 2 * pending + 32 * 256, "{}", wheel.len());
+        }
+    }
+    advance(&mut wheel);
+    assert!(wheel.len() <= 32 * 256, "{} entries", wheel.len());
+    while wheel.tidy() {}
+    check(&wheel);
+    while wheel.shrink() {}
+    assert_eq!((wheel.len(), wheel.holes()), (0, 0));
+}
+
 /// `settle` comes before a sleep, so it must be short.
 #[test]
 fn settling_leaves_a_large_slot_alone() {

@@ -76,6 +76,18 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
         let drained = turn.drained + std::mem::take(&mut drained_asleep);
         arrivals.note(now_ns, drained, host.doorbell().rings());
         upkeep.note(drained > 0 || turn.dispatched > 0 || turn.gave_back);
+        if turn.more && !turn.held {
+            continue;
+        }
+        // A shard that is held has time for it, and nobody knows for how long it will be held.
+        let upkeep_ns = upkeep.run(now_ns, |now_ns| {
+            let next = host.maintain(now_ns);
+            if shard.shrink() {
+                Maintenance::Soon
+            } else {
+                next
+            }
+        });
         if turn.held {
             held_nap = if turn.dispatched > 0 {
                 HELD_NAP
@@ -86,17 +98,6 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             host.counters().add(Count::Wakeups, 1);
             continue;
         }
-        if turn.more {
-            continue;
-        }
-        let upkeep_ns = upkeep.run(now_ns, |now_ns| {
-            let next = host.maintain(now_ns);
-            if shard.shrink() {
-                Maintenance::Soon
-            } else {
-                next
-            }
-        });
         let nap_until_ns = if let Some(nap_ns) = arrivals.nap_ns(now_ns, tick.nanos()) {
             now_ns + nap_ns
         } else if shard.settle() || shard.tidy() {
