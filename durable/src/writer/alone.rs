@@ -33,6 +33,7 @@ impl Ownership for Alone {
         if is_broken(DurableFault::ClaimedBeforeCommit) {
             core.shared.claim(upto);
         }
+        debug_assert!(upto >= core.claimed, "the watermark never falls");
         core.store.hand_out(upto)?;
         core.claimed = upto;
         core.shared.claim(upto);

@@ -48,6 +48,7 @@ impl Writer {
                 }
             }
         }
+        debug_assert!(outcomes.is_empty(), "each plan takes its own outcomes");
         self.core.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {

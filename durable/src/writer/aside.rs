@@ -98,6 +98,15 @@ impl Aside {
         })
     }
 
+    /// Whether the counts are those of the changes that wait, and no change is left that was tried.
+    pub(super) fn is_counted_right(&self) -> bool {
+        let mut tokens = HashMap::new();
+        for waiting in &self.waiting {
+            Self::count(&mut tokens, waiting);
+        }
+        tokens == self.tokens && self.tried.is_empty()
+    }
+
     fn count(tokens: &mut HashMap<Held, usize>, waiting: &HeldUp) {
         for token in waiting.writes.iter().filter_map(token_of) {
             *tokens.entry(token).or_default() += 1;

@@ -66,6 +66,23 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// What holds between two turns, and comments state.
+    pub(super) fn check(&self) {
+        let is_before = |one: &Owned, other: &Owned| one.lease.partition < other.lease.partition;
+        debug_assert!(
+            self.owned.is_sorted_by(is_before),
+            "partitions are found by a binary search"
+        );
+        debug_assert!(
+            self.window.is_counted_right(),
+            "the window counts what it has"
+        );
+        debug_assert!(
+            self.aside.is_counted_right(),
+            "what waits is found by its row or key"
+        );
+    }
+
     /// What the window's clock shows.
     pub(super) fn time(&self) -> Instant {
         self.window.service().now()

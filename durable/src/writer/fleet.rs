@@ -332,6 +332,10 @@ impl Ownership for Fleet {
             let count = rows.len();
             let is_full = limit.is_reached(count, rows.iter().map(Row::bytes).sum());
             let loaded = core.take_in(rows, until, limit, clocks)?;
+            debug_assert!(
+                loaded <= Position::end_of(until) && from <= loaded,
+                "a load goes on from where it was, up to the watermark"
+            );
             for owned in &mut core.owned {
                 if owned.loaded == from && partitions.contains(&owned.lease.partition) {
                     owned.loaded = loaded;

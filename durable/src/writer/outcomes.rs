@@ -41,6 +41,11 @@ impl Outcomes {
         }
     }
 
+    /// Whether all were taken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.as_slice().is_empty()
+    }
+
     pub(super) fn next(&mut self) -> Option<Outcome> {
         self.taken += 1;
         self.all.next()

@@ -72,6 +72,10 @@ impl Writer {
                 teller.tell(Ok(()));
             }
             Control::Stop(teller) => {
+                debug_assert!(
+                    self.core.is_stopping,
+                    "StopDeliver comes before StopRelease"
+                );
                 self.take_back(true, changes);
                 self.stop = Some(teller);
             }

@@ -37,6 +37,7 @@ impl Writer {
         let (mut rows, mut bytes) = (0, 0);
         match many {
             Many::Arm(many) => {
+                debug_assert!(many.rows.is_empty(), "a call has one slice in a commit");
                 while !room.is_reached(rows, bytes)
                     && let Some(timer) = many.rest.next()
                 {
@@ -49,6 +50,7 @@ impl Writer {
                 }
             }
             Many::Cancel(many) => {
+                debug_assert!(many.left == 0, "a call has one slice in a commit");
                 let ids = many.rest.by_ref().take(room.rows);
                 let before = writes.len();
                 writes.extend(ids.map(|id| Write::Cancel(Target::Id(id))));

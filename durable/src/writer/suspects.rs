@@ -121,6 +121,13 @@ impl Suspects {
         self.waiting.len()
     }
 
+    /// Whether the bytes are those of the rows that wait.
+    pub(super) fn is_counted_right(&self) -> bool {
+        let waiting = self.waiting.values();
+        let bytes = waiting.map(|waiting| waiting.delivery.row.bytes());
+        bytes.sum::<usize>() == self.bytes
+    }
+
     /// Has a row wait, which was not here. `false`: there is no room, and it is read again later.
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) -> bool {
         let (position, crashes) = (delivery.row.position(), delivery.row.crashes);
@@ -140,8 +147,9 @@ impl Suspects {
         };
         let from = now.checked_add(wait).unwrap_or(now);
         self.bytes += delivery.row.bytes();
-        self.waiting
-            .insert((crashes, position), WaitingSuspect { delivery, from });
+        let waiting = WaitingSuspect { delivery, from };
+        let former = self.waiting.insert((crashes, position), waiting);
+        debug_assert!(former.is_none(), "a row waits once");
         true
     }
 

@@ -242,6 +242,7 @@ impl Writer {
             self.has_upkeep = self.core.store.upkeep()?;
         }
         self.measure(now)?;
+        self.core.check();
         if is_full || !is_loaded || !has_room || self.has_upkeep || !self.large.is_empty() {
             return Ok(After::Turn);
         }

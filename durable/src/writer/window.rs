@@ -68,6 +68,9 @@ pub(super) struct Window {
     pub(super) suspects: Suspects,
 }
 
+/// A debug build checks all counts of a window with up to this number of rows, at each turn.
+const CHECKED_ROWS: usize = 256;
+
 /// Rows of a slice that is given back: a millisecond or two.
 const SLICE: usize = 2_048;
 
@@ -133,6 +136,29 @@ impl Window {
 
     pub(super) fn service(&self) -> &ServiceHandle<Fired> {
         &self.service
+    }
+
+    /// Whether what is counted is what is here. (Of a large window it is not looked at.)
+    pub(super) fn is_counted_right(&self) -> bool {
+        if self.entries.len() > CHECKED_ROWS {
+            return true;
+        }
+        let (mut bytes, mut seconds, mut waiting) = (0, BTreeMap::new(), 0);
+        let mut counts = vec![0; self.counts.len()];
+        for (id, entry) in &self.entries {
+            counts[usize::from(id.partition())] += 1;
+            if entry.timer.is_some() {
+                bytes += entry.bytes;
+                *seconds.entry(second(entry.position.due)).or_default() += 1;
+            } else {
+                waiting += 1;
+            }
+        }
+        bytes == self.bytes
+            && seconds == self.seconds
+            && counts == self.counts
+            && waiting == self.suspects.len()
+            && self.suspects.is_counted_right()
     }
 
     /// How many rows have timers, or are being handled.
@@ -248,6 +274,7 @@ impl Window {
         let Ok(timer) = self.service.schedule_at(deadline, fired) else {
             return;
         };
+        debug_assert!(!self.has(id), "a row has one entry");
         self.bytes += bytes;
         *self.seconds.entry(second(position.due)).or_default() += 1;
         *self.count_of(id.partition()) += 1;
@@ -407,6 +434,10 @@ impl Window {
 impl Gate for Window {
     /// GateLetGo: the cell of the row's timer decides.
     fn let_go(&mut self, id: DurableId) -> bool {
+        debug_assert!(
+            self.shared.rights.is_none(),
+            "a store that nodes share decides by itself who may end a row"
+        );
         let is_ended = self.end(id);
         if !is_ended && let Some(entry) = self.entries.get_mut(&id) {
             entry.was_wanted = true;
