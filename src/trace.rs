@@ -2,9 +2,9 @@
 //! payloads. And the events of a service itself.
 //!
 //! A timer's task runs later, on another thread, outside the span in which it was armed. A wrapper
-//! carries the span along. It keeps the span open until the timer has run or was cancelled. At the
-//! fire it enters the span, and in that a span `fire` of level DEBUG, for the time of the run. What
-//! is not wrapped has no span, and costs nothing.
+//! carries the span along. It keeps the span open until the timer has run or was cancelled. When
+//! the timer fires, the wrapper enters the span, and in it a span `fire` of level DEBUG, for the
+//! time of the run. A timer without a wrapper has no span, and costs nothing.
 //!
 //! The program needs the crate `tracing` too, and a subscriber.
 //!
@@ -12,10 +12,10 @@
 //! other owners. A closure with a span is always boxed (see [`Task`](crate::Task)).
 //!
 //! # Events of a service
-//! All have the target `wheelwork` and the field `service`, which is the builder's
-//! [`name`](crate::Builder::name). The thread that notices something sends the event, so it goes to
-//! the global subscriber; on a manual clock, to the subscriber of the thread that moves the clock.
-//! Without a subscriber nothing happens. A subscriber that panics counts as a hook that panics.
+//! All events have the target `wheelwork` and the field `service`, which is the builder's
+//! [`name`](crate::Builder::name). The thread that notices an event sends it, so it goes to the
+//! global subscriber. On a manual clock it goes to the subscriber of the thread that moves the
+//! clock. If a subscriber panics, that counts as a panic of a hook.
 //!
 //! | level | when | fields |
 //! |---|---|---|

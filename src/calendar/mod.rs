@@ -2,23 +2,24 @@
 //!
 //! A [`Calendar`] gives points in time.
 //! [`ServiceHandle::schedule_calendar`](crate::ServiceHandle::schedule_calendar) arms a timer that
-//! follows it. Patterns are read here, in three [dialects](#dialects); the crate croner finds the
-//! times that they mean. The crate jiff has the time zones: from the system's database, or from its
-//! own, with its feature `tzdb-bundle-always` (`cargo add jiff@0.2 --features tzdb-bundle-always`:
-//! it has to be the version that this crate uses).
+//! follows it. This module parses patterns in three [dialects](#dialects), and the crate croner
+//! finds the times that they mean. The crate jiff has the time zones. It takes them from the
+//! system's database, or from its own with its feature `tzdb-bundle-always`. To set that feature,
+//! depend on the version of jiff that this crate uses:
+//! `cargo add jiff@0.2 --features tzdb-bundle-always`.
 //!
 //! Three things happen to a clock on the wall:
 //!
 //!  - In spring it leaves an hour out, in autumn it shows an hour twice. [`Gap`] and [`Overlap`]
 //!    decide what that means for a run.
-//!  - It is set forward, or the machine is suspended. The timer looks at the system's clock at
-//!    least once a minute, so it notices within a minute. [`Missed`] decides what becomes of
-//!    runs whose time has passed.
-//!  - It is set back. By up to three hours between two looks, no run comes a second time. By more,
-//!    the calendar begins anew from what the clock shows then.
+//!  - It is set forward, or the machine is suspended. The timer reads the system's clock at least
+//!    once a minute, so it notices within a minute. [`Missed`] decides what happens to runs
+//!    whose time has passed.
+//!  - It is set back. If it is set back by at most three hours between two readings, no run comes a
+//!    second time. Otherwise the calendar begins anew from the time that the clock then shows.
 //!
 //! # Dialects
-//! What a line of a crontab, of Quartz or of Spring means differs. Each dialect has its call:
+//! A line means different things in a crontab, in Quartz and in Spring. Each dialect has its call:
 //!
 //! | | [`cron`](Calendar::cron) | [`quartz`](Calendar::quartz) | [`vixie`](Calendar::vixie) |
 //! |---|---|---|---|
@@ -32,14 +33,22 @@
 //! | `5/20`, `/20` | no: `5-59/20`, `*/20` | from 5, from the first | no |
 //! | `@daily` and its kin | yes | no | yes |
 //!
-//! Spring's patterns are those of `cron` with a field for seconds, but for two things. If both
-//! fields of days are given, both must fit: its `0 0 9 13 * FRI` is `0 0 9 13 * +FRI` here. And
-//! steps need no range: its `5/15` is `5-59/15` here.
+//! For Spring's patterns use `cron` with a field for seconds. There are two differences:
 //!
-//! In all dialects, letters are small or capital, and white space separates the fields. All of them
-//! refuse empty values (`1,,2`), steps of 0 or beyond the field's last value (`*/0`, `*/61`),
-//! values and names that the field does not have, what is not ASCII, and patterns that have no run
-//! in all of time. The [error](CalendarError) names the field, the value and what is allowed.
+//!  - In Spring, if both fields of days are given, both must fit. Its `0 0 9 13 * FRI` is
+//!    `0 0 9 13 * +FRI` here.
+//!  - In Spring, steps need no range. Its `5/15` is `5-59/15` here.
+//!
+//! In all dialects letters are small or capital, and white space separates the fields. All dialects
+//! refuse:
+//!
+//!  - empty values (`1,,2`),
+//!  - steps of 0 or beyond the field's last value (`*/0`, `*/61`),
+//!  - values and names that the field does not have,
+//!  - text that is not ASCII,
+//!  - patterns that never have a run.
+//!
+//! The [error](CalendarError) names the field, the value and the values that are allowed.
 //!
 //! # Text
 //! A calendar is [text](Calendar#impl-Display-for-Calendar) too, for a file of settings or a store:

@@ -3,16 +3,16 @@
 //!
 //! A [`Sleep`] allocates nothing. Its first poll arms a timer whose payload is the task's waker;
 //! its drop cancels the timer. When the timer fires, its shard wakes the task. A waker is all that
-//! is needed, so any runtime will do. Two consequences:
+//! this needs, so it works under any runtime. It has two consequences:
 //!
 //!  - A timeout that is not needed costs one [`schedule`](crate::ServiceHandle::schedule) and one
 //!    [`cancel`](crate::ServiceHandle::cancel), on any thread.
 //!  - A timeout around a future that is ready at its first poll costs no timer.
 //!
-//! The functions of this module use the shared service. It starts at the first call and never ends;
-//! a program sets its tick, clock and dispatch by [`Timers::set_global`]. [`Timers`] is a service
-//! of your own. In a test, [`Timers::enter`] or [`testing`](crate::testing) has the functions use
-//! the test's own service.
+//! The functions of this module use a service that the whole program shares. It starts at the first
+//! call and never ends. [`Timers::set_global`] sets its tick, clock and dispatch. [`Timers`] is a
+//! service of your own. In a test, use [`Timers::enter`] or [`testing`](crate::testing) to make the
+//! functions use the test's own service.
 //!
 //! With the feature `stream`, the trait `StreamExt` gives streams a limit on the time for each
 //! item, a pace, and chunks.

@@ -2,8 +2,8 @@
 //! others: [`Reporter`].
 //!
 //! A report reads the service's [`Stats`](crate::Stats) and hands the figures to the recorder that
-//! the program has installed. Without a recorder nothing happens. Between two reports nobody does
-//! anything: the calls of a service and its shards cost what they cost without this feature.
+//! the program has installed. Without a recorder a report does nothing. Between two reports the
+//! feature costs nothing: the calls of a service and its shards are the same as without it.
 //!
 //! A name is `wheelwork_` and the path of a field or call, with `_` for `.`; counters end in
 //! `_total`:
@@ -27,7 +27,7 @@
 //! The histogram has each timer that fired and each run of a periodic timer once, except timers
 //! that [`FireAll`](crate::StopPolicy::FireAll) fired.
 //!
-//! What is built on top of a service reports its own histograms by [`HistogramReport`].
+//! A library on top of a service reports its own histograms by [`HistogramReport`].
 //!
 //! [`TimerCounts`]: crate::TimerCounts
 //! [`PoolCounts`]: crate::PoolCounts

@@ -1,9 +1,9 @@
-//! Tests of async code without real time: [`block_on`], which moves a [`ManualClock`] to the next
-//! deadline whenever nothing is ready. It is what `start_paused = true` is in tokio.
+//! Tests of async code without real time: [`block_on`] moves a [`ManualClock`] to the next deadline
+//! whenever no task is ready. tokio has the same with `start_paused = true`.
 //!
 //! [`future::sleep`](crate::future::sleep()) and the other functions of [`future`](crate::future)
-//! run on that clock, on this thread. So code under test needs no change, and tests run beside each
-//! other. A day takes no time, and each run is alike.
+//! run on that clock, on this thread. So the code under test needs no change, and tests can run in
+//! parallel. A day takes no time, and every run is the same.
 //!
 //! # Example
 //! ```
@@ -29,9 +29,9 @@
 //!
 //! - While a task is ready, time stands still. Tasks are polled in the order in which they were
 //!   woken. A task that wakes itself comes after the others.
-//! - When no task is ready, time moves to the next deadline of all services on the clock, and what
-//!   is due fires, on this thread. Time stops at each deadline, and never goes past one. (It may
-//!   stop at the old deadline of a timer that was cancelled or moved; nothing fires there.)
+//! - When no task is ready, time moves to the next deadline of all services on the clock, and the
+//!   timers that are due fire on this thread. Time stops at each deadline and never goes past one.
+//!   It may also stop at the old deadline of a timer that was cancelled or moved, where none fires.
 //! - Tasks that only yield, as in `while !flag.get() { yield_now().await }`, hold time up for
 //!   100,000 polls of each. Then it moves. Tasks that wake each other for ever hold it up for ever.
 //! - A task may move the clock itself: `testing::clock().advance(..)`.
@@ -40,9 +40,9 @@
 //! # Other threads
 //!
 //! A task that waits for another thread is not ready. So time moves on meanwhile, as it does in
-//! tokio, and a timeout around it is over at once. [`hold`] makes a value that keeps the clock from
-//! being moved as long as it lives: the thread that works for the test drops it when it has sent
-//! its result.
+//! tokio, and a timeout around the task is over at once. To prevent this, call [`hold`]: it makes a
+//! value that keeps the clock from moving as long as the value lives. The thread that works for the
+//! test drops the value when it has sent its result.
 //!
 //! # When nothing can happen
 //!
@@ -60,8 +60,8 @@
 //! - A periodic timer on the clock is always pending. With one, a test that waits for what never
 //!   comes does not end.
 //! - One `block_on` at a time for a clock. With two, on two threads, each moves the other's time.
-//! - The clock does not know of sockets, nor of a runtime's own timers: see "Under tokio" in the
-//!   guide.
+//! - The clock does not know of sockets, nor of a runtime's own timers: see
+//!   [the guide](crate::guide::testing#under-tokio).
 
 mod executor;
 mod paused;

@@ -50,16 +50,17 @@ impl IdleWatch {
 /// call, to the next one. A call is in flight until its future is ready or dropped. With HTTP/2
 /// several are at a time, and the service is idle when none is. Clones count as one service.
 ///
-/// Calls are let through, idle or not. So a request that comes just when the time is over is
-/// answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets what is
-/// in flight end, bodies too. It also waits for the rest of a head that has begun. What limits that
-/// is hyper's `header_read_timeout`, which needs a timer: without one a client that sends half a
-/// head holds its connection. The guide's recipe has it.
+/// Calls are let through, idle or not. So a request that comes at the moment in which the time is
+/// over is answered, if the connection is then closed gracefully: hyper's `graceful_shutdown` lets
+/// calls in flight end, with their bodies. It also waits for the rest of a head that has begun.
+/// hyper's `header_read_timeout` limits that wait. It needs a timer; without one a client that
+/// sends half a head holds its connection.
+/// [The guide](crate::guide::futures#services-of-tower) shows both with hyper.
 ///
 /// Cost: a lock of the connection's own, twice a call, and one reading of the clock.
 ///
 /// # Example
-/// A connection that closes after a minute without requests (the guide has it with hyper):
+/// A connection that closes after a minute without requests:
 /// ```
 /// use std::time::Duration;
 /// use tower_service::Service;

@@ -1,8 +1,8 @@
 //! Time limits for services of `tower`: [`TimeoutLayer`] for each call, [`IdleService`] for a
 //! connection on which nothing happens.
 //!
-//! Services of axum, tonic and others are such services, and hyper takes one for a connection (by
-//! hyper-util's `TowerToHyperService`). Any runtime will do.
+//! Services of axum, tonic and others are services of tower. hyper takes such a service for a
+//! connection, by hyper-util's `TowerToHyperService`. Both types work under any runtime.
 //!
 //! A call that ends in time costs a [`schedule`](crate::ServiceHandle::schedule) and a
 //! [`cancel`](crate::ServiceHandle::cancel), or nothing if it is ready at once. An idle limit costs

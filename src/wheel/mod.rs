@@ -91,9 +91,9 @@
 //!   65,536 all timers of the next 65,536 ticks move, also those that were armed just before it; at
 //!   a multiple of 2^24 those of the next 2^24 ticks.
 //! - *Later deadlines.* A timer that was moved to a later deadline stays in its slot until time
-//!   enters that, at its old deadline at the latest. So [`next_deadline`](Wheel::next_deadline) may
-//!   be earlier than the earliest deadline. The same is so after a cancel of the first timer of a
-//!   slot. An `advance` to that tick puts it right.
+//!   enters the slot, which happens at the old deadline at the latest. Until then
+//!   [`next_deadline`](Wheel::next_deadline) may be earlier than the earliest deadline. The same
+//!   happens after a cancel of the first timer of a slot. An `advance` to that tick corrects it.
 //! - *Number.* At 2^31 - 1 timers (some 64 GB) `insert` panics.
 
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`link.rs`), by which
