@@ -3,8 +3,8 @@
 
 use crate::line::{Figures, Line};
 use crate::machine::{self, Packages};
-use crate::program::{count, duration, say, say_text};
-use clap::Args;
+use crate::program::{chosen, count, duration, say, say_text};
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -52,6 +52,40 @@ impl Options {
     /// Of each measurement.
     pub fn reps(&self) -> usize {
         self.reps.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+}
+
+/// What is measured, of which there is a choice.
+#[derive(Args, Clone, Debug)]
+pub struct Choice<S: Named, W: Named> {
+    /// Subjects to measure [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    subjects: Vec<S>,
+
+    /// Workloads to measure [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    workloads: Vec<W>,
+}
+
+/// Has a name on the command line.
+pub trait Named: ValueEnum + PartialEq + Send + Sync + 'static {}
+
+impl<T: ValueEnum + PartialEq + Send + Sync + 'static> Named for T {}
+
+impl<S: Named, W: Named> Choice<S, W> {
+    /// Each once.
+    pub fn subjects(&self) -> Vec<S> {
+        chosen(&self.subjects)
+    }
+
+    /// Each once.
+    pub fn workloads(&self) -> Vec<W> {
+        chosen(&self.workloads)
+    }
+
+    /// Whether nobody has named a workload.
+    pub fn is_of_all_workloads(&self) -> bool {
+        self.workloads.is_empty()
     }
 }
 
@@ -149,6 +183,26 @@ fn measure(options: &Options, mut group: Vec<Measurement>, bar: &ProgressBar) ->
 }
 
 impl Measurement {
+    /// By this program's own inner command, `measure`: of the line's subject in its workload, with
+    /// `more` to know.
+    pub fn own(line: Line, more: &str) -> Self {
+        let Line {
+            subject, workload, ..
+        } = &line;
+        Self {
+            arguments: format!("measure --subject {subject} --workload {workload} {more}"),
+            line,
+            program: None,
+        }
+    }
+
+    /// Why it is not measured, if it is not, and what there is to say of how it is.
+    pub fn told(mut self, refused: Option<&str>, remark: Option<&str>) -> Self {
+        self.line.skipped = refused.map(ToString::to_string);
+        self.line.remark = remark.map(ToString::to_string);
+        self
+    }
+
     /// Once, in a new process.
     fn run(&self, options: &Options, repetition: usize) -> Result<Figures, String> {
         let mut command = match &self.program {

@@ -1,8 +1,10 @@
 //! What the programs that measure and check wheelwork have in common: command lines, campaigns of
 //! measurements, their figures and tables.
 
+pub mod beside;
 pub mod campaign;
 pub mod command_line;
+pub mod goals;
 pub mod in_flight;
 pub mod lateness;
 pub mod line;

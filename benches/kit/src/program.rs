@@ -97,13 +97,18 @@ pub fn chosen<V: ValueEnum + PartialEq>(values: &[V]) -> Vec<V> {
     } else {
         values
     };
-    let mut chosen: Vec<V> = Vec::new();
+    each_once(values.iter().cloned())
+}
+
+/// Each value once, where it comes first.
+pub fn each_once<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once: Vec<T> = Vec::new();
     for value in values {
-        if !chosen.contains(value) {
-            chosen.push(value.clone());
+        if !once.contains(&value) {
+            once.push(value);
         }
     }
-    chosen
+    once
 }
 
 #[cfg(test)]

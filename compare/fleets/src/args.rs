@@ -6,8 +6,8 @@ use crate::workload::Workload;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_kit::campaign::Options;
-use wheelwork_kit::program::{chosen, count, duration};
+use wheelwork_kit::campaign::{Choice, Options};
+use wheelwork_kit::program::{count, duration, each_once};
 
 /// Durable timers on a PostgreSQL that processes share: wheelwork, job queues, a scheduler and a
 /// plain poller, in the same run, one database for each measurement, subjects in turn, medians.
@@ -28,13 +28,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Subjects to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Vec<Name>,
-
-    /// Workloads to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    workloads: Vec<Workload>,
+    #[command(flatten)]
+    choice: Choice<Name, Workload>,
 
     /// Callers of arm, 1 to 150 [default: 64]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(1..=150))]
@@ -104,7 +99,7 @@ impl Args {
                 "--beside-transactions: --workloads has no beside-random or beside-hot".into(),
             );
         }
-        let is_ours = self.subjects.is_empty() || self.subjects.contains(&Name::Wheelwork);
+        let is_ours = self.choice.subjects().contains(&Name::Wheelwork);
         if has_clients && !is_ours {
             return Err("--beside-transactions: of all subjects wheelwork alone has it".into());
         }
@@ -127,21 +122,16 @@ impl Args {
     /// What is to be measured, in order, each once, in this database: those of a group differ in
     /// their subjects.
     pub(crate) fn groups(&self, database: &str) -> Vec<Vec<Job>> {
-        let mut groups = Vec::new();
-        for workload in self.chosen_workloads() {
-            for count in self.counts(workload) {
-                let group = self.group(workload, count, database);
-                if !group.is_empty() && !groups.contains(&group) {
-                    groups.push(group);
-                }
-            }
-        }
-        groups
+        let groups = self.chosen_workloads().into_iter().flat_map(|workload| {
+            let counts = self.counts(workload).into_iter();
+            counts.map(move |count| self.group(workload, count, database))
+        });
+        each_once(groups.filter(|group| !group.is_empty()))
     }
 
     fn chosen_workloads(&self) -> Vec<Workload> {
-        let mut workloads = chosen(&self.workloads);
-        if self.workloads.is_empty() && !self.beside_transactions.is_empty() {
+        let mut workloads = self.choice.workloads();
+        if self.choice.is_of_all_workloads() && !self.beside_transactions.is_empty() {
             workloads.retain(|workload| workload.is_beside());
         }
         workloads
@@ -168,7 +158,7 @@ impl Args {
     fn group(&self, workload: Workload, count: usize, database: &str) -> Vec<Job> {
         let quick = self.options.quick;
         let usual = Duration::from_secs(if quick { 5 } else { 300 });
-        let mut subjects = chosen(&self.subjects);
+        let mut subjects = self.choice.subjects();
         if workload.is_beside() {
             subjects.retain(|subject| !subject.is_rival());
         }

@@ -1,9 +1,8 @@
 //! The goals for wheelwork's store on PostgreSQL, and a verdict on each.
 
-use crate::compare::{best_rival, ratio};
 use crate::workload::Workload;
-use serde_json::{Value, json};
-use std::fmt::Write;
+use wheelwork_kit::beside::{best_rival, ratio};
+use wheelwork_kit::goals::{self, Claim, at_most};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
 
@@ -52,32 +51,6 @@ const GOALS: [Goal; 7] = [
     ),
 ];
 
-/// A goal, what was measured of it, and what it takes.
-pub(crate) struct Claim {
-    what: String,
-    measured: Option<f64>,
-    limit: f64,
-    at_least: bool,
-}
-
-impl Claim {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({ "goal": self.what, "verdict": self.verdict() })
-    }
-
-    fn verdict(&self) -> String {
-        let Some(measured) = self.measured else {
-            return "not measured".to_string();
-        };
-        let by = ratio(measured, self.limit, self.at_least);
-        if by >= 1.0 {
-            format!("holds by {by:.2} x: {measured:.2}")
-        } else {
-            format!("misses by {:.2} x: {measured:.2}", 1.0 / by)
-        }
-    }
-}
-
 /// The lines of a workload, and wheelwork's figure in it.
 fn group<'a>(lines: &'a [Line], workload: Workload, figure: &str) -> (Vec<&'a Line>, Option<f64>) {
     let name = program::name(&workload);
@@ -94,37 +67,30 @@ pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
     let goals = GOALS.iter().map(|&(workload, figure, limit, what)| {
         let at_least = figure == "kops";
         let sign = if at_least { ">=" } else { "<=" };
-        Claim {
-            what: format!("{what} {sign} {limit}"),
-            measured: group(lines, workload, figure).1,
-            limit,
-            at_least,
-        }
+        let claim = if at_least { goals::at_least } else { at_most };
+        let measured = group(lines, workload, figure).1;
+        claim(format!("{what} {sign} {limit}"), measured, limit)
     });
     let with_rivals = GOALS.iter().filter(|goal| !goal.0.is_beside());
     let rivals = with_rivals.map(|&(workload, ..)| {
         let column = &workload.columns()[0];
         let (group, own) = group(lines, workload, column.figure);
-        let both = own.zip(best_rival(group, column));
+        let higher_is_better = column.higher_is_better;
+        let both = own.zip(best_rival(group, column.figure, higher_is_better));
         let rival = both.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
-        Claim {
-            what: format!("{}: 1 x the best rival{rival}", program::name(&workload)),
-            measured: both.map(|(own, (_, best))| ratio(own, best, column.higher_is_better)),
-            limit: 1.0,
-            at_least: true,
-        }
+        goals::at_least(
+            format!("{}: 1 x the best rival{rival}", program::name(&workload)),
+            both.map(|(own, (_, best))| ratio(own, best, higher_is_better)),
+            1.0,
+        )
     });
     goals.chain(rivals).collect()
 }
 
 /// The block at the end of the output.
 pub(crate) fn verdicts(claims: &[Claim]) -> String {
-    let mut text = "\ngoals of the store on PostgreSQL, for a quiet 2-core machine\n".to_string();
-    for claim in claims {
-        let what = format!("{}:", claim.what);
-        let _ = writeln!(text, "  goal {what:<50} {}", claim.verdict());
-    }
-    text
+    let head = "goals of the store on PostgreSQL, for a quiet 2-core machine";
+    goals::verdicts(head, claims)
 }
 
 #[cfg(test)]
@@ -147,7 +113,7 @@ mod tests {
         ];
         let text = verdicts(&claims(&lines));
         for (what, verdict) in [
-            ("durable arm, bulk, k/s >= 250:", "holds by 2.00 x: 500.00"),
+            ("durable arm, bulk, k/s >= 250:", "holds by 2.00 x: 500"),
             ("fire + ack, k/s >= 300:", "not measured"),
             ("killed node fired, s <= 11:", "misses by 2.00 x: 22.00"),
             ("the best rival (poller):", "holds by 5.00 x: 5.00"),

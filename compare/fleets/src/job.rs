@@ -2,13 +2,15 @@
 //! itself.
 
 use crate::name::Name;
-use crate::workload::Workload;
+use crate::workload::{RECOVERED, Workload};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use wheelwork_kit::beside::{best_rival, head, table};
 use wheelwork_kit::campaign::Measurement;
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
+use wheelwork_kit::table::Column;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {
@@ -40,40 +42,53 @@ pub(crate) struct Job {
 impl Job {
     /// In a process of its own.
     pub(crate) fn measurement(&self) -> Measurement {
-        let Self {
-            subject,
-            workload,
+        let Self { subject, count, .. } = *self;
+        let workload = self.workload;
+        let line = Line::new(
+            &program::name(&subject),
+            &program::name(&workload),
+            2,
             count,
-            seconds,
-            patience_ms,
-            poll_ms,
-            ..
-        } = *self;
-        let (subject_name, workload_name) = (program::name(&subject), program::name(&workload));
-        let mut line = Line::new(&subject_name, &workload_name, 2, count);
-        line.skipped = self.refused();
-        line.remark = subject.remark(workload).map(ToString::to_string);
-        let mut arguments = format!(
-            "measure --subject {subject_name} --workload {workload_name} --count {count} \
-             --seconds {seconds} --patience-ms {patience_ms} --poll-ms {poll_ms} --database {}",
-            self.database
+        );
+        let mut more = format!(
+            "--count {count} --seconds {} --patience-ms {} --poll-ms {} --database {}",
+            self.seconds, self.patience_ms, self.poll_ms, self.database
         );
         if let Some(folder) = &self.node_packages {
-            arguments += &format!(" --node-packages {}", folder.display());
+            more += &format!(" --node-packages {}", folder.display());
         }
-        Measurement {
-            line,
-            arguments,
-            program: None,
+        Measurement::own(line, &more).told(self.refused(), subject.remark(workload))
+    }
+
+    /// The table of its group, whose lines these are.
+    pub(crate) fn table(&self, lines: &[Line]) -> String {
+        let columns = self.workload.columns();
+        let how_much = format!("{} {}", self.count, self.workload.unit());
+        let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
+        table(
+            &head(&self.workload, &how_much),
+            columns,
+            lines,
+            best.map(|(_, best)| best),
+            |column, line| self.cell(column, line),
+        )
+    }
+
+    /// A cell. A worker's timers that nobody has fired by the end of patience took longer.
+    fn cell(&self, column: &Column, line: &Line) -> String {
+        let is_time = self.workload == Workload::Killed && column.figure == RECOVERED.figure;
+        match line.median("waited_s").filter(|_| is_time) {
+            Some(waited) => format!("> {waited:.0} s"),
+            None => column.median(line),
         }
     }
 
     /// Why it is not measured, if it is not.
-    fn refused(&self) -> Option<String> {
+    fn refused(&self) -> Option<&'static str> {
         if self.subject.script().is_some() && self.node_packages.is_none() {
-            return Some("no --node-packages: scripts/bench fleets installs them".to_string());
+            return Some("no --node-packages: scripts/bench fleets installs them");
         }
-        self.subject.refuses(self.workload).map(str::to_string)
+        self.subject.refuses(self.workload)
     }
 
     /// For how long it is measured.

@@ -4,7 +4,6 @@
 mod args;
 mod arms;
 mod beside;
-mod compare;
 mod database;
 mod fires;
 mod goals;
@@ -25,10 +24,10 @@ mod workload;
 
 use args::{Args, Command};
 use database::Server;
-use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
 use wheelwork_kit::campaign;
+use wheelwork_kit::goals::Claim;
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
 use wheelwork_kit::program::{self, say_text};
@@ -64,7 +63,7 @@ fn run(args: &Args) -> Result<(), String> {
         RIVALS,
         &args.groups(&database),
         |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
-        |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),
+        |jobs: &Vec<Job>, lines: &[Line]| jobs[0].table(lines),
     )?;
     let claims = goals::claims(&lines);
     say_text(&goals::verdicts(&claims));

@@ -4,10 +4,11 @@
 use crate::deadline::Name;
 use clap::ValueEnum;
 use std::time::Duration;
+use wheelwork_kit::beside::head;
 use wheelwork_kit::campaign::{self, Measurement, Options};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
-use wheelwork_kit::program::{about, chosen, count, name};
+use wheelwork_kit::program::{chosen, count, name};
 use wheelwork_kit::system;
 use wheelwork_kit::table::{Column, column, shown, table};
 
@@ -77,7 +78,7 @@ pub(crate) struct Job {
     #[arg(long)]
     pub(crate) workload: Workload,
     #[arg(long)]
-    pub(crate) timers: Name,
+    pub(crate) subject: Name,
     #[arg(long)]
     pub(crate) threads: usize,
     #[arg(long)]
@@ -124,15 +125,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let measurements = |&(workload, threads): &(Workload, usize)| {
         let timers = chosen(&args.timers).into_iter();
         let measurement = |timers| {
-            let (workload, timers) = (name(&workload), name(&timers));
-            Measurement {
-                line: Line::new(&timers, &workload, threads, deadlines),
-                arguments: format!(
-                    "measure --workload {workload} --timers {timers} --threads {threads} \
-                     --deadlines {deadlines} --rate {rate} --seconds {seconds}"
-                ),
-                program: None,
-            }
+            let line = Line::new(&name(&timers), &name(&workload), threads, deadlines);
+            let more = format!(
+                "--threads {threads} --deadlines {deadlines} --rate {rate} --seconds {seconds}"
+            );
+            Measurement::own(line, &more)
         };
         timers.map(measurement).collect()
     };
@@ -145,11 +142,8 @@ fn group_table(&(workload, threads): &(Workload, usize), lines: &[Line]) -> Stri
     let columns = workload.columns();
     let deadlines = lines.first().map_or(0, |line| line.timers);
     let plural = if threads == 1 { "" } else { "s" };
-    let head = format!(
-        "{}: {deadlines} deadlines of 60 s; {threads} worker thread{plural}\n  {}",
-        name(&workload),
-        about(&workload)
-    );
+    let how_much = format!("{deadlines} deadlines of 60 s; {threads} worker thread{plural}");
+    let head = head(&workload, &how_much);
     let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
     titles.push("/ tokio");
     let first = |line: &Line| line.median(columns[0].figure);
@@ -178,7 +172,7 @@ mod tests {
         };
         let lines = [line("tokio", 50.0), line("wheelwork", 25.0)];
         let text = group_table(&(Workload::Resets, 2), &lines);
-        let head = "resets: 1000 deadlines of 60 s; 2 worker threads\n  Messages as fast";
+        let head = "resets 1000 deadlines of 60 s; 2 worker threads\n  Messages as fast";
         assert!(text.contains(head), "{text}");
         for (timers, told) in [
             ("tokio", "1.00  50.0 - 50.0"),

@@ -31,7 +31,7 @@ const SETTLED: Duration = Duration::from_millis(300);
 const STEP: Duration = Duration::from_millis(1);
 
 pub(crate) fn measure(job: &Job) -> Result<Figures, String> {
-    match job.timers {
+    match job.subject {
         Name::None => measure_with::<Never>(job),
         Name::Tokio => measure_with::<tokio::time::Sleep>(job),
         Name::Pingora => measure_with::<PingoraDeadline>(job),

@@ -6,8 +6,8 @@ use crate::stored::Load;
 use crate::workload::Workload;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use wheelwork_kit::campaign::Options;
-use wheelwork_kit::program::{chosen, count};
+use wheelwork_kit::campaign::{Choice, Options};
+use wheelwork_kit::program::{count, each_once};
 
 /// Callers of the workload `arm-cancel`.
 const CALLERS: usize = 1_024;
@@ -33,13 +33,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Subjects to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Vec<Name>,
-
-    /// Workloads to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    workloads: Vec<Workload>,
+    #[command(flatten)]
+    choice: Choice<Name, Workload>,
 
     /// Callers of arm, 1 to 100,000 [default: 1,64,1024]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(1..=100_000))]
@@ -96,16 +91,10 @@ impl Args {
     /// What is to be measured, in order, each once, with files in this folder: those of a group
     /// differ in their subjects.
     pub(crate) fn groups(&self, folder: &Path) -> Vec<Vec<Job>> {
-        let mut groups = Vec::new();
-        for workload in chosen(&self.workloads) {
-            for count in self.counts(workload) {
-                let group = self.group(workload, count, folder);
-                if !groups.contains(&group) {
-                    groups.push(group);
-                }
-            }
-        }
-        groups
+        each_once(self.choice.workloads().into_iter().flat_map(|workload| {
+            let counts = self.counts(workload).into_iter();
+            counts.map(move |count| self.group(workload, count, folder))
+        }))
     }
 
     fn counts(&self, workload: Workload) -> Vec<usize> {
@@ -127,7 +116,7 @@ impl Args {
     }
 
     fn group(&self, workload: Workload, count: usize, folder: &Path) -> Vec<Job> {
-        let subjects = chosen(&self.subjects).into_iter();
+        let subjects = self.choice.subjects().into_iter();
         subjects
             .map(|subject| Job {
                 subject,

@@ -1,9 +1,8 @@
 //! The goals for wheelwork's store on disk, and a verdict on each.
 
-use crate::compare::{best_rival, ratio};
 use crate::workload::Workload;
-use serde_json::{Value, json};
-use std::fmt::Write;
+use wheelwork_kit::beside::{best_rival, ratio};
+use wheelwork_kit::goals::{self, Claim, at_most, number};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
 
@@ -119,47 +118,6 @@ const GOALS: [Goal; 12] = [
     ),
 ];
 
-/// A goal, what was measured of it, and what it takes.
-pub(crate) struct Claim {
-    what: String,
-    measured: Option<f64>,
-    limit: f64,
-    at_least: bool,
-}
-
-impl Claim {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({ "goal": self.what, "verdict": self.verdict() })
-    }
-
-    fn verdict(&self) -> String {
-        let Some(measured) = self.measured else {
-            return "not measured".to_string();
-        };
-        let is_held = match self.at_least {
-            true => measured >= self.limit,
-            false => measured <= self.limit,
-        };
-        let by = ratio(measured, self.limit, self.at_least);
-        let measured = number(measured);
-        match is_held {
-            true if by.is_finite() && by > 0.0 => format!("holds by {by:.2} x: {measured}"),
-            true => format!("holds: {measured}"),
-            false => format!("misses by {:.2} x: {measured}", 1.0 / by),
-        }
-    }
-}
-
-/// Three digits or more.
-fn number(number: f64) -> String {
-    let digits = match number.abs() {
-        0.0 | 100.0.. => 0,
-        1.0.. => 2,
-        _ => 3,
-    };
-    format!("{number:.digits$}")
-}
-
 /// The lines of a workload with this number.
 fn group(lines: &[Line], workload: Workload, count: usize) -> Vec<&Line> {
     let name = program::name(&workload);
@@ -178,12 +136,12 @@ pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
         .iter()
         .map(|&(workload, count, figure, at_least, limit, what)| {
             let sign = if at_least { ">=" } else { "<=" };
-            Claim {
-                what: format!("{what} {sign} {}", number(limit)),
-                measured: median(&group(lines, workload, count), OURS, figure),
+            let claim = if at_least { goals::at_least } else { at_most };
+            claim(
+                format!("{what} {sign} {}", number(limit)),
+                median(&group(lines, workload, count), OURS, figure),
                 limit,
-                at_least,
-            }
+            )
         })
         .collect();
     claims.push(over_floor(lines));
@@ -197,12 +155,11 @@ fn over_floor(lines: &[Line]) -> Claim {
     let own = median(&group(lines, Workload::Arm, 1), OURS, "call_us_p50");
     let both = own.zip(floor);
     let beside = floor.map_or(String::new(), |floor| format!(" ({} us)", number(floor)));
-    Claim {
-        what: format!("durable arm, one caller, p50 <= {OVER_FLOOR} x {ENGINE}'s commit{beside}"),
-        measured: both.map(|(own, floor)| own / floor),
-        limit: OVER_FLOOR,
-        at_least: false,
-    }
+    at_most(
+        format!("durable arm, one caller, p50 <= {OVER_FLOOR} x {ENGINE}'s commit{beside}"),
+        both.map(|(own, floor)| own / floor),
+        OVER_FLOOR,
+    )
 }
 
 /// The rates, by the best rival's of the same run.
@@ -212,31 +169,22 @@ fn against_rivals(lines: &[Line]) -> Vec<Claim> {
         .map(|&(workload, count, ..)| {
             let group = group(lines, workload, count);
             let column = &workload.columns()[0];
-            let best = best_rival(group.iter().copied(), column);
+            let best = best_rival(group.iter().copied(), column.figure, true);
             let lead = median(&group, OURS, column.figure).zip(best);
             let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
-            Claim {
-                what: format!("{}: 1 x the best rival{rival}", program::name(&workload)),
-                measured: lead.map(|(own, (_, best))| ratio(own, best, true)),
-                limit: 1.0,
-                at_least: true,
-            }
+            goals::at_least(
+                format!("{}: 1 x the best rival{rival}", program::name(&workload)),
+                lead.map(|(own, (_, best))| ratio(own, best, true)),
+                1.0,
+            )
         })
         .collect()
 }
 
 /// The block at the end of the output.
 pub(crate) fn verdicts(claims: &[Claim]) -> String {
-    let mut text = "\ngoals of the store on disk, for a quiet 2-core virtual machine\n".to_string();
-    for claim in claims {
-        let _ = writeln!(
-            text,
-            "  goal {:<66} {}",
-            format!("{}:", claim.what),
-            claim.verdict()
-        );
-    }
-    text
+    let head = "goals of the store on disk, for a quiet 2-core virtual machine";
+    goals::verdicts(head, claims)
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use crate::workload::Workload;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use wheelwork_kit::beside::{best_rival, head, table};
 use wheelwork_kit::campaign::Measurement;
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
+use wheelwork_kit::table::Column;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {
@@ -32,27 +34,31 @@ pub(crate) struct Job {
 impl Job {
     /// In a process of its own.
     pub(crate) fn measurement(&self) -> Measurement {
-        let Self {
-            subject,
-            workload,
+        let Self { subject, count, .. } = *self;
+        let workload = self.workload;
+        let line = Line::new(
+            &program::name(&subject),
+            &program::name(&workload),
+            2,
             count,
-            seconds,
-            ..
-        } = *self;
-        let (subject_name, workload_name) = (program::name(&subject), program::name(&workload));
-        let mut line = Line::new(&subject_name, &workload_name, 2, count);
-        line.skipped = subject.refuses(workload).map(ToString::to_string);
-        line.remark = subject.remark(workload).map(ToString::to_string);
-        let arguments = format!(
-            "measure --subject {subject_name} --workload {workload_name} --count {count} \
-             --seconds {seconds} --dir {}",
-            self.dir.display()
         );
-        Measurement {
-            line,
-            arguments,
-            program: None,
-        }
+        let (seconds, dir) = (self.seconds, self.dir.display());
+        let more = format!("--count {count} --seconds {seconds} --dir {dir}");
+        Measurement::own(line, &more).told(subject.refuses(workload), subject.remark(workload))
+    }
+
+    /// The table of its group, whose lines these are.
+    pub(crate) fn table(&self, lines: &[Line]) -> String {
+        let columns = self.workload.columns();
+        let how_much = format!("{} {}", self.count, self.workload.unit());
+        let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
+        table(
+            &head(&self.workload, &how_much),
+            columns,
+            lines,
+            best.map(|(_, best)| best),
+            Column::median,
+        )
     }
 
     /// For how long it is measured.

@@ -3,7 +3,6 @@
 
 mod args;
 mod callers;
-mod compare;
 mod disk;
 mod fires;
 mod goals;
@@ -18,10 +17,10 @@ mod sweep;
 mod workload;
 
 use args::{Args, Command};
-use goals::Claim;
 use job::Job;
 use std::process::ExitCode;
 use wheelwork_kit::campaign;
+use wheelwork_kit::goals::Claim;
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
 use wheelwork_kit::program::{self, say_text};
@@ -62,7 +61,7 @@ fn run(args: &Args) -> Result<(), String> {
         RIVALS,
         &args.groups(folder.path()),
         |jobs: &Vec<Job>| jobs.iter().map(Job::measurement).collect(),
-        |jobs: &Vec<Job>, lines: &[Line]| compare::table(&jobs[0], lines),
+        |jobs: &Vec<Job>, lines: &[Line]| jobs[0].table(lines),
     )?;
     let claims = goals::claims(&lines);
     say_text(&goals::verdicts(&claims));

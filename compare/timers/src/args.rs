@@ -5,8 +5,8 @@ use crate::job::Job;
 use crate::name::Name;
 use crate::workload::{WINDOWS, Workload};
 use clap::{Parser, Subcommand};
-use wheelwork_kit::campaign::Options;
-use wheelwork_kit::program::{self, chosen, count};
+use wheelwork_kit::campaign::{Choice, Options};
+use wheelwork_kit::program::{self, count, each_once};
 use wheelwork_kit::system;
 
 /// The most that a timer and its harness take in any subject.
@@ -41,18 +41,13 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Subjects to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Vec<Name>,
+    #[command(flatten)]
+    choice: Choice<Name, Workload>,
 
     /// One more subject: a program that takes a measurement's arguments and prints its figures as a
     /// JSON object, as scripts/bench netty does
     #[arg(long, value_name = "NAME=PROGRAM", value_parser = External::parse)]
     pub(crate) external: Vec<External>,
-
-    /// Workloads to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    workloads: Vec<Workload>,
 
     /// Sizes, 100 to 100,000,000 timers, of w9 and w10 in a second, of w11 pending for each thread
     /// and from 1 on; k and M are understood [default: 1M; w6 with 10M too; w9 100 to 100k, w10 1k
@@ -106,22 +101,13 @@ impl Args {
     }
 
     pub(crate) fn subjects(&self) -> Vec<Name> {
-        chosen(&self.subjects)
+        self.choice.subjects()
     }
 
     /// What is to be measured, in order, each once.
     pub(crate) fn groups(&self) -> Vec<Group> {
-        let workloads = chosen(&self.workloads);
-        let mut groups = Vec::new();
-        for group in workloads
-            .into_iter()
-            .flat_map(|workload| self.groups_of(workload))
-        {
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
-        }
-        groups
+        let workloads = self.choice.workloads().into_iter();
+        each_once(workloads.flat_map(|workload| self.groups_of(workload)))
     }
 
     fn groups_of(&self, workload: Workload) -> Vec<Group> {

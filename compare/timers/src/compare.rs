@@ -1,16 +1,9 @@
 //! Subjects beside each other: the best rival, and a group's table.
 
 use crate::args::Group;
-use crate::name::Name;
-use clap::ValueEnum;
+use wheelwork_kit::beside;
 use wheelwork_kit::line::Line;
-use wheelwork_kit::program;
-use wheelwork_kit::table::{self, Column, times};
-
-fn is_rival(line: &Line) -> bool {
-    // Other programs' subjects are rivals too.
-    Name::from_str(&line.subject, false).map_or(true, Name::is_rival)
-}
+use wheelwork_kit::table::Column;
 
 /// Memory that is left after W11 is kept if it is more than this, and more than half of the most.
 const LEFT_BYTES: f64 = 24e6;
@@ -31,21 +24,8 @@ pub(crate) fn best_rival<'a>(
     figure: &str,
     higher_is_better: bool,
 ) -> Option<(&'a str, f64)> {
-    let rivals = lines
-        .into_iter()
-        .filter(|line| is_rival(line) && gives_back(line));
-    let figures = rivals.filter_map(|line| Some((line.subject.as_str(), line.median(figure)?)));
-    let sign = if higher_is_better { -1.0 } else { 1.0 };
-    figures.min_by(|one, other| (one.1 * sign).total_cmp(&(other.1 * sign)))
-}
-
-/// How many times better than the other; above 1 is ahead.
-pub(crate) fn ratio(figure: f64, other: f64, higher_is_better: bool) -> f64 {
-    if higher_is_better {
-        figure / other
-    } else {
-        other / figure
-    }
+    let lines = lines.into_iter().filter(|line| gives_back(line));
+    beside::best_rival(lines, figure, higher_is_better)
 }
 
 /// A group's table; the last column says how many times better than the best rival a subject is.
@@ -56,36 +36,24 @@ pub(crate) fn table(group: &Group, lines: &[Line]) -> String {
         threads,
     } = *group;
     let columns = workload.columns();
-    let &Column {
-        figure,
-        higher_is_better,
-        ..
-    } = &columns[0];
-    let best = best_rival(lines, figure, higher_is_better);
+    let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
     let timers = if workload.has_windows() {
         format!("a window of {timers}")
     } else {
         format!("{timers} timers")
     };
-    let head = format!(
-        "{} {timers}{}, {threads} thread{}\n  {}",
-        program::name(&workload),
+    let how_much = format!(
+        "{timers}{}, {threads} thread{}",
         workload.rates().map_or("", |_| " a second"),
         if threads == 1 { "" } else { "s" },
-        program::about(&workload)
     );
-    let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    table::table(
+    let head = beside::head(&workload, &how_much);
+    beside::table(
         &head,
-        &[&titles[..], &["ratio"]].concat(),
-        &columns[0],
+        &columns,
         lines,
-        |line| {
-            let own = line.median(figure).zip(best);
-            let ratio = own.map(|(own, (_, best))| ratio(own, best, higher_is_better));
-            let cells = columns.iter().map(|column| column.median(line));
-            cells.chain([times(ratio)]).collect()
-        },
+        best.map(|(_, best)| best),
+        Column::median,
     )
 }
 
@@ -116,15 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn the_best_rival_is_none_of_ours() {
-        let lines = [
-            line("wheelwork", 9.0),
-            line("heap", 2.0),
-            line("btree", 3.0),
-        ];
-        assert_eq!(best_rival(&lines, "mops", true), Some(("btree", 3.0)));
-        assert_eq!(best_rival(&lines, "mops", false), Some(("heap", 2.0)));
-        assert_eq!(best_rival(&lines[..1], "mops", true), None);
+    fn a_group_has_a_table() {
+        let lines = [line("wheelwork", 9.0), line("btree", 3.0)];
         let (workload, timers, threads) = (Workload::W3, 1_000, 1);
         let text = table(
             &Group {
@@ -134,6 +95,7 @@ mod tests {
             },
             &lines,
         );
+        assert!(text.starts_with("\nw3 1000 timers, 1 thread\n"), "{text}");
         assert!(text.contains("3.00 x  9.00 - 9.00"), "{text}");
     }
 }

@@ -1,10 +1,10 @@
 //! The distance to the goals: what wheelwork should reach on the machine where the goals were set,
 //! and against the best rival of the same run on any.
 
-use crate::compare::{best_rival, ratio};
+use crate::compare::best_rival;
 use crate::workload::{IN_FLIGHT, WINDOWS, Workload};
-use serde_json::{Value, json};
-use std::fmt::Write;
+use wheelwork_kit::beside::ratio;
+use wheelwork_kit::goals::{Claim, at_least, at_most, number, verdicts};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
 
@@ -95,65 +95,6 @@ const IN_FLIGHT_TIMES: f64 = 3.0;
 const IN_FLIGHT_PART: f64 = 0.8;
 const IN_FLIGHT_WINDOWS: [usize; 2] = [64_000, 1_000];
 
-/// A claim, what was measured of it, and what it takes.
-pub(crate) struct Claim {
-    what: String,
-    measured: Option<f64>,
-    limit: f64,
-    at_least: bool,
-}
-
-fn at_most(what: String, measured: Option<f64>, limit: f64) -> Claim {
-    Claim {
-        what,
-        measured,
-        limit,
-        at_least: false,
-    }
-}
-
-fn at_least(what: String, measured: Option<f64>, limit: f64) -> Claim {
-    Claim {
-        at_least: true,
-        ..at_most(what, measured, limit)
-    }
-}
-
-impl Claim {
-    pub(crate) fn to_json(&self) -> Value {
-        json!({ "goal": self.what, "verdict": self.verdict() })
-    }
-
-    fn verdict(&self) -> String {
-        let Some(measured) = self.measured else {
-            return "not measured".to_string();
-        };
-        let short = number(measured);
-        let holds = match self.at_least {
-            true => measured >= self.limit,
-            false => measured <= self.limit,
-        };
-        if holds {
-            return format!("holds: {short}");
-        }
-        match ratio(measured, self.limit, !self.at_least) {
-            by if !by.is_finite() || by < 0.0 => format!("does not hold: {short}"),
-            by if by < 1.005 => format!("does not hold: {short}, by less than 0.01 x"),
-            by => format!("does not hold: {short}, by {by:.2} x"),
-        }
-    }
-}
-
-/// Three digits or more.
-fn number(number: f64) -> String {
-    let digits = match number.abs() {
-        0.0 | 100.0.. => 0,
-        1.0.. => 2,
-        _ => 3,
-    };
-    format!("{number:.digits$}")
-}
-
 fn in_brackets(limit: Option<f64>) -> String {
     limit.map_or(String::new(), |limit| format!(" ({})", number(limit)))
 }
@@ -210,11 +151,7 @@ pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
 /// The block at the end of the output.
 pub(crate) fn distance(claims: &[Claim]) -> String {
     let head = "distance to goals (set on a quiet 2-core virtual machine, for 1,000,000 timers, or at the rates they name)";
-    let mut text = format!("\n{head}\n");
-    for claim in claims {
-        let _ = writeln!(text, "  {:<66} {}", claim.what, claim.verdict());
-    }
-    text
+    verdicts(head, claims)
 }
 
 fn goals(lines: &[Line]) -> Vec<Claim> {
@@ -444,7 +381,10 @@ mod tests {
         for (what, verdict) in expected {
             let line = text.lines().find(|line| line.contains(what));
             let line = line.unwrap_or_else(|| panic!("{what} in {text}"));
-            assert_eq!(line[68..].trim(), *verdict, "{what}");
+            assert!(
+                line.ends_with(&format!(" {verdict}")),
+                "{verdict} in {line}"
+            );
         }
     }
 
@@ -472,18 +412,15 @@ mod tests {
         ];
         let best = "w2 T=2 mops: 3 x the best rival (pingora)";
         let expected = [
-            (best, "does not hold: 2.50, by 1.20 x"),
-            (
-                "w2 wheelwork T=2 mops >= 60",
-                "does not hold: 40.00, by 1.50 x",
-            ),
+            (best, "misses by 1.20 x: 2.50"),
+            ("w2 wheelwork T=2 mops >= 60", "misses by 1.50 x: 40.00"),
             (
                 "w2b wheelwork T=2 mops >= 50",
-                "does not hold: 49.99, by less than 0.01 x",
+                "misses by less than 0.01 x: 49.99",
             ),
             ("w7: no wake-ups", "holds: 0"),
-            ("10 M timers <= 1.5 x 1 M", "does not hold: 2.00, by 1.33 x"),
-            ("ns_per_op at 1000000 timers", "holds: 200"),
+            ("10 M timers <= 1.5 x 1 M", "misses by 1.33 x: 2.00"),
+            ("ns_per_op at 1000000 timers", "holds by 1.20 x: 200"),
         ];
         assert_verdicts(&lines, &expected);
     }
@@ -496,7 +433,7 @@ mod tests {
             line("w4", "btree", 1, TIMERS, &[("mops", 5.0), ("back_ms", 1.0)]),
         ];
         let what = "w4 T=1 mops: 1 x the best rival (btree)";
-        assert_verdicts(&lines, &[(what, "holds: 4.00")]);
+        assert_verdicts(&lines, &[(what, "holds by 4.00 x: 4.00")]);
     }
 
     #[test]
@@ -516,13 +453,10 @@ mod tests {
         let many = "w9 at 10000: cpu_us_per_fire <= 1.5 x wheelwork-inline (3.75)";
         let tokio = "w9 at 10000: cpu_us_per_fire <= 1 x tokio-future (3.50)";
         let expected = [
-            (few, "does not hold: 30.00, by 2.00 x"),
-            (many, "holds: 3.00"),
-            (tokio, "holds: 3.00"),
-            (
-                "w9 at 1000: late_ms_p99 <= 1.2",
-                "does not hold: 1.50, by 1.25 x",
-            ),
+            (few, "misses by 2.00 x: 30.00"),
+            (many, "holds by 1.25 x: 3.00"),
+            (tokio, "holds by 1.17 x: 3.00"),
+            ("w9 at 1000: late_ms_p99 <= 1.2", "misses by 1.25 x: 1.50"),
             ("w9 at 100: late_ms_p99", "not measured"),
         ];
         assert_verdicts(&lines, &expected);
@@ -540,15 +474,15 @@ mod tests {
         let expected = [
             (
                 "w11-other T=2 at 1000 mops: 3 x the best rival (pingora)",
-                "holds: 4.00",
+                "holds by 1.33 x: 4.00",
             ),
             (
                 "w11-other T=2 at 64000 mops: 3 x the best rival (pingora)",
-                "does not hold: 2.00, by 1.50 x",
+                "misses by 1.50 x: 2.00",
             ),
             (
                 "w11-other T=2 mops at 64000 >= 0.8 x at 1000",
-                "does not hold: 0.600, by 1.33 x",
+                "misses by 1.33 x: 0.600",
             ),
             ("w11 T=2 mops at 64000 >= 0.8 x at 1000", "not measured"),
         ];
@@ -575,21 +509,15 @@ mod tests {
         let fires = "w10 T=1 at 1000, 1 % fire: CPU % <= btree (0.300)";
         let future = "w10 wheelwork-future T=2 at 100000: CPU % <= tokio-future (2.00)";
         let expected = [
-            (fires, "does not hold: 0.900, by 3.00 x"),
+            (fires, "misses by 3.00 x: 0.900"),
             (
                 "w10 T=1 at 1000: CPU % <= tokio (0.150)",
-                "does not hold: 0.450, by 3.00 x",
+                "misses by 3.00 x: 0.450",
             ),
-            (
-                "w10 T=1 at 1000: CPU % <= 0.3",
-                "does not hold: 0.450, by 1.50 x",
-            ),
-            (
-                "w10 T=2 at 1000: CPU % <= heap (-0.010)",
-                "does not hold: 0.200",
-            ),
-            ("w10 T=2 at 1000: CPU % <= 0.3", "holds: 0.200"),
-            (future, "holds: 1.00"),
+            ("w10 T=1 at 1000: CPU % <= 0.3", "misses by 1.50 x: 0.450"),
+            ("w10 T=2 at 1000: CPU % <= heap (-0.010)", "misses: 0.200"),
+            ("w10 T=2 at 1000: CPU % <= 0.3", "holds by 1.50 x: 0.200"),
+            (future, "holds by 2.00 x: 1.00"),
             ("w10-slow T=1 at 10000: CPU % <= 0.3", "not measured"),
         ];
         assert_verdicts(&lines, &expected);

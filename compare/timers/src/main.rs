@@ -20,10 +20,9 @@ mod usage;
 mod workload;
 
 use args::{Args, Command, Group};
-use goals::Claim;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use wheelwork_kit::campaign::{self, Measurement};
+use wheelwork_kit::goals::Claim;
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
 use wheelwork_kit::program::{self, say_text};
@@ -77,20 +76,17 @@ fn measurements(args: &Args, group: &Group) -> Vec<Measurement> {
         threads,
     } = *group;
     let named = program::name(&workload);
-    let measurement = |subject: &str, program: Option<PathBuf>| Measurement {
-        line: Line::new(subject, &named, threads, timers),
-        arguments: format!(
-            "measure --subject {subject} --workload {named} --timers {timers} --threads {threads}"
-        ),
-        program,
+    let measurement = |subject: &str| {
+        let line = Line::new(subject, &named, threads, timers);
+        Measurement::own(line, &format!("--timers {timers} --threads {threads}"))
     };
     let own = args.subjects().into_iter().map(|subject| {
-        let mut own = measurement(&program::name(&subject), None);
-        own.line.skipped = subject.refuses(workload, threads).map(ToString::to_string);
-        own.line.remark = subject.remark(workload).map(ToString::to_string);
-        own
+        let (refused, remark) = (subject.refuses(workload, threads), subject.remark(workload));
+        measurement(&program::name(&subject)).told(refused, remark)
     });
-    let externals = args.external.iter();
-    own.chain(externals.map(|external| measurement(&external.name, Some(external.program.clone()))))
-        .collect()
+    let externals = args.external.iter().map(|external| Measurement {
+        program: Some(external.program.clone()),
+        ..measurement(&external.name)
+    });
+    own.chain(externals).collect()
 }

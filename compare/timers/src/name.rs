@@ -2,7 +2,6 @@
 
 use crate::workload::Workload;
 use clap::ValueEnum;
-use wheelwork_kit::program;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Name {
@@ -41,10 +40,6 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    pub(crate) fn is_rival(self) -> bool {
-        !program::name(&self).starts_with("wheelwork")
-    }
-
     /// Why it is not measured in a workload, if it is not.
     pub(crate) fn refuses(self, workload: Workload, threads: usize) -> Option<&'static str> {
         use Workload::{W1, W1Cold, W4, W5, W5b, W8};

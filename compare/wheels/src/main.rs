@@ -13,12 +13,13 @@ use clap::{Parser, Subcommand};
 use job::Job;
 use name::Name;
 use std::process::ExitCode;
-use wheelwork_kit::campaign::{self, Measurement, Options};
+use wheelwork_kit::beside::{self, head};
+use wheelwork_kit::campaign::{self, Choice, Measurement, Options};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
-use wheelwork_kit::program::{self, chosen, count, say_text};
+use wheelwork_kit::program::{self, count, each_once, say_text};
 use wheelwork_kit::system;
-use wheelwork_kit::table::{self, growth, times};
+use wheelwork_kit::table::{Column, growth};
 use workload::Workload;
 
 /// The most that a timer and its harness take in any subject: bitwheel's empty slots.
@@ -55,13 +56,8 @@ struct Args {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Subjects to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    subjects: Vec<Name>,
-
-    /// Workloads to measure [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    workloads: Vec<Workload>,
+    #[command(flatten)]
+    choice: Choice<Name, Workload>,
 
     /// Sizes, 10 to 100,000,000 timers; k and M are understood [default: 10,100,1k,10k,100k,1M]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = count(10..=100_000_000))]
@@ -97,17 +93,13 @@ fn run(args: &Args) -> Result<(), String> {
     };
     let most = sizes.iter().max().copied().unwrap_or(0);
     system::check_memory(most, BYTES_PER_TIMER)?;
-    let workloads = chosen(&args.workloads);
-    let mut groups = Vec::new();
-    for &workload in &workloads {
-        for &timers in sizes {
-            if !groups.contains(&(workload, timers)) {
-                groups.push((workload, timers));
-            }
-        }
-    }
+    let workloads = args.choice.workloads();
+    let groups = workloads
+        .iter()
+        .flat_map(|&workload| sizes.iter().map(move |&timers| (workload, timers)));
+    let groups = each_once(groups);
     let measurements = |&(workload, timers): &(Workload, usize)| {
-        let subjects = chosen(&args.subjects).into_iter();
+        let subjects = args.choice.subjects().into_iter();
         subjects
             .map(|subject| measurement(subject, workload, timers))
             .collect()
@@ -122,33 +114,26 @@ fn run(args: &Args) -> Result<(), String> {
 
 fn measurement(subject: Name, workload: Workload, timers: usize) -> Measurement {
     let (name, work) = (program::name(&subject), program::name(&workload));
-    let mut line = Line::new(&name, &work, 1, timers);
-    line.skipped = subject.refuses(workload, timers).map(ToString::to_string);
-    line.remark = subject.remark(workload).map(ToString::to_string);
-    Measurement {
-        line,
-        arguments: format!("measure --subject {name} --workload {work} --timers {timers}"),
-        program: None,
-    }
+    Measurement::own(
+        Line::new(&name, &work, 1, timers),
+        &format!("--timers {timers}"),
+    )
+    .told(subject.refuses(workload, timers), subject.remark(workload))
 }
 
 /// A group's table; the last column says how many times as long as wheelwork a subject takes.
 fn table(&(workload, timers): &(Workload, usize), lines: &[Line]) -> String {
     let columns = workload.columns();
-    let ns = |line: &Line| line.median(columns[0].figure);
-    let ours = lines
-        .iter()
-        .find(|line| line.subject == "wheelwork")
-        .and_then(ns);
-    let (name, about) = (program::name(&workload), program::about(&workload));
-    let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    titles.push("ratio");
-    let head = format!("{name} {timers} timers\n  {about}");
-    table::table(&head, &titles, &columns[0], lines, |line| {
-        let ratio = ns(line).zip(ours).map(|(own, ours)| own / ours);
-        let cells = columns.iter().map(|column| column.median(line));
-        cells.chain([times(ratio)]).collect()
-    })
+    let ours = lines.iter().find(|line| line.subject == "wheelwork");
+    let ours = ours.and_then(|line| line.median(columns[0].figure));
+    let head = head(&workload, &format!("{timers} timers"));
+    // More time is no more of what is better: the ratio is told the other way round.
+    let first = Column {
+        higher_is_better: true,
+        ..columns[0]
+    };
+    let columns = [&[first], &columns[1..]].concat();
+    beside::table(&head, &columns, lines, ours, Column::median)
 }
 
 #[cfg(test)]
