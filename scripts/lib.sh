@@ -111,6 +111,18 @@ cargo_tool() {
     rm -r "$tools/build"
 }
 
+# python_tools NAME PACKAGES: installs these packages of PyPI into an environment of their own,
+# target/tools/NAME, once for these versions.
+python_tools() {
+    local folder=$tools/$1
+    if [ "$(cat "$folder/versions" 2>/dev/null)" = "${*:2}" ]; then return; fi
+    echo "== ${*:2}, once" >&2
+    needs python3 python3 python3-venv
+    python3 -m venv --clear "$folder"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+    echo "${*:2}" >"$folder/versions"
+}
+
 # Two things at once. The output of the first one comes last. (Behind `||` a shell would pass over
 # errors inside of them, so both are waited for.) Each is a process group of its own, so that an
 # interrupt ends all that it has started.
