@@ -2,6 +2,7 @@
 //!
 //! A process is a *node*: of a fleet one of several, of a file one after the other.
 
+use crate::timers::Timers;
 use crate::wire::{Aim, Due, Event, Id, Kind};
 use std::collections::HashMap;
 
@@ -97,7 +98,7 @@ enum Called {
 
 #[derive(Default)]
 pub(crate) struct Ledger {
-    pub(crate) timers: HashMap<u64, Timer>,
+    pub(crate) timers: Timers<Timer>,
     /// Calls by key.
     pub(crate) keys: HashMap<String, Vec<Call>>,
     pub(crate) sums: Sums,
@@ -170,7 +171,7 @@ impl Ledger {
             Event::Answer { call, is_done } => return self.answer(call, at, is_done),
             Event::Row { number, id } => {
                 self.note_id(number, id);
-                match self.timers.get_mut(&number) {
+                match self.timers.get_mut(number) {
                     Some(timer) => timer.found = Some(at),
                     None => self.complain(format!("timer {number} was found, and never asked for")),
                 }
@@ -248,7 +249,7 @@ impl Ledger {
     }
 
     fn arming(&mut self, number: u64, arming: Arming) {
-        match self.timers.get_mut(&number) {
+        match self.timers.get_mut(number) {
             Some(timer) => timer.arming = arming,
             None => self.complain(format!(
                 "timer {number} has an answer, and was not asked for"
@@ -275,7 +276,7 @@ impl Ledger {
 
     /// A timer has one id.
     fn note_id(&mut self, number: u64, id: u128) {
-        let Some(timer) = self.timers.get_mut(&number) else {
+        let Some(timer) = self.timers.get_mut(number) else {
             return;
         };
         if timer.id == 0 {
@@ -287,7 +288,7 @@ impl Ledger {
     }
 
     fn starts(&mut self, number: u64) -> &mut Vec<Start> {
-        match self.timers.get_mut(&number) {
+        match self.timers.get_mut(number) {
             Some(timer) => &mut timer.starts,
             None => self.unasked.entry(number).or_default(),
         }
@@ -307,7 +308,7 @@ impl Ledger {
         };
         let called = match aim {
             Aim::Number(number) => {
-                let Some(timer) = self.timers.get_mut(&number) else {
+                let Some(timer) = self.timers.get_mut(number) else {
                     return self.complain(format!("a call for timer {number}, which nobody has"));
                 };
                 push(&mut timer.calls, new);
@@ -329,7 +330,7 @@ impl Ledger {
                 return None;
             }
             Some(Called::Timer(number, nth)) => {
-                let timer = self.timers.get_mut(&number);
+                let timer = self.timers.get_mut(number);
                 (
                     timer.and_then(|timer| timer.calls.get_mut(nth)),
                     Some(number),

@@ -21,6 +21,7 @@ mod ledger;
 mod mix;
 mod process;
 mod report;
+mod timers;
 mod trouble;
 mod verdict;
 mod wire;

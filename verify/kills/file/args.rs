@@ -14,7 +14,7 @@ pub(crate) const PAYLOAD_BYTES_MIN: usize = 12;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A run's memory per timer, nearly all of it in the ledger.
-const BYTES_PER_TIMER: u64 = 500;
+const BYTES_PER_TIMER: u64 = 300;
 
 /// Timers in a file, while the process that arms, cancels and handles them is killed and started
 /// again: every one accounted for. Ends with a table and a verdict.

@@ -220,7 +220,7 @@ impl Run {
             return Ok(());
         };
         self.progress.look(number, &self.ledger, self.life);
-        if let (Some((due_ms, us)), Some(timer)) = (handled, self.ledger.timers.get(&number))
+        if let (Some((due_ms, us)), Some(timer)) = (handled, self.ledger.timers.get(number))
             && timer.starts.len() == 1
         {
             self.pace.handled(due_ms, us);

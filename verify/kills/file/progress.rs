@@ -73,9 +73,14 @@ impl Progress {
         self.steps == self.all()
     }
 
+    /// Whether both steps of a timer are over. (There are millions: nobody looks at these.)
+    fn is_over(&self, number: u64) -> bool {
+        self.flags[number as usize] & (ARMED | ENDED) == ARMED | ENDED
+    }
+
     /// A timer is about to be armed. An error: it is not to be.
     pub(crate) fn ask(&mut self, number: u64, ledger: &Ledger) -> Result<(), String> {
-        if number >= u64::from(self.plan.timers) || ledger.timers.contains_key(&number) {
+        if number >= u64::from(self.plan.timers) || ledger.timers.get(number).is_some() {
             return Err(format!("timer {number}, which is not to be armed"));
         }
         self.asked[self.plan.block_of(number as u32) as usize] += 1;
@@ -85,7 +90,7 @@ impl Progress {
     /// Something was noted of a timer.
     pub(crate) fn look(&mut self, number: u64, ledger: &Ledger, life: u32) {
         let flags = self.flags.get_mut(number as usize);
-        let (Some(flags), Some(timer)) = (flags, ledger.timers.get(&number)) else {
+        let (Some(flags), Some(timer)) = (flags, ledger.timers.get(number)) else {
             return;
         };
         let new = steps(timer, life) & !*flags;
@@ -102,12 +107,15 @@ impl Progress {
                 // The asks were cut off, so nothing of the block was armed.
                 *asked = 0;
                 for number in numbers {
-                    ledger.timers.remove(&u64::from(number));
+                    ledger.timers.remove(number.into());
                 }
             }
         }
         for number in 0..u64::from(self.plan.timers) {
-            let timer = ledger.timers.get(&number);
+            if self.is_over(number) {
+                continue;
+            }
+            let timer = ledger.timers.get(number);
             if timer.is_some_and(|timer| timer.node == life && is_in_doubt(timer, life + 1)) {
                 self.flags[number as usize] |= IN_DOUBT;
                 self.look(number, ledger, life + 1);
@@ -125,7 +133,10 @@ impl Progress {
         let blocks = (0..from).filter(is_unasked).collect();
         let (mut unresolved, mut cancels) = (Vec::new(), Vec::new());
         for number in 0..self.plan.timers {
-            let Some(timer) = ledger.timers.get(&u64::from(number)) else {
+            if self.is_over(number.into()) {
+                continue;
+            }
+            let Some(timer) = ledger.timers.get(number.into()) else {
                 continue;
             };
             if is_in_doubt(timer, life) && timer.key.is_some() && timer.starts.is_empty() {
@@ -160,7 +171,7 @@ impl Progress {
         };
         let timers = in_doubt
             .iter()
-            .filter_map(|(number, _)| ledger.timers.get(number));
+            .filter_map(|(number, _)| ledger.timers.get(*number));
         [
             in_doubt.len() as u64,
             timers.filter(|timer| is_done(timer)).count() as u64,
@@ -338,7 +349,7 @@ mod tests {
         let mut job = Job::of(Plan::new(256, 1, 0, 1_000, 64));
         [0, 1, 2].into_iter().for_each(|number| job.ask(number));
         job.next_life();
-        assert!(job.ledger.timers.contains_key(&1) && !job.ledger.timers.contains_key(&2));
+        assert!(job.ledger.timers.get(1).is_some() && job.ledger.timers.get(2).is_none());
         let blocks = Vec::new();
         assert_eq!(job.orders()[1], Order::Arm { blocks, from: 1 });
         job.ask(2);

@@ -18,11 +18,13 @@ pub(crate) fn report(
 ) -> Result<Vec<String>, String> {
     let (verdict, broken) = run.verdict();
     let (sums, pace) = (&run.ledger.sums, &run.pace);
-    let calls = run.ledger.timers.values().flat_map(|timer| &timer.calls);
+    let calls = run.ledger.timers.iter().flat_map(|(_, timer)| &timer.calls);
     let cancels_in_doubt = calls.filter(|call| call.answer.is_none()).count() as u64;
     let [arms_in_doubt, in_doubt_done] = run.progress.in_doubt(&run.ledger);
-    let was_handled = run.ledger.timers.values();
-    let handled = was_handled.filter(|timer| !timer.starts.is_empty()).count() as u64;
+    let was_handled = run.ledger.timers.iter();
+    let handled = was_handled
+        .filter(|(_, timer)| !timer.starts.is_empty())
+        .count() as u64;
     let mut report = Report::default();
     report.section("operations a second, durable when answered");
     report.figure(

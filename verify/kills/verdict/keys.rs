@@ -84,7 +84,7 @@ impl Held {
 impl<'a> Keys<'a> {
     pub(super) fn new(ledger: &'a Ledger) -> Self {
         let mut timers: HashMap<&str, Vec<(u64, &Timer)>> = HashMap::new();
-        for (&number, timer) in &ledger.timers {
+        for (number, timer) in ledger.timers.iter() {
             if let Some(key) = &timer.key {
                 timers.entry(key).or_default().push((number, timer));
             }

@@ -236,7 +236,7 @@ impl<'a> Judge<'a> {
 
     pub(crate) fn verdict(&self) -> Verdict {
         let mut verdict = Verdict::default();
-        for (&number, timer) in &self.ledger.timers {
+        for (number, timer) in self.ledger.timers.iter() {
             let case = self.case(number, timer);
             self.judge_store(&case, &mut verdict);
             self.judge_transactions(&case, &mut verdict);
@@ -585,7 +585,7 @@ impl<'a> Judge<'a> {
             let is_alone = !self.is_troubled(trouble.from, to.max(trouble.to), Some(trouble));
             if is_one && is_alone && !trouble.partitions.is_empty() {
                 verdict.measured_alone += 1;
-                for (&number, timer) in &self.ledger.timers {
+                for (number, timer) in self.ledger.timers.iter() {
                     self.take_over(trouble, number, timer, limit_ms, verdict);
                 }
             }

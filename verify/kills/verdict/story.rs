@@ -7,7 +7,7 @@ use std::fmt::Write;
 impl Judge<'_> {
     /// All that is known of a timer, in order.
     pub(crate) fn story(&self, number: u64) -> String {
-        let Some(timer) = self.ledger.timers.get(&number) else {
+        let Some(timer) = self.ledger.timers.get(number) else {
             return String::new();
         };
         let mut lines: Vec<(Moment, String)> = Vec::new();

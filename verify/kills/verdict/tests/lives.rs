@@ -141,6 +141,6 @@ fn lateness_is_sorted_by_what_went_on() {
 
 /// All calls of handlers.
 fn starts(tale: &Tale) -> u64 {
-    let timers = tale.ledger.timers.values();
-    timers.map(|timer| timer.starts.len() as u64).sum()
+    let timers = tale.ledger.timers.iter();
+    timers.map(|(_, timer)| timer.starts.len() as u64).sum()
 }
