@@ -5,7 +5,7 @@
 
 use crate::cold_drop::ColdDrop;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::{NANOS_MAX, TickLength, nanos};
+use crate::time::{NANOS_MAX, Nanos, TickLength, nanos};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -383,7 +383,7 @@ impl Repeat {
         }
         self.at_ns = match &mut self.closures.rhythm {
             Rhythm::Rate { period_ns, missed } => {
-                let tick_ns = tick.start(tick.whole(now_ns));
+                let tick_ns = tick.start(tick.whole(Nanos(now_ns))).0;
                 // Each run has its own tick.
                 next_at_rate(
                     self.at_ns,

@@ -13,7 +13,7 @@ use crate::shard::Count;
 use crate::shard::turn::Shard;
 use crate::shard::worker::turn;
 use crate::sync::{Fault, Mutex, broken};
-use crate::time::{Busy, Driven, Pass};
+use crate::time::{Busy, Driven, Nanos, Pass, Tick};
 use std::sync::{Arc, PoisonError, TryLockError};
 
 /// The shards of a service on a manual clock.
@@ -57,7 +57,7 @@ impl<T: Send + 'static> Engine<T> {
         let Some(timers) = &self.wall_timers else {
             return;
         };
-        let now = self.tick.deadline(self.clock.now_ns() + 1);
+        let now = self.tick.deadline(Nanos(self.clock.now_ns() + 1)).0;
         let bring = |id, next_look: &NextLook| {
             let deadline = self.deadline_of(id);
             if deadline.is_some_and(|deadline| deadline > now && next_look.is_at(deadline)) {
@@ -118,7 +118,9 @@ impl<T: Send + 'static> Driven for ManualShards<T> {
         let mut next_ns = u64::MAX;
         for shard in &mut *shards {
             while shard.settle() {}
-            let start_ns = shard.next_event().map(|tick| self.engine.tick.start(tick));
+            let start_ns = shard
+                .next_event()
+                .map(|tick| self.engine.tick.start(Tick(tick)).0);
             // Entries that a shard holds, for want of room, do not hold up the time.
             if let Some(start_ns) = start_ns
                 && start_ns > now_ns

@@ -4,7 +4,7 @@ use super::timers::Home;
 use super::waiting::Waiting;
 use crate::repeat::Missed;
 use crate::service::ServiceHandle;
-use crate::time::{NANOS_MAX, later, nanos};
+use crate::time::{NANOS_MAX, Nanos, later, nanos};
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -276,7 +276,7 @@ impl Interval {
     fn give(&mut self) -> Instant {
         let (handle, at_ns, at) = (self.handle(), self.at_ns, self.at);
         let (now_ns, ticks) = (handle.now_ns(), handle.ticks());
-        let begun_ns = ticks.start(ticks.whole(now_ns));
+        let begun_ns = ticks.start(ticks.whole(Nanos(now_ns))).0;
         let period_ns = signed(nanos(self.period));
         let next_ns = next(
             at_ns,
@@ -291,7 +291,9 @@ impl Interval {
         let until_ns = if since_origin_ns <= begun_ns {
             since_origin_ns
         } else {
-            ticks.start(ticks.deadline(since_origin_ns.max(now_ns + 1)))
+            ticks
+                .start(ticks.deadline(Nanos(since_origin_ns.max(now_ns + 1))))
+                .0
         };
         // The instant is counted on from the last one, so that ticks keep their distance: a clock
         // that runs on while the machine is suspended knows an instant only roughly. After a

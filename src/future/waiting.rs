@@ -5,6 +5,7 @@ use super::timers::Home;
 use super::wait::{Alarm, Wait};
 use crate::engine::id::TimerId;
 use crate::error::ScheduleError;
+use crate::time::Nanos;
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
@@ -24,7 +25,7 @@ struct Due {
 impl Due {
     fn set(&mut self, at_ns: u64) {
         let ticks = self.home.handle().ticks();
-        self.at_ns = at_ns.min(ticks.start(ticks.deadline(at_ns)));
+        self.at_ns = at_ns.min(ticks.start(ticks.deadline(Nanos(at_ns))).0);
     }
 }
 

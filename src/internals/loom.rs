@@ -494,8 +494,8 @@ pub fn schedule_by<T: Send + 'static>(
     let arm = || {
         handle
             .engine
-            .arm(payload, crate::engine::life::arm::HOME, |now_ns| {
-                now_ns + time::nanos(delay)
+            .arm(payload, crate::engine::life::arm::HOME, |now| {
+                now + time::nanos(delay)
             })
     };
     thread_local::lend(&mut local.0, arm)

@@ -8,6 +8,7 @@ use super::handle::ServiceHandle;
 use crate::engine::figures::stats::Stats;
 use crate::engine::id::TimerId;
 use crate::shard::Count;
+use crate::time::Tick;
 #[cfg(feature = "async")]
 use crate::time::{Clock, TickLength};
 use std::time::{Duration, Instant, SystemTime};
@@ -87,8 +88,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// ```
     #[must_use]
     pub fn deadline(&self, id: TimerId) -> Option<Instant> {
-        let deadline = self.engine.deadline_of(id)?;
-        Some(self.engine.clock.instant(self.engine.tick.start(deadline)))
+        let deadline = Tick(self.engine.deadline_of(id)?);
+        let start_ns = self.engine.tick.start(deadline).0;
+        Some(self.engine.clock.instant(start_ns))
     }
 
     /// The number of pending timers: [`TimerCounts::pending`](crate::TimerCounts::pending) of all
@@ -225,7 +227,11 @@ impl<T: Send + 'static> ServiceHandle<T> {
             .get(shard)?
             .get(Count::NextEvent)
             .checked_sub(1)?;
-        Some(self.engine.clock.instant(self.engine.tick.start(next)))
+        Some(
+            self.engine
+                .clock
+                .instant(self.engine.tick.start(Tick(next)).0),
+        )
     }
 
     /// The pending timers of the shard with this number, in no order, each with the time until its

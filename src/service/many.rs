@@ -8,6 +8,7 @@ use crate::engine::id::TimerId;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
 use crate::time;
+use crate::time::Nanos;
 use std::time::Duration;
 
 /// Items that are taken from the caller's iterator at once, before the thread's local is borrowed:
@@ -84,7 +85,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
                         .get_or_insert_with(|| engine.clock.arming_now_ns(&mut local.anchor));
                     let (home, tick) = (local.home(), engine.tick);
                     let places = chunk.drain(..).map(move |(delay_ns, payload)| {
-                        let due_at = DueAt::new(tick.deadline(now_ns + delay_ns), home);
+                        let due_at = DueAt::new(tick.deadline(Nanos(now_ns + delay_ns)).0, home);
                         (due_at, Payload(payload))
                     });
                     engine.cells.admit_many(local, home, places, &mut armed);
@@ -146,9 +147,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
         ids_in_chunks(ids, |chunk| {
             engine.cells.with_local(|local| {
                 let now = || {
-                    engine
-                        .tick
-                        .deadline(engine.clock.arming_now_ns(&mut local.anchor) + delay_ns)
+                    let now_ns = engine.clock.arming_now_ns(&mut local.anchor);
+                    engine.tick.deadline(Nanos(now_ns + delay_ns)).0
                 };
                 let deadline = *deadline.get_or_insert_with(now);
                 moved += engine.cells.rearm_many(local, chunk, deadline);

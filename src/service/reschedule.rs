@@ -3,6 +3,7 @@
 use super::handle::ServiceHandle;
 use crate::engine::id::TimerId;
 use crate::time;
+use crate::time::Nanos;
 use std::time::{Duration, Instant};
 
 impl<T: Send + 'static> ServiceHandle<T> {
@@ -37,7 +38,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     #[inline]
     pub fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
         let delay_ns = time::nanos(delay).max(1);
-        self.engine.rearm(id, |now_ns| now_ns + delay_ns)
+        self.engine.rearm(id, |now| now + delay_ns)
     }
 
     /// Moves a timer's deadline to a point in time. If that has passed, the timer fires at the next
@@ -54,12 +55,12 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// ```
     pub fn reschedule_at(&self, id: TimerId, deadline: Instant) -> bool {
         let at_ns = self.engine.clock.instant_ns(deadline);
-        self.engine.rearm(id, |now_ns| at_ns.max(now_ns + 1))
+        self.engine.rearm(id, |now| Nanos(at_ns).max(now + 1))
     }
 
     /// [`reschedule_at`](Self::reschedule_at) for a time in nanoseconds since the clock's origin.
     #[cfg(feature = "async")]
     pub(crate) fn reschedule_at_ns(&self, id: TimerId, at_ns: u64) -> bool {
-        self.engine.rearm(id, |now_ns| at_ns.max(now_ns + 1))
+        self.engine.rearm(id, |now| Nanos(at_ns).max(now + 1))
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::life::arm::HOME;
 use crate::engine::task::IntoPayload;
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunClosure, WallLook};
-use crate::time::{self, TickLength};
+use crate::time::{self, Nanos, TickLength};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -52,8 +52,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
         // At least 1 ns, so never the present tick: a task that arms itself with a delay of zero
         // runs once a tick.
         let delay_ns = time::nanos(delay).max(1);
-        self.engine
-            .arm(payload, HOME, move |now_ns| now_ns + delay_ns)
+        self.engine.arm(payload, HOME, move |now| now + delay_ns)
     }
 
     /// Arms a timer for a point in time. If that has passed, the timer fires at the next tick.
@@ -77,9 +76,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
         payload: impl IntoPayload<T>,
     ) -> Result<TimerId, ScheduleError<T>> {
         let payload = payload.into_payload();
-        let at_ns = self.engine.clock.instant_ns(deadline);
-        self.engine
-            .arm(payload, HOME, move |now_ns| at_ns.max(now_ns + 1))
+        let at = Nanos(self.engine.clock.instant_ns(deadline));
+        self.engine.arm(payload, HOME, move |now| at.max(now + 1))
     }
 
     /// Arms a timer with slack: it fires between the two delays. It never fires before the first
@@ -111,10 +109,10 @@ impl<T: Send + 'static> ServiceHandle<T> {
         let (payload, engine) = (payload.into_payload(), &*self.engine);
         let [first_ns, last_ns] =
             [delays.start(), delays.end()].map(|&delay| time::nanos(delay).max(1));
-        engine.arm(payload, HOME, move |now_ns| {
+        engine.arm(payload, HOME, move |now| {
             let (first, last) = (
-                engine.tick.deadline(now_ns + first_ns),
-                engine.tick.whole(now_ns + last_ns),
+                engine.tick.deadline(now + first_ns),
+                engine.tick.whole(now + last_ns),
             );
             engine.tick.start(TickLength::coarsest(first, last))
         })
@@ -147,9 +145,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     ) -> Result<TimerId, ScheduleError<T>> {
         let (payload, delay_ns) = (payload.into_payload(), time::nanos(delay).max(1));
         self.engine
-            .arm(payload, shard % self.shards(), move |now_ns| {
-                now_ns + delay_ns
-            })
+            .arm(payload, shard % self.shards(), move |now| now + delay_ns)
     }
 
     /// Runs a closure at a time of day: when the system's clock shows it. If that has passed, it
@@ -207,10 +203,9 @@ impl<T: Send + 'static> ServiceHandle<T> {
         at_ns: u64,
         payload: impl IntoPayload<T>,
     ) -> Result<TimerId, ScheduleError<T>> {
-        self.engine
-            .arm(payload.into_payload(), HOME, move |now_ns| {
-                at_ns.max(now_ns + 1)
-            })
+        self.engine.arm(payload.into_payload(), HOME, move |now| {
+            Nanos(at_ns).max(now + 1)
+        })
     }
 
     /// Arms a timer that runs a closure whenever `look` says that it is time by the wall clock, and

@@ -8,6 +8,7 @@ use crate::engine::drops::Drops;
 use crate::engine::figures::tally::Event;
 use crate::engine::start::threads::Started;
 use crate::sync::{Fault, JoinHandle, Mutex, broken, pause};
+use crate::time::Tick;
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -341,7 +342,7 @@ impl<T: Send + 'static> Started<T> {
         for cell in cells.indices() {
             let waits = || {
                 let due_at = cells.with_local(|local| cells.payload_due_at(local, cell))?;
-                Some(engine.tick.start(due_at.deadline()))
+                Some(engine.tick.start(Tick(due_at.deadline())).0)
             };
             while waits().is_some_and(|at_ns| at_ns <= end_ns) && !shared.is_stopped() {
                 // One tick for the workers, after the last deadline.

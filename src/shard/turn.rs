@@ -10,7 +10,7 @@ use crate::entry::Entry;
 use crate::entry_wheel::EntryWheel;
 use crate::lane::{Arrival, Drain, Drained, MessageSink, Messages, Present, Taker};
 use crate::sync::{Fault, broken};
-use crate::time::TickLength;
+use crate::time::{Nanos, TickLength};
 use std::sync::Arc;
 
 /// Entries dispatched before the lanes are drained again.
@@ -95,7 +95,7 @@ impl MessageSink<Entry> for Sieve<'_> {
 
 /// How many ticks later than it says an entry in doubt is.
 fn lateness(tick: TickLength, looked_ns: u64, good_ns: u64) -> u64 {
-    tick.deadline(looked_ns.saturating_sub(good_ns))
+    tick.deadline(Nanos(looked_ns.saturating_sub(good_ns))).0
 }
 
 /// The message as it goes to the wheel.
@@ -172,7 +172,8 @@ impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
             // Without what `looked` has added.
             now: self
                 .tick
-                .floor(self.looked_ns.saturating_sub(READ_EARLY_NS)),
+                .floor(Nanos(self.looked_ns.saturating_sub(READ_EARLY_NS)))
+                .0,
             pace: pace(self.tick),
             patience: PATIENCE_NS.div_ceil(self.tick.nanos()),
             dead: self.wheel.unmatched(),
@@ -298,7 +299,7 @@ impl Shard {
         let now_ns = now_ns();
         self.lanes
             .note_time(drained, now_ns.saturating_sub(self.looked_ns));
-        let now = self.tick.floor(now_ns);
+        let now = self.tick.floor(Nanos(now_ns)).0;
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
         // Entries for which the last turn had no room.
         if !batch.is_empty() {

@@ -13,7 +13,7 @@ use crate::cold_drop::ColdDrop;
 use crate::dispatch::LookAgain;
 use crate::doorbell::{Doorbell, FOREVER, SecondLook};
 use crate::sync::{park, spin};
-use crate::time::{Clock, TickLength, nanos};
+use crate::time::{Clock, Nanos, Tick, TickLength, nanos};
 use std::time::Duration;
 
 /// When a worker may be stuck, its shard checks on it a tick later, but no sooner than this.
@@ -116,7 +116,7 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             host,
             &mut wakes,
             budget.spend(now_ns),
-            tick.floor(now_ns),
+            tick.floor(Nanos(now_ns)).0,
             nap_until_ns
                 .min(upkeep_ns)
                 .min(look_ns)
@@ -148,7 +148,8 @@ fn next_wakeup(shard: &Shard, grid: Grid) -> u64 {
 fn sleep_time(wake_at: u64, host: &dyn Host) -> Option<Duration> {
     let left_ns = || {
         host.tick()
-            .start(wake_at)
+            .start(Tick(wake_at))
+            .0
             .saturating_sub(host.clock().now_ns())
     };
     (wake_at != FOREVER).then(|| {
@@ -179,7 +180,7 @@ fn sleep(
     let until = if until_ns == u64::MAX {
         FOREVER
     } else {
-        tick.floor(until_ns)
+        tick.floor(Nanos(until_ns)).0
     };
     let nap_to = grid.wake_at(now + 1);
     let wake_at = next_wakeup(shard, grid).min(until).max(nap_to);
@@ -243,7 +244,11 @@ fn sleep(
 /// away than the margin. Spins for at most a millisecond: a shard that spins must take turns, so
 /// that the watchdog sees it alive.
 fn spin_until(wake_at: u64, host: &dyn Host, work_waits: impl Fn() -> bool) {
-    let (clock, due_ns, margin_ns) = (host.clock(), host.tick().start(wake_at), host.spin_ns());
+    let (clock, due_ns, margin_ns) = (
+        host.clock(),
+        host.tick().start(Tick(wake_at)).0,
+        host.spin_ns(),
+    );
     let end_ns = clock.now_ns().saturating_add(NAP_MIN_NS);
     while !work_waits() {
         let now_ns = clock.now_ns();

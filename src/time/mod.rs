@@ -1,7 +1,7 @@
 //! Time: ticks, the clocks that a service can run on, and the manual clock for tests.
 //!
 //! A time inside the service is a number of nanoseconds since the clock's origin (`u64`; 292 years
-//! are used), or a number of ticks.
+//! are used), or a number of ticks. Where both meet they are `Nanos` and `Tick`.
 //!
 //! | file | what |
 //! |---|---|
@@ -35,9 +35,9 @@ pub(crate) use clock::Clock;
 use counter::CycleCounter;
 pub(crate) use manual::{Busy, Driven, Pass};
 pub use manual::{ManualClock, TimeOfDayWatch};
-pub(crate) use nanos::{NANOS_MAX, nanos};
+pub(crate) use nanos::{NANOS_MAX, Nanos, nanos};
 #[cfg(feature = "async")]
 pub(crate) use nanos::{YEARS_30, later};
 #[cfg(not(all(target_os = "linux", not(wheelwork_no_linux))))]
 use no_counter::NoCounter as CycleCounter;
-pub(crate) use tick::TickLength;
+pub(crate) use tick::{Tick, TickLength};

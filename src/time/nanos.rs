@@ -1,8 +1,25 @@
 //! Nanoseconds: how the service counts time, and where it stops counting.
 
+use std::ops::Add;
 use std::time::Duration;
 #[cfg(feature = "async")]
 use std::time::Instant;
+
+/// A point in time, in nanoseconds since the clock's origin. Times and ticks are plain numbers
+/// where there are only times, or only ticks; where they meet, they have types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(crate) struct Nanos(pub(crate) u64);
+
+impl Add<u64> for Nanos {
+    type Output = Self;
+
+    /// The time so many nanoseconds later.
+    #[inline(always)]
+    fn add(self, delay_ns: u64) -> Self {
+        Self(self.0 + delay_ns)
+    }
+}
 
 /// The last nanosecond since the clock's origin that the service counts: 292 years. All times are
 /// below 2^63 ns.

@@ -1,7 +1,13 @@
 //! Tick length: nanoseconds to ticks without a division.
 
-use super::nanos::NANOS_MAX;
+use super::nanos::{NANOS_MAX, Nanos};
 use crate::entry::DEADLINE_MAX;
+
+/// A point in time, in ticks since the clock's origin. [`TickLength`] is where ticks and
+/// nanoseconds meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(crate) struct Tick(pub(crate) u64);
 
 /// The length of a tick. A deadline rounds up to a tick, the clock rounds down. So no timer fires
 /// early: but for deadlines in the last tick of the 292 years, which round down.
@@ -43,9 +49,9 @@ impl TickLength {
 
     /// The tick that contains the time: rounds down.
     #[inline]
-    pub(crate) fn floor(self, nanos: u64) -> u64 {
-        debug_assert!(nanos <= NANOS_MAX);
-        Self::quotient(nanos, self.magic, self.log2)
+    pub(crate) fn floor(self, at: Nanos) -> Tick {
+        debug_assert!(at.0 <= NANOS_MAX);
+        Tick(Self::quotient(at.0, self.magic, self.log2))
     }
 
     #[inline]
@@ -55,17 +61,18 @@ impl TickLength {
 
     /// `floor` for any time: a time that the service does not count is held at the last one.
     #[inline]
-    pub(crate) fn whole(self, nanos: u64) -> u64 {
-        self.floor(nanos.min(NANOS_MAX)).min(DEADLINE_MAX)
+    pub(crate) fn whole(self, at: Nanos) -> Tick {
+        self.floor(Nanos(at.0.min(NANOS_MAX)))
+            .min(Tick(DEADLINE_MAX))
     }
 
     /// The first tick at or after the time, at most `DEADLINE_MAX`: rounds up.
     #[inline]
-    pub(crate) fn deadline(self, nanos: u64) -> u64 {
-        if nanos <= self.counted_max_ns {
-            self.floor(nanos + (self.nanos - 1))
+    pub(crate) fn deadline(self, at: Nanos) -> Tick {
+        if at.0 <= self.counted_max_ns {
+            self.floor(at + (self.nanos - 1))
         } else {
-            Self::last(self.magic, self.log2)
+            Tick(Self::last(self.magic, self.log2))
         }
     }
 
@@ -79,20 +86,20 @@ impl TickLength {
     /// The coarsest tick from `from` to `to`, both included: the tick with the most zero bits at
     /// its end. So timers with slack share few ticks, and lie in slots that begin when they are
     /// due. `from` if `to` is not after it.
-    pub(crate) fn coarsest(from: u64, to: u64) -> u64 {
+    pub(crate) fn coarsest(Tick(from): Tick, Tick(to): Tick) -> Tick {
         if from == 0 || from >= to {
-            return from;
+            return Tick(from);
         }
         // All ticks of the range agree in the bits above the highest bit in which `from - 1` and
         // `to` differ.
         let zeros = 63 - ((from - 1) ^ to).leading_zeros();
-        to >> zeros << zeros
+        Tick(to >> zeros << zeros)
     }
 
     /// The time at which the tick begins, at most `NANOS_MAX`.
     #[inline]
-    pub(crate) fn start(self, tick: u64) -> u64 {
-        tick.saturating_mul(self.nanos).min(NANOS_MAX)
+    pub(crate) fn start(self, tick: Tick) -> Nanos {
+        Nanos(tick.0.saturating_mul(self.nanos).min(NANOS_MAX))
     }
 }
 
@@ -118,11 +125,12 @@ mod tests {
             let nanos = (1u64 << bits) | (low & ((1 << bits) - 1));
             let time = time & ((1 << time_bits) - 1);
             let tick = TickLength::new(nanos);
-            prop_assert_eq!(tick.floor(time), time / nanos);
+            prop_assert_eq!(tick.floor(Nanos(time)), Tick(time / nanos));
             // Near a multiple, where an inexact reciprocal is wrong.
             let near = (time / nanos * nanos + 1).saturating_sub(off);
-            prop_assert_eq!(tick.floor(near), near / nanos);
-            prop_assert_eq!(tick.deadline(near), near.div_ceil(nanos).min(DEADLINE_MAX));
+            prop_assert_eq!(tick.floor(Nanos(near)), Tick(near / nanos));
+            let deadline = Tick(near.div_ceil(nanos).min(DEADLINE_MAX));
+            prop_assert_eq!(tick.deadline(Nanos(near)), deadline);
         }
     }
 
@@ -139,7 +147,7 @@ mod tests {
                         }
                     })
                     .unwrap();
-                let chosen = TickLength::coarsest(from, to);
+                let Tick(chosen) = TickLength::coarsest(Tick(from), Tick(to));
                 assert!((from..=to).contains(&chosen));
                 assert!(
                     chosen == best
@@ -149,30 +157,30 @@ mod tests {
                 );
             }
         }
-        assert_eq!(TickLength::coarsest(9, 3), 9);
+        assert_eq!(TickLength::coarsest(Tick(9), Tick(3)), Tick(9));
     }
 
     #[test]
     fn the_ends_of_time() {
         for nanos in [1, 2, 3, 1_000, 1_000_000, 3_600_000_000_000] {
             let tick = TickLength::new(nanos);
-            assert_eq!(tick.floor(NANOS_MAX), NANOS_MAX / nanos);
-            assert_eq!(tick.deadline(0), 0);
-            assert_eq!(tick.deadline(1), 1);
+            assert_eq!(tick.floor(Nanos(NANOS_MAX)), Tick(NANOS_MAX / nanos));
+            assert_eq!(tick.deadline(Nanos(0)), Tick(0));
+            assert_eq!(tick.deadline(Nanos(1)), Tick(1));
             for ends in [
                 0,
                 NANOS_MAX,
                 u64::MAX,
                 tick.counted_max_ns,
-                tick.start(DEADLINE_MAX),
+                tick.start(Tick(DEADLINE_MAX)).0,
             ] {
                 for time in [ends.saturating_sub(1), ends, ends.saturating_add(1)] {
                     let end = (u128::from(time) + u128::from(nanos) - 1).min(NANOS_MAX.into());
                     let held = (end as u64 / nanos).min(DEADLINE_MAX);
-                    assert_eq!(tick.deadline(time), held, "{time} of {nanos}");
+                    assert_eq!(tick.deadline(Nanos(time)), Tick(held), "{time} of {nanos}");
                 }
             }
-            assert!(tick.start(DEADLINE_MAX) <= NANOS_MAX);
+            assert!(tick.start(Tick(DEADLINE_MAX)) <= Nanos(NANOS_MAX));
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::entry::{DEADLINE_MAX, Entry};
 use crate::error::ScheduleError;
 use crate::lane::{Backlog, Sent};
 use crate::sync::{Fault, broken};
+use crate::time::Nanos;
 
 /// For `arm`: the shard to which the thread's timers go.
 pub(crate) const HOME: usize = usize::MAX;
@@ -32,19 +33,19 @@ pub(crate) enum Dating {
 }
 
 impl<T: Send + 'static> Engine<T> {
-    /// Arms a timer in a shard; [`HOME`] is the thread's own. `at_ns` turns the present into the
-    /// deadline, both in nanoseconds since the clock's origin.
+    /// Arms a timer in a shard; [`HOME`] is the thread's own. `at` turns the present into the
+    /// deadline.
     #[inline]
     pub(crate) fn arm(
         &self,
         payload: T,
         shard: usize,
-        at_ns: impl FnOnce(u64) -> u64,
+        at: impl FnOnce(Nanos) -> Nanos,
     ) -> Result<TimerId, ScheduleError<T>> {
         let mut refused = None;
         let armed = self
             .cells
-            .with_local(|local| self.date(local, payload, shard, at_ns, &mut refused));
+            .with_local(|local| self.date(local, payload, shard, at, &mut refused));
         match armed {
             Some(id) => {
                 // It is `None`. Its drop would look.
@@ -66,7 +67,7 @@ impl<T: Send + 'static> Engine<T> {
         local: &mut Local,
         payload: T,
         shard: usize,
-        at_ns: impl FnOnce(u64) -> u64,
+        at: impl FnOnce(Nanos) -> Nanos,
         refused: &mut Option<ScheduleError<T>>,
     ) -> Option<TimerId> {
         let mut or_refused = |armed: Result<TimerId, ScheduleError<T>>| match armed {
@@ -81,18 +82,18 @@ impl<T: Send + 'static> Engine<T> {
         if shard == home
             && let Some(date_ns) = local.shared_date()
         {
-            let at_ns = at_ns(date_ns);
-            let deadline = self.tick.deadline(at_ns);
-            let rounded_ns = self.tick.start(deadline).saturating_sub(at_ns);
+            let at = at(Nanos(date_ns));
+            let deadline = self.tick.deadline(at);
+            let rounded_ns = self.tick.start(deadline).0.saturating_sub(at.0);
             return or_refused(self.cells.admit(
                 local,
-                DueAt::new(deadline, home),
+                DueAt::new(deadline.0, home),
                 Payload(payload),
                 Dating::Shared { rounded_ns },
             ));
         }
         let now_ns = self.clock.arming_now_ns(&mut local.anchor);
-        let due_at = DueAt::new(self.tick.deadline(at_ns(now_ns)), shard);
+        let due_at = DueAt::new(self.tick.deadline(at(Nanos(now_ns))).0, shard);
         let armed = or_refused(
             self.cells
                 .admit(local, due_at, Payload(payload), Dating::Exact),
@@ -101,16 +102,16 @@ impl<T: Send + 'static> Engine<T> {
         armed
     }
 
-    /// Moves a timer. `at_ns` turns the present into the deadline.
+    /// Moves a timer. `at` turns the present into the deadline.
     #[inline]
-    pub(crate) fn rearm(&self, id: TimerId, at_ns: impl FnOnce(u64) -> u64) -> bool {
+    pub(crate) fn rearm(&self, id: TimerId, at: impl FnOnce(Nanos) -> Nanos) -> bool {
         // First of all. The processor then fetches this cell while it waits for the cell of the
         // call before.
         self.cells.prefetch(&[id]);
         self.cells.with_local(|local| {
             let now_ns = self.clock.arming_now_ns(&mut local.anchor);
             self.cells
-                .rearm(local, id, self.tick.deadline(at_ns(now_ns)))
+                .rearm(local, id, self.tick.deadline(at(Nanos(now_ns))).0)
         })
     }
 }

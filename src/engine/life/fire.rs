@@ -14,7 +14,7 @@ use crate::engine::figures::lateness::Histogram;
 use crate::engine::figures::tally::Event;
 use crate::engine::host::ShardHost;
 use crate::entry::Entry;
-use crate::time::TickLength;
+use crate::time::{Tick, TickLength};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -57,7 +57,9 @@ impl Late<'_> {
 
     #[inline(never)]
     fn close_with(&mut self, timers: u64) {
-        let lateness_ns = self.now_ns.saturating_sub(self.tick.start(self.deadline));
+        let lateness_ns = self
+            .now_ns
+            .saturating_sub(self.tick.start(Tick(self.deadline)).0);
         self.histogram.add(lateness_ns, timers);
         if lateness_ns > self.above_ns {
             self.lateness_ns_max = self.lateness_ns_max.max(lateness_ns);

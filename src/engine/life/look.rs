@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::engine::cells::Cells;
 use crate::engine::id::TimerId;
 use crate::engine::local::Local;
+use crate::time::{Nanos, Tick};
 use std::time::Duration;
 
 impl<T: Send + 'static> Engine<T> {
@@ -18,11 +19,8 @@ impl<T: Send + 'static> Engine<T> {
 
     /// The time from now to the beginning of a tick. Zero if it has begun.
     pub(crate) fn until(&self, deadline: u64) -> Duration {
-        Duration::from_nanos(
-            self.tick
-                .start(deadline)
-                .saturating_sub(self.clock.now_ns()),
-        )
+        let Nanos(start_ns) = self.tick.start(Tick(deadline));
+        Duration::from_nanos(start_ns.saturating_sub(self.clock.now_ns()))
     }
 }
 

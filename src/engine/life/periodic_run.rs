@@ -23,6 +23,7 @@ use crate::entry::Entry;
 use crate::error::ScheduleError;
 use crate::repeat::{Repeat, RunStep};
 use crate::sync::{Fault, broken};
+use crate::time::{Nanos, Tick};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -44,7 +45,7 @@ impl<T: Send + 'static> Engine<T> {
     ) -> Result<TimerId, ScheduleError<Box<Repeat>>> {
         self.cells.with_local(|local| {
             let at_ns = self.clock.arming_now_ns(&mut local.anchor) + first_ns;
-            let deadline = self.tick.deadline(at_ns);
+            let Tick(deadline) = self.tick.deadline(Nanos(at_ns));
             let mut repeat = Box::new(repeat(at_ns));
             repeat.file(deadline);
             let due_at = DueAt::new(deadline, local.home());
@@ -55,7 +56,7 @@ impl<T: Send + 'static> Engine<T> {
 
     /// Counts a run that begins at `now_ns`. Returns its lateness in nanoseconds.
     fn count_run(&self, due_at: DueAt, now_ns: u64) -> u64 {
-        let lateness_ns = now_ns.saturating_sub(self.tick.start(due_at.deadline()));
+        let lateness_ns = now_ns.saturating_sub(self.tick.start(Tick(due_at.deadline())).0);
         self.cells.with_local(|local| {
             local.with_lateness(|local, histogram| {
                 histogram.add(lateness_ns, 1);
@@ -99,7 +100,9 @@ impl<T: Send + 'static> Engine<T> {
         let Some((run, mut repeat)) = begun else {
             return now_ns;
         };
-        repeat.claimed(run.due_at.deadline(), |deadline| self.tick.start(deadline));
+        repeat.claimed(run.due_at.deadline(), |deadline| {
+            self.tick.start(Tick(deadline)).0
+        });
         let (due, sets) = if repeat.goes_by_wall() {
             self.look_at_wall(&mut repeat)
         } else {
@@ -128,7 +131,8 @@ impl<T: Send + 'static> Engine<T> {
             }
             return now_ns;
         }
-        let deadline = self.tick.deadline(repeat.at_ns().max(now_ns + 1));
+        let at = Nanos(repeat.at_ns().max(now_ns + 1));
+        let Tick(deadline) = self.tick.deadline(at);
         if deadline <= run.due_at.deadline() {
             // There is no later tick: time has ended.
             self.end_periodic(run, repeat);

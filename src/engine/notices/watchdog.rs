@@ -17,6 +17,7 @@
 use crate::engine::Engine;
 use crate::shard::Count;
 use crate::sync::park;
+use crate::time::Tick;
 use std::time::Duration;
 
 /// The shortest threshold. A shard naps for a millisecond without an announcement, and systems wake
@@ -82,7 +83,7 @@ pub(crate) fn run<T: Send + 'static>(engine: &Engine<T>, threshold_ns: u64) {
             let sleeps_until_ns = shared
                 .bell(number)
                 .sleeps_until()
-                .map(|tick| engine.tick.start(tick));
+                .map(|tick| engine.tick.start(Tick(tick)).0);
             let turns = engine.counters[number].get(Count::Turns);
             // The time is read last: it is not before what was seen.
             if let Some(overdue_ns) =

@@ -34,7 +34,7 @@ use crate::shard::turn::{Shard, pace};
 use crate::sync::{
     AtomicU64, AtomicUsize, Mutex, Ordering, StaticU32, prepare_fences, prepare_forks,
 };
-use crate::time::{Clock, Driven, TickLength};
+use crate::time::{Clock, Driven, Nanos, TickLength};
 use backend::{Backend, backend, dispatcher};
 use settings::{Outlet, Settings};
 use std::io::ErrorKind;
@@ -212,7 +212,7 @@ fn shards<T: Send + 'static>(
     is_cascaded_ahead: bool,
     relief_threads: usize,
 ) -> Vec<ColdDrop<Shard>> {
-    let now = engine.tick.floor(engine.clock.now_ns());
+    let now = engine.tick.floor(Nanos(engine.clock.now_ns())).0;
     let pace = if is_cascaded_ahead {
         pace(engine.tick)
     } else {

@@ -9,7 +9,7 @@ pub use key::Key;
 
 use super::timers::{Home, Timers};
 use super::waiting::Waiting;
-use crate::time::{Anchor, Clock, TickLength, YEARS_30, nanos};
+use crate::time::{Anchor, Clock, Nanos, Tick, TickLength, YEARS_30, nanos};
 use crate::wheel::{Handle, Wheel};
 use expired::{Deadline, Queued};
 use futures_core::Stream;
@@ -116,7 +116,7 @@ impl<T> DelayQueue<T> {
     pub(super) fn at(home: Home, capacity: usize) -> Self {
         let (clock, ticks) = (home.handle().clock().clone(), home.handle().ticks());
         let polled_ns = clock.now_ns();
-        let now = ticks.whole(polled_ns);
+        let Tick(now) = ticks.whole(Nanos(polled_ns));
         Self {
             number: next_number(),
             home,
@@ -136,9 +136,9 @@ impl<T> DelayQueue<T> {
     fn tick_of(&self, at_ns: u64) -> u64 {
         let is_near = at_ns.saturating_sub(self.polled_ns) <= NEAR_NS;
         if is_near && self.home.is_over(at_ns) {
-            self.ticks.whole(at_ns)
+            self.ticks.whole(Nanos(at_ns)).0
         } else {
-            self.ticks.deadline(at_ns)
+            self.ticks.deadline(Nanos(at_ns)).0
         }
     }
 
@@ -149,7 +149,7 @@ impl<T> DelayQueue<T> {
         if self.clock.has_instants() && (1..=YEARS_30_NS).contains(&delay_ns) {
             // At most 292 years and 30 years: a `u64` holds 584.
             let at_ns = self.clock.arming_now_ns(&mut self.anchor) + delay_ns;
-            return (Deadline::of_ns(at_ns), self.ticks.deadline(at_ns));
+            return (Deadline::of_ns(at_ns), self.ticks.deadline(Nanos(at_ns)).0);
         }
         self.after_any(delay)
     }
@@ -159,9 +159,9 @@ impl<T> DelayQueue<T> {
     fn after_any(&self, delay: Duration) -> (Deadline, u64) {
         let (instant, at_ns) = self.home.after(delay);
         let tick = if delay.is_zero() {
-            self.ticks.whole(at_ns)
+            self.ticks.whole(Nanos(at_ns)).0
         } else {
-            self.ticks.deadline(at_ns)
+            self.ticks.deadline(Nanos(at_ns)).0
         };
         (Deadline::of_instant(instant, self.base), tick)
     }
@@ -316,7 +316,7 @@ impl<T> DelayQueue<T> {
                 return Poll::Ready(Some(self.expired(timer, queued)));
             }
             self.polled_ns = self.clock.now_ns();
-            let later = self.ticks.whole(self.polled_ns);
+            let Tick(later) = self.ticks.whole(Nanos(self.polled_ns));
             if now < later {
                 now = later;
                 continue;
@@ -325,7 +325,7 @@ impl<T> DelayQueue<T> {
                 self.waiting = None;
                 return Poll::Ready(None);
             };
-            let at_ns = self.ticks.start(next);
+            let at_ns = self.ticks.start(Tick(next)).0;
             let waiting = self
                 .waiting
                 .get_or_insert_with(|| Waiting::new(self.home.clone(), at_ns));
@@ -353,7 +353,7 @@ impl<T> DelayQueue<T> {
         let Some(next) = self.wheel.next_deadline() else {
             return;
         };
-        let at_ns = self.ticks.start(next);
+        let at_ns = self.ticks.start(Tick(next)).0;
         if at_ns < waiting.at_ns() {
             waiting.move_to(at_ns);
         }
