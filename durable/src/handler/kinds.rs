@@ -27,10 +27,10 @@ pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Sen
 pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of timers of one kind that are due together.
-type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync>;
+pub(crate) type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync>;
 
 /// A handler of one timer. It is told when its call begins.
-type OneHandler = Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>;
+pub(crate) type OneHandler = Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>;
 
 /// What runs for a kind.
 pub(crate) enum KindHandler {

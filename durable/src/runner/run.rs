@@ -2,34 +2,25 @@
 //!
 //! It runs where the window's service dispatches. Any number of threads may be in it.
 
+use super::admit::{admit, begins, still_tried};
+use super::batch::call_batch;
+use super::future::AsyncRun;
+use super::one::call_one;
+use super::settle::settle;
 use crate::handler::caught::caught;
-use crate::handler::delivery::{Delivery, Done, HandlerResult, Settlement, Verdict};
-use crate::handler::error::DurableError;
-use crate::handler::kinds::{BATCH_MAX, HandlerFuture, Kind, KindHandler, Said};
+use crate::handler::delivery::{Delivery, Verdict};
+use crate::handler::kinds::{BATCH_MAX, Kind, KindHandler};
 use crate::handler::places::CallPlace;
-use crate::handler::recurrence::{DueRun, begun, due_run};
 use crate::queue::fired::Fired;
 use crate::queue::link::DurableShared;
-use crate::queue::request::Told;
-use crate::queue::ticket::Ticket;
-use crate::store::contract::TrialBegun;
-use crate::store::fault::{DurableFault, is_broken};
-use crate::store::why::{panic_text, stored_why, with_causes};
-use crate::sync::{ThreadId, per_thread};
-use std::any::Any;
+use crate::sync::per_thread;
 use std::cell::RefCell;
-use std::error::Error;
-use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use wheelwork::Batch;
 use wheelwork::is_relief_thread;
-use wheelwork::run_as_task;
 
 /// Runs what has come due: the handler of the window's service.
 pub(crate) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
@@ -124,41 +115,6 @@ fn ask_for_help(shared: &DurableShared, batch: &Batch<'_, Fired>, wait: Duration
     }
 }
 
-/// RunAdmit: the timer, if it may be handed out now.
-fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {
-    if may_begin(shared, &delivery) {
-        return Some(*delivery);
-    }
-    shared.tell(Told::Back(delivery));
-    None
-}
-
-/// RunAdmit: whether the timer may be handed out now.
-fn may_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
-    let due = delivery.row.due;
-    let is_due = due.system_time() <= shared.now() || is_broken(DurableFault::ClockIgnored);
-    let is_claimed = shared.is_claimed(due) || is_broken(DurableFault::WatermarkIgnored);
-    // (While the service stops nothing is handed out. It stays stored.)
-    is_due && is_claimed && has_right(shared, delivery) && shared.delivers()
-}
-
-/// RunAdmit, once more: whether a timer may still be handed out that has waited for a place, or for
-/// its executor. The clock may have been set back meanwhile, and the lease may be lost. If not, it
-/// goes back to the writer.
-fn may_still_begin(shared: &DurableShared, delivery: &Delivery) -> bool {
-    let may_begin = may_begin(shared, delivery) || is_broken(DurableFault::WaitedUnchecked);
-    if !may_begin {
-        shared.tell(Told::Back(Box::new(delivery.clone())));
-    }
-    may_begin
-}
-
-/// Whether this node may hand the timer out: it has the lease under which it was loaded.
-fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
-    shared.has_right(delivery.row.id.partition(), delivery.fence)
-        || is_broken(DurableFault::LeaseIgnored)
-}
-
 /// Hands timers of one kind to their handler: now, or when it has a free place.
 fn hand_over(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>, timers: Vec<Delivery>) {
     let Some(first) = timers.first() else {
@@ -222,56 +178,12 @@ fn call(
     match &kind.handler {
         None => {}
         Some(KindHandler::One(handler)) => {
-            for delivery in &timers {
-                let lateness = lateness(shared, delivery);
-                let begun = begun(delivery.row.due, lateness);
-                let said = catch_unwind(AssertUnwindSafe(|| handler(delivery, begun)));
-                let verdict = match said {
-                    Ok(Said::Result(result)) => verdict(shared, delivery, Ok(result)),
-                    #[cfg(feature = "serde")]
-                    Ok(Said::Undecodable(why)) => Verdict::Undecodable(stored_why(&why)),
-                    #[cfg(feature = "postgres")]
-                    Ok(Said::Acked(next)) => {
-                        let of = delivery.settled();
-                        let done = Done {
-                            of,
-                            lateness_ns: lateness,
-                        };
-                        shared.tell(Told::Acked(done, next.made_up));
-                        if delivery.row.calendar.is_some() {
-                            // It may have a next run.
-                            shared.tell(Told::News);
-                        }
-                        continue;
-                    }
-                    Err(panic) => verdict(shared, delivery, Err(panic)),
-                };
-                settle(shared, delivery, verdict, Some(lateness));
-            }
+            timers
+                .iter()
+                .for_each(|delivery| call_one(shared, handler, delivery));
         }
         Some(KindHandler::Batch(handler)) if !timers.is_empty() => {
-            let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
-            let results = catch_unwind(AssertUnwindSafe(|| handler(&timers)));
-            let (results, panic) = match results {
-                Ok(results) => (results, None),
-                Err(panic) => {
-                    let text = panic_text(&*panic);
-                    caught(|| drop(panic));
-                    (Vec::new(), Some(text))
-                }
-            };
-            let mut results = results.into_iter();
-            for (delivery, lateness) in timers.iter().zip(lateness) {
-                let result = results.next().unwrap_or_else(|| {
-                    let why = panic
-                        .as_deref()
-                        .unwrap_or("its handler gave no result for it");
-                    Err(why.into())
-                });
-                let verdict = verdict(shared, delivery, Ok(result));
-                settle(shared, delivery, verdict, Some(lateness));
-            }
-            caught(|| drop(results));
+            call_batch(shared, handler, &timers);
         }
         Some(KindHandler::Batch(_)) => {}
         Some(KindHandler::Async(_)) => {
@@ -280,16 +192,7 @@ fn call(
             };
             // (One at a time: only handlers of batches get several.)
             if let Some(delivery) = timers.into_iter().next() {
-                let run = AsyncRun {
-                    shared: shared.clone(),
-                    delivery,
-                    place,
-                    lateness: None,
-                    future: None,
-                    begun: None,
-                    polled_by: None,
-                    is_over: false,
-                };
+                let run = AsyncRun::new(shared, delivery, place, give_place);
                 // A spawner that panics has dropped the run, which settles it.
                 caught(|| spawn(Box::pin(run)));
                 return ControlFlow::Break(());
@@ -297,129 +200,6 @@ fn call(
         }
     }
     ControlFlow::Continue(())
-}
-
-/// Settles timers during which the process has ended too often, and runs of calendars that are not
-/// made. Returns the others.
-fn still_tried(shared: &DurableShared, timers: Vec<Delivery>) -> Vec<Delivery> {
-    timers
-        .into_iter()
-        .filter(|delivery| {
-            if !may_still_begin(shared, delivery) {
-                return false;
-            }
-            if let Some(verdict) = left_out(shared, delivery) {
-                settle(shared, delivery, verdict, None);
-                return false;
-            }
-            let crashes = delivery.row.crashes;
-            let policy = shared.kinds.retry_of(&delivery.row.kind);
-            if policy.has_crashed_out(crashes) {
-                settle(shared, delivery, Verdict::Crashed, None);
-                return false;
-            }
-            true
-        })
-        .collect()
-}
-
-/// Whether a timer goes alone on trial.
-fn goes_alone(delivery: &Delivery) -> bool {
-    delivery.row.crashes > 0 && !is_broken(DurableFault::TrialUnstored)
-}
-
-/// TrialBegin: whether the timer may begin. For one that goes alone, the store has that then.
-fn begins(shared: &DurableShared, delivery: &Delivery) -> bool {
-    if !goes_alone(delivery) {
-        return true;
-    }
-    let answer = shared.begin_alone(delivery).map(Ticket::wait);
-    has_begun(shared, delivery, answer)
-}
-
-/// Whether a timer that goes alone may be handled, with this answer of the writer. If not, it goes
-/// back. (The commit may have taken long.)
-fn has_begun(
-    shared: &DurableShared,
-    delivery: &Delivery,
-    answer: Option<Result<TrialBegun, DurableError>>,
-) -> bool {
-    match answer {
-        Some(Ok(TrialBegun::Noted)) => may_still_begin(shared, delivery),
-        Some(Ok(TrialBegun::Superseded)) => false,
-        _ => {
-            shared.tell(Told::Back(Box::new(delivery.clone())));
-            false
-        }
-    }
-}
-
-/// What becomes of a run of a calendar that is not made.
-fn left_out(shared: &DurableShared, delivery: &Delivery) -> Option<Verdict> {
-    let calendar = delivery.row.calendar.as_deref()?;
-    match due_run(calendar, delivery.row.due, shared.now()) {
-        Ok(DueRun::Made) => None,
-        Ok(DueRun::LeftOut(next)) => Some(Verdict::LeftOut(next)),
-        Err(why) => Some(Verdict::Undecodable(stored_why(&why))),
-    }
-}
-
-/// How late a timer is, in nanoseconds.
-fn lateness(shared: &DurableShared, delivery: &Delivery) -> u64 {
-    let late = shared
-        .now()
-        .duration_since(delivery.row.due.system_time())
-        .unwrap_or_default();
-    u64::try_from(late.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What an error and its causes say.
-fn said(error: Box<dyn Error + Send + Sync>) -> String {
-    let text = caught(|| with_causes(&*error));
-    caught(|| drop(error));
-    text.unwrap_or_else(|| "its error panicked when it was shown".to_owned())
-}
-
-/// What a handler's answer comes to. Tells the hook of a failure.
-fn verdict(
-    shared: &DurableShared,
-    delivery: &Delivery,
-    answer: Result<HandlerResult, Box<dyn Any + Send>>,
-) -> Verdict {
-    let why = match answer {
-        Ok(Ok(())) => return Verdict::Done,
-        Ok(Err(error)) => said(error),
-        Err(panic) => {
-            let text = panic_text(&*panic);
-            caught(|| drop(panic));
-            text
-        }
-    };
-    #[cfg(feature = "tracing")]
-    crate::queue::events::failed(delivery, &why);
-    if let Some(hook) = &shared.hooks.failed {
-        caught(|| hook(delivery, &why));
-    }
-    Verdict::Failed(stored_why(&why))
-}
-
-/// RunSettle: tells the writer how a delivery ended.
-fn settle(shared: &DurableShared, delivery: &Delivery, verdict: Verdict, lateness_ns: Option<u64>) {
-    let is_lost = match verdict {
-        Verdict::Done => is_broken(DurableFault::AckLost),
-        Verdict::Failed(_) => is_broken(DurableFault::RetryLost),
-        _ => false,
-    };
-    if is_lost {
-        return;
-    }
-    shared.tell(match (&verdict, &delivery.row.calendar, lateness_ns) {
-        (Verdict::Done, None, Some(lateness_ns)) => Told::Done(Done {
-            of: delivery.settled(),
-            lateness_ns,
-        }),
-        _ => Told::Settle(Box::new(Settlement::new(delivery, verdict, lateness_ns))),
-    });
 }
 
 /// Places of kinds that are free: those of a service, by the kind's name.
@@ -456,145 +236,4 @@ fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>, place: CallPlace) {
         }
     }
     PLACES.with(|places| places.borrow_mut().take());
-}
-
-/// A timer on its way to an async handler, then that handler's future. It settles the timer when
-/// the future ends, or is dropped, and gives its place to the next one.
-///
-/// The handler is called when the executor polls this first: the executor may be busy until then.
-struct AsyncRun {
-    shared: Arc<DurableShared>,
-    delivery: Delivery,
-    place: CallPlace,
-    /// How late the handler was called. `None`: it was not.
-    lateness: Option<u64>,
-    future: Option<HandlerFuture>,
-    /// The answer to TrialBegin, which it waits for.
-    begun: Option<Ticket<TrialBegun>>,
-    /// The thread that has polled this last. `None`: it has not begun, and no stop waits for it.
-    polled_by: Option<ThreadId>,
-    is_over: bool,
-}
-
-impl AsyncRun {
-    /// Calls the handler, unless the timer may not be handed out any more.
-    fn begin(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let is_asked = self.begun.is_some();
-        if !is_asked {
-            // RunAdmit, once more. From `future_begins` on a stop waits for this.
-            if !may_still_begin(&self.shared, &self.delivery) {
-                self.leave();
-                return Poll::Ready(());
-            }
-            self.polled_by = self.shared.future_begins();
-            if self.polled_by.is_none() {
-                self.give_back();
-                return Poll::Ready(());
-            }
-        }
-        if goes_alone(&self.delivery) {
-            if !is_asked {
-                self.begun = self.shared.begin_alone(&self.delivery);
-            }
-            let answer = match self
-                .begun
-                .as_mut()
-                .map(|begun| Pin::new(begun).poll(context))
-            {
-                Some(Poll::Pending) => return Poll::Pending,
-                Some(Poll::Ready(answer)) => Some(answer),
-                None => None,
-            };
-            if !has_begun(&self.shared, &self.delivery, answer) {
-                self.leave();
-                return Poll::Ready(());
-            }
-        }
-        self.lateness = Some(lateness(&self.shared, &self.delivery));
-        let kind = self.shared.kinds.get(&self.delivery.row.kind);
-        if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
-            let made = catch_unwind(AssertUnwindSafe(|| handler(self.delivery.clone())));
-            match made {
-                Ok(future) => self.future = Some(future),
-                Err(panic) => self.end(Err(panic)),
-            }
-        }
-        Poll::Ready(())
-    }
-
-    /// The service stops: the timer stays stored, and is not handed out.
-    fn give_back(&mut self) {
-        let back = Box::new(self.delivery.clone());
-        self.shared.tell(Told::Back(back));
-        self.leave();
-    }
-
-    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.polled_by = self
-            .polled_by
-            .map(|former| self.shared.future_moves(former));
-        if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
-            return Poll::Pending;
-        }
-        let Some(future) = &mut self.future else {
-            return Poll::Ready(());
-        };
-        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        match poll {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => self.end(Ok(result)),
-            Err(panic) => self.end(Err(panic)),
-        }
-        Poll::Ready(())
-    }
-
-    fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
-        if self.is_over {
-            return;
-        }
-        let future = self.future.take();
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
-        let answer = match dropped {
-            Ok(()) => answer,
-            Err(panic) => {
-                caught(|| drop(answer));
-                Err(panic)
-            }
-        };
-        let verdict = verdict(&self.shared, &self.delivery, answer);
-        settle(&self.shared, &self.delivery, verdict, self.lateness);
-        self.leave();
-    }
-
-    /// The writer knows what became of the timer: others may have its place.
-    fn leave(&mut self) {
-        self.is_over = true;
-        give_place(&self.shared, &self.delivery.row.kind, self.place);
-        self.shared.take_turns();
-        if let Some(thread) = self.polled_by.take() {
-            self.shared.future_ends(thread);
-        }
-    }
-}
-
-impl Future for AsyncRun {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // (A future that stops the service, or drops it, must not wait for itself.)
-        run_as_task(|| self.poll_handler(context))
-    }
-}
-
-impl Drop for AsyncRun {
-    fn drop(&mut self) {
-        run_as_task(|| {
-            // What has not begun when the service stops stays stored, as what waits for a place.
-            let has_begun = self.polled_by.is_some() || self.shared.delivers();
-            match has_begun || self.is_over {
-                true => self.end(Ok(Err("its future was dropped before it ended".into()))),
-                false => self.give_back(),
-            }
-        });
-    }
 }

@@ -1,0 +1,35 @@
+//! Batch: calls a handler that takes several timers.
+
+use super::settle::{lateness, settle, verdict};
+use crate::handler::caught::caught;
+use crate::handler::delivery::Delivery;
+use crate::handler::kinds::BatchHandler;
+use crate::queue::link::DurableShared;
+use crate::store::why::panic_text;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Calls the handler with these timers, and tells the writer how each ended.
+pub(super) fn call_batch(shared: &DurableShared, handler: &BatchHandler, timers: &[Delivery]) {
+    let lateness: Vec<u64> = timers.iter().map(|timer| lateness(shared, timer)).collect();
+    let results = catch_unwind(AssertUnwindSafe(|| handler(timers)));
+    let (results, panic) = match results {
+        Ok(results) => (results, None),
+        Err(panic) => {
+            let text = panic_text(&*panic);
+            caught(|| drop(panic));
+            (Vec::new(), Some(text))
+        }
+    };
+    let mut results = results.into_iter();
+    for (delivery, lateness) in timers.iter().zip(lateness) {
+        let result = results.next().unwrap_or_else(|| {
+            let why = panic
+                .as_deref()
+                .unwrap_or("its handler gave no result for it");
+            Err(why.into())
+        });
+        let verdict = verdict(shared, delivery, Ok(result));
+        settle(shared, delivery, verdict, Some(lateness));
+    }
+    caught(|| drop(results));
+}

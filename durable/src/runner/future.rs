@@ -1,0 +1,184 @@
+//! Future: a handler that is async, from the call of the spawner to the end of its future.
+
+use super::admit::{goes_alone, has_begun, may_still_begin};
+use super::settle::{lateness, settle, verdict};
+use crate::handler::caught::caught;
+use crate::handler::delivery::{Delivery, HandlerResult};
+use crate::handler::kinds::{HandlerFuture, KindHandler};
+use crate::handler::places::CallPlace;
+use crate::queue::link::DurableShared;
+use crate::queue::request::Told;
+use crate::queue::ticket::Ticket;
+use crate::store::contract::TrialBegun;
+use crate::sync::ThreadId;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use wheelwork::run_as_task;
+
+/// Gives the place of a kind to the next timer that waits for it.
+pub(super) type GivePlace = fn(&Arc<DurableShared>, &Arc<str>, CallPlace);
+
+/// A timer on its way to an async handler, then that handler's future. It settles the timer when
+/// the future ends, or is dropped, and gives its place to the next one.
+///
+/// The handler is called when the executor polls this first: the executor may be busy until then.
+pub(super) struct AsyncRun {
+    shared: Arc<DurableShared>,
+    delivery: Delivery,
+    place: CallPlace,
+    /// How late the handler was called. `None`: it was not.
+    lateness: Option<u64>,
+    future: Option<HandlerFuture>,
+    /// The answer to TrialBegin, which it waits for.
+    begun: Option<Ticket<TrialBegun>>,
+    /// The thread that has polled this last. `None`: it has not begun, and no stop waits for it.
+    polled_by: Option<ThreadId>,
+    is_over: bool,
+    give_place: GivePlace,
+}
+
+impl AsyncRun {
+    pub(super) fn new(
+        shared: &Arc<DurableShared>,
+        delivery: Delivery,
+        place: CallPlace,
+        give_place: GivePlace,
+    ) -> Self {
+        Self {
+            shared: shared.clone(),
+            delivery,
+            place,
+            lateness: None,
+            future: None,
+            begun: None,
+            polled_by: None,
+            is_over: false,
+            give_place,
+        }
+    }
+
+    /// Calls the handler, unless the timer may not be handed out any more.
+    fn begin(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_asked = self.begun.is_some();
+        if !is_asked {
+            // RunAdmit, once more. From `future_begins` on a stop waits for this.
+            if !may_still_begin(&self.shared, &self.delivery) {
+                self.leave();
+                return Poll::Ready(());
+            }
+            self.polled_by = self.shared.future_begins();
+            if self.polled_by.is_none() {
+                self.give_back();
+                return Poll::Ready(());
+            }
+        }
+        if goes_alone(&self.delivery) {
+            if !is_asked {
+                self.begun = self.shared.begin_alone(&self.delivery);
+            }
+            let answer = match self
+                .begun
+                .as_mut()
+                .map(|begun| Pin::new(begun).poll(context))
+            {
+                Some(Poll::Pending) => return Poll::Pending,
+                Some(Poll::Ready(answer)) => Some(answer),
+                None => None,
+            };
+            if !has_begun(&self.shared, &self.delivery, answer) {
+                self.leave();
+                return Poll::Ready(());
+            }
+        }
+        self.lateness = Some(lateness(&self.shared, &self.delivery));
+        let kind = self.shared.kinds.get(&self.delivery.row.kind);
+        if let Some(KindHandler::Async(handler)) = kind.and_then(|kind| kind.handler.as_ref()) {
+            let made = catch_unwind(AssertUnwindSafe(|| handler(self.delivery.clone())));
+            match made {
+                Ok(future) => self.future = Some(future),
+                Err(panic) => self.end(Err(panic)),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The service stops: the timer stays stored, and is not handed out.
+    fn give_back(&mut self) {
+        let back = Box::new(self.delivery.clone());
+        self.shared.tell(Told::Back(back));
+        self.leave();
+    }
+
+    fn poll_handler(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.polled_by = self
+            .polled_by
+            .map(|former| self.shared.future_moves(former));
+        if self.lateness.is_none() && !self.is_over && self.begin(context).is_pending() {
+            return Poll::Pending;
+        }
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(());
+        };
+        let poll = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        match poll {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => self.end(Ok(result)),
+            Err(panic) => self.end(Err(panic)),
+        }
+        Poll::Ready(())
+    }
+
+    fn end(&mut self, answer: Result<HandlerResult, Box<dyn Any + Send>>) {
+        if self.is_over {
+            return;
+        }
+        let future = self.future.take();
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let answer = match dropped {
+            Ok(()) => answer,
+            Err(panic) => {
+                caught(|| drop(answer));
+                Err(panic)
+            }
+        };
+        let verdict = verdict(&self.shared, &self.delivery, answer);
+        settle(&self.shared, &self.delivery, verdict, self.lateness);
+        self.leave();
+    }
+
+    /// The writer knows what became of the timer: others may have its place.
+    fn leave(&mut self) {
+        self.is_over = true;
+        (self.give_place)(&self.shared, &self.delivery.row.kind, self.place);
+        self.shared.take_turns();
+        if let Some(thread) = self.polled_by.take() {
+            self.shared.future_ends(thread);
+        }
+    }
+}
+
+impl Future for AsyncRun {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // (A future that stops the service, or drops it, must not wait for itself.)
+        run_as_task(|| self.poll_handler(context))
+    }
+}
+
+impl Drop for AsyncRun {
+    fn drop(&mut self) {
+        run_as_task(|| {
+            // What has not begun when the service stops stays stored, as what waits for a place.
+            let has_begun = self.polled_by.is_some() || self.shared.delivers();
+            match has_begun || self.is_over {
+                true => self.end(Ok(Err("its future was dropped before it ended".into()))),
+                false => self.give_back(),
+            }
+        });
+    }
+}
