@@ -72,17 +72,27 @@ impl Levels {
     pub(super) fn count_hole(&mut self, deadline: u64, parts: &mut WheelParts) {
         let place = self.place(deadline);
         let slot = &mut self.slots[place.level][place.index];
-        if let Some(ahead) = &mut slot.ahead {
-            // The cascade checks the entries that it has still to move.
-            ahead.count_hole(deadline, parts);
-            if ahead.first_to_be_compacted().is_some() {
-                self.to_be_compacted.set(place);
-            }
+        if slot.ahead.is_some() {
+            // (The last call: so it may end in a jump, and needs no saved registers.)
+            self.count_hole_ahead(place, deadline, parts);
         } else if !slot.is_empty() {
             slot.holes += 1;
             parts.holes += 1;
             if slot.is_to_be_compacted() {
                 self.compact_soon(place, parts);
+            }
+        }
+    }
+
+    /// Counts a hole in a slot that is cascaded. The cascade checks the entries that it has still
+    /// to move.
+    #[cold]
+    #[inline(never)]
+    fn count_hole_ahead(&mut self, place: Place, deadline: u64, parts: &mut WheelParts) {
+        if let Some(ahead) = &mut self.slots[place.level][place.index].ahead {
+            ahead.count_hole(deadline, parts);
+            if ahead.first_to_be_compacted().is_some() {
+                self.to_be_compacted.set(place);
             }
         }
     }
