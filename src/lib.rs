@@ -2,8 +2,8 @@
 //!
 //! Request timeouts, idle connections, heartbeats, retries, delayed messages: most such timers are
 //! cancelled long before they are due. wheelwork makes arming and cancelling cheap on any number of
-//! threads. They take no lock, they write to no memory that all threads write to, and they allocate
-//! nothing for a timer.
+//! threads. They take no lock, and they write to no memory that all threads write to. Once warm
+//! they allocate nothing, except to box a closure larger than three words.
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,14 +22,15 @@
 //!
 //! - [`TimerService`] runs closures, or hands typed payloads in batches to one handler
 //!   ([`Builder::on_expire`]).
-//! - [`ServiceHandle`] has all the calls. Every thread may have a handle.
+//! - [`ServiceHandle`] has all the calls except those that stop the service, which are on
+//!   [`TimerService`]. Every thread may have a handle.
 //! - [`Builder`] has the settings: [`tick`](Builder::tick), [`shards`](Builder::shards),
 //!   [`dispatch`](Builder::dispatch), hooks and others. The defaults suit most programs.
 //! - [`after`] arms a timer without a service of your own.
 //! - [`ManualClock`] moves time by hand, for tests. `testing::block_on` moves it for async code.
 //! - [`wheel::Wheel`] is a timing wheel by itself, for one thread: it has no threads and no clock.
 //!
-//! Timers that survive their process are in a crate beside this one, `wheelwork-durable`.
+//! If timers must survive their process, use the crate `wheelwork-durable`.
 //!
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -92,8 +93,8 @@ pub use service::{
 };
 pub use time::{ManualClock, TimeOfDayWatch, boot_time};
 
-// The pages of `docs/guide/`, whose examples need all features. Their first file tells rustdoc
-// where the pages' links to each other go.
+// The pages of `docs/guide/`, whose examples need all features. Before each page, `links.md` tells
+// rustdoc where the links between the pages go.
 #[cfg(any(all(doc, not(doctest)), all(doctest, feature = "full")))]
 pub mod guide {
     #![doc = include_str!("../docs/guide/links.md")]

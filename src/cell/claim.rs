@@ -15,17 +15,19 @@ use std::ptr::NonNull;
 pub(crate) struct Claimed<T> {
     /// `None`: a periodic timer's run is in progress, has the content, and drops it.
     pub(crate) content: Option<Content<T>>,
-    /// The entry that is dead now. `None`: another thread sends its tombstone, or it has come.
+    /// The entry that is dead now. `None`: another thread sends its tombstone, or the entry has
+    /// left the wheel already.
     pub(crate) filed: Option<Filed>,
     /// The timer's deadline and shard.
     pub(crate) due_at: DueAt,
-    /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or its
-    /// generations are used up.
+    /// The cell's index, for the caller to hold. `None`: another thread frees the cell, or the
+    /// cell's generations are used up.
     pub(crate) index: Option<u32>,
 }
 
 /// A timer that was claimed in the usual case. Its payload is still in the cell.
-// (One pointer: a payload beside would need a register more, which says whether it is there.)
+// (It is one pointer. If it had the payload too, an `Option` of it would take one more register, to
+// say whether the payload is there.)
 pub(crate) struct FirstClaim<T>(NonNull<Cell<T>>);
 
 impl<T> FirstClaim<T> {
@@ -51,11 +53,11 @@ pub(crate) enum DueClaim<T> {
     Payload(T),
     /// A periodic timer, whose run may `begin`. It is still ARMED.
     Run,
-    /// A timer that was re-armed to a later deadline: the caller sends the entry there.
+    /// A timer that was re-armed to a later deadline: the caller sends the entry on to it.
     Later(Filed),
 }
 
-/// A due entry beside the word of its cell.
+/// What the comparison of a due entry with the word of its cell has shown.
 pub(super) enum Compared {
     Dead,
     Later(Filed),
@@ -127,8 +129,9 @@ impl<T> CellRef<'_, T> {
         }
     }
 
-    /// ClaimCompare. What a due entry may claim of a cell with this word. Puts it back (PutBack) if
-    /// its timer is due later. `faults`: it does not compare the generation, the deadline.
+    /// ClaimCompare. What a due entry may claim of a cell with this word. Puts the entry back
+    /// (PutBack) if its timer is due later. `faults` are those that leave out two comparisons: that
+    /// of the generation, and that of the deadline.
     #[inline]
     pub(super) fn compare(&self, word: Word, entry: Entry, faults: [Fault; 2]) -> Compared {
         let [no_generation, no_deadline] = faults;
@@ -151,8 +154,8 @@ impl<T> CellRef<'_, T> {
         self.side
             .put_back
             .store(word.generation() << 16 | word.lag(), Ordering::Relaxed);
-        // At most the last tick. `due_at` may be a later filing's: then the entry is dead in any
-        // case.
+        // At most the last tick: `due_at` may belong to a later filing, and then the sum may be too
+        // great. In that case the entry is dead, wherever it goes.
         self.filed(
             (due_at.deadline() + word.lag()).min(DEADLINE_MAX),
             due_at.shard(),
@@ -160,8 +163,8 @@ impl<T> CellRef<'_, T> {
         )
     }
 
-    /// Claims in any state from which a timer can be cancelled, if `wanted` says so of the word.
-    /// `None`: the timer has fired, or was cancelled.
+    /// Claims in any state from which a timer can be cancelled, if `wanted` accepts the word.
+    /// `None`: the timer has fired, was cancelled, or is not wanted.
     #[inline]
     fn claim(&self, wanted: impl Fn(Word) -> bool) -> Option<Claimed<T>> {
         let mut word = self.load();
@@ -182,7 +185,7 @@ impl<T> CellRef<'_, T> {
         }
     }
 
-    /// Claims what is ARMED: the content is in the cell, and this thread frees it.
+    /// Claims an ARMED timer: the content is in the cell, and this thread frees the cell.
     #[inline(always)]
     fn claim_armed(&self, word: Word) -> Result<Claimed<T>, Word> {
         self.cell.exchange(word, word.freed())?;
@@ -199,7 +202,8 @@ impl<T> CellRef<'_, T> {
         })
     }
 
-    /// DoomMark. Claims what is HELD: the content is in the cell, and the last to leave frees it.
+    /// DoomMark. Claims a HELD timer: the content is in the cell, and the last thread to leave
+    /// frees the cell.
     #[inline(always)]
     fn claim_held(&self, word: Word) -> Result<Claimed<T>, Word> {
         self.cell.exchange(word, word.with_state(State::Doomed))?;
@@ -215,7 +219,7 @@ impl<T> CellRef<'_, T> {
         })
     }
 
-    /// Claims what is RUNNING: the run has the content, and frees the cell.
+    /// Claims a RUNNING timer: the run has the content, and frees the cell.
     #[inline(always)]
     fn claim_running(&self, word: Word) -> Result<Claimed<T>, Word> {
         self.cell.exchange(word, word.with_state(State::Ended))?;
@@ -230,8 +234,8 @@ impl<T> CellRef<'_, T> {
     /// DoomLeave. Two threads use a DOOMED cell; the last to leave frees it.
     #[cold]
     pub(super) fn leave(&self, word: Word) -> Option<u32> {
-        // Ordering: AcqRel (DoomLeave). Pairs with the other thread's swap: the first one's Release
-        // says that it has left the cell, the last one's Acquire sees it.
+        // Ordering: AcqRel (DoomLeave). Pairs with the other thread's swap. By its Release the
+        // first thread says that it has left the cell; by its Acquire the last thread sees that.
         let before = Word(self.cell.word.swap(
             word.with_state(State::Left).0,
             ordering(Ordering::AcqRel, Fault::LeaveRelaxed),
@@ -245,7 +249,8 @@ impl<T> CellRef<'_, T> {
 
     /// Makes the cell VACANT. The caller is the only thread that uses it.
     pub(super) fn free(&self, word: Word) -> Option<u32> {
-        // Ordering: Release. Pairs with the Acquire of ClaimLoad; publishes what was done before.
+        // Ordering: Release. Pairs with the Acquire of ClaimLoad; publishes what this thread did to
+        // the cell before.
         self.cell.word.store(word.freed().0, Ordering::Release);
         self.index(word)
     }
@@ -268,7 +273,8 @@ impl<T> CellRef<'_, T> {
         self.claim(|word| self.birth(word) == birth || broken(Fault::ClaimIgnoresGeneration))
     }
 
-    /// Claims for the holder of an id that wants the payload, so not a periodic timer.
+    /// Claims for the holder of an id who wants the payload back. A periodic timer has none, and is
+    /// not claimed.
     #[inline]
     pub(crate) fn claim_payload(&self, birth: u64) -> Option<Claimed<T>> {
         self.claim(|word| self.birth(word) == birth && !word.repeats())

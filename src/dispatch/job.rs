@@ -14,8 +14,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 per_thread! {
-    /// How many offers this thread is leaving: it is inside the pool's code then. More than one if
-    /// the pool runs what it is given at once.
+    /// How many offers this thread is leaving. While it leaves one, it is inside the pool's code.
+    /// There is more than one if the pool runs an offer at once, on the same thread.
     static OFFERING: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -24,25 +24,27 @@ per_thread! {
 pub(crate) enum Notice {
     /// Idle threads: the job was announced. Its workers announce what they leave to others.
     Announced,
-    /// The attendant, which was woken. It keeps what it can do alone, and may be held up.
+    /// The attendant, which was woken. It does not announce what it can do alone, so if it is held
+    /// up, that work waits.
     Called,
-    /// Nobody: the job is left to the attendant, which is at work.
+    /// No thread: the job is left to the attendant, which is at work already.
     Left,
 }
 
 /// Where jobs run, and where their workers leave offers. It must not unwind.
 pub(crate) trait Spawn: Clone + Send + 'static {
-    /// Has an idle thread do the work. If there is none, the calling thread does it later.
+    /// Gives the work to an idle thread. If there is none, the calling thread does it later.
     fn spawn(&self, work: impl FnOnce() + Send + 'static);
 
-    /// Has a job begun. Unless the job was announced, the caller looks again.
+    /// Gives a job to a thread that begins it. If no thread is told of the job (`Notice::Left`),
+    /// the caller has to check on it (`look`).
     fn submit(&self, _is_urgent: bool, begin: impl FnOnce() + Send + 'static) -> Notice {
         self.spawn(begin);
         Notice::Announced
     }
 
-    /// Has an offer taken, usually when no job is left to begin. `take_up` returns whether there
-    /// was something to do.
+    /// Gives an offer to a thread, usually when no job is left to begin. `take_up` takes the offer,
+    /// and returns whether there was something to do.
     fn offer(&self, take_up: impl FnOnce() -> bool + Send + 'static) {
         self.spawn(move || _ = take_up());
     }
@@ -51,39 +53,41 @@ pub(crate) trait Spawn: Clone + Send + 'static {
     /// left to itself.
     fn pulse(&self) {}
 
-    /// The caller looks from now on, until `look` returns `false`, or until `unwatch`.
+    /// From now on the caller calls `look`, until that returns `false` or the caller calls
+    /// `unwatch`.
     fn watch(&self) {}
 
     /// Announces the work that was left to a thread, if that thread is held up. Returns whether to
-    /// look again.
+    /// call this again.
     fn look(&self) -> bool {
         false
     }
 
-    /// The caller looks no more. The pool announces what was left.
+    /// The caller no longer calls `look`. The pool announces the work that was left.
     fn unwatch(&self) {}
 }
 
-/// The most offers of a job that are being left at one instant. An executor may wait for what it
-/// runs elsewhere: it then takes an offer before the call that leaves the offer returns. A helper
-/// that finds this many leaves no further offer, so that such a chain ends.
+/// A helper leaves no offer of a job while this number of its offers are being left. An executor
+/// may run an offer elsewhere and wait for it. The offer is then taken, and its helper leaves the
+/// next one, before the call that leaves the first one returns. This number ends such a chain.
 const OFFERS_DEEP: usize = 8;
 
 /// A batch of due entries.
 pub(crate) struct Job<F: Fire> {
     fire: Arc<F>,
     buffers: Buffers<F>,
-    /// Whether it has its first worker.
+    /// Whether the job has its first worker.
     begun: AtomicBool,
     /// The number of the grain that is claimed next.
     next: CachePadded<AtomicUsize>,
     /// Grains that are claimed and filled.
     filled: AtomicUsize,
-    /// Whether there is an offer that nobody has taken.
+    /// Whether there is an offer that no thread has taken.
     offered: AtomicBool,
     /// Threads that are leaving an offer.
     offering: AtomicUsize,
-    /// The half in which its workers are counted. Written by the first worker.
+    /// The half of the jobs in flight in which the job's workers are counted (FireBegin). Written
+    /// by the first worker.
     half: AtomicUsize,
     /// Where the buffers go when all workers have left.
     spare: Arc<ArrayQueue<Buffers<F>>>,
@@ -110,11 +114,11 @@ impl<F: Fire> Job<F> {
         })
     }
 
-    /// JobBegin. Whether the caller is the first worker, which calls [`work`](Self::work). One
-    /// thread is.
+    /// JobBegin. Returns whether the caller is the first worker. Exactly one caller is, and that
+    /// one calls [`work`](Self::work).
     pub(crate) fn begin(&self) -> bool {
-        // Ordering: Relaxed, here and below. It gives nothing on: what the job has came to the
-        // caller by the queue, or by the thread, that gave it the job.
+        // Ordering: Relaxed, here and below. It publishes nothing: the queue or the thread that
+        // gave the job to the caller has published what is in it.
         if broken(Fault::JobBegunTwice) {
             let is_begun = self.begun.load(Ordering::Relaxed);
             self.begun.store(true, Ordering::Relaxed);
@@ -123,8 +127,8 @@ impl<F: Fire> Job<F> {
         !self.begun.swap(true, Ordering::Relaxed)
     }
 
-    /// OfferTake, by a thread that was not offered the job. It helps, if there is an offer: then
-    /// the first worker has left what is needed for that.
+    /// OfferTake, by a thread that was not given an offer. If there is one, the thread takes it and
+    /// helps: the worker that left the offer has published what a helper needs.
     pub(crate) fn step_in(self: &Arc<Self>, spawn: &impl Spawn) {
         // Ordering: AcqRel (OfferTake). Pairs with OfferLeave.
         if self.offered.swap(false, Ordering::AcqRel) && self.has_work() {
@@ -144,8 +148,8 @@ impl<F: Fire> Job<F> {
     /// Leaves the next offer, and works at a job that another thread has begun.
     fn help(self: &Arc<Self>, spawn: &impl Spawn) {
         let work = || {
-            // Ordering: Relaxed. A bound for a chain of nested calls: each comes after the one
-            // before.
+            // Ordering: Relaxed. This bounds a chain of nested calls, in which each call happens
+            // after the one before.
             if !broken(Fault::OfferNotRenewed)
                 && self.offering.load(Ordering::Relaxed) < OFFERS_DEEP
             {
@@ -168,7 +172,7 @@ impl<F: Fire> Job<F> {
         });
     }
 
-    /// Claims all entries and drops their payloads. For a job at which nobody will work.
+    /// Claims all entries and drops their payloads, for a job at which no thread will work.
     pub(super) fn abandon(&self) {
         let discard_all = || {
             while let Some(portion) = self.claim_grain() {
@@ -244,7 +248,7 @@ impl<F: Fire> Job<F> {
         // sees what this thread has published. If it comes before, this thread sees that the offer
         // is gone.
         if !self.offered.swap(true, Ordering::AcqRel) {
-            // An offer that comes late keeps nothing of its job.
+            // A `Loose` reference: an offer that is taken late does not keep its job alive.
             let (job, further) = (Loose::of(self), spawn.clone());
             OFFERING.with(|offering| offering.set(offering.get() + 1));
             // Ordering: Relaxed. See `help`.
@@ -262,8 +266,8 @@ impl<F: Fire> Job<F> {
         // Ordering: AcqRel (OfferTake). Pairs with OfferLeave.
         self.offered
             .swap(false, ordering(Ordering::AcqRel, Fault::OfferRelaxed));
-        // A pool that runs the offer at once has no idle thread: whoever left the offer goes on
-        // alone.
+        // If the pool runs the offer at once, on the thread that leaves it, no thread is idle: the
+        // thread that left the offer goes on alone.
         let helps = self.has_work() && OFFERING.with(Cell::get) == 0;
         if helps {
             self.help(spawn);
@@ -282,8 +286,8 @@ impl<F: Fire> Drop for Job<F> {
 }
 
 /// Fires a batch on the calling thread alone, a grain at a time, through the first portion of
-/// `buffers`. When the service has stopped it claims no further grain: who stops it waits for this
-/// thread.
+/// `buffers`. When the service has stopped it claims no further grain, because the `stop` waits for
+/// this thread.
 pub(crate) fn alone<F: Fire>(fire: &F, batch: &EntryBatch, buffers: &mut Buffers<F>) {
     during(fire, |_| {
         let goes_on = || !fire.is_stopped() || broken(Fault::StopTurnNotAwaited);

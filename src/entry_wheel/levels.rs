@@ -1,7 +1,7 @@
-//! Levels: the slots of all levels around one point in time, and sets of those that need work.
+//! Levels: the slots of all levels around one point in time, and the sets of slots that need work.
 //!
-//! A large slot that is cascaded ahead of time has levels of its own, which stand at its start
-//! (`Slot::ahead`).
+//! A large slot is cascaded ahead of time, in steps. Meanwhile it has levels of its own, whose time
+//! is the slot's first tick (`Slot::ahead`). In this file, the *slots ahead* of a slot are those.
 
 use super::chunk::Form;
 use super::marks::Marks;
@@ -48,7 +48,8 @@ impl Levels {
     }
 
     /// Puts an entry into its slot. Its deadline is not before `now`.
-    // (`always`: callers would pass on all arguments, some of them in other registers.)
+    // (`always`: otherwise callers would pass all their arguments on, some of them in other
+    // registers.)
     #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry, parts: &mut WheelParts) {
         let Place { level, index } = self.place(entry.deadline());
@@ -58,7 +59,7 @@ impl Levels {
         if slot.len() == LARGE_SLOT {
             self.large.set(Place { level, index });
         }
-        // (Last: so it may end in a tail call, and needs no saved registers.)
+        // (This comes last. So it may be a tail call, for which no registers are saved.)
         slot.push(
             entry,
             Form::of_span(Place::span_bits(level)),
@@ -66,8 +67,8 @@ impl Levels {
         );
     }
 
-    /// Counts a hole in the slot of a deadline: a tombstone came for it. A slot that is mostly dead
-    /// then is compacted, or marked for a compaction.
+    /// Counts a hole in the slot of a deadline, because a tombstone came for an entry in it. If the
+    /// slot is mostly dead then, compacts it or marks it for a compaction.
     #[inline]
     pub(super) fn count_hole(&mut self, deadline: u64, parts: &mut WheelParts) {
         let place = self.place(deadline);
@@ -102,7 +103,8 @@ impl Levels {
         &self.slots[place.level][place.index]
     }
 
-    /// Compacts a slot that is mostly dead: now if it is small, else later.
+    /// Compacts a slot that is mostly dead: now if it is small, and if not too many entries were
+    /// moved at once since the last `advance`; or else later.
     #[cold]
     fn compact_soon(&mut self, place: Place, parts: &mut WheelParts) {
         if parts.compacts_at_once(self.slot(place).is_compacted_at_once()) {
@@ -112,7 +114,8 @@ impl Levels {
         }
     }
 
-    /// Compacts a slot. A large one only until `budget_end` entries have been moved.
+    /// Compacts a slot. In a large slot it stops when `budget_end` entries have been moved, and the
+    /// rest follows another time.
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
         if self.slot(place).ahead.is_some() {
             return self.compact_ahead(place, budget_end, parts);
@@ -125,8 +128,9 @@ impl Levels {
         }
     }
 
-    /// Compacts the slots ahead of a slot that is cascaded, which goes on to its end: the holes of
-    /// entries that were left in it are counted ahead.
+    /// Compacts the slots ahead of a slot that is being cascaded. The cascade goes on first, to its
+    /// end if the budget allows, because the slots ahead also count the holes of entries that have
+    /// not been moved.
     fn compact_ahead(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
         self.cascade(place, 0, budget_end, parts);
         if !self.slot(place).has_steps_left()
@@ -148,8 +152,8 @@ impl Levels {
         }
     }
 
-    /// Marks the slots for which `is_marked` holds, for a compaction; of a slot that is cascaded,
-    /// the slots ahead. Looks at every slot that is not empty.
+    /// Marks the slots for which `is_marked` holds, for a compaction. If a slot is being cascaded,
+    /// marks those of its slots ahead. Checks every slot that is not empty.
     pub(super) fn mark(&mut self, is_marked: fn(&Slot<Self>) -> bool) {
         for (level, slots) in self.slots.iter_mut().enumerate() {
             for index in self.occupied[level].iter() {
@@ -164,8 +168,8 @@ impl Levels {
         }
     }
 
-    /// Gives `work` a slot and its start. Then sets the counts and sets right: `work` may move
-    /// entries out of the slot.
+    /// Calls `work` with a slot and its start. `work` may move entries out of the slot, so this
+    /// corrects the counts and the sets afterwards.
     pub(super) fn update(
         &mut self,
         place @ Place { level, index }: Place,
@@ -197,7 +201,7 @@ impl Levels {
         None
     }
 
-    /// The first large slot that has to be cascaded. Those of level 0 never are.
+    /// The first large slot that has to be cascaded. Slots of level 0 are never cascaded.
     #[inline]
     pub(super) fn first_large(&self) -> Option<Place> {
         self.large.first(1)
@@ -227,8 +231,8 @@ impl Levels {
         place.start(self.now)
     }
 
-    /// Moves time to the start of a slot and takes the slot out. Also returns whether some of its
-    /// entries may have tombstones.
+    /// Moves time to the start of a slot and takes the slot out. Also returns whether there may be
+    /// tombstones for some of its entries.
     #[inline]
     pub(super) fn enter(
         &mut self,
@@ -246,7 +250,7 @@ impl Levels {
         (slot, has_dead)
     }
 
-    /// Takes over the levels below `level`. They are empty here.
+    /// Takes over the slots of `levels` that are below `level`. Those of `self` are empty.
     pub(super) fn adopt(&mut self, mut levels: Self, level: usize) {
         self.slots[..level].swap_with_slice(&mut levels.slots[..level]);
         self.occupied[..level].copy_from_slice(&levels.occupied[..level]);
@@ -307,7 +311,8 @@ impl Levels {
     }
 }
 
-/// Whether a compaction of the slot has more to do; of one that is cascaded, of the slots ahead.
+/// Whether a compaction of the slot has more to do. If the slot is being cascaded: whether one of
+/// its slots ahead does.
 fn is_waiting(slot: &Slot<Levels>) -> bool {
     match &slot.ahead {
         Some(ahead) => ahead.first_to_be_compacted().is_some(),

@@ -1,8 +1,8 @@
 //! The producer's end of a track: push, also in doubt, and recall.
 //!
-//! One thread at a time has it, in a `Sender`. It has the steps PushLink to PushPublish,
-//! RecallEnter to RecallLeave, UnsureName, and DoubtWord to DoubtExpire. Protocol and proof:
-//! README.md of this room.
+//! One thread at a time has the producer, in a `Sender`. This file has the steps PushLink to
+//! PushPublish, RecallEnter to RecallLeave, UnsureName, and DoubtWord to DoubtExpire. README.md of
+//! this room has the protocol and its proof.
 
 use super::directory::Directory;
 use super::segment::{LEN, RECENT, Segment};
@@ -12,14 +12,14 @@ use crate::mem::prefetch_to_write;
 use crate::sync::{Fault, Ordering, broken, light_fence_unless, ordering};
 use std::ptr;
 
-/// A track keeps at most this number of segments that wait for reuse, beside those that the shard
-/// has passed since the producer's last segment.
+/// The most segments that a track keeps for reuse. There may be more for a while: whenever the
+/// producer begins a segment, it frees one of the surplus.
 const SPARE: u64 = if cfg!(loom) { 4 } else { 1024 };
 
 /// Prefetch distance, in messages.
 const AHEAD: usize = 16;
 
-/// The producer's end. It moves from thread to thread, and one thread at a time has it.
+/// The producer's end of a track. It moves from thread to thread, and one thread at a time has it.
 pub(super) struct Producer<M> {
     pub(super) track: *const Track<M>,
     /// Null before the first push.
@@ -28,9 +28,9 @@ pub(super) struct Producer<M> {
     begin: u64,
     /// How many messages were ever published.
     count: u64,
-    /// Number of the first message that lies in the newest segments.
+    /// Number of the first message that lies in the `RECENT` newest segments.
     recent_begin: u64,
-    /// The segments that are not read.
+    /// Finds the segments that the shard has not read to the end, and the newest ones.
     directory: Directory<M>,
     /// Number of the first message that was sent in doubt since the last `settle_doubts`, or `MAX`.
     doubted: u64,
@@ -49,7 +49,8 @@ unsafe impl<M: Send> Send for Producer<M> {}
 pub(super) struct Pushed {
     /// The low bits of its number.
     pub(super) number: u32,
-    /// How many messages the shard has not seen, if it was the last of its segment; else 0.
+    /// How many messages the shard has not seen. Only known, and else 0, if this message was the
+    /// last one of its segment.
     pub(super) waiting: u64,
 }
 
@@ -88,11 +89,11 @@ impl<M: Copy> Producer<M> {
         key < self.least
     }
 
-    /// Appends a message and publishes it (PushWrite, PushPublish). Returns the low bits of its
-    /// number. Not at the end of a segment.
+    /// Appends a message to a segment that has room, and publishes it (PushWrite, PushPublish).
+    /// Returns the low bits of its number.
     ///
     /// # Safety
-    /// The track is alive, and its producer is not `at_edge`, or has just got another segment.
+    /// The track is alive, and the producer's segment has room.
     #[inline]
     pub(super) unsafe fn push_inside(&mut self, message: M) -> u32 {
         let position = self.position();
@@ -100,8 +101,8 @@ impl<M: Copy> Producer<M> {
         // SAFETY: the producer's own segment is in the chain, at the shard's segment or behind it:
         // it is alive.
         let messages = unsafe { &(*self.segment).messages };
-        // A reused segment lies in the shard's cache, and a later full fence of the caller waits
-        // for this store. Without the prefetch it would wait for the cache line to come over.
+        // A reused segment lies in the shard's cache. A later full fence of the caller waits for
+        // this store, which without the prefetch would wait for the cache line to come over.
         prefetch_to_write(messages.as_ptr().wrapping_add(position + AHEAD));
         // SAFETY: PushWrite. The message is not published, so no thread reads it.
         messages[position % LEN].with_mut(|slot| unsafe { (*slot).write(message) });
@@ -118,8 +119,8 @@ impl<M: Copy> Producer<M> {
         number
     }
 
-    /// Appends a message and publishes it (PushLink to PushPublish). Looks at the shard's cache
-    /// line once per segment.
+    /// Appends a message and publishes it (PushLink to PushPublish). Once per segment it reads the
+    /// cache line that the shard writes to.
     ///
     /// # Safety
     /// The track is alive.
@@ -152,8 +153,8 @@ impl<M: Copy> Producer<M> {
         Pushed { number, waiting }
     }
 
-    /// Appends a message with a key (PushKey): the shard is told the least key of a segment before
-    /// it takes the messages.
+    /// Appends a message with a key (PushKey). The shard can read the least key of a segment
+    /// without taking the segment's messages.
     ///
     /// # Safety
     /// The track is alive.
@@ -161,7 +162,7 @@ impl<M: Copy> Producer<M> {
     pub(super) unsafe fn push_keyed(&mut self, message: M, key: u64) -> Pushed {
         // SAFETY: the caller's promise.
         unsafe { self.note_key(key) };
-        // SAFETY: as above, and `note_key` has seen to the room.
+        // SAFETY: as above, and `note_key` has made room.
         unsafe { self.push_with_room(message) }
     }
 
@@ -191,9 +192,10 @@ impl<M: Copy> Producer<M> {
         }
     }
 
-    /// Appends a message that is in doubt (PushLink, DoubtWord, DoubtMark, PushWrite, PushPublish),
-    /// after a `settle_doubts`. The shard gets the least word of the messages in doubt in its
-    /// group.
+    /// Appends a message that is in doubt (PushLink, DoubtWord, DoubtMark, PushWrite, PushPublish).
+    /// The caller has called `settle_doubts` since other messages were drained. Each 64 messages of
+    /// a segment are a group. With the message, the shard gets the least word of all messages in
+    /// doubt in its group.
     ///
     /// # Safety
     /// The track is alive.
@@ -234,10 +236,10 @@ impl<M: Copy> Producer<M> {
         unsafe { self.push_with_room(message) }
     }
 
-    /// Settles the messages sent in doubt since the last call. If `vouched`, the messages in the
-    /// newest segments are in doubt no more (DoubtVouch); else all stay in doubt. Forgets the words
-    /// of messages that the shard has seen (DoubtExpire). Returns whether there are messages that
-    /// it has not seen.
+    /// Settles the messages that were sent in doubt since the last call. If `vouched`, those of
+    /// them in the `RECENT` newest segments are no longer in doubt (DoubtVouch); else all stay in
+    /// doubt. Forgets the words of messages that the shard has seen (DoubtExpire). Returns whether
+    /// there are messages that the shard has not seen.
     ///
     /// # Safety
     /// The track is alive.
@@ -249,8 +251,8 @@ impl<M: Copy> Producer<M> {
         };
         let mut from = std::mem::replace(&mut self.doubted, next).max(self.recent_begin);
         while vouched && from < self.count {
-            // SAFETY: one of the newest segments, which `trim` does not free. (A segment that this
-            // producer has reused holds later messages of this range.)
+            // SAFETY: it is one of the newest segments, which `trim` does not free. (If this
+            // producer has reused the segment, it holds later messages of this range.)
             let segment = unsafe { &*self.directory.at(from) };
             #[cfg(loom)]
             segment.alive.with(|_| ());
@@ -258,8 +260,8 @@ impl<M: Copy> Producer<M> {
             let doubted = &segment.doubted[place / 64];
             // Ordering: Relaxed. The producer's own.
             let others = doubted.load(Ordering::Relaxed) & !(u64::MAX << (place % 64));
-            // Ordering: Relaxed (DoubtVouch). If the shard does not see it, the messages are in
-            // doubt for it.
+            // Ordering: Relaxed (DoubtVouch). A shard that does not see this store takes the
+            // messages as still in doubt.
             doubted.store(others, Ordering::Relaxed);
             from += (LEN.min(place / 64 * 64 + 64) - place) as u64;
         }
@@ -283,12 +285,14 @@ impl<M: Copy> Producer<M> {
         seen < self.count
     }
 
-    /// Recalls the message of a number of which `bits` low bits are given, if it is the one that
-    /// the caller means, and the shard has not claimed it (RecallCheck to RecallLeave).
+    /// Recalls a message, unless the shard has claimed it (RecallCheck to RecallLeave). The caller
+    /// names the message by the `bits` low bits of its number (`low`) and gives the message itself.
+    /// If another message lies there, nothing is recalled.
     ///
-    /// `true`: the shard does not get it; or the shard claimed it at this moment, and its next
-    /// drain reports it as recalled (UnsureName). `false`: the shard gets it; or, if claims met two
-    /// recalls in a row, it may not get it.
+    /// `true`: the shard does not get the message; or the shard claimed it at this moment, and its
+    /// next drain reports it as recalled (UnsureName). `false`: the shard gets it. There is one
+    /// exception: if the shard's claims met two recalls in a row, it may not get the second
+    /// message.
     ///
     /// # Safety
     /// The track is alive.
@@ -299,7 +303,7 @@ impl<M: Copy> Producer<M> {
     {
         // SAFETY: the caller's promise.
         let track = unsafe { &*self.track };
-        // Ordering: Relaxed. A hint: it saves the look.
+        // Ordering: Relaxed. A hint: if nothing can be recalled, the steps below are not needed.
         if track.taken.claimed.load(Ordering::Relaxed) == u64::MAX {
             return false;
         }
@@ -311,8 +315,8 @@ impl<M: Copy> Producer<M> {
         light_fence_unless(Fault::LaneNoEnterFence);
         // SAFETY: this thread has entered.
         let is_recalled = unsafe { self.recall_entered(track, low, bits, message) };
-        // Ordering: Release (RecallLeave). Pairs with the Acquire of TrimLook; this thread's look
-        // into the segments comes before they are freed.
+        // Ordering: Release (RecallLeave). Pairs with the Acquire of TrimLook: this thread reads
+        // the segments before they are freed.
         track.tail.looking.store(
             false,
             ordering(Ordering::Release, Fault::LaneRecallLeftRelaxed),
@@ -332,14 +336,14 @@ impl<M: Copy> Producer<M> {
         // Ordering: Relaxed (RecallCheck). Not older than what ReuseCheck saw, so it excludes the
         // old numbers of a reused segment.
         let claimed = track.taken.claimed.load(Ordering::Relaxed);
-        // How many messages came after it.
+        // How many messages came after the message to be recalled.
         let later = self.count.wrapping_add(!u64::from(low)) & ((1 << bits) - 1);
         if later >= self.count.saturating_sub(claimed) {
             return false;
         }
         let number = self.count - 1 - later;
-        // SAFETY: the shard has not claimed its messages when RecallCheck looked. So this producer
-        // has not reused the segment, and `trim` does not free it before RecallLeave.
+        // SAFETY: when RecallCheck looked, the shard had not claimed the message. So this producer
+        // has not reused its segment, and `trim` does not free it before RecallLeave.
         let segment = unsafe { &*self.directory.at(number) };
         let place = number as usize % LEN;
         // SAFETY: this producer wrote it, on this thread or an earlier one, and has not written it
@@ -366,7 +370,9 @@ impl<M: Copy> Producer<M> {
             || self.leave_to_shard(number)
     }
 
-    /// UnsureName. Whether the shard will settle it.
+    /// UnsureName. A claim of the shard has met the recall of this message. Leaves the message to
+    /// the shard, which drops it or reports it as recalled. Returns `false`, and leaves nothing, if
+    /// the shard has not settled an earlier such message yet.
     #[cold]
     #[inline(never)]
     pub(super) fn leave_to_shard(&self, number: u64) -> bool {
@@ -395,8 +401,8 @@ impl<M: Copy> Producer<M> {
     unsafe fn next_segment(&mut self) {
         // SAFETY: the caller's promise.
         let track = unsafe { &*self.track };
-        // Ordering: Acquire. Pairs with the Release of UnsureClear: the shard has looked at the
-        // message.
+        // Ordering: Acquire. Pairs with the Release of UnsureClear: if there is no unsure message,
+        // the shard has settled the last one, and its segment may be reused.
         let is_unsure = !track.tail.unsure.load(Ordering::Acquire).is_null()
             && !broken(Fault::LaneReuseUnsettled);
         // Ordering: Relaxed. The producer's own.
@@ -440,7 +446,8 @@ impl<M: Copy> Producer<M> {
         self.begin = self.count;
         self.least = u64::MAX;
         self.recent_begin = self.begin.saturating_sub(((RECENT - 1) * LEN) as u64);
-        // Ordering: Relaxed. An old value is a lesser one: the directory keeps more than it has to.
+        // Ordering: Relaxed. An old value is a smaller one, with which the directory keeps more
+        // segments than it has to.
         let head = track.taken.head.load(Ordering::Relaxed);
         self.directory.add(self.begin, segment, head);
     }

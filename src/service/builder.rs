@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Settings of a service that is not started yet. [`TimerService::builder`] makes one.
 ///
-/// No call of the builder fails: [`start`](Self::start) checks the settings.
+/// The calls that change a setting never fail: [`start`](Self::start) checks all settings.
 ///
 /// # Example
 /// ```
@@ -70,9 +70,10 @@ impl<T: Send + 'static> Builder<T> {
     /// Sets the handler, and with it the type `U` of the payload. The handler gets batches of
     /// payloads whose timers fired. Several threads call it at once.
     ///
-    /// Payloads that it leaves in a batch are dropped: see [`on_dropped`](Self::on_dropped). A
-    /// panic in it is caught and counted; a new call then gets the rest of the batch. If it panics
-    /// before it took a payload, one payload is dropped.
+    /// Payloads that the handler leaves in a batch are dropped: see
+    /// [`on_dropped`](Self::on_dropped). If the handler panics, the panic is caught and counted,
+    /// and a new call gets the rest of the batch. If it panics before it has taken a payload, one
+    /// payload is dropped.
     pub fn on_expire<U, F>(self, handler: F) -> Builder<U>
     where
         U: Send + 'static,
@@ -85,13 +86,16 @@ impl<T: Send + 'static> Builder<T> {
     /// type `U` of the payload. The shards' threads send; [`dispatch`](Self::dispatch) has no
     /// effect.
     ///
-    /// The channel holds `capacity` batches, at least one, and at most one more for each further
-    /// shard. `None` means no limit but memory. While it is full no timer fires. What is due stays
-    /// in the wheel: it can be cancelled, `stop` hands it back, and each turn that leaves it there
-    /// counts in [`Machinery::held`](crate::Machinery::held). On a manual clock it fires in the
-    /// next `advance` for which there is room.
+    /// The channel holds `capacity` batches. A capacity of 0 counts as 1. Shards that find the last
+    /// free place at one instant all use it, so the channel may hold one batch more for each shard
+    /// beyond the first. `None` means no limit but memory.
     ///
-    /// Once all receivers are gone, payloads are dropped as their timers fire, and counted in
+    /// While the channel is full no timer fires. Due timers stay in the wheel: they can be
+    /// cancelled, `stop` hands them back, and each turn that leaves them there counts in
+    /// [`Machinery::held`](crate::Machinery::held). On a manual clock they fire in the next
+    /// `advance` for which there is room.
+    ///
+    /// Once all receivers are gone, payloads are dropped when their timers fire, and counted in
     /// [`TimerCounts::dropped`](crate::TimerCounts::dropped). Periodic timers run on the shard's
     /// thread. Batches that are in the channel when the service stops can still be received. The
     /// channel is disconnected when the service and its handles are gone.

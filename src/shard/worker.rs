@@ -22,22 +22,23 @@ const LOOK_MIN_NS: u64 = 100_000;
 /// Where the tick is longer than this, the shard checks after this time.
 const LOOK_MAX: Duration = Duration::from_millis(1);
 
-/// The time to a check that is not urgent.
+/// A check that is not urgent comes after this time.
 const LOOK_LATER: Duration = Duration::from_millis(5);
 
-/// How long a shard sleeps when the dispatcher has no room. The workers need longer for the batches
-/// that wait.
+/// How long a shard sleeps when the dispatcher has no room. The batches that wait keep the workers
+/// busy for longer than this.
 const HELD_NAP: Duration = Duration::from_micros(250);
 
-/// The longest such sleep. Sleeps grow up to it while no worker begins a batch: the workers are
-/// blocked, or busy for longer.
+/// The longest such sleep. While no worker begins a batch, because all are blocked or busy for
+/// longer, each sleep is twice as long as the one before, up to this time.
 const HELD_NAP_MAX: Duration = Duration::from_millis(1);
 
-/// How often whoever chose the thread's core is told how it wakes up there.
+/// How often the code that chose this thread's core is told how the thread wakes up there.
 const REVIEW_NS: u64 = 1_000_000_000;
 
-/// What a shard's thread needs of the service. It asks a trait object, so that its loop is compiled
-/// with the library, whatever the payloads are.
+/// What a shard's thread needs of the service. The thread uses it as a trait object. So the
+/// thread's loop does not depend on the type of the payloads, and is compiled once, with the
+/// library.
 pub(crate) trait Host {
     fn clock(&self) -> &Clock;
     fn tick(&self) -> TickLength;
@@ -52,8 +53,8 @@ pub(crate) trait Host {
     fn maintain(&self, now_ns: u64) -> Maintenance;
 }
 
-/// Takes turns until the service is stopped. `review` hears how the thread has woken up on its
-/// core, with the time, at most once a second and only after turns.
+/// Takes turns until the service is stopped. Calls `review` with the time and with how the thread
+/// has woken up on its core, at most once a second and only after a turn.
 pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn FnMut(u64, Wakes)) {
     set_timer_slack();
     // SAFETY: this thread is the shard's only one, and calls it once, before `sleep`.
@@ -79,7 +80,7 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
         if turn.more && !turn.held {
             continue;
         }
-        // A shard that is held has time for it, and nobody knows for how long it will be held.
+        // A held shard does its upkeep too: it has nothing else to do, and may be held for long.
         let upkeep_ns = upkeep.run(now_ns, |now_ns| {
             let next = host.maintain(now_ns);
             if shard.shrink() {
@@ -126,25 +127,28 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
     }
 }
 
-/// Takes one turn of a shard. Of one type, as drains are: see `now_of`.
+/// Takes one turn of a shard. All turns and drains get the clock from `now_of`, so that each is
+/// compiled once.
 pub(crate) fn turn(shard: &mut Shard, clock: &Clock) -> Turn {
     shard.turn(now_of(clock))
 }
 
-/// The clock, as turns and drains read it. One type, so that the drain is compiled once.
+/// A function that reads the clock, for turns and drains. Each closure has a type of its own, and
+/// code that takes one is compiled for each type: so this is the only place that makes one.
 fn now_of(clock: &Clock) -> impl Fn() -> u64 + Copy {
     || clock.now_ns()
 }
 
-/// The tick of the next event, held to the grid. `FOREVER` if there is none.
+/// The tick at which to wake up for the next event: the event's own, or a later one that the budget
+/// of wake-ups allows (`grid`). `FOREVER` if there is no event.
 fn next_wakeup(shard: &Shard, grid: Grid) -> u64 {
     shard
         .next_event()
         .map_or(FOREVER, |event| grid.wake_at(event))
 }
 
-/// How long to park for a wake-up at this tick: up to the spin margin before it. `None`: without an
-/// end.
+/// How long to park for a wake-up at this tick: until the spin margin before it. `None`: until
+/// unparked.
 fn sleep_time(wake_at: u64, host: &dyn Host) -> Option<Duration> {
     let left_ns = || {
         host.tick()
@@ -157,7 +161,7 @@ fn sleep_time(wake_at: u64, host: &dyn Host) -> Option<Duration> {
     })
 }
 
-/// The shorter one of two times to park. `None`: without an end.
+/// The shorter of two times to park. `None`: until unparked.
 fn shorter(time: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (time, other) {
         (Some(time), Some(other)) => Some(time.min(other)),
@@ -185,7 +189,8 @@ fn sleep(
     let nap_to = grid.wake_at(now + 1);
     let wake_at = next_wakeup(shard, grid).min(until).max(nap_to);
     if host.spin_ns() == u64::MAX || sleep_time(wake_at, host) == Some(Duration::ZERO) {
-        // Within the margin. Even a sleep of no time takes 23 to 25 us on a virtual machine.
+        // The tick is within the spin margin, so the thread spins. Even a sleep of zero length
+        // takes 23 to 25 us on a virtual machine.
         spin_until(wake_at, host, || shard.has_messages() || host.is_stopped());
         return 0;
     }
@@ -199,7 +204,7 @@ fn sleep(
         })
     };
     let look = || {
-        // A thread that ends asks for a turn, and rings once.
+        // A thread that has ended wants a turn, for the memory that it leaves. It rings once only.
         let asks = shard.gives_back_at_ns() < until_ns;
         if asks || host.is_stopped() || until == FOREVER && shard.has_messages() {
             return SecondLook::Work;
@@ -240,9 +245,9 @@ fn sleep(
     drained
 }
 
-/// Spins until the tick `wake_at`, or until there is work. Returns at once if the tick is further
-/// away than the margin. Spins for at most a millisecond: a shard that spins must take turns, so
-/// that the watchdog sees it alive.
+/// Spins until the tick `wake_at`, or until there is work, but for at most a millisecond: a shard
+/// that spins must take turns, so that the watchdog sees that it is alive. Returns at once if the
+/// tick is further away than the spin margin.
 fn spin_until(wake_at: u64, host: &dyn Host, work_waits: impl Fn() -> bool) {
     let (clock, due_ns, margin_ns) = (
         host.clock(),
@@ -260,7 +265,8 @@ fn spin_until(wake_at: u64, host: &dyn Host, work_waits: impl Fn() -> bool) {
     }
 }
 
-/// Has the kernel wake this thread in time, not up to 50 us later.
+/// Tells the kernel to wake this thread at the time that it asks for. By default the kernel may
+/// wake it up to 50 us later.
 fn set_timer_slack() {
     #[cfg(all(target_os = "linux", not(wheelwork_no_linux)))]
     {
@@ -281,10 +287,10 @@ mod tests {
     /// Long enough to mean that something hangs.
     const HANGS: Duration = Duration::from_secs(60);
 
-    /// Looks that make the shard stop.
+    /// The shard is stopped after this number of checks.
     const LOOKS: usize = 5;
 
-    /// A service with a long tick, and a dispatcher that always has something to look after.
+    /// A service with a long tick, and a dispatcher that always wants another check.
     #[derive(Clone)]
     struct Looked {
         looks: Arc<AtomicUsize>,

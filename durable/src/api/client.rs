@@ -22,9 +22,9 @@ use wheelwork::is_inside_task;
 
 /// Durable timers that run: they survive their process. It stops them when it is dropped.
 ///
-/// A drop waits as [`stop`](Self::stop) does, but not for futures of handlers: if some run, a
-/// thread of the library's own waits for them, stores what they say and closes the store after the
-/// drop. A drop inside a handler waits for nobody. After an awaited
+/// A drop waits as [`stop`](Self::stop) does, but it does not wait for futures of handlers. If some
+/// still run, a thread of the library waits for them after the drop, stores what they answer, and
+/// closes the store. A drop inside a handler does not wait. After an awaited
 /// [`stop_async`](Self::stop_async) there is nothing left to wait for.
 ///
 /// The calls are those of [`DurableHandle`].
@@ -77,17 +77,17 @@ impl Durable {
     }
 
     /// Stops: no handler is called any more. Waits for the handlers that run, and until their
-    /// answers are stored. Timers that are not due, or wait for a handler, stay stored, and so do
-    /// those whose handler's future was not polled yet: that handler is not called. The store is
-    /// closed when this returns.
+    /// answers are stored. All other timers stay stored: those that are not due, those that wait
+    /// for a handler, and those whose handler's future was not polled yet. The store is closed when
+    /// this returns.
     ///
     /// It blocks its thread. In async code call [`stop_async`](Self::stop_async).
     ///
     /// # Errors
     /// [`DurableError::Store`] if the store has failed, now or before;
     /// [`DurableError::InsideHandler`] if a handler or a hook calls it: it would wait for itself;
-    /// [`DurableError::PollsHandler`] if the calling thread is the one that has polled a handler's
-    /// future last, which has not ended: it would wait for ever, so nothing is stopped.
+    /// [`DurableError::PollsHandler`] if a handler's future has not ended, and the calling thread
+    /// is the one that has polled it last. It would wait for ever, so nothing is stopped.
     ///
     /// # Example
     /// ```
@@ -111,8 +111,8 @@ impl Durable {
     }
 
     /// Stops without blocking: the future is ready when [`stop`](Self::stop) would return, or after
-    /// `limit`, by the system's monotonic clock. Threads of the library's own wait, whether the
-    /// future is polled or dropped. After the limit the stop goes on.
+    /// `limit`, by the system's monotonic clock. The stop goes on after the limit, and if the
+    /// future is dropped, because threads of the library wait for it.
     ///
     /// A handler may call it, but must not wait for it.
     ///
@@ -260,12 +260,14 @@ impl DurableHandle {
         self.shared.ask(|teller| Request::arm(timer, teller))
     }
 
-    /// Arms many timers. In a file up to 4,096 of them, with 8 MiB, are stored in one commit: all
-    /// of them, or after an error none. More are stored in several commits, in their order, and
-    /// others have their turn in between. So are fewer, if other calls come at the same time: they
-    /// share these bounds. After an error, or an end of the process, the first ones may be stored,
-    /// and fire. In a fleet a commit has as many as the database stores in some 12 ms, so there
-    /// this may be so of fewer than 4,096.
+    /// Arms many timers, in their order, in one commit or in several. In a file a commit has up to
+    /// 4,096 timers, with 8 MiB. In a fleet it has as many as the database stores in some 12 ms.
+    /// Calls that come at the same time share these bounds, and have their turn between two
+    /// commits.
+    ///
+    /// The timers of one commit are all stored, or after an error none of them. If there are
+    /// several commits, then after an error, or an end of the process, the first timers may be
+    /// stored, and fire.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

@@ -1,6 +1,6 @@
-//! Serve: what a turn of the writer does with the requests that it has taken: they become changes,
-//! which are committed. What is done with the outcomes is in `answer.rs`; what handlers have said,
-//! in `settle.rs`.
+//! Serve: makes changes of the requests that a turn of the writer has taken, and commits them.
+//! `answer.rs` has what is done with the outcomes. `settle.rs` makes changes of what handlers have
+//! said.
 
 use super::aside::HeldUp;
 use super::plan::{Changes, Many, Plan, Planned};
@@ -15,7 +15,7 @@ use crate::store::row::{Row, StoreTime};
 use std::time::Duration;
 
 impl Writer {
-    /// Stores what was asked for, and answers.
+    /// Stores what callers have asked for and what handlers have said, and answers the callers.
     pub(super) fn serve(
         &mut self,
         taken: Taken,
@@ -25,8 +25,8 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let mut changes = Changes::new(self.core.shared.elapsed());
         let mut backs = Vec::new();
-        // What handlers have said comes first. So the other changes of this commit find the rows as
-        // they are then, and no handler has them.
+        // What handlers have said comes first. So the other changes of this commit find these rows
+        // settled, and no longer with a handler.
         for told in taken.told {
             backs.extend(self.hear(told, now, &mut changes));
         }
@@ -39,7 +39,8 @@ impl Writer {
         for (change, reply) in taken.changes {
             self.plan(change, reply, &mut changes);
         }
-        // Behind all others: a call for all timers of a kind finds those that were armed before it.
+        // These come last, so that a call for all timers of a kind finds the timers that were armed
+        // before it.
         self.plan_large(room, &mut changes);
         if is_broken(DurableFault::SettledLast) {
             changes.writes.rotate_left(settled);
@@ -82,7 +83,7 @@ impl Writer {
         }
     }
 
-    /// TurnAside: tries those again that have waited for somebody's transaction.
+    /// TurnAside: tries the changes again that have waited for another transaction.
     fn try_again(&mut self, changes: &mut Changes) {
         for waiting in self.core.aside.take_due(changes.elapsed) {
             if waiting.is_over(changes.elapsed) {
@@ -94,8 +95,8 @@ impl Writer {
         }
     }
 
-    /// What was asked for becomes changes of this commit. A call for many timers waits for its
-    /// slices.
+    /// Adds what a call asks for to the changes of this commit. A call for many timers is done in
+    /// slices, which `plan_large` adds.
     fn plan(&mut self, change: Change, reply: Reply, changes: &mut Changes) {
         let from = changes.writes.len();
         match change {
@@ -116,8 +117,8 @@ impl Writer {
         self.wait_behind(from, changes);
     }
 
-    /// TurnAside: the changes from this one on, which have one plan, wait behind earlier ones of
-    /// the same row or key.
+    /// TurnAside: sets the changes from number `from` on aside, if earlier changes of the same row
+    /// or key wait there. These changes belong to one plan.
     pub(super) fn wait_behind(&mut self, from: usize, changes: &mut Changes) {
         let is_behind = self.core.aside.is_before(&changes.writes[from..]);
         if is_behind && !is_broken(DurableFault::AsideOvertaken) {
@@ -128,7 +129,7 @@ impl Writer {
         }
     }
 
-    /// The commit has failed: whoever waits for it is told.
+    /// The commit has failed: tells all callers that wait for it.
     fn refuse_all(&self, plans: Vec<Planned>, looks: Vec<Look>, error: &StoreError) {
         let told = self.core.shared.fail(error.clone());
         for Planned { plan, reply, .. } in plans {
@@ -142,7 +143,7 @@ impl Writer {
         }
     }
 
-    /// The row of a new timer, and a copy of it if it is due in the window.
+    /// The row of a new timer, and a copy of it if it belongs in the window.
     pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Row>) {
         let id = self.core.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
@@ -156,7 +157,8 @@ impl Writer {
         (row, near)
     }
 
-    /// TurnAside: somebody's transaction is in the way. Only the caller waits.
+    /// TurnAside: another transaction has locked what these changes need. They are tried again
+    /// later, and only their caller waits.
     pub(super) fn set_aside(&mut self, planned: Planned, writes: Vec<Write>, elapsed: Duration) {
         if is_broken(DurableFault::AsideForgotten) {
             return;

@@ -1,9 +1,9 @@
-//! Writer: the one that owns the store. It takes turns: each stores what callers and handlers want,
-//! many changes in one commit, and keeps the window loaded. What a turn consists of is in files of
-//! their own; here are the turns, the watermark and the clocks.
+//! Writer: owns the store. It takes turns. Each turn stores what callers and handlers want, many
+//! changes in one commit, and keeps the rows that are due soon in the window. This file has the
+//! order of the steps of a turn, and what follows the clocks; other files have the steps.
 //!
-//! It has a thread, or on a manual clock the threads of its callers, one at a time. The README has
-//! the protocol: the steps of a turn by their names.
+//! The writer has a thread of its own. On a manual clock it has none, and its callers take its
+//! turns, one at a time. `src/README.md` has the protocol, with the names of the steps.
 
 use super::alone::Alone;
 use super::aside::Aside;
@@ -32,16 +32,17 @@ use wheelwork::ServiceHandle;
 use wheelwork::TimerId;
 use wheelwork::run_as_task;
 
-/// Rows of the first load: nobody knows yet how large they are.
+/// Rows of the first load, which is small because the size of the rows is not known yet.
 const SLICE_ROWS_FIRST: usize = 64;
 
-/// Bytes of a row that gets another deadline, before one was seen.
+/// Assumed bytes of a row that gets another deadline, as long as no such row was seen.
 const MOVED_BYTES_FIRST: usize = 65_536;
 
-/// A step of the system's clock that is noticed: less is the drift of two clocks.
+/// If the system's clock has moved by more than this against the monotonic clock, it was set. A
+/// smaller difference is the drift of the two clocks.
 const CLOCK_STEP: Duration = Duration::from_millis(5);
 
-/// A stop waits no longer for somebody's transaction.
+/// The longest time for which a stop waits for transactions that are in the way.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// What the writer does next.
@@ -61,7 +62,7 @@ pub(crate) struct Writer {
     pub(super) requests: RequestQueue,
     /// Calls that take more than one turn.
     pub(super) large: LargeCalls,
-    /// How much is stored at once, and how much is read for a large call.
+    /// `pace` says how much is stored at once, `look_pace` how much is read for a large call.
     pub(super) pace: Pace,
     pub(super) look_pace: Pace,
     /// When it was made, by the window's clock.
@@ -70,21 +71,23 @@ pub(crate) struct Writer {
     offset: Option<SystemTime>,
     /// When the store was last measured, by the window's clock.
     pub(super) measured: Option<Instant>,
-    /// Bytes that a change writes again if it moves or revives a row: those of the last ones.
+    /// Bytes that a change is taken to write if it moves or revives a row: the average of the last
+    /// commit that had such changes.
     pub(super) moved_bytes: usize,
-    /// The store has put work off.
+    /// Whether the store may have upkeep to do that it has put off.
     pub(super) has_upkeep: bool,
     /// On a manual clock: the timer of the next turn.
     pub(super) next_turn: Option<TimerId>,
     pub(super) stop: Option<Teller<()>>,
-    /// Then it ends, whatever waits.
+    /// At this time a stop ends the writer, even if changes still wait.
     stop_until: Option<Duration>,
-    /// (The last field: what waits for an answer has one, when this ends.)
+    /// (The last field, so that it is dropped last: by then all callers that waited have their
+    /// answers.)
     watch: Option<StallWatch>,
 }
 
 impl Writer {
-    /// Takes the leases.
+    /// Makes the writer, which takes the leases of the store.
     pub(crate) fn new(
         mut store: Box<dyn Store>,
         shared: Arc<DurableShared>,
@@ -97,7 +100,7 @@ impl Writer {
         let mut owned: Vec<_> = store.acquire()?.into_iter().map(Owned::new).collect();
         owned.sort_unstable_by_key(|owned| owned.lease.partition);
         if let Some(rights) = &shared.rights {
-            // (Until when they last, the first renewal tells.)
+            // (The first renewal says until when the leases last.)
             for Owned { lease, .. } in &owned {
                 rights.set(lease.partition, lease.epoch);
             }
@@ -179,7 +182,7 @@ impl Writer {
         After::End
     }
 
-    /// The store has failed: whoever waits is told, and nothing fires any more.
+    /// The store has failed: tells all callers that wait, and nothing fires any more.
     fn fail(&mut self, error: StoreError) {
         let error = self.core.shared.fail(error);
         self.core.window.service().cancel_all();
@@ -199,7 +202,8 @@ impl Writer {
         #[cfg(feature = "tracing")]
         crate::queue::events::store_failed(failure);
         if let Some(hook) = &self.core.shared.hooks.store_failed {
-            // (If it ends the timers, the writer does not wait for itself.)
+            // (As a task: if the hook stops the timers, the stop does not wait for the writer,
+            // which would wait for itself.)
             run_as_task(|| caught(|| hook(failure)));
         }
     }
@@ -211,10 +215,12 @@ impl Writer {
         self.look_at_clock(clocks);
         self.ownership.renew(&mut self.core)?;
         self.core.take_back_notes()?;
-        // The commit may take long: what falls due meanwhile must not wait for it.
+        // This comes before the commit, which may take long: what falls due meanwhile must not wait
+        // for it.
         self.ownership.claim(&mut self.core, now)?;
         let mut is_loaded = self.ownership.load_claimed(&mut self.core, clocks)?;
-        // TurnTake. (If something fails before, those who wait are told why.)
+        // TurnTake. (If a step before this one fails, the requests are still in the queue, and
+        // `fail` answers them.)
         let (taken, room) = self.take_requests();
         if taken.count() > 0 {
             self.core.look_every = LOOK_EVERY;
@@ -249,8 +255,9 @@ impl Writer {
         Ok(After::Wait(self.next(now)?))
     }
 
-    /// Who has stopped the service, if nothing of handlers is left to be stored. What somebody's
-    /// transaction holds up for longer stays in the store, and fires on another node or later.
+    /// The caller that has stopped the service, if all that handlers have said is stored or has
+    /// waited for `STOP_MAX`. A row whose answer another transaction holds up for longer stays in
+    /// the store, and fires again, on another node or later.
     fn stop_now(&mut self) -> Option<Teller<()>> {
         self.stop.as_ref()?;
         let elapsed = self.core.shared.elapsed();
@@ -265,7 +272,7 @@ impl Writer {
         self.stop.take()
     }
 
-    /// Whether the system's clock was set: then all timers of the window are armed anew.
+    /// Arms all timers of the window anew if the system's clock was set.
     fn look_at_clock(&mut self, clocks: ClockReading) {
         let since = clocks.monotonic.saturating_duration_since(self.started);
         let Some(offset) = clocks.system.checked_sub(since) else {

@@ -1,7 +1,7 @@
 //! End: the steps that end a timer before it fires: cancel, take, and the claims of `stop`.
 //!
-//! Runs on the thread that calls, with its [`Local`]. No payload is dropped here: the caller drops
-//! it, when its local is no longer borrowed.
+//! Runs on the thread that calls, with its [`Local`]. No payload is dropped here, because user code
+//! must not run while the [`Local`] is borrowed: the caller drops the payload afterwards.
 
 use crate::cell::{Claimed, Content, index_after};
 use crate::engine::cells::Cells;
@@ -24,7 +24,7 @@ impl<T: Send + 'static> Cells<T> {
     }
 
     /// Frees the cell of a timer that was claimed, and sends the tombstone of its entry. Returns
-    /// the content; `None` if a run has it.
+    /// the content, or `None` if a periodic timer's run has it.
     #[inline]
     pub(crate) fn settle(&self, local: &mut Local, claimed: Claimed<T>) -> Option<Content<T>> {
         self.put(local, claimed.index);
@@ -37,10 +37,10 @@ impl<T: Send + 'static> Cells<T> {
         claimed.content
     }
 
-    /// Takes the payload of a timer that was never moved and does not repeat: the usual case.
-    /// `None`: the caller tries `take` or `cancel`.
-    // (Never: it is too long for every call of a `cancel`. With some settings the compiler would
-    // inline it nevertheless where a crate has one such call.)
+    /// Takes the payload of a timer that was never moved and does not repeat, which is the usual
+    /// case. Otherwise returns `None`, and the caller tries `take` or `cancel`.
+    // (Never inlined: the code is too long to be copied to every `cancel` of a program. With some
+    // settings the compiler would inline it where a crate calls `cancel` in one place only.)
     #[inline(never)]
     pub(crate) fn take_first(&self, local: &mut Local, id: TimerId) -> Option<T> {
         let claimed = self.look_up(local, id, None, |cell| cell.claim_first(id.birth()))?;
@@ -59,8 +59,9 @@ impl<T: Send + 'static> Cells<T> {
         Some(payload)
     }
 
-    /// Cancels a timer. Returns `None` if there is none. `Some(None)`: a periodic timer that runs;
-    /// its run drops the content. Else the caller drops the content, when no local is borrowed.
+    /// Cancels a timer. Returns `None` if there is no such timer any more; `Some(None)` if it is a
+    /// periodic timer that runs just now, whose run drops the content; or else the content, which
+    /// the caller drops when no local is borrowed.
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
         let claimed = self.look_up(local, id, None, |cell| cell.claim_id(id.birth()))?;
         Some(self.end(local, claimed, Event::Cancelled))
@@ -75,8 +76,8 @@ impl<T: Send + 'static> Cells<T> {
         }
     }
 
-    /// Cancels timers. Gives `f` their contents, as `cancel` returns them. Returns how many were
-    /// cancelled.
+    /// Cancels timers. Calls `f` with the content of each, as `cancel` returns it. Returns how many
+    /// were cancelled.
     pub(crate) fn cancel_many(
         &self,
         local: &mut Local,
@@ -113,7 +114,8 @@ impl<T: Send + 'static> Cells<T> {
         self.claim_all(local, Event::HandedBack, f);
     }
 
-    /// StopClaim. Claims every armed timer. Gives `f` its deadline and content.
+    /// StopClaim. Claims every armed timer, and calls `f` with the deadline and the content of
+    /// each.
     pub(crate) fn claim_all(
         &self,
         local: &mut Local,
@@ -122,8 +124,8 @@ impl<T: Send + 'static> Cells<T> {
     ) {
         let pinner = local.pinner.clone();
         let pinned = pinner.pin();
-        // A stop that fires all leaves a RUNNING timer to its run, which sees that the service is
-        // closed.
+        // A stop that fires all timers leaves a RUNNING timer to its run, which sees that the
+        // service is closed.
         self.arena
             .claim_all(&pinned, how != Event::Fired, |claimed| {
                 let deadline = claimed.due_at.deadline();
