@@ -21,8 +21,8 @@ struct Shop {
 
 impl Shop {
     fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let timers = Durable::open(Redb::open(path)?)
-            .handle("order.unpaid", |order: &Delivery| {
+        let timers = Durable::builder(Redb::open(path)?)
+            .on("order.unpaid", |order: &Delivery| {
                 // (A shop of yours cancels it in its database: an order that is cancelled already
                 // stays so. Then it matters not if this runs twice.)
                 println!("cancelled {}", order.payload_text());

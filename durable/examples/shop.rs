@@ -44,8 +44,8 @@ impl Shop {
         );
         let note = format!("INSERT INTO {schema}.cancellations (id, shop) VALUES ($1, $2)");
         let shop = name.to_string();
-        let timers = Durable::open(store)
-            .handle_in("order.unpaid", move |order, transaction| {
+        let timers = Durable::builder(store)
+            .on_in_transaction("order.unpaid", move |order, transaction| {
                 let id: i64 = order.payload_text().parse()?;
                 // An order that was paid meanwhile stays paid.
                 if transaction.execute(&cancel, &[&id])? == 1 {

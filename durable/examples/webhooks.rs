@@ -50,13 +50,13 @@ fn send(receiver: SocketAddr, delivery: &Delivery, hook: &Hook) -> HandlerResult
 
 /// The sender: lines such as `send /orders paid`, `dead` and `retry ID`.
 fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn Error>> {
-    let timers = Durable::open(Redb::open(path)?)
+    let timers = Durable::builder(Redb::open(path)?)
         .retry(
             RetryPolicy::new()
                 .first(Duration::from_millis(2))
                 .attempts(attempts),
         )
-        .handle_as("hook", move |delivery, hook: Hook| {
+        .on_typed("hook", move |delivery, hook: Hook| {
             send(receiver, delivery, &hook)
         })
         .on_dead(|letter| println!("given up {}", letter.row.id))
@@ -68,7 +68,7 @@ fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn
         match words[..] {
             ["send", path, body] => {
                 let (path, body) = (path.to_string(), body.to_string());
-                timers.schedule_as("hook", Duration::ZERO, &Hook { path, body })?;
+                timers.schedule_typed("hook", Duration::ZERO, &Hook { path, body })?;
                 // It is stored: the receiver will have it, or it will be among the dead.
                 println!("accepted {}", words[2]);
             }

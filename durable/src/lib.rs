@@ -13,8 +13,8 @@
 //! use std::time::Duration;
 //! use wheelwork_durable::{Durable, Redb};
 //!
-//! let timers = Durable::open(Redb::open("timers.redb")?)
-//!     .handle("order.unpaid", |order| {
+//! let timers = Durable::builder(Redb::open("timers.redb")?)
+//!     .on("order.unpaid", |order| {
 //!         println!("order {} was not paid", order.payload_text());
 //!         Ok(())
 //!     })
@@ -52,7 +52,7 @@ mod time;
 mod writer;
 
 pub use api::builder::DurableBuilder;
-pub use api::client::{Durable, DurableHandle};
+pub use api::client::{Durable, DurableClient};
 pub use api::keyed::Keyed;
 #[cfg(feature = "metrics")]
 pub use api::reporter::DurableReporter;

@@ -50,9 +50,9 @@ fn scraped() -> Page {
             service.schedule_on(shard, MS, || ()).unwrap();
             assert!(service.cancel(far));
         }
-        let durable = Durable::open(Memory::new())
+        let durable = Durable::builder(Memory::new())
             .clock(clock.clone())
-            .handle("mail", |_| Ok(()))
+            .on("mail", |_| Ok(()))
             .start()
             .unwrap();
         durable.schedule("mail", MS, "hello").unwrap();

@@ -37,15 +37,15 @@ impl Log {
 }
 
 fn open(clock: &ManualClock, store: &Memory) -> DurableBuilder<Memory> {
-    Durable::open(store.clone()).clock(clock.clone())
+    Durable::builder(store.clone()).clock(clock.clone())
 }
 
 #[test]
 fn nothing_lags_that_is_not_due() {
     let clock = ManualClock::new();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
-        .handle("x", |_| Ok(()))
+        .on("x", |_| Ok(()))
         .start()
         .unwrap();
     // At the end of one of the seconds of 1,024 ms by which the window counts.
@@ -62,7 +62,7 @@ fn nothing_lags_that_is_not_due() {
 fn smoke() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let first = timers.schedule("mail", SECOND, "first").unwrap();
@@ -87,7 +87,7 @@ fn smoke() {
 fn timers_survive_a_restart() {
     let (clock, log, store) = (ManualClock::new(), Log::default(), Memory::new());
     let timers = open(&clock, &store)
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     timers.schedule("mail", 10 * SECOND, "due before").unwrap();
@@ -99,7 +99,7 @@ fn timers_survive_a_restart() {
     clock.advance(50 * SECOND);
     assert_eq!(log.take(), [""; 0]);
     let timers = open(&clock, &store)
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     clock.advance(Duration::from_millis(1));
@@ -132,7 +132,7 @@ fn a_failure_is_told_with_its_causes() {
     let (clock, failed) = (ManualClock::new(), Log::default());
     let told = failed.clone();
     let timers = open(&clock, &Memory::new())
-        .handle("mail", |_| {
+        .on("mail", |_| {
             Err(Outer(std::io::Error::other("no such\ntable")).into())
         })
         .retry(RetryPolicy::new().attempts(1))
@@ -155,7 +155,7 @@ fn a_timer_is_tried_again_and_dies() {
     let (failed, dead) = (Log::default(), Log::default());
     let (seen, hook_failed, hook_dead) = (log.clone(), failed.clone(), dead.clone());
     let timers = open(&clock, &Memory::new())
-        .handle("mail", move |delivery| {
+        .on("mail", move |delivery| {
             seen.note(format!("{}", delivery.attempt()));
             if delivery.attempt() == 2 {
                 panic!("oh");
@@ -195,7 +195,7 @@ fn a_timer_is_tried_again_and_dies() {
 fn a_key_has_one_timer() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let order = timers.key("4711");
@@ -217,10 +217,10 @@ fn a_key_has_one_timer() {
 fn a_key_that_is_taken_while_its_handler_runs_supersedes_the_timer() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let seen = log.clone();
-    let timers = Arc::new(Mutex::new(None::<wheelwork_durable::DurableHandle>));
+    let timers = Arc::new(Mutex::new(None::<wheelwork_durable::DurableClient>));
     let inside = timers.clone();
     let service = open(&clock, &Memory::new())
-        .handle("mail", move |delivery| {
+        .on("mail", move |delivery| {
             seen.note(delivery.payload_text());
             if delivery.payload() == b"former" {
                 let timers = inside.lock().unwrap().clone().unwrap();
@@ -232,7 +232,7 @@ fn a_key_that_is_taken_while_its_handler_runs_supersedes_the_timer() {
         })
         .start()
         .unwrap();
-    *timers.lock().unwrap() = Some(service.handle());
+    *timers.lock().unwrap() = Some(service.client());
     service
         .key("4711")
         .schedule("mail", SECOND, "former")
@@ -259,7 +259,7 @@ fn batches_come_together() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let seen = log.clone();
     let timers = open(&clock, &Memory::new())
-        .handle_batch("mail", move |mails| {
+        .on_batch("mail", move |mails| {
             seen.note(mails.len().to_string());
             mails.iter().skip(1).map(|_| Ok(())).collect()
         })
@@ -281,7 +281,7 @@ fn a_limit_bounds_the_calls_at_once() {
     let (sender, futures) = crossbeam_channel::unbounded();
     let timers = open(&clock, &Memory::new())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("mail", |_| async { Ok(()) })
+        .on_async("mail", |_| async { Ok(()) })
         .limit("mail", NonZeroUsize::new(2).unwrap())
         .start()
         .unwrap();
@@ -302,7 +302,7 @@ fn a_future_that_is_dropped_has_failed() {
     let clock = ManualClock::new();
     let timers = open(&clock, &Memory::new())
         .spawner(drop)
-        .handle_async("mail", |_| std::future::pending())
+        .on_async("mail", |_| std::future::pending())
         .start()
         .unwrap();
     let id = timers.schedule("mail", SECOND, "hello").unwrap();
@@ -315,7 +315,7 @@ fn a_future_that_is_dropped_has_failed() {
 fn a_clock_that_is_set_fires_what_is_due_and_nothing_early() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let start = clock.system_time();
@@ -346,7 +346,7 @@ fn a_small_window_costs_no_promise() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
         .window(300 * SECOND, 8, 1 << 20)
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let random = &mut fastrand::Rng::with_seed(7);
@@ -399,7 +399,7 @@ fn bad_input_is_an_error() {
         "the kind \"mail\" has a setting, and no handler"
     );
     let error = open(&clock, &Memory::new())
-        .handle_async("mail", |_| async { Ok(()) })
+        .on_async("mail", |_| async { Ok(()) })
         .start()
         .unwrap_err();
     assert_eq!(
@@ -412,7 +412,7 @@ fn bad_input_is_an_error() {
 fn times_far_away_are_times() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let whens: [(When, &str); 4] = [
@@ -431,9 +431,9 @@ fn times_far_away_are_times() {
 #[test]
 fn threads_and_tickets() {
     let log = Log::default();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .dispatch(Dispatch::RayonThreads(2))
-        .handle("mail", log.handler())
+        .on("mail", log.handler())
         .start()
         .unwrap();
     let tickets: Vec<_> = (0..1_000)
@@ -465,10 +465,10 @@ fn threads_and_tickets() {
 #[test]
 fn whoever_asks_while_it_stops_is_answered() {
     for _ in 0..50 {
-        let timers = Durable::open(Memory::new()).start().unwrap();
+        let timers = Durable::builder(Memory::new()).start().unwrap();
         let callers: Vec<_> = (0..3)
             .map(|_| {
-                let handle = timers.handle();
+                let handle = timers.client();
                 std::thread::spawn(
                     move || {
                         while handle.schedule("mail", 1_000 * SECOND, "").is_ok() {}
@@ -489,7 +489,7 @@ fn whoever_asks_while_it_stops_is_answered() {
 
 #[test]
 fn a_list_may_begin_and_end_before_1970() {
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(ManualClock::new())
         .start()
         .unwrap();
@@ -507,9 +507,9 @@ fn a_list_may_begin_and_end_before_1970() {
 #[test]
 fn of_a_long_error_the_beginning_is_stored() {
     let clock = ManualClock::new();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
-        .handle("mail", |_| Err("\u{20ac}".repeat(7_000_000).into()))
+        .on("mail", |_| Err("\u{20ac}".repeat(7_000_000).into()))
         .retry(RetryPolicy::never())
         .start()
         .unwrap();

@@ -13,7 +13,7 @@ use slow_store::{Slow, Speed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{Durable, DurableHandle, Partition, StoreClock};
+use wheelwork_durable::{Durable, DurableClient, Partition, StoreClock};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -85,17 +85,17 @@ fn scene(speed: Speed, unknown: Duration) -> Scene {
     let store = Slow::new(node, clock.clone(), speed);
     let late = Arc::<Mutex<Vec<_>>>::default();
     let (noted, shows) = (Arc::clone(&late), clock.clone());
-    let flooded = Arc::<OnceLock<DurableHandle>>::default();
+    let flooded = Arc::<OnceLock<DurableClient>>::default();
     let floods = Arc::clone(&flooded);
-    let timers = Durable::open(store)
+    let timers = Durable::builder(store)
         .clock(clock.clone())
-        .handle("watched", move |timer| {
+        .on("watched", move |timer| {
             let late = shows.system_time().duration_since(timer.due()).unwrap();
             noted.lock().unwrap().push(late);
             Ok(())
         })
-        .handle("bulk", |_| Ok(()))
-        .handle("flood", move |_| {
+        .on("bulk", |_| Ok(()))
+        .on("flood", move |_| {
             // (Nobody waits for the tickets.)
             for number in 0..QUEUED {
                 let key = format!("{number}");
@@ -106,7 +106,7 @@ fn scene(speed: Speed, unknown: Duration) -> Scene {
         })
         .start()
         .unwrap();
-    flooded.set(timers.handle()).unwrap();
+    flooded.set(timers.client()).unwrap();
     Scene {
         timers,
         clock,

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, Missed};
 use wheelwork_durable::{
-    Cause, Delivery, Durable, DurableBuilder, DurableError, DurableHandle, DurableId, Gate, Memory,
+    Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, DurableId, Gate, Memory,
     RetryPolicy, Row, Store, StoreTime, Write,
 };
 
@@ -44,9 +44,9 @@ fn nine() -> Calendar {
 
 fn open(clock: &ManualClock, store: &Memory, runs: &Runs) -> DurableBuilder<Memory> {
     let (now, runs) = (clock.clone(), runs.clone());
-    Durable::open(store.clone())
+    Durable::builder(store.clone())
         .clock(clock.clone())
-        .handle("report", move |_: &Delivery| {
+        .on("report", move |_: &Delivery| {
             let now = now.system_time();
             let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap();
             let hours = since.as_secs() / 3_600;
@@ -211,10 +211,10 @@ fn what_was_missed_is_made_as_the_policy_says() {
 fn the_next_run_waits_for_the_one_that_fails() {
     let (clock, fails) = (clock(), Arc::new(AtomicU32::new(2)));
     let left = fails.clone();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .retry(RetryPolicy::new().first(HOUR).attempts(3))
-        .handle("report", move |_: &Delivery| {
+        .on("report", move |_: &Delivery| {
             let fails = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(1)
             });
@@ -322,7 +322,7 @@ fn a_calendar_that_cannot_be_read_is_a_dead_letter() {
 }
 
 /// How a run ends its own timer.
-type Ends = fn(&DurableHandle, &Delivery) -> bool;
+type Ends = fn(&DurableClient, &Delivery) -> bool;
 
 #[test]
 fn a_run_under_way_is_the_last_one_after_a_cancel() {
@@ -335,11 +335,11 @@ fn a_run_under_way_is_the_last_one_after_a_cancel() {
     for (number, ends) in ends.into_iter().enumerate() {
         for fails in [false, true] {
             let (clock, runs) = (clock(), Arc::new(AtomicU32::new(0)));
-            let handle = Arc::new(OnceLock::<DurableHandle>::new());
+            let handle = Arc::new(OnceLock::<DurableClient>::new());
             let (count, own) = (runs.clone(), handle.clone());
-            let timers = Durable::open(Memory::new())
+            let timers = Durable::builder(Memory::new())
                 .clock(clock.clone())
-                .handle("report", move |run: &Delivery| {
+                .on("report", move |run: &Delivery| {
                     count.fetch_add(1, Ordering::Relaxed);
                     let timers = own.get().unwrap();
                     assert!(ends(timers, run), "way {number}");
@@ -354,7 +354,7 @@ fn a_run_under_way_is_the_last_one_after_a_cancel() {
                 })
                 .start()
                 .unwrap();
-            let _ = handle.set(timers.handle());
+            let _ = handle.set(timers.client());
             let key = timers.key("nightly");
             key.schedule_calendar("report", nine(), "").unwrap();
             clock.advance(25 * HOUR);

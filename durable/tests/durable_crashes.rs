@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableHandle, DurableId, Gate,
+    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableClient, DurableId, Gate,
     HandlerResult, Lease, Memory, Outcome, Partition, Position, Redb, RetryPolicy, Row, SliceLimit,
     SpawnedFuture, Store, StoreError, StoreSize, StoreTime, Target, Write,
 };
@@ -146,7 +146,7 @@ impl World {
             is_dead: is_dead.clone(),
         };
         Life {
-            builder: Some(Durable::open(store).clock(clock.clone())),
+            builder: Some(Durable::builder(store).clock(clock.clone())),
             clock,
             is_dead,
             calls: self.calls.clone(),
@@ -166,7 +166,7 @@ impl World {
             let dies = dies.clone();
             let life = self
                 .live()
-                .handle("x", retry, move |delivery| dies(delivery))
+                .on("x", retry, move |delivery| dies(delivery))
                 .start();
             for _ in 0..200 {
                 life.clock.advance(SECOND);
@@ -232,7 +232,7 @@ impl World {
 
 impl Life {
     /// A handler that dies where `dies` says `true`.
-    fn handle(
+    fn on(
         mut self,
         kind: &str,
         retry: RetryPolicy,
@@ -248,7 +248,7 @@ impl Life {
             Ok(())
         };
         let builder = self.builder.take().unwrap();
-        self.builder = Some(builder.handle(kind, handler).retry_kind(kind, retry));
+        self.builder = Some(builder.on(kind, handler).retry_kind(kind, retry));
         self
     }
 
@@ -287,7 +287,7 @@ fn a_crash_loop_buries_nothing() {
     on_each_store("crash-loop", |world| {
         world.arm(5_000);
         for _ in 0..25 {
-            let life = world.live().handle("x", RetryPolicy::new(), at_call(2));
+            let life = world.live().on("x", RetryPolicy::new(), at_call(2));
             let life = life.start();
             life.clock.advance(SECOND * 3);
             assert!(
@@ -310,7 +310,7 @@ fn so_it_is_with_one_attempt() {
     on_each_store("crash-loop-never", |world| {
         world.arm(100);
         for _ in 0..5 {
-            let life = world.live().handle("x", RetryPolicy::never(), at_call(2));
+            let life = world.live().on("x", RetryPolicy::never(), at_call(2));
             let life = life.start();
             life.clock.advance(SECOND * 3);
             world.end(life);
@@ -360,7 +360,7 @@ fn two_of_them_are_told_apart() {
 fn suspects_come_after_the_others() {
     on_each_store("suspects-last", |world| {
         world.arm(20);
-        let life = world.live().handle("x", RetryPolicy::new(), at_call(5));
+        let life = world.live().on("x", RetryPolicy::new(), at_call(5));
         let life = life.start();
         let late = life.timers().schedule("x", MINUTE, "late").unwrap();
         life.clock.advance(SECOND);
@@ -369,7 +369,7 @@ fn suspects_come_after_the_others() {
         world.calls.lock().unwrap().clear();
         assert!(!world.row(late).unwrap().suspect, "it was not due");
         // It is due later than the suspects, and is called before them.
-        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
         let life = life.start();
         life.clock.advance(SECOND);
         assert_eq!(world.calls("late"), 1);
@@ -388,7 +388,7 @@ fn suspects_come_after_the_others() {
 fn a_second_crash_leaves_suspects_what_they_are() {
     on_each_store("second-crash", |world| {
         let ids = world.arm(3);
-        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
         let life = life.start();
         life.clock.advance(SECOND);
         world.end(life);
@@ -412,7 +412,7 @@ fn a_second_crash_leaves_suspects_what_they_are() {
         // A failure says that it has not ended the process.
         let life = world.live().with(|builder| {
             builder
-                .handle("x", |_| Err("no".into()))
+                .on("x", |_| Err("no".into()))
                 .retry(RetryPolicy::new().first(MINUTE * 10).cap(MINUTE * 10))
         });
         let life = life.start();
@@ -427,7 +427,7 @@ fn a_second_crash_leaves_suspects_what_they_are() {
 fn a_stop_takes_back_what_was_not_called() {
     on_each_store("taken-back", |world| {
         let ids = world.arm(10);
-        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
         let life = life.start();
         life.clock.advance(SECOND);
         world.end(life);
@@ -436,7 +436,7 @@ fn a_stop_takes_back_what_was_not_called() {
         let spawned = futures.clone();
         let life = world.live().with(move |builder| {
             builder
-                .handle_async("x", |_| Late(false))
+                .on_async("x", |_| Late(false))
                 .retry(RetryPolicy::new().first(MINUTE))
                 .limit("x", NonZeroUsize::MIN)
                 .spawner(move |mut future| {
@@ -450,7 +450,7 @@ fn a_stop_takes_back_what_was_not_called() {
                 })
         });
         let life = life.start();
-        let handle = life.timers().handle();
+        let handle = life.timers().client();
         handle.schedule("x", 3 * MINUTE, "later").unwrap();
         life.clock.advance(SECOND);
         let future = futures.lock().unwrap().pop().unwrap();
@@ -506,7 +506,7 @@ fn a_crash_while_one_waits_for_its_kinds_limit_is_not_its_own() {
     let ids = world.arm(1);
     // Once freely, and once in a group.
     for _ in 0..2 {
-        let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+        let life = world.live().on("x", RetryPolicy::new(), at_call(1));
         let life = life.start();
         life.clock.advance(2 * SECOND);
         world.end(life);
@@ -516,7 +516,7 @@ fn a_crash_while_one_waits_for_its_kinds_limit_is_not_its_own() {
         let calls = world.calls.clone();
         let life = world.live().with(move |builder| {
             builder
-                .handle_async("x", move |delivery| {
+                .on_async("x", move |delivery| {
                     note(&calls, &delivery);
                     Endless
                 })
@@ -556,7 +556,7 @@ fn handlers_that_last_do_not_keep_suspects_waiting() {
     let memory = Memory::new();
     let world = World::new(Box::new(move || Box::new(memory.clone())));
     world.arm(5_000);
-    let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+    let life = world.live().on("x", RetryPolicy::new(), at_call(1));
     let life = life.start();
     life.clock.advance(SECOND);
     world.end(life);
@@ -564,7 +564,7 @@ fn handlers_that_last_do_not_keep_suspects_waiting() {
     let count = begun.clone();
     let life = world.live().with(move |builder| {
         builder
-            .handle_async("x", move |_| {
+            .on_async("x", move |_| {
                 count.fetch_add(1, SeqCst);
                 Endless
             })
@@ -588,7 +588,7 @@ fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
         let ids = world.arm(2);
         let first = world.live().with(|builder| {
             builder
-                .handle("x", |_| Err("no".into()))
+                .on("x", |_| Err("no".into()))
                 .retry(RetryPolicy::new().first(SECOND).cap(SECOND))
         });
         let first = first.start();
@@ -601,7 +601,7 @@ fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
         let calls = life.calls.clone();
         let life = life.with(move |builder| {
             builder
-                .handle("x", move |delivery| {
+                .on("x", move |delivery| {
                     note(&calls, delivery);
                     match delivery.payload() {
                         b"0" => Ok(()),
@@ -627,7 +627,7 @@ fn one_that_is_moved_at_each_start_ends_among_the_dead_too() {
         let mut lives = 0;
         while world.dead().is_empty() {
             let retry = RetryPolicy::new().crash_attempts(2);
-            let life = world.live().handle("x", retry, |_| true).start();
+            let life = world.live().on("x", retry, |_| true).start();
             // (As a program does that arms what it needs when it starts.)
             life.timers().reschedule(ids[0], SECOND).unwrap();
             for _ in 0..10 {
@@ -646,18 +646,18 @@ fn a_suspect_that_is_moved_before_its_call_is_not_charged() {
     for wait in [Duration::ZERO, SECOND, 10 * MINUTE] {
         on_each_store("moved-noted", |world| {
             let ids = world.arm(2);
-            let life = world.live().handle("x", RetryPolicy::new(), at_call(1));
+            let life = world.live().on("x", RetryPolicy::new(), at_call(1));
             let life = life.start();
             life.clock.advance(SECOND);
             world.end(life);
             // The suspects are noted in a turn that another timer's handler takes. Before they are
             // called it moves them.
-            let handle: Arc<Mutex<Option<DurableHandle>>> = Arc::default();
+            let handle: Arc<Mutex<Option<DurableClient>>> = Arc::default();
             let moved: Arc<Mutex<Vec<(u32, bool)>>> = Arc::default();
             let (mover, noted, suspects) = (handle.clone(), moved.clone(), ids.clone());
-            let life = world.live().handle("x", RetryPolicy::new(), |_| false);
+            let life = world.live().on("x", RetryPolicy::new(), |_| false);
             let life = life.with(|builder| {
-                builder.handle("mover", move |_| {
+                builder.on("mover", move |_| {
                     let handle = mover.lock().unwrap().take().unwrap();
                     handle.list(.., 1)?;
                     for &id in &suspects {
@@ -669,7 +669,7 @@ fn a_suspect_that_is_moved_before_its_call_is_not_charged() {
                 })
             });
             let life = life.start();
-            *handle.lock().unwrap() = Some(life.timers().handle());
+            *handle.lock().unwrap() = Some(life.timers().client());
             // (Suspects are handed out 100 ms after they were loaded.)
             life.timers().schedule("mover", SECOND / 10, "").unwrap();
             life.clock.advance(SECOND / 10);

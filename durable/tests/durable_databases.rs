@@ -136,7 +136,7 @@ fn a_start_on_a_database_that_only_reads_says_so() {
         database.name
     );
     schema.client().batch_execute(&only).unwrap();
-    let error = Durable::open(store).start();
+    let error = Durable::builder(store).start();
     says(&error.unwrap_err().to_string(), "only be read");
 }
 
@@ -145,7 +145,7 @@ fn an_error_has_the_databases_error_behind_it() {
     let Some(schema) = Schema::new("behind") else {
         return;
     };
-    let node = Durable::open(schema.store()).start().unwrap();
+    let node = Durable::builder(schema.store()).start().unwrap();
     let drop = schema.sql("DROP TABLE {s}.timer");
     schema.client().batch_execute(&drop).unwrap();
     let error = node.schedule("mail", Duration::ZERO, "").unwrap_err();

@@ -48,7 +48,7 @@ impl Gate {
     /// Adds a slow kind.
     fn slow(&self, to: DurableBuilder<Memory>, kind: &str) -> DurableBuilder<Memory> {
         let gate = self.clone();
-        to.handle(kind, move |_: &Delivery| {
+        to.on(kind, move |_: &Delivery| {
             gate.block(1);
             Ok(())
         })
@@ -57,7 +57,7 @@ impl Gate {
     /// Adds a fast kind.
     fn fast(&self, to: DurableBuilder<Memory>, kind: &str) -> DurableBuilder<Memory> {
         let fast = self.fast.clone();
-        to.handle(kind, move |_| {
+        to.on(kind, move |_| {
             fast.fetch_add(1, SeqCst);
             Ok(())
         })
@@ -85,7 +85,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 fn open(workers: usize) -> DurableBuilder<Memory> {
-    Durable::open(Memory::new()).dispatch(Dispatch::RayonThreads(workers))
+    Durable::builder(Memory::new()).dispatch(Dispatch::RayonThreads(workers))
 }
 
 /// Arms this number of timers of a kind, which are due at once.
@@ -145,7 +145,7 @@ fn a_thread_beside_the_pool_may_use_all_cores() {
     let cores = || std::thread::available_parallelism().unwrap().get();
     let (all, fewest) = (cores(), Arc::new(AtomicUsize::new(usize::MAX)));
     let (noted, fast) = (fewest.clone(), gate.fast.clone());
-    let timers = gate.slow(open(2), "slow").handle("fast", move |_| {
+    let timers = gate.slow(open(2), "slow").on("fast", move |_| {
         noted.fetch_min(cores(), SeqCst);
         fast.fetch_add(1, SeqCst);
         Ok(())
@@ -178,7 +178,7 @@ fn timers_that_are_due_together_are_told_apart() {
 fn a_fast_kind_runs_beside_slow_batches() {
     let gate = Gate::default();
     let slow = gate.clone();
-    let timers = gate.fast(open(2), "fast").handle_batch("slow", move |all| {
+    let timers = gate.fast(open(2), "fast").on_batch("slow", move |all| {
         slow.block(all.len());
         all.iter().map(|_| Ok(())).collect()
     });
@@ -197,7 +197,7 @@ fn a_fast_kind_runs_beside_slow_batches() {
 fn a_fast_batch_runs_beside_a_slow_kind() {
     let gate = Gate::default();
     let fast = gate.fast.clone();
-    let timers = gate.slow(open(2), "slow").handle_batch("fast", move |all| {
+    let timers = gate.slow(open(2), "slow").on_batch("fast", move |all| {
         fast.fetch_add(all.len(), SeqCst);
         all.iter().map(|_| Ok(())).collect()
     });
@@ -220,7 +220,7 @@ fn async_kinds_run_beside_a_slow_one() {
         .spawner(|future| {
             std::thread::spawn(move || futures_lite::future::block_on(future));
         })
-        .handle_async("fast", move |_| {
+        .on_async("fast", move |_| {
             fast.fetch_add(1, SeqCst);
             async { Ok(()) }
         })
@@ -235,7 +235,7 @@ fn a_limit_holds_beside_a_slow_kind() {
     let exceeded = is_exceeded.clone();
     let timers = gate
         .slow(open(2), "slow")
-        .handle("fast", move |_| {
+        .on("fast", move |_| {
             if inside.fetch_add(1, SeqCst) > 0 {
                 exceeded.store(true, SeqCst);
             }
@@ -291,7 +291,7 @@ fn a_timer_that_waits_for_a_limit_can_be_cancelled() {
 #[test]
 fn a_stop_leaves_what_waits() {
     let (gate, store) = (Gate::default(), Memory::new());
-    let timers = Durable::open(store.clone()).dispatch(Dispatch::RayonThreads(2));
+    let timers = Durable::builder(store.clone()).dispatch(Dispatch::RayonThreads(2));
     let timers = gate.fast(gate.slow(timers, "slow"), "fast");
     let timers = timers.start().unwrap();
     let opened = Opened(&gate);
@@ -312,7 +312,7 @@ fn a_stop_leaves_what_waits() {
     // A later service handles all the others.
     let gate = Gate::default();
     gate.open();
-    let timers = gate.fast(gate.slow(Durable::open(store), "slow"), "fast");
+    let timers = gate.fast(gate.slow(Durable::builder(store), "slow"), "fast");
     let timers = timers.start().unwrap();
     until("the others", || gate.slow.load(SeqCst) == SLOW - begun);
     timers.stop().unwrap();

@@ -1,5 +1,5 @@
-//! Promise: a handler of `handle_in` works at each isolation level, what it says of the database is
-//! kept, and its connections go in async code too.
+//! Promise: a handler of `on_in_transaction` works at each isolation level, what it says of the
+//! database is kept, and its connections go in async code too.
 //!
 //! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
 //! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
@@ -25,8 +25,8 @@ fn the_default_level_of_a_role_does_not_matter() {
         "{} options='-c default_transaction_isolation=serializable'",
         schema.database
     );
-    let node = Durable::open(schema.builder(&config).connect().unwrap())
-        .handle_in("work", |_, transaction| {
+    let node = Durable::builder(schema.builder(&config).connect().unwrap())
+        .on_in_transaction("work", |_, transaction| {
             let level = transaction.query_one("SHOW transaction_isolation", &[])?;
             assert_eq!(level.get::<_, String>(0), "read committed");
             Ok(())
@@ -53,8 +53,8 @@ fn a_conflict_with_another_transaction_is_no_attempt() {
     let (look, raise) = (schema.sql(look), schema.sql(raise));
     let calls = Arc::new(AtomicU32::new(0));
     let (counted, database) = (calls.clone(), schema.database.clone());
-    let node = Durable::open(schema.store())
-        .handle_in("work", move |work, transaction| {
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
             assert_eq!(work.attempt(), 1);
             transaction.batch_execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
             transaction.query_one(&look, &[])?;
@@ -89,15 +89,15 @@ fn it_is_called_beside_a_slow_kind() {
     let opened = Mutex::new(opened);
     let begun = Arc::new(AtomicU32::new(0));
     let begins = begun.clone();
-    let node = Durable::open(schema.store())
+    let node = Durable::builder(schema.store())
         .dispatch(Dispatch::RayonThreads(1))
-        .handle("slow", move |_| {
+        .on("slow", move |_| {
             begins.fetch_add(1, Ordering::SeqCst);
             // It ends when nobody holds the other end any more.
             _ = opened.lock().unwrap().recv();
             Ok(())
         })
-        .handle_in("work", |_, _| Ok(()))
+        .on_in_transaction("work", |_, _| Ok(()))
         .start()
         .unwrap();
     // (Dropped before the node, also if the test fails.)
@@ -121,8 +121,8 @@ fn it_may_be_dropped_in_async_code_after_a_call() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
     runtime.block_on(async {
-        let node = Durable::open(schema.store())
-            .handle_in("work", |_, _| Ok(()))
+        let node = Durable::builder(schema.store())
+            .on_in_transaction("work", |_, _| Ok(()))
             .start()
             .unwrap();
         node.schedule_ticket("work", MS, "").unwrap().await.unwrap();
@@ -136,8 +136,8 @@ fn a_dead_letter_says_what_the_database_said() {
     let Some(schema) = Schema::new("said") else {
         return;
     };
-    let node = Durable::open(schema.store())
-        .handle_in("work", |_, transaction| {
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", |_, transaction| {
             transaction.batch_execute("SELECT * FROM no_such_table")?;
             Ok(())
         })

@@ -95,9 +95,9 @@ fn timers_on(inner: Memory, clock: ManualClock) -> Timers {
         refused: true,
     };
     let (told, acts) = (handled.clone(), act.clone());
-    let durable = Durable::open(Over(store))
+    let durable = Durable::builder(Over(store))
         .clock(clock.clone())
-        .handle("mail", move |mail| {
+        .on("mail", move |mail| {
             told.lock().unwrap().push(mail.payload_text().into_owned());
             if let Some(act) = acts.lock().unwrap().take() {
                 act();
@@ -266,7 +266,7 @@ fn a_charge_whose_taking_back_is_held_up_is_taken_back_later() {
     // It is noted in a turn that another timer's handler takes. Then the clock slips, so that it is
     // too early to call it.
     let timers = timers_on(memory, clock.clone());
-    let (handle, locked) = (timers.durable.handle(), timers.locked.clone());
+    let (handle, locked) = (timers.durable.client(), timers.locked.clone());
     *timers.act.lock().unwrap() = Some(Box::new(move || {
         handle.list(.., 1).unwrap();
         assert_eq!(handle.get(id).unwrap().unwrap().crashes, 1, "it is noted");

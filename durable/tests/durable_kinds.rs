@@ -35,12 +35,12 @@ fn a_timer_that_waits_for_a_limit_is_not_early_when_the_clock_is_set_back() {
             Ok(())
         }
     };
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .dispatch(Dispatch::RayonThreads(2))
-        .handle("report", handler)
+        .on("report", handler)
         .limit("report", NonZeroUsize::MIN)
-        .handle("marker", move |_| {
+        .on("marker", move |_| {
             mark.fetch_add(1, SeqCst);
             Ok(())
         })
@@ -78,10 +78,10 @@ fn futures(
     let (sender, futures) = crossbeam_channel::unbounded();
     let begun = Arc::new(AtomicU32::new(0));
     let count = begun.clone();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("report", move |_| {
+        .on_async("report", move |_| {
             count.fetch_add(1, SeqCst);
             async { Ok(()) }
         })

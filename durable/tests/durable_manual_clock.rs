@@ -48,9 +48,9 @@ fn scene() -> Scene {
         memory: Memory::new(),
         turns: turns.clone(),
     };
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
-        .handle("mail", move |_| {
+        .on("mail", move |_| {
             calls.lock().unwrap().push(reading.elapsed());
             Ok(())
         })

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Durable, DurableError, DurableHandle, DurableId, Gate, HandlerResult, Memory, Outcome,
+    Durable, DurableClient, DurableError, DurableId, Gate, HandlerResult, Memory, Outcome,
     Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store, StoreError, StoreTime, Write,
 };
 
@@ -112,9 +112,9 @@ fn a_replaced_timer_does_not_fire_after_a_restart() {
     store.release().unwrap();
     let (clock, seen) = (ManualClock::new(), Arc::new(Mutex::new(Vec::new())));
     let payloads = seen.clone();
-    let timers = Durable::open(store)
+    let timers = Durable::builder(store)
         .clock(clock.clone())
-        .handle("mail", move |mail| {
+        .on("mail", move |mail| {
             payloads.lock().unwrap().push(mail.payload().to_vec());
             Ok(())
         })
@@ -129,10 +129,10 @@ fn a_replaced_timer_does_not_fire_after_a_restart() {
 fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
     let (clock, store) = (ManualClock::new(), Memory::new());
     let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
-    let timers = Durable::open(store.clone())
+    let timers = Durable::builder(store.clone())
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("mail", |_| async {
+        .on_async("mail", |_| async {
             futures_lite::future::yield_now().await;
             Ok(())
         })
@@ -148,7 +148,7 @@ fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
         .key("key")
         .schedule("mail", 8 * SECOND, "former")
         .unwrap();
-    let (handle, timers) = (timers.handle(), Arc::new(timers));
+    let (handle, timers) = (timers.client(), Arc::new(timers));
     let stop = {
         let timers = timers.clone();
         thread::spawn(move || timers.stop())
@@ -177,10 +177,10 @@ fn while_a_stop_waits_what_is_not_due_can_be_cancelled_and_replaced() {
 #[test]
 fn futures_that_are_dropped_at_once_need_no_stack() {
     let clock = ManualClock::new();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .spawner(drop)
-        .handle_async("mail", |_| std::future::pending())
+        .on_async("mail", |_| std::future::pending())
         .limit("mail", NonZeroUsize::MIN)
         .start()
         .unwrap();
@@ -215,15 +215,15 @@ fn an_error_that_panics_is_a_failure() {
         .build()
         .unwrap();
     let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle("one", |_| Err(Box::new(Rude)))
+        .on("one", |_| Err(Box::new(Rude)))
         .limit("one", NonZeroUsize::MIN)
-        .handle_batch("batch", |mails| {
+        .on_batch("batch", |mails| {
             mails.iter().map(|_| Err(Rude.into())).collect()
         })
-        .handle_async("async", |_| async { Err(Rude.into()) })
+        .on_async("async", |_| async { Err(Rude.into()) })
         .start()
         .unwrap();
     for kind in ["one", "one", "batch", "async"] {
@@ -243,10 +243,10 @@ fn a_future_cannot_stop_what_waits_for_it_and_may_drop_it() {
     let inside = owner.clone();
     let is_refused = Arc::new(AtomicBool::new(false));
     let refused = is_refused.clone();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("mail", move |_| {
+        .on_async("mail", move |_| {
             let (inside, refused) = (inside.clone(), refused.clone());
             async move {
                 let timers = inside.lock().unwrap().take().unwrap();
@@ -260,7 +260,7 @@ fn a_future_cannot_stop_what_waits_for_it_and_may_drop_it() {
         })
         .start()
         .unwrap();
-    let handle = timers.handle();
+    let handle = timers.client();
     timers.schedule("mail", Duration::ZERO, "").unwrap();
     *owner.lock().unwrap() = Some(timers);
     clock.advance(Duration::from_millis(1));
@@ -279,10 +279,10 @@ fn a_future_cannot_stop_what_waits_for_it_and_may_drop_it() {
 fn bytes_bound_the_window_too() {
     let (clock, store) = (ManualClock::new(), Memory::new());
     let open = |bytes| {
-        Durable::open(store.clone())
+        Durable::builder(store.clone())
             .clock(clock.clone())
             .window(100 * SECOND, 10_000, bytes)
-            .handle("mail", |_| Ok(()))
+            .on("mail", |_| Ok(()))
             .start()
             .unwrap()
     };
@@ -300,7 +300,10 @@ fn bytes_bound_the_window_too() {
 #[test]
 fn the_store_may_put_work_off_at_any_time() {
     let (clock, (store, upkeeps)) = (ManualClock::new(), Users::new(Does::AsMemory));
-    let timers = Durable::open(store).clock(clock.clone()).start().unwrap();
+    let timers = Durable::builder(store)
+        .clock(clock.clone())
+        .start()
+        .unwrap();
     for _ in 0..10 {
         let before = upkeeps.load(SeqCst);
         timers.schedule("mail", 1_000 * SECOND, "").unwrap();
@@ -314,9 +317,9 @@ fn a_store_that_panics_or_forgets_has_failed() {
     for does in [Does::PanicAfterCommit, Does::ForgetOutcomes] {
         let told = Arc::new(AtomicUsize::new(0));
         let hook = told.clone();
-        let own: Arc<Mutex<Option<DurableHandle>>> = Arc::default();
+        let own: Arc<Mutex<Option<DurableClient>>> = Arc::default();
         let handle = own.clone();
-        let timers = Durable::open(Users::new(does).0)
+        let timers = Durable::builder(Users::new(does).0)
             .on_store_failed(move |error| {
                 hook.fetch_add(1, SeqCst);
                 let timers = handle.lock().unwrap().take();
@@ -326,7 +329,7 @@ fn a_store_that_panics_or_forgets_has_failed() {
             })
             .start()
             .unwrap();
-        *own.lock().unwrap() = Some(timers.handle());
+        *own.lock().unwrap() = Some(timers.client());
         let error = timers.schedule("mail", SECOND, "").unwrap_err();
         assert!(matches!(error, DurableError::Store(_)), "{error}");
         assert!(timers.failure().is_some());
@@ -342,9 +345,9 @@ fn a_slow_commit_makes_no_timer_late() {
     let clock = store.0.clock.clone();
     let handled = Arc::new(Mutex::new(Vec::new()));
     let handler = handled.clone();
-    let timers = Durable::open(store)
+    let timers = Durable::builder(store)
         .clock(clock.clone())
-        .handle("mail", move |_| {
+        .on("mail", move |_| {
             handler.lock().unwrap().push(());
             Ok(())
         })
@@ -377,9 +380,9 @@ fn a_commit_that_takes_long_holds_up_no_timer() {
         let clock = store.0.clock.clone();
         let late = Arc::new(Mutex::new(Vec::new()));
         let (now, handler) = (clock.clone(), late.clone());
-        let timers = Durable::open(store)
+        let timers = Durable::builder(store)
             .clock(clock.clone())
-            .handle("mail", move |delivery| {
+            .on("mail", move |delivery| {
                 let late = now.system_time().duration_since(delivery.due());
                 handler.lock().unwrap().push(late.expect("never early"));
                 Ok(())
@@ -406,9 +409,9 @@ fn nothing_is_handed_out_before_the_watermark() {
     let clock = ManualClock::new();
     let handed = Arc::new(AtomicBool::new(false));
     let handler = handed.clone();
-    let timers = Durable::open(Users::new(Does::FailToHandOut).0)
+    let timers = Durable::builder(Users::new(Does::FailToHandOut).0)
         .clock(clock.clone())
-        .handle("mail", move |_| {
+        .on("mail", move |_| {
             handler.store(true, SeqCst);
             Ok(())
         })
@@ -431,8 +434,8 @@ impl Wake for Owner {
 
 #[test]
 fn a_waker_may_drop_the_timers() {
-    let timers = Durable::open(Memory::new()).start().unwrap();
-    let handle: DurableHandle = timers.handle();
+    let timers = Durable::builder(Memory::new()).start().unwrap();
+    let handle: DurableClient = timers.client();
     let owner = Arc::new(Owner(Mutex::new(Some(timers))));
     let waker = Waker::from(owner.clone());
     loop {
@@ -466,7 +469,7 @@ impl Wake for Panicking {
 
 #[test]
 fn a_waker_may_panic_with_what_panics() {
-    let timers = Durable::open(Memory::new()).start().unwrap();
+    let timers = Durable::builder(Memory::new()).start().unwrap();
     let waker = Waker::from(Arc::new(Panicking));
     for _ in 0..1_000 {
         let mut ticket = timers.schedule_ticket("mail", SECOND, "").unwrap();
@@ -524,13 +527,13 @@ fn a_future_may_panic_when_it_goes_whatever_it_has_answered() {
         || None,
     ] {
         let clock = ManualClock::new();
-        let timers = Durable::open(Memory::new())
+        let timers = Durable::builder(Memory::new())
             .clock(clock.clone())
             .spawner(|mut future| {
                 let mut context = Context::from_waker(Waker::noop());
                 let _ = future.as_mut().poll(&mut context);
             })
-            .handle_async("mail", move |_| Ends(answer()))
+            .on_async("mail", move |_| Ends(answer()))
             .limit("mail", NonZeroUsize::MIN)
             .retry(RetryPolicy::never())
             .start()
@@ -548,7 +551,7 @@ fn a_future_may_panic_when_it_goes_whatever_it_has_answered() {
 #[test]
 fn callers_are_told_why_the_watermark_was_not_stored() {
     let clock = ManualClock::new();
-    let timers = Durable::open(Users::new(Does::FailToHandOut).0)
+    let timers = Durable::builder(Users::new(Does::FailToHandOut).0)
         .clock(clock.clone())
         .start()
         .unwrap();
@@ -564,7 +567,7 @@ fn callers_are_told_why_the_watermark_was_not_stored() {
 #[cfg(target_os = "linux")]
 #[test]
 fn calls_in_a_process_that_was_forked_off_do_not_wait() {
-    let timers = Durable::open(Memory::new()).start().unwrap();
+    let timers = Durable::builder(Memory::new()).start().unwrap();
     // SAFETY: the child runs what is below alone, and ends without a return.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -601,18 +604,18 @@ fn a_suspect_that_comes_back_while_its_key_is_taken_is_forgotten() {
     store.memory.commit(arm, &mut Says(true)).unwrap();
     store.memory.release().unwrap();
     let (sender, futures) = crossbeam_channel::unbounded::<SpawnedFuture>();
-    let own = Arc::new(Mutex::new(None::<DurableHandle>));
+    let own = Arc::new(Mutex::new(None::<DurableClient>));
     let (handle, set_back, waiting) = (own.clone(), clock.clone(), futures.clone());
     let handled = Arc::new(Mutex::new(Vec::new()));
     let payloads = handled.clone();
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
-        .handle_async("mail", move |mail| {
+        .on_async("mail", move |mail| {
             payloads.lock().unwrap().push(mail.payload().to_vec());
             async { Ok(()) }
         })
-        .handle("act", move |_| {
+        .on("act", move |_| {
             // The suspect is not due any more, and goes back; then another timer takes its key.
             set_back.set_system_time(begin - SECOND);
             let mut suspect = waiting.try_recv().unwrap();
@@ -625,7 +628,7 @@ fn a_suspect_that_comes_back_while_its_key_is_taken_is_forgotten() {
         })
         .start()
         .unwrap();
-    *own.lock().unwrap() = Some(timers.handle());
+    *own.lock().unwrap() = Some(timers.client());
     timers.schedule("act", 2 * SECOND, "").unwrap();
     while timers.stats().window_rows < 2 || clock.elapsed() < 2 * SECOND - Duration::from_millis(3)
     {

@@ -58,10 +58,10 @@ fn expected(stats: &DurableStats) -> BTreeMap<String, f64> {
 #[test]
 fn a_report_tells_what_stats_says() {
     let clock = ManualClock::new();
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .retry(RetryPolicy::new().attempts(2))
-        .handle("mail", |mail: &Delivery| match mail.payload() {
+        .on("mail", |mail: &Delivery| match mail.payload() {
             b"bad" => Err("no server".into()),
             _ => Ok(()),
         })
@@ -107,7 +107,7 @@ fn a_report_tells_what_stats_says() {
 
 #[test]
 fn without_a_recorder_nothing_happens() {
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(ManualClock::new())
         .start()
         .unwrap();

@@ -278,8 +278,8 @@ fn a_timer_dies_though_there_is_a_dead_letter_of_its_id() {
         return;
     };
     let (send, told) = channel();
-    let node = Durable::open(schema.store())
-        .handle("mail", |_: &Delivery| -> HandlerResult { Err("no".into()) })
+    let node = Durable::builder(schema.store())
+        .on("mail", |_: &Delivery| -> HandlerResult { Err("no".into()) })
         .retry(RetryPolicy::new().attempts(1))
         .on_dead(move |letter| _ = send.send(letter.row.id))
         .start()
@@ -502,8 +502,8 @@ fn a_handler_may_work_in_the_transaction_that_ends_its_timer() {
     let insert = schema.sql("INSERT INTO {s}.work (payload) VALUES ($1)");
     let failures = Arc::new(Mutex::new(0));
     let counted = failures.clone();
-    let node = Durable::open(schema.store())
-        .handle_in("work", move |work, transaction| {
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
             transaction.execute(&insert, &[&&*work.payload_text()])?;
             if work.attempt() == 1 {
                 *counted.lock().unwrap() += 1;
@@ -540,8 +540,8 @@ fn a_handler_whose_connection_has_ended_meanwhile_gets_another_one() {
     let name = format!("{}_node", schema.name);
     let database = format!("{} application_name={name}", schema.database);
     let store = Postgres::builder(&database).schema(&schema.name);
-    let node = Durable::open(store.connect().unwrap())
-        .handle_in("work", |work, transaction| {
+    let node = Durable::builder(store.connect().unwrap())
+        .on_in_transaction("work", |work, transaction| {
             transaction.execute("SELECT 1", &[])?;
             assert_eq!(work.attempt(), 1);
             Ok(())
@@ -697,8 +697,8 @@ fn a_calendar_that_is_behind_catches_up_in_a_transaction_too() {
     // Of a thousand runs that were missed `made_up` are made, and then one that is in time.
     for (policy, made_up) in [(Missed::Once, 1), (Missed::Burst(3), 3)] {
         let (sender, handled) = channel();
-        let timers = Durable::open(schema.store())
-            .handle_in("work", move |work, _| Ok(sender.send(work.due())?))
+        let timers = Durable::builder(schema.store())
+            .on_in_transaction("work", move |work, _| Ok(sender.send(work.due())?))
             .start()
             .unwrap();
         let seconds = Calendar::cron("* * * * * *").unwrap().zone("UTC").unwrap();

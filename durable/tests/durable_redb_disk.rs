@@ -161,8 +161,8 @@ fn a_clock_that_was_set_back_does_not_end_the_looks() {
 fn nothing_is_acknowledged_into_a_file_that_is_gone() {
     let (folder, clock) = (Folder::new("gone-durable"), ManualClock::new());
     let store = Redb::open(folder.file()).unwrap();
-    let timers = Durable::open(store).clock(clock.clone());
-    let timers = timers.handle("kind", |_| Ok(())).start().unwrap();
+    let timers = Durable::builder(store).clock(clock.clone());
+    let timers = timers.on("kind", |_| Ok(())).start().unwrap();
     let hour = Duration::from_secs(3_600);
     timers.schedule("kind", hour, "").unwrap();
     fs::remove_file(folder.file()).unwrap();

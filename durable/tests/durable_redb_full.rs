@@ -374,9 +374,9 @@ fn large_rows_are_settled_on_a_full_disk() {
 fn large_timers_that_fail_end_no_service_on_a_full_disk() {
     let disk = disk();
     let clock = ManualClock::new();
-    let timers = Durable::open(open(&disk, true).unwrap())
+    let timers = Durable::builder(open(&disk, true).unwrap())
         .clock(clock.clone())
-        .handle("mail", |_| Err("it does not go".into()))
+        .on("mail", |_| Err("it does not go".into()))
         .retry(RetryPolicy::new().attempts(3))
         .start()
         .unwrap();

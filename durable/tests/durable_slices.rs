@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    DeadLetter, Durable, DurableError, DurableHandle, DurableId, Gate, Memory, Outcome, Partition,
+    DeadLetter, Durable, DurableClient, DurableError, DurableId, Gate, Memory, Outcome, Partition,
     Position, RetryPolicy, Row, SliceLimit, Store, StoreError, StoreTime, Write,
 };
 
@@ -35,7 +35,7 @@ struct Asked {
 struct Watched {
     memory: Memory,
     asked: Arc<Mutex<Asked>>,
-    handle: Arc<OnceLock<DurableHandle>>,
+    handle: Arc<OnceLock<DurableClient>>,
     /// Is told when a kind is being cancelled, which takes its time then.
     begins: Option<mpsc::Sender<()>>,
 }
@@ -116,7 +116,7 @@ struct Scene {
     timers: Durable,
     clock: ManualClock,
     asked: Arc<Mutex<Asked>>,
-    handle: Arc<OnceLock<DurableHandle>>,
+    handle: Arc<OnceLock<DurableClient>>,
 }
 
 fn scene() -> Scene {
@@ -128,10 +128,10 @@ fn scene() -> Scene {
         handle: Arc::clone(&handle),
         begins: None,
     };
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
         .payload_max(usize::MAX)
-        .handle("fails", |_| Err("it does".into()))
+        .on("fails", |_| Err("it does".into()))
         .retry(RetryPolicy::new().attempts(1))
         .start()
         .unwrap();
@@ -146,7 +146,7 @@ fn scene() -> Scene {
 impl Scene {
     /// Another caller arms timers from now on.
     fn let_others_in(&self) {
-        assert!(self.handle.set(self.timers.handle()).is_ok());
+        assert!(self.handle.set(self.timers.client()).is_ok());
         *self.asked.lock().unwrap() = Asked::default();
     }
 
@@ -259,7 +259,7 @@ fn what_is_overdue_is_loaded_in_slices_of_bytes() {
     let memory = Memory::new();
     let clock = ManualClock::new();
     {
-        let timers = Durable::open(memory.clone())
+        let timers = Durable::builder(memory.clone())
             .clock(clock.clone())
             .start()
             .unwrap();
@@ -274,9 +274,9 @@ fn what_is_overdue_is_loaded_in_slices_of_bytes() {
         handle: Arc::default(),
         begins: None,
     };
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
-        .handle("mail", |_| Ok(()));
+        .on("mail", |_| Ok(()));
     let timers = timers.start().unwrap();
     clock.advance(Duration::from_secs(1));
     assert_eq!(timers.stats().done, 40);
@@ -297,11 +297,11 @@ fn a_timer_that_is_moved_meanwhile_is_cancelled_with_its_kind() {
         begins: Some(begins),
     };
     let slice = SliceLimit { rows: 1, bytes: 1 };
-    let timers = Durable::open(Over(store)).slices(slice).start().unwrap();
+    let timers = Durable::builder(Over(store)).slices(slice).start().unwrap();
     let ids: Vec<_> = (1..=40)
         .map(|day| timers.schedule("mail", 24 * day * HOUR, "").unwrap())
         .collect();
-    let (handle, last) = (timers.handle(), ids[39]);
+    let (handle, last) = (timers.client(), ids[39]);
     let gone = thread::scope(|scope| {
         scope.spawn(move || {
             has_begun.recv().unwrap();

@@ -73,9 +73,9 @@ fn last_of_slow() -> Duration {
         let store = Slow::new(node, clock.clone(), Speed::default());
         let (speed, dues) = (store.speed(), Arc::<Mutex<Vec<_>>>::default());
         let handled = Arc::clone(&dues);
-        let timers = Durable::open(store)
+        let timers = Durable::builder(store)
             .clock(clock.clone())
-            .handle("mail", move |timer| {
+            .on("mail", move |timer| {
                 handled.lock().unwrap().push(timer.due());
                 Ok(())
             })

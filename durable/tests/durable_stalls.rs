@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use wheelwork::{Dispatch, ManualClock};
 use wheelwork_durable::{
-    Durable, DurableHandle, Gate, Memory, Outcome, Partition, Position, Row, SliceLimit, Store,
+    Durable, DurableClient, Gate, Memory, Outcome, Partition, Position, Row, SliceLimit, Store,
     StoreError, StoreTime, Write,
 };
 
@@ -73,7 +73,7 @@ impl OverMemory for Hanging {
 }
 
 /// The turn and the lag, in seconds.
-fn seconds(timers: &DurableHandle) -> (u64, u64) {
+fn seconds(timers: &DurableClient) -> (u64, u64) {
     let stats = timers.stats();
     (stats.turn.as_secs(), stats.lag.as_secs())
 }
@@ -87,7 +87,7 @@ fn a_turn_that_lasts_is_seen_and_told_once() {
         commits: commits.clone(),
         ..Hanging::default()
     };
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
         .on_store_stalled(5 * SECOND, move |lasted| {
             hook.lock().unwrap().push(lasted.as_secs());
@@ -97,7 +97,7 @@ fn a_turn_that_lasts_is_seen_and_told_once() {
     let seen = Arc::<Mutex<Vec<(u64, u64)>>>::default();
     // A call of the store lasts for `last` seconds, and after each the figures are read.
     let hang = |last: u64| {
-        let (clock, notes, handle) = (clock.clone(), seen.clone(), timers.handle());
+        let (clock, notes, handle) = (clock.clone(), seen.clone(), timers.client());
         commits.next(move || {
             for _ in 0..last {
                 clock.advance(SECOND);
@@ -132,12 +132,12 @@ fn a_turn_below_a_second_is_no_lag() {
         commits: commits.clone(),
         ..Hanging::default()
     };
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         .clock(clock.clone())
         .start()
         .unwrap();
     let (send, seen) = mpsc::channel();
-    let handle = timers.handle();
+    let handle = timers.client();
     commits.next(move || {
         clock.advance(SECOND / 2);
         let stats = handle.stats();
@@ -158,12 +158,12 @@ fn the_hook_is_told_while_all_handlers_wait_for_the_store() {
     let (send, told) = mpsc::channel();
     let (begin, begun) = mpsc::channel();
     let gate = Mutex::new(Some(gate));
-    let handle = Arc::<OnceLock<DurableHandle>>::default();
+    let handle = Arc::<OnceLock<DurableClient>>::default();
     let arms = handle.clone();
-    let timers = Durable::open(Over(store))
+    let timers = Durable::builder(Over(store))
         // One thread has all handlers, and this one waits for the store.
         .dispatch(Dispatch::RayonThreads(1))
-        .handle("mail", move |_| {
+        .on("mail", move |_| {
             if let Some(gate) = gate.lock().unwrap().take() {
                 commits.next(move || {
                     let _ = gate.recv();
@@ -180,7 +180,7 @@ fn the_hook_is_told_while_all_handlers_wait_for_the_store() {
         .unwrap();
     // (A test that fails drops this before the timers.)
     let open_gate = open_gate;
-    assert!(handle.set(timers.handle()).is_ok());
+    assert!(handle.set(timers.client()).is_ok());
     timers.schedule("mail", Duration::ZERO, "").unwrap();
     begun.recv().unwrap();
     assert!(told.recv().unwrap() >= Duration::from_millis(20));
@@ -193,7 +193,7 @@ fn the_hook_is_told_while_all_handlers_wait_for_the_store() {
 #[test]
 fn the_figures_are_there_when_the_service_has_started() {
     let memory = Memory::new();
-    let timers = Durable::open(memory.clone()).start().unwrap();
+    let timers = Durable::builder(memory.clone()).start().unwrap();
     for _ in 0..3 {
         timers.schedule("mail", HOUR, "").unwrap();
     }
@@ -208,7 +208,7 @@ fn the_figures_are_there_when_the_service_has_started() {
         loads,
         ..Hanging::default()
     };
-    let timers = Durable::open(Over(store)).start().unwrap();
+    let timers = Durable::builder(Over(store)).start().unwrap();
     // (A test that fails drops this before the timers.)
     let open_gate = open_gate;
     // The first turn is not over.

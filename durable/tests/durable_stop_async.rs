@@ -15,9 +15,9 @@ async fn with_future(store: &Memory) -> (Durable, Arc<Notify>) {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runtime = Handle::current();
     let in_future = (begun.clone(), go.clone());
-    let timers = Durable::open(store.clone())
+    let timers = Durable::builder(store.clone())
         .spawner(move |future| drop(runtime.spawn(future)))
-        .handle_async("mail", move |_: Delivery| {
+        .on_async("mail", move |_: Delivery| {
             let (begun, go) = in_future.clone();
             async move {
                 begun.notify_one();
@@ -36,7 +36,7 @@ async fn with_future(store: &Memory) -> (Durable, Arc<Notify>) {
 #[tokio::test]
 async fn a_drop_leaves_the_futures_of_handlers_to_a_thread() {
     let (timers, go) = with_future(&Memory::new()).await;
-    let handle = timers.handle();
+    let handle = timers.client();
     drop(timers);
     assert_eq!(handle.stats().done, 0);
     go.notify_one();
@@ -127,12 +127,12 @@ fn a_stop_does_not_wait_for_a_future_that_was_never_polled() {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
         let (runtime, (spawned, has_spawned)) = (Handle::current(), mpsc::channel());
-        let timers = Durable::open(first)
+        let timers = Durable::builder(first)
             .spawner(move |future| {
                 drop(runtime.spawn(future));
                 spawned.send(()).unwrap();
             })
-            .handle_async("mail", move |_: Delivery| {
+            .on_async("mail", move |_: Delivery| {
                 // Ordering: Relaxed. A count that this thread reads.
                 counted.fetch_add(1, Ordering::Relaxed);
                 async { Ok(()) }
@@ -149,7 +149,7 @@ fn a_stop_does_not_wait_for_a_future_that_was_never_polled() {
         calls.load(Ordering::Relaxed)
     });
     assert_eq!(calls, Ok(0), "after a stop no handler is called");
-    let rows = Durable::open(store).start().unwrap();
+    let rows = Durable::builder(store).start().unwrap();
     let left = rows.list(.., 10).unwrap();
     assert_eq!((left.len(), left[0].attempts), (1, 0), "it stays stored");
 }

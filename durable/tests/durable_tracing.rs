@@ -51,10 +51,10 @@ impl<S: Subscriber> Layer<S> for Book {
 fn what_fails_is_told() {
     let (clock, book, store) = (ManualClock::new(), Book::default(), Memory::new());
     with_default(Registry::default().with(book.clone()), || {
-        let timers = Durable::open(store.clone())
+        let timers = Durable::builder(store.clone())
             .clock(clock.clone())
             .retry(RetryPolicy::new().attempts(2))
-            .handle("mail", |_| Err("no server".into()))
+            .on("mail", |_| Err("no server".into()))
             .start()
             .unwrap();
         assert_eq!(book.lines(), [""; 0]);
@@ -99,10 +99,10 @@ impl<S: Subscriber> Layer<S> for Panics {
 fn a_subscriber_that_panics_harms_nothing() {
     let (clock, store) = (ManualClock::new(), Memory::new());
     with_default(Registry::default().with(Panics), || {
-        let timers = Durable::open(store.clone())
+        let timers = Durable::builder(store.clone())
             .clock(clock.clone())
             .retry(RetryPolicy::never())
-            .handle("mail", |_| Err("no server".into()))
+            .on("mail", |_| Err("no server".into()))
             .start()
             .unwrap();
         timers.schedule("mail", SECOND, "hello").unwrap();

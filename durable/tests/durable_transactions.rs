@@ -166,7 +166,7 @@ fn an_idle_transaction_holds_up_what_it_has_touched() {
     let callers: Vec<_> = nodes
         .iter()
         .map(|node| {
-            let node = node.handle();
+            let node = node.client();
             thread::spawn(move || node.key("hot").cancel().unwrap())
         })
         .collect();
@@ -231,8 +231,8 @@ fn a_false_answer_locks_nothing() {
     let (begun, begins) = channel();
     let (go_on, goes_on) = channel::<()>();
     let goes_on = std::sync::Mutex::new(goes_on);
-    let node = Durable::open(schema.store())
-        .handle("slow", move |delivery| {
+    let node = Durable::builder(schema.store())
+        .on("slow", move |delivery| {
             begun.send(delivery.id())?;
             goes_on.lock().unwrap().recv()?;
             Ok(())
@@ -269,8 +269,8 @@ fn an_old_snapshot_says_no_wrong_yes() {
         let (begun, begins) = channel();
         let (go_on, goes_on) = channel::<()>();
         let goes_on = std::sync::Mutex::new(goes_on);
-        let node = Durable::open(schema.store())
-            .handle("slow", move |_| {
+        let node = Durable::builder(schema.store())
+            .on("slow", move |_| {
                 begun.send(())?;
                 goes_on.lock().unwrap().recv()?;
                 Ok(())
@@ -456,8 +456,8 @@ fn a_run_that_has_ended_well_stays_though_its_timer_is_just_being_cancelled() {
     let (begun, runs) = channel();
     let (go, may_go) = channel::<()>();
     let may_go = Mutex::new(may_go);
-    let node = Durable::open(schema.store())
-        .handle_in("work", move |_, transaction| {
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
             transaction.execute(&insert, &[])?;
             begun.send(())?;
             Ok(may_go.lock().unwrap().recv()?)
@@ -500,8 +500,8 @@ fn a_timer_that_is_replaced_while_its_handler_fails_is_no_dead_letter() {
     let (begun, runs) = channel();
     let (go, may_go) = channel::<()>();
     let may_go = Mutex::new(may_go);
-    let node = Durable::open(schema.store())
-        .handle("mail", move |_: &Delivery| -> HandlerResult {
+    let node = Durable::builder(schema.store())
+        .on("mail", move |_: &Delivery| -> HandlerResult {
             begun.send(())?;
             may_go.lock().unwrap().recv()?;
             Err("it fails".into())

@@ -1,5 +1,5 @@
-//! Promise: what `schedule_as` is given is what the handler of `handle_as` gets, through a restart;
-//! a payload that is none of its type is a dead letter, and is kept.
+//! Promise: what `schedule_typed` is given is what the handler of `on_typed` gets, through a
+//! restart; a payload that is none of its type is a dead letter, and is kept.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,10 +32,10 @@ type Log = Arc<Mutex<Vec<Order>>>;
 
 fn open(clock: &ManualClock, store: &Memory, codec: Codec, log: &Log) -> DurableBuilder<Memory> {
     let log = log.clone();
-    Durable::open(store.clone())
+    Durable::builder(store.clone())
         .clock(clock.clone())
         .codec(codec)
-        .handle_as("order", move |delivery, order: Order| {
+        .on_typed("order", move |delivery, order: Order| {
             assert_eq!(delivery.kind(), "order");
             log.lock().unwrap().push(order);
             Ok(())
@@ -47,9 +47,11 @@ fn a_value_survives_a_restart() {
     for codec in [Codec::Json, Codec::Postcard] {
         let (clock, store, log) = (ManualClock::new(), Memory::new(), Log::default());
         let timers = open(&clock, &store, codec, &log).start().unwrap();
-        timers.schedule_as("order", SECOND, &order(1)).unwrap();
+        timers.schedule_typed("order", SECOND, &order(1)).unwrap();
         let keyed = timers.key("order-2");
-        keyed.schedule_as("order", 2 * SECOND, &order(2)).unwrap();
+        keyed
+            .schedule_typed("order", 2 * SECOND, &order(2))
+            .unwrap();
         let payload = timers.encode("order", &order(3)).unwrap();
         timers
             .schedule_many([("order", 3 * SECOND, payload)])
@@ -101,11 +103,11 @@ fn a_field_that_is_new_has_its_default() {
 #[test]
 fn each_kind_has_its_codec() {
     let nothing = |_: &_, _: u64| -> HandlerResult { Ok(()) };
-    let timers = Durable::open(Memory::new())
+    let timers = Durable::builder(Memory::new())
         .clock(ManualClock::new())
-        .handle_as("json", nothing)
+        .on_typed("json", nothing)
         .codec(Codec::Postcard)
-        .handle_as("postcard", nothing)
+        .on_typed("postcard", nothing)
         .start()
         .unwrap();
     let len = |kind| timers.encode(kind, &100_u64).unwrap().len();
@@ -114,9 +116,9 @@ fn each_kind_has_its_codec() {
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let timers = Durable::open(Memory::new()).start().unwrap();
+    let timers = Durable::builder(Memory::new()).start().unwrap();
     let map = BTreeMap::from([(vec![1], 1)]);
-    let error = timers.schedule_as("order", SECOND, &map).unwrap_err();
+    let error = timers.schedule_typed("order", SECOND, &map).unwrap_err();
     assert!(matches!(error, DurableError::Invalid(_)), "{error}");
     assert_eq!(timers.stats().armed, 0);
 }

@@ -26,10 +26,10 @@ use wheelwork::Dispatch;
 use wheelwork::ManualClock;
 use wheelwork::TimerService;
 
-/// Settings of durable timers. Made by [`Durable::open`].
+/// Settings of durable timers. Made by [`Durable::builder`].
 ///
 /// # Example
-/// See [`Durable::open`].
+/// See [`Durable::builder`].
 #[must_use = "nothing runs before `start`"]
 pub struct DurableBuilder<S> {
     pub(super) store: S,
@@ -53,8 +53,8 @@ impl Durable {
     /// # let directory = std::env::temp_dir().join(format!("wheelwork-open-{process}"));
     /// # std::fs::create_dir_all(&directory)?;
     /// # let path = directory.join("timers.redb");
-    /// let timers = Durable::open(Redb::open(path)?)
-    ///     .handle("order.unpaid", |order| {
+    /// let timers = Durable::builder(Redb::open(path)?)
+    ///     .on("order.unpaid", |order| {
     ///         println!("order {} was not paid", order.payload_text());
     ///         Ok(())
     ///     })
@@ -67,7 +67,7 @@ impl Durable {
     /// # std::fs::remove_dir_all(directory)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn open<S: Store>(store: S) -> DurableBuilder<S> {
+    pub fn builder<S: Store>(store: S) -> DurableBuilder<S> {
         DurableBuilder::new(store)
     }
 }
@@ -93,16 +93,18 @@ impl<S: Store> DurableBuilder<S> {
         }
     }
 
-    /// Sets the handler of a kind. It says `Ok`: the timer is done. `Err`, or a panic: the timer is
-    /// tried again, by the [retry policy](Self::retry). A kind has one handler: the last one set.
+    /// Sets the handler of a kind. If it returns `Ok`, the timer is done. If it returns `Err` or
+    /// panics, the timer is tried again, by the [retry policy](Self::retry). A kind has one
+    /// handler: the last one set, by this call or by another one of its family: `on_typed`,
+    /// `on_batch`, `on_async`, `on_in_transaction`.
     ///
     /// Handlers run on the pool that all services share, unless [`dispatch`](Self::dispatch) was
     /// called. They may call everything but `stop`. While all threads of the pool are blocked, each
     /// kind has one call at a time on a thread beside the pool, if there are several kinds.
     ///
     /// # Example
-    /// See [`Durable::open`].
-    pub fn handle(
+    /// See [`Durable::builder`].
+    pub fn on(
         mut self,
         kind: &str,
         handler: impl Fn(&Delivery) -> HandlerResult + Send + Sync + 'static,
@@ -119,15 +121,15 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     /// use wheelwork_durable::{Delivery, Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
-    ///     .handle_batch("mail", |mails: &[Delivery]| {
+    /// let timers = Durable::builder(Memory::new())
+    ///     .on_batch("mail", |mails: &[Delivery]| {
     ///         println!("{} mails", mails.len());
     ///         mails.iter().map(|_| Ok(())).collect()
     ///     })
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn handle_batch(
+    pub fn on_batch(
         mut self,
         kind: &str,
         handler: impl Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync + 'static,
@@ -145,18 +147,18 @@ impl<S: Store> DurableBuilder<S> {
     ///
     /// let runtime = tokio::runtime::Runtime::new()?;
     /// let handle = runtime.handle().clone();
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .spawner(move |future| {
     ///         handle.spawn(future);
     ///     })
-    ///     .handle_async("mail", |mail: Delivery| async move {
+    ///     .on_async("mail", |mail: Delivery| async move {
     ///         println!("{}", mail.payload_text());
     ///         Ok(())
     ///     })
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn handle_async<F>(
+    pub fn on_async<F>(
         mut self,
         kind: &str,
         handler: impl Fn(Delivery) -> F + Send + Sync + 'static,
@@ -169,11 +171,11 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets what runs the futures of [`handle_async`](Self::handle_async): `tokio::spawn`, say. It
+    /// Sets what runs the futures of [`on_async`](Self::on_async): `tokio::spawn`, say. It
     /// is called on the threads that dispatch, so it needs a handle of the runtime.
     ///
     /// # Example
-    /// See [`handle_async`](Self::handle_async).
+    /// See [`on_async`](Self::on_async).
     pub fn spawner(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Self {
         self.hooks.spawner = Some(Box::new(spawn));
         self
@@ -185,10 +187,10 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     /// use wheelwork_durable::{Durable, Memory, RetryPolicy};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .retry(RetryPolicy::new().attempts(5))
     ///     .retry_kind("mail", RetryPolicy::never())
-    ///     .handle("mail", |mail| Err("no server".into()))
+    ///     .on("mail", |mail| Err("no server".into()))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -216,8 +218,8 @@ impl<S: Store> DurableBuilder<S> {
     /// use std::num::NonZeroUsize;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
-    ///     .handle("report", |report| Ok(()))
+    /// let timers = Durable::builder(Memory::new())
+    ///     .on("report", |report| Ok(()))
     ///     .limit("report", NonZeroUsize::MIN)
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -239,7 +241,7 @@ impl<S: Store> DurableBuilder<S> {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let minute = Duration::from_secs(60);
-    /// let timers = Durable::open(Memory::new()).window(minute, 100_000, 16 << 20).start()?;
+    /// let timers = Durable::builder(Memory::new()).window(minute, 100_000, 16 << 20).start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn window(mut self, ahead: Duration, rows: usize, bytes: usize) -> Self {
@@ -268,7 +270,7 @@ impl<S: Store> DurableBuilder<S> {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, DurableError, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).payload_max(100).start()?;
+    /// let timers = Durable::builder(Memory::new()).payload_max(100).start()?;
     /// let error = timers.schedule("mail", Duration::ZERO, vec![0; 101]).unwrap_err();
     /// assert!(matches!(error, DurableError::PayloadTooLarge { bytes: 101, max: 100 }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -286,7 +288,7 @@ impl<S: Store> DurableBuilder<S> {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let timers =
-    ///     Durable::open(Memory::new()).dispatch(Dispatch::RayonThreads(4)).start()?;
+    ///     Durable::builder(Memory::new()).dispatch(Dispatch::RayonThreads(4)).start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
@@ -304,9 +306,9 @@ impl<S: Store> DurableBuilder<S> {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let clock = ManualClock::new();
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .clock(clock.clone())
-    ///     .handle("mail", |mail| Ok(()))
+    ///     .on("mail", |mail| Ok(()))
     ///     .start()?;
     /// timers.schedule("mail", Duration::from_secs(3_600), "hello")?;
     /// clock.advance(Duration::from_secs(3_599));
@@ -322,14 +324,14 @@ impl<S: Store> DurableBuilder<S> {
 
     /// Sets a hook that is told of each delivery that has failed, and why: what the error says, and
     /// what its causes say. It runs where the handler ran. (Where a connection ends while the
-    /// transaction of a `handle_in` handler is committed, nobody knows whether it was. The hook is
-    /// told; if it was, the handler is not called again, and `stats().stale` rises.)
+    /// transaction of an `on_in_transaction` handler is committed, nobody knows whether it was. The
+    /// hook is told; if it was, the handler is not called again, and `stats().stale` rises.)
     ///
     /// # Example
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .on_failed(|timer, why| eprintln!("{}: {why}", timer.id()))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -340,14 +342,14 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
-    /// payload, key or calendar: [`dead`](crate::DurableHandle::dead) has them. A hook may be
+    /// payload, key or calendar: [`dead`](crate::DurableClient::dead) has them. A hook may be
     /// missed when the process ends.
     ///
     /// # Example
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .on_dead(|letter| eprintln!("{}: {}", letter.row.id, letter.cause))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -364,7 +366,7 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .on_store_failed(|error| eprintln!("no timer fires any more: {error}"))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -388,7 +390,7 @@ impl<S: Store> DurableBuilder<S> {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .on_store_stalled(Duration::from_secs(5), |lasted| {
     ///         eprintln!("the store has not answered for {lasted:?}");
     ///     })
@@ -410,7 +412,7 @@ impl<S: Store> DurableBuilder<S> {
     /// See [`OpenError`].
     ///
     /// # Example
-    /// See [`Durable::open`].
+    /// See [`Durable::builder`].
     pub fn start(self) -> Result<Durable, OpenError> {
         if let Some(kind) = self.kinds.without_handler() {
             return Err(OpenError::Setting(format!(

@@ -1,4 +1,4 @@
-//! Handle: the calls.
+//! Client: the calls.
 
 use crate::handler::error::DurableError;
 use crate::queue::fired::Fired;
@@ -27,12 +27,12 @@ use wheelwork::is_inside_task;
 /// closes the store. A drop inside a handler does not wait. After an awaited
 /// [`stop_async`](Self::stop_async) there is nothing left to wait for.
 ///
-/// The calls are those of [`DurableHandle`].
+/// The calls are those of [`DurableClient`].
 ///
 /// # Example
-/// See [`open`](Self::open).
+/// See [`builder`](Self::builder).
 pub struct Durable {
-    handle: DurableHandle,
+    client: DurableClient,
     running: Arc<DurableRuntime>,
 }
 
@@ -43,12 +43,13 @@ struct DurableRuntime {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The calls to durable timers. Any thread may have one. It does not keep them running.
+/// The calls to durable timers. Any thread may have a client, which is cheap to clone. It does not
+/// keep the timers running.
 ///
 /// # Example
-/// See [`Durable::open`].
+/// See [`Durable::builder`].
 #[derive(Clone)]
-pub struct DurableHandle {
+pub struct DurableClient {
     pub(super) shared: Arc<DurableShared>,
 }
 
@@ -59,7 +60,7 @@ impl Durable {
         writer: Option<JoinHandle<()>>,
     ) -> Self {
         Self {
-            handle: DurableHandle {
+            client: DurableClient {
                 shared: shared.clone(),
             },
             running: Arc::new(DurableRuntime {
@@ -70,10 +71,10 @@ impl Durable {
         }
     }
 
-    /// A handle with the calls, for another thread.
+    /// The calls, for another thread.
     #[must_use]
-    pub fn handle(&self) -> DurableHandle {
-        self.handle.clone()
+    pub fn client(&self) -> DurableClient {
+        self.client.clone()
     }
 
     /// Stops: no handler is called any more. Waits for the handlers that run, and until their
@@ -94,7 +95,7 @@ impl Durable {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, DurableError, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// timers.stop()?;
     /// let error = timers.schedule("mail", Duration::ZERO, "late").unwrap_err();
     /// assert!(matches!(error, DurableError::Stopped));
@@ -126,7 +127,7 @@ impl Durable {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// smol::block_on(timers.stop_async(Duration::from_secs(10)))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -213,14 +214,14 @@ impl Drop for Durable {
 }
 
 impl Deref for Durable {
-    type Target = DurableHandle;
+    type Target = DurableClient;
 
-    fn deref(&self) -> &DurableHandle {
-        &self.handle
+    fn deref(&self) -> &DurableClient {
+        &self.client
     }
 }
 
-impl DurableHandle {
+impl DurableClient {
     /// Arms a timer: its kind's handler gets the payload when it is due. It is durable when this
     /// returns.
     ///
@@ -230,7 +231,7 @@ impl DurableHandle {
     /// See [`DurableError`]. Cost: a commit, which all callers share that wait at this time.
     ///
     /// # Example
-    /// See [`Durable::open`].
+    /// See [`Durable::builder`].
     pub fn schedule(
         &self,
         kind: &str,
@@ -277,7 +278,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let hour = Duration::from_secs(3_600);
     /// let ids = timers.schedule_many((0..100).map(|number| ("mail", hour, format!("{number}"))))?;
     /// assert_eq!(timers.cancel_many(ids)?, 100);
@@ -319,7 +320,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// assert!(timers.cancel(id)?);
     /// assert!(!timers.cancel(id)?);
@@ -340,7 +341,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// assert!(timers.cancel_ticket(id)?.wait()?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -383,7 +384,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// timers.schedule("report", Duration::from_secs(60), "hello")?;
     /// assert_eq!(timers.cancel_where("mail")?, 1);
@@ -406,7 +407,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// assert!(timers.reschedule(id, Duration::from_secs(120))?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -426,7 +427,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// let row = timers.get(id)?.expect("is armed");
     /// assert_eq!((&*row.kind, row.attempts), ("mail", 0));
@@ -446,7 +447,7 @@ impl DurableHandle {
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let fleet = timers.fleet()?;
     /// assert_eq!((fleet.nodes.len(), fleet.partitions.len()), (1, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -470,7 +471,7 @@ impl DurableHandle {
     /// use std::time::{Duration, SystemTime};
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// let hour = SystemTime::now() + Duration::from_secs(3_600);
     /// assert_eq!(timers.list(..hour, 100)?.len(), 1);
@@ -500,7 +501,7 @@ impl DurableHandle {
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let mut letters = timers.dead(None, 100)?;
     /// while let Some(last) = letters.last() {
     ///     letters = timers.dead(Some(last.row.id), 100)?;
@@ -528,7 +529,7 @@ impl DurableHandle {
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// for letter in timers.dead(None, 100)? {
     ///     timers.retry(letter.row.id)?;
     /// }
@@ -569,7 +570,7 @@ impl DurableHandle {
     /// ```
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// assert!(timers.failure().is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -638,8 +639,8 @@ impl fmt::Debug for Durable {
     }
 }
 
-impl fmt::Debug for DurableHandle {
+impl fmt::Debug for DurableClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurableHandle").finish_non_exhaustive()
+        f.debug_struct("DurableClient").finish_non_exhaustive()
     }
 }

@@ -76,8 +76,8 @@ impl DurableBuilder<Postgres> {
     /// use wheelwork_durable::{Durable, Postgres};
     ///
     /// fn run(database: &str) -> Result<(), Box<dyn Error>> {
-    ///     let timers = Durable::open(Postgres::connect(database)?)
-    ///         .handle_in("order.unpaid", |order, transaction| {
+    ///     let timers = Durable::builder(Postgres::connect(database)?)
+    ///         .on_in_transaction("order.unpaid", |order, transaction| {
     ///             let id: i64 = order.payload_text().parse()?;
     ///             let cancel = "UPDATE orders SET cancelled = true WHERE id = $1 AND NOT paid";
     ///             transaction.execute(cancel, &[&id])?;
@@ -90,7 +90,7 @@ impl DurableBuilder<Postgres> {
     ///
     /// assert!(run("host=127.0.0.1 port=1 user=shop").is_err()); // there is no database here
     /// ```
-    pub fn handle_in(
+    pub fn on_in_transaction(
         mut self,
         kind: &str,
         handler: impl Fn(&Delivery, &mut postgres::Transaction<'_>) -> HandlerResult

@@ -1,6 +1,6 @@
 //! Keyed: the calls for the timer with a key.
 
-use super::client::DurableHandle;
+use super::client::DurableClient;
 use crate::handler::error::DurableError;
 use crate::queue::request::Request;
 use crate::queue::ticket::Ticket;
@@ -8,7 +8,7 @@ use crate::store::contract::Target;
 use crate::store::row::{DurableId, Row};
 use crate::store::when::{PayloadBytes, When};
 
-/// Calls for the timer with a key. Made by [`DurableHandle::key`].
+/// Calls for the timer with a key. Made by [`DurableClient::key`].
 ///
 /// A key has at most one timer. Scheduling again replaces it: the former timer will not fire. If
 /// it was handed out already, it goes on beside the new one; should its handler fail, it ends
@@ -19,7 +19,7 @@ use crate::store::when::{PayloadBytes, When};
 /// use std::time::Duration;
 /// use wheelwork_durable::{Durable, Memory};
 ///
-/// let timers = Durable::open(Memory::new()).start()?;
+/// let timers = Durable::builder(Memory::new()).start()?;
 /// let order = timers.key("order-4711");
 /// order.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
 /// order.reschedule(Duration::from_secs(3_600))?;
@@ -29,7 +29,7 @@ use crate::store::when::{PayloadBytes, When};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed<'a> {
-    pub(super) handle: &'a DurableHandle,
+    pub(super) client: &'a DurableClient,
     pub(super) key: &'a str,
 }
 
@@ -38,7 +38,7 @@ impl Keyed<'_> {
     /// returns.
     ///
     /// # Errors
-    /// As [`DurableHandle::schedule`].
+    /// As [`DurableClient::schedule`].
     pub fn schedule(
         &self,
         kind: &str,
@@ -47,9 +47,9 @@ impl Keyed<'_> {
     ) -> Result<DurableId, DurableError> {
         let (when, payload) = (when.into(), payload.into());
         let timer = self
-            .handle
+            .client
             .new_timer(kind, Some(self.key), when, payload, None)?;
-        self.handle
+        self.client
             .shared
             .ask_and_wait(|teller| Request::arm(timer, teller))
     }
@@ -57,7 +57,7 @@ impl Keyed<'_> {
     /// As [`schedule`](Self::schedule), and returns at once.
     ///
     /// # Errors
-    /// As [`DurableHandle::schedule`].
+    /// As [`DurableClient::schedule`].
     ///
     /// # Example
     /// See [`Ticket`].
@@ -69,35 +69,35 @@ impl Keyed<'_> {
     ) -> Result<Ticket<DurableId>, DurableError> {
         let (when, payload) = (when.into(), payload.into());
         let timer = self
-            .handle
+            .client
             .new_timer(kind, Some(self.key), when, payload, None)?;
-        self.handle.shared.ask(|teller| Request::arm(timer, teller))
+        self.client.shared.ask(|teller| Request::arm(timer, teller))
     }
 
     /// Cancels the timer. `false`: there is none, or it was handed to its handler already. While a
-    /// timer with a calendar runs, it is as with [`DurableHandle::cancel`], and the key is free.
+    /// timer with a calendar runs, it is as with [`DurableClient::cancel`], and the key is free.
     ///
     /// # Errors
-    /// As [`DurableHandle::cancel`].
+    /// As [`DurableClient::cancel`].
     pub fn cancel(&self) -> Result<bool, DurableError> {
-        self.handle.cancel_target(self.target())
+        self.client.cancel_target(self.target())
     }
 
     /// Gives the timer another deadline. `false`: there is none, or it was handed to its handler
     /// already.
     ///
     /// # Errors
-    /// As [`DurableHandle::cancel`].
+    /// As [`DurableClient::cancel`].
     pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, DurableError> {
-        self.handle.move_target(self.target(), when.into())
+        self.client.move_target(self.target(), when.into())
     }
 
     /// The timer as it is stored.
     ///
     /// # Errors
-    /// As [`DurableHandle::cancel`].
+    /// As [`DurableClient::cancel`].
     pub fn get(&self) -> Result<Option<Row>, DurableError> {
-        self.handle.get_target(self.target())
+        self.client.get_target(self.target())
     }
 
     fn target(&self) -> Target {
@@ -105,13 +105,13 @@ impl Keyed<'_> {
     }
 }
 
-impl DurableHandle {
+impl DurableClient {
     /// Calls for the timer with this key: one timer a key. A key has at most 1,024 bytes.
     ///
     /// # Example
     /// See [`Keyed`].
     #[must_use]
     pub fn key<'a>(&'a self, key: &'a str) -> Keyed<'a> {
-        Keyed { handle: self, key }
+        Keyed { client: self, key }
     }
 }

@@ -1,6 +1,6 @@
 //! Recurring: the calls that arm a timer with a calendar.
 
-use super::client::DurableHandle;
+use super::client::DurableClient;
 use super::keyed::Keyed;
 use crate::handler::error::DurableError;
 use crate::queue::request::Request;
@@ -13,7 +13,7 @@ use wheelwork::calendar::Calendar;
 const MILLISECOND: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-impl DurableHandle {
+impl DurableClient {
     /// Arms a timer that runs again and again, at the times of a [`Calendar`]. It is durable when
     /// this returns. It keeps its id from run to run. Each run's handler gets the payload.
     ///
@@ -35,9 +35,9 @@ impl DurableHandle {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let clock = ManualClock::new();
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .clock(clock.clone())
-    ///     .handle("report", |_| Ok(()))
+    ///     .on("report", |_| Ok(()))
     ///     .start()?;
     /// let mornings = Calendar::daily(9, 0)?.zone("Europe/Berlin")?;
     /// let id = timers.schedule_calendar("report", mornings, "sales")?;
@@ -135,7 +135,7 @@ fn runs_as(row: &Row, calendar: &Calendar) -> bool {
 
 impl Keyed<'_> {
     /// Arms the timer with this key, in place of the one that there is, as
-    /// [`DurableHandle::schedule_calendar`] does. If that one has this kind, calendar and payload
+    /// [`DurableClient::schedule_calendar`] does. If that one has this kind, calendar and payload
     /// already, it is left as it is: a program that calls this at each start has one timer, and
     /// loses no run. A run that was missed, or is tried again, is kept too if the payload is
     /// another one, or the same calendar is written otherwise (`MON` for `1`, another
@@ -146,14 +146,14 @@ impl Keyed<'_> {
     /// moved stays where it is, if its calendar names a zone.
     ///
     /// # Errors
-    /// As [`DurableHandle::schedule_calendar`].
+    /// As [`DurableClient::schedule_calendar`].
     ///
     /// # Example
     /// ```
     /// use wheelwork::calendar::{Calendar, Missed};
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let nightly = Calendar::daily(2, 30)?.missed(Missed::Once);
     /// timers.key("cleanup").schedule_calendar("cleanup", nightly, "")?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,7 +164,7 @@ impl Keyed<'_> {
         calendar: Calendar,
         payload: impl Into<PayloadBytes>,
     ) -> Result<DurableId, DurableError> {
-        self.handle
+        self.client
             .arm_calendar(kind, Some(self.key), &calendar, payload.into())
     }
 }

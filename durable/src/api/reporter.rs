@@ -1,6 +1,6 @@
 //! Reporter: the figures of durable timers by the facade of the crate `metrics`.
 
-use super::client::DurableHandle;
+use super::client::DurableClient;
 use crate::queue::stats::DurableStats;
 use crate::sync::Mutex;
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder, SharedString, Unit};
@@ -144,7 +144,7 @@ const COMMIT_HELP: &str = "How long commits of the store took, rounded up by a q
 /// use std::time::Duration;
 /// use wheelwork_durable::{Durable, DurableReporter, Memory};
 ///
-/// let timers = Durable::open(Memory::new()).start()?;
+/// let timers = Durable::builder(Memory::new()).start()?;
 /// let reporter = DurableReporter::new(&timers).service("orders");
 /// // Just before each scrape:
 /// reporter.report();
@@ -156,7 +156,7 @@ const COMMIT_HELP: &str = "How long commits of the store took, rounded up by a q
 /// ```
 #[derive(Clone)]
 pub struct DurableReporter {
-    timers: DurableHandle,
+    timers: DurableClient,
     labels: Vec<Label>,
     reported: Arc<Mutex<ReportedFigures>>,
 }
@@ -174,7 +174,7 @@ impl DurableReporter {
     /// A reporter. One is enough. Two that are not clones of each other would each report all of
     /// the histograms.
     #[must_use]
-    pub fn new(timers: &DurableHandle) -> Self {
+    pub fn new(timers: &DurableClient) -> Self {
         Self {
             timers: timers.clone(),
             labels: Vec::new(),

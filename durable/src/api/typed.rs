@@ -1,7 +1,7 @@
 //! Typed: the calls whose payloads are values.
 
 use super::builder::DurableBuilder;
-use super::client::DurableHandle;
+use super::client::DurableClient;
 use super::keyed::Keyed;
 use crate::handler::codec::Codec;
 use crate::handler::delivery::{Delivery, HandlerResult};
@@ -15,18 +15,18 @@ use serde::de::DeserializeOwned;
 
 impl<S: Store> DurableBuilder<S> {
     /// Sets how payloads of kinds are encoded whose handlers are set by
-    /// [`handle_as`](Self::handle_as) after this. [`Codec::Json`] unless set.
+    /// [`on_typed`](Self::on_typed) after this. [`Codec::Json`] unless set.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
     /// use wheelwork_durable::{Codec, Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .codec(Codec::Postcard)
-    ///     .handle_as("order.unpaid", |_, order: u64| Ok(println!("{order}")))
+    ///     .on_typed("order.unpaid", |_, order: u64| Ok(println!("{order}")))
     ///     .start()?;
-    /// let id = timers.schedule_as("order.unpaid", Duration::from_secs(1_800), &100_u64)?;
+    /// let id = timers.schedule_typed("order.unpaid", Duration::from_secs(1_800), &100_u64)?;
     /// assert_eq!(timers.get(id)?.expect("is armed").payload.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -51,22 +51,22 @@ impl<S: Store> DurableBuilder<S> {
     /// }
     ///
     /// let clock = ManualClock::new();
-    /// let timers = Durable::open(Memory::new())
+    /// let timers = Durable::builder(Memory::new())
     ///     .clock(clock.clone())
-    ///     .handle_as("order.unpaid", |_, order: Order| {
+    ///     .on_typed("order.unpaid", |_, order: Order| {
     ///         println!("order {} was not paid", order.number);
     ///         Ok(())
     ///     })
     ///     .start()?;
     /// let second = Duration::from_secs(1);
-    /// timers.schedule_as("order.unpaid", second, &Order { number: 4711 })?;
+    /// timers.schedule_typed("order.unpaid", second, &Order { number: 4711 })?;
     /// timers.schedule("order.unpaid", second, "no order")?;
     /// clock.advance(second);
     /// assert_eq!(timers.stats().done, 1);
     /// assert!(matches!(timers.dead(None, 10)?[0].cause, Cause::Undecodable(_)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn handle_as<T: DeserializeOwned>(
+    pub fn on_typed<T: DeserializeOwned>(
         mut self,
         kind: &str,
         handler: impl Fn(&Delivery, T) -> HandlerResult + Send + Sync + 'static,
@@ -83,7 +83,7 @@ impl<S: Store> DurableBuilder<S> {
     }
 }
 
-impl DurableHandle {
+impl DurableClient {
     /// Makes a payload of a value, as the handler of this kind reads it: for
     /// [`schedule_many`](Self::schedule_many), [`schedule_ticket`](Self::schedule_ticket), or a
     /// calendar.
@@ -96,7 +96,7 @@ impl DurableHandle {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let payload = timers.encode("mail", &["ada", "grace"])?;
     /// let ticket = timers.schedule_ticket("mail", Duration::from_secs(60), payload)?;
     /// ticket.wait()?;
@@ -116,8 +116,8 @@ impl DurableHandle {
     /// As [`schedule`](Self::schedule), and [`DurableError::Invalid`].
     ///
     /// # Example
-    /// See [`handle_as`](DurableBuilder::handle_as).
-    pub fn schedule_as<T: Serialize + ?Sized>(
+    /// See [`on_typed`](DurableBuilder::on_typed).
+    pub fn schedule_typed<T: Serialize + ?Sized>(
         &self,
         kind: &str,
         when: impl Into<When>,
@@ -138,17 +138,17 @@ impl Keyed<'_> {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, Memory};
     ///
-    /// let timers = Durable::open(Memory::new()).start()?;
+    /// let timers = Durable::builder(Memory::new()).start()?;
     /// let half_an_hour = Duration::from_secs(1_800);
-    /// timers.key("order-4711").schedule_as("order.unpaid", half_an_hour, &4711)?;
+    /// timers.key("order-4711").schedule_typed("order.unpaid", half_an_hour, &4711)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn schedule_as<T: Serialize + ?Sized>(
+    pub fn schedule_typed<T: Serialize + ?Sized>(
         &self,
         kind: &str,
         when: impl Into<When>,
         value: &T,
     ) -> Result<DurableId, DurableError> {
-        self.schedule(kind, when, self.handle.encode(kind, value)?)
+        self.schedule(kind, when, self.client.encode(kind, value)?)
     }
 }

@@ -25,8 +25,8 @@ pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// use std::time::Duration;
 /// use wheelwork_durable::{Delivery, Durable, Memory};
 ///
-/// let timers = Durable::open(Memory::new())
-///     .handle("order.unpaid", |timer: &Delivery| {
+/// let timers = Durable::builder(Memory::new())
+///     .on("order.unpaid", |timer: &Delivery| {
 ///         println!("{}: attempt {}", timer.payload_text(), timer.attempt());
 ///         Ok(())
 ///     })

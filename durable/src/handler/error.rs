@@ -18,7 +18,7 @@ pub(crate) const KEY_BYTES_MAX: usize = 1_024;
 /// use std::time::Duration;
 /// use wheelwork_durable::{Durable, DurableError, Memory};
 ///
-/// let timers = Durable::open(Memory::new()).start()?;
+/// let timers = Durable::builder(Memory::new()).start()?;
 /// let long = "k".repeat(2_000);
 /// let error = timers.key(&long).schedule("mail", Duration::ZERO, "").unwrap_err();
 /// assert!(matches!(error, DurableError::KeyTooLong { bytes: 2_000, .. }));
@@ -115,7 +115,7 @@ impl std::error::Error for DurableError {
 /// Why durable timers could not be started.
 ///
 /// # Example
-/// See [`Durable::open`](crate::Durable::open).
+/// See [`Durable::builder`](crate::Durable::builder).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {

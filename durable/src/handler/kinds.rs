@@ -23,7 +23,7 @@ pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Sen
 /// A future for the user's runtime.
 ///
 /// # Example
-/// See [`DurableBuilder::handle_async`](crate::DurableBuilder::handle_async).
+/// See [`DurableBuilder::on_async`](crate::DurableBuilder::on_async).
 pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of timers of one kind that are due together.

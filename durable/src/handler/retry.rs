@@ -95,8 +95,8 @@ impl RetryPolicy {
     /// ```
     /// use wheelwork_durable::{Durable, Memory, RetryPolicy};
     ///
-    /// let timers = Durable::open(Memory::new())
-    ///     .handle("render", |_| Ok(()))
+    /// let timers = Durable::builder(Memory::new())
+    ///     .on("render", |_| Ok(()))
     ///     .retry_kind("render", RetryPolicy::new().crash_attempts(2))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

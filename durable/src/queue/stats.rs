@@ -47,7 +47,7 @@ pub(crate) struct WriterCounts {
 /// use std::time::Duration;
 /// use wheelwork_durable::{Durable, Memory};
 ///
-/// let timers = Durable::open(Memory::new()).start()?;
+/// let timers = Durable::builder(Memory::new()).start()?;
 /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
 /// let stats = timers.stats();
 /// assert_eq!((stats.armed, stats.lag), (1, Duration::ZERO));
@@ -90,7 +90,7 @@ pub struct DurableStats {
     /// Bytes of their payloads, keys and kinds.
     pub window_bytes: u64,
     /// How long ago the oldest timer was due that waits for its handler, or is in it. The figure to
-    /// alert on, with [`failure`](crate::DurableHandle::failure): a store that has failed is not
+    /// alert on, with [`failure`](crate::DurableClient::failure): a store that has failed is not
     /// measured any more. While the store hangs, it is at least [`turn`](Self::turn), if that is
     /// 1 s or more.
     pub lag: Duration,

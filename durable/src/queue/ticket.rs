@@ -64,7 +64,7 @@ impl<T> Answering<T> {
 /// use std::time::Duration;
 /// use wheelwork_durable::{Durable, Memory};
 ///
-/// let timers = Durable::open(Memory::new()).start()?;
+/// let timers = Durable::builder(Memory::new()).start()?;
 /// let hour = Duration::from_secs(3_600);
 /// let tickets: Vec<_> = (0..1_000)
 ///     .map(|number| timers.schedule_ticket("mail", hour, format!("{number}")))

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The nodes of a store, and its partitions.
 ///
 /// # Example
-/// See [`DurableHandle::fleet`](crate::DurableHandle::fleet).
+/// See [`DurableClient::fleet`](crate::DurableClient::fleet).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fleet {

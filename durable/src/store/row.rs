@@ -87,7 +87,7 @@ pub type Partition = u16;
 /// common, but by a chance of one in many billions.
 ///
 /// An id that is stored elsewhere, as text or as bits, names the timer after a restart too.
-/// Keys ([`DurableHandle::key`](crate::DurableHandle::key)) are names of your own.
+/// Keys ([`DurableClient::key`](crate::DurableClient::key)) are names of your own.
 ///
 /// # Example
 /// ```

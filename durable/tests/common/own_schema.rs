@@ -53,8 +53,8 @@ impl Schema {
     /// The same, with this store.
     pub fn node_of(store: Postgres, handled: &Sender<(String, u32)>) -> Durable {
         let handled = handled.clone();
-        Durable::open(store)
-            .handle("mail", move |mail: &Delivery| -> HandlerResult {
+        Durable::builder(store)
+            .on("mail", move |mail: &Delivery| -> HandlerResult {
                 handled.send((mail.payload_text().into_owned(), mail.attempt()))?;
                 Ok(())
             })

@@ -4,8 +4,8 @@
 /// Runs it, and returns which orders were cancelled because nobody paid.
 pub fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let (send, receive) = std::sync::mpsc::channel();
-    let timers = Durable::open(store()?)
-        .handle("order.unpaid", move |order| {
+    let timers = Durable::builder(store()?)
+        .on("order.unpaid", move |order| {
             if order.attempt() == 1 {
                 return Err("the first attempt fails".into());
             }

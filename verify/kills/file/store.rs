@@ -22,10 +22,10 @@ pub(crate) fn open(
     handler: Handler,
 ) -> Result<Box<dyn Timers>, String> {
     let store = Redb::open(file).map_err(|error| error.to_string())?;
-    let mut builder = Durable::open(store)
+    let mut builder = Durable::builder(store)
         // A kill is an attempt, and there are many.
         .retry(RetryPolicy::new().attempts(u32::MAX))
-        .handle_batch(KIND, move |batch: &[Delivery]| {
+        .on_batch(KIND, move |batch: &[Delivery]| {
             let delivered = batch.iter().map(|timer| Delivered {
                 id: timer.id().to_bits(),
                 payload: timer.payload(),

@@ -124,7 +124,7 @@ pub(crate) fn set(
     builder
         .retry(again.attempts(ATTEMPTS))
         .retry_kind(Kind::Doomed.name(), again.attempts(ATTEMPTS_OF_DOOMED))
-        .handle(Kind::Plain.name(), move |delivery| {
+        .on(Kind::Plain.name(), move |delivery| {
             let running = plain.start(delivery)?;
             if running.number.is_multiple_of(SAMPLE)
                 && let Some(us) = plain.clock()
@@ -133,7 +133,7 @@ pub(crate) fn set(
             }
             running.end(true)
         })
-        .handle(Kind::Flaky.name(), move |delivery| {
+        .on(Kind::Flaky.name(), move |delivery| {
             let running = flaky.start(delivery)?;
             let (fails, number) = (running.fails(), running.number);
             let ended = running.end(!fails);
@@ -143,7 +143,7 @@ pub(crate) fn set(
             }
             ended
         })
-        .handle_batch(Kind::Batch.name(), move |deliveries| {
+        .on_batch(Kind::Batch.name(), move |deliveries| {
             let started: Vec<_> = deliveries.iter().map(|one| batch.start(one)).collect();
             let end = |started: Result<Running<'_>, String>| {
                 let running = started?;
@@ -152,13 +152,13 @@ pub(crate) fn set(
             };
             started.into_iter().map(end).collect()
         })
-        .handle(Kind::Slow.name(), move |delivery| {
+        .on(Kind::Slow.name(), move |delivery| {
             let running = slow.start(delivery)?;
             thread::sleep(Duration::from_millis(100 + mix(running.number) % 200));
             running.end(true)
         })
         .limit(Kind::Slow.name(), NonZeroUsize::MIN.saturating_add(1))
-        .handle_in(Kind::InTransaction.name(), move |delivery, transaction| {
+        .on_in_transaction(Kind::InTransaction.name(), move |delivery, transaction| {
             let running = inside.start(delivery)?;
             running.read_clock(transaction.query_one(CLOCK, &[])?.get(0));
             let (number, fence) = (running.number as i64, delivery.fence() as i64);
@@ -169,7 +169,7 @@ pub(crate) fn set(
             let fails = running.number.is_multiple_of(5) && running.fails();
             running.end(!fails)
         })
-        .handle(Kind::Doomed.name(), move |delivery| {
+        .on(Kind::Doomed.name(), move |delivery| {
             doomed.start(delivery)?.end(false)
         })
 }

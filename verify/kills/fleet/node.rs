@@ -88,7 +88,7 @@ fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbo
     let outbox = store.outbox();
     let first = first_number(args.generation);
     let failed = teller.clone();
-    let builder = Durable::open(store)
+    let builder = Durable::builder(store)
         .dispatch(Dispatch::RayonThreads(THREADS))
         .on_store_failed(move |error| {
             tell(&failed, &[Event::Failed(format!("its store: {error}"))]);
@@ -107,7 +107,7 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
     tell(teller, &[Event::Ready { open_us }]);
     let work = Work {
         teller: teller.clone(),
-        timers: timers.handle(),
+        timers: timers.client(),
         foreign: Foreign::default(),
         next: AtomicU64::new(first_number(args.generation)),
         is_quiet: AtomicBool::new(args.quiet),

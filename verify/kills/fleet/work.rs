@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use wheelwork_durable::{DurableError, DurableHandle, DurableId, PostgresOutbox, Ticket, When};
+use wheelwork_durable::{DurableClient, DurableError, DurableId, PostgresOutbox, Ticket, When};
 use wheelwork_kit::lock::lock;
 
 /// Keys that all nodes have in common.
@@ -33,7 +33,7 @@ pub(crate) fn is_foreign(number: u64) -> bool {
 /// What a node's threads have in common.
 pub(crate) struct Work {
     pub(crate) teller: Arc<Teller>,
-    pub(crate) timers: DurableHandle,
+    pub(crate) timers: DurableClient,
     pub(crate) foreign: Foreign,
     /// The number of the next timer, or call.
     pub(crate) next: AtomicU64,

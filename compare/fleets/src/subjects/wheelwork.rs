@@ -45,7 +45,7 @@ impl Subject for Wheelwork {
     fn open(opening: &Opening, ledger: &Arc<Ledger>) -> Result<Self, String> {
         let store = Postgres::connect(&words_of(&opening.url)?).map_err(failed)?;
         let ledger = ledger.clone();
-        let durable = Durable::open(store).handle(KIND, move |timer: &Delivery| {
+        let durable = Durable::builder(store).on(KIND, move |timer: &Delivery| {
             if let Some((number, due_ms)) = Timer::from_bytes(timer.payload()) {
                 ledger.fired(number, due_ms);
             }

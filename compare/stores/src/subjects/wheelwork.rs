@@ -26,7 +26,7 @@ fn builder(folder: &Path, ledger: &Arc<Ledger>) -> Result<DurableBuilder<Redb>, 
     let store = Redb::open(folder.join("timers.redb"));
     let store = store.map_err(|error| error.to_string())?;
     let ledger = ledger.clone();
-    Ok(Durable::open(store).handle(KIND, move |timer: &Delivery| {
+    Ok(Durable::builder(store).on(KIND, move |timer: &Delivery| {
         ledger.fired(millis(timer.due()));
         Ok(())
     }))

@@ -91,7 +91,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the name of this node, for [`fleet`](crate::DurableHandle::fleet). The host's
+    /// Sets the name of this node, for [`fleet`](crate::DurableClient::fleet). The host's
     /// name and the process's number unless set.
     ///
     /// # Example

@@ -49,8 +49,8 @@ const PAYLOAD_MAX: usize = 64 << 20;
 /// use wheelwork_durable::{Durable, Postgres};
 ///
 /// fn run(database: &str) -> Result<(), Box<dyn Error>> {
-///     let timers = Durable::open(Postgres::connect(database)?)
-///         .handle("order.unpaid", |order| {
+///     let timers = Durable::builder(Postgres::connect(database)?)
+///         .on("order.unpaid", |order| {
 ///             println!("order {} was not paid", order.payload_text());
 ///             Ok(())
 ///         })

@@ -2,7 +2,7 @@
 
 use super::super::simulated::Scene;
 use super::world::Shared;
-use wheelwork_durable::DurableHandle;
+use wheelwork_durable::DurableClient;
 
 impl Shared {
     /// A call that does not wait for its answer.
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// Asks what is there.
-    fn look(&self, node: usize, handle: &DurableHandle) {
+    fn look(&self, node: usize, handle: &DurableClient) {
         let limit = self.lock().rng.usize(..20);
         let rows = self.run(node, || handle.list(.., limit));
         let fleet = self.run(node, || handle.fleet());
@@ -67,7 +67,7 @@ impl Shared {
     }
 
     /// Looks at the dead, revives or discards one of them.
-    fn dead(&self, node: usize, handle: &DurableHandle) {
+    fn dead(&self, node: usize, handle: &DurableClient) {
         let letters = self.run(node, || handle.dead(None, usize::MAX));
         match letters {
             Ok(letters) => self.end_letter(node, handle, &letters),

@@ -161,7 +161,7 @@ impl Simulation {
                 "node {node} joins: {rows} rows, {bytes} bytes"
             ));
         }
-        let mut builder = Durable::open(store)
+        let mut builder = Durable::builder(store)
             .clock(clock)
             .window(ahead, rows, bytes)
             .slices(slice)
@@ -169,13 +169,11 @@ impl Simulation {
         for kind in KINDS {
             let shared = self.shared.clone();
             builder = match kind {
-                "batch" => {
-                    builder.handle_batch(kind, move |timers| shared.deliver_all(timers, node))
-                }
+                "batch" => builder.on_batch(kind, move |timers| shared.deliver_all(timers, node)),
                 "lasting" => {
-                    builder.handle_async(kind, move |timer| shared.deliver_lasting(timer, node))
+                    builder.on_async(kind, move |timer| shared.deliver_lasting(timer, node))
                 }
-                _ => builder.handle(kind, move |timer| shared.deliver(timer, node)),
+                _ => builder.on(kind, move |timer| shared.deliver(timer, node)),
             };
         }
         let shared = self.shared.clone();
@@ -184,7 +182,7 @@ impl Simulation {
         let started = self.shared.run(node, || builder.start());
         match started {
             Ok(durable) => {
-                self.shared.lock().nodes[node].handle = Some(durable.handle());
+                self.shared.lock().nodes[node].handle = Some(durable.client());
                 self.timers.push(Some(durable));
             }
             Err(OpenError::Store(_)) if self.shared.lock().nodes[node].has_failed => {

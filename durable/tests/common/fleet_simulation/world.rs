@@ -9,7 +9,7 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{Delivery, DurableError, DurableHandle, Row, SpawnedFuture, Target, When};
+use wheelwork_durable::{Delivery, DurableClient, DurableError, Row, SpawnedFuture, Target, When};
 
 pub const KINDS: [&str; 6] = ["steady", "shaky", "batch", "limited", "lasting", "poison"];
 pub const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -23,7 +23,7 @@ pub const MS: Duration = Duration::from_millis(1);
 pub struct NodeState {
     pub time: Arc<NodeTime>,
     pub clock: ManualClock,
-    pub handle: Option<DurableHandle>,
+    pub handle: Option<DurableClient>,
     /// It is dead, or its store has failed.
     pub has_failed: bool,
     pub is_stopping: bool,

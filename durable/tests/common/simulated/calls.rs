@@ -1,7 +1,7 @@
 //! Calls: what callers ask of durable timers. Each answer is compared with what the store has done.
 
 use super::{Answers, Pending, Scene, Shared, State, token};
-use wheelwork_durable::{DeadLetter, DurableHandle, Row, Target, When};
+use wheelwork_durable::{DeadLetter, DurableClient, Row, Target, When};
 
 /// A timer that is about to be armed.
 struct NewTimer {
@@ -34,7 +34,7 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Arms a timer, with this key or by chance another.
-    pub fn schedule(&self, node: W::Node, handle: &DurableHandle, key: Option<&'static str>) {
+    pub fn schedule(&self, node: W::Node, handle: &DurableClient, key: Option<&'static str>) {
         let mut timer = self.new_timer(node);
         timer.key = key.or(timer.key);
         if timer.key.is_some_and(|key| self.is_key_held(key)) {
@@ -49,12 +49,12 @@ impl<W: Scene> Shared<W> {
     }
 
     #[cfg(not(feature = "calendar"))]
-    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableHandle) {
+    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableClient) {
         self.schedule(node, handle, None);
     }
 
     #[cfg(feature = "calendar")]
-    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableHandle) {
+    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableClient) {
         use std::time::Duration;
         use wheelwork::calendar::{Calendar, Missed};
         let timer = self.new_timer(node);
@@ -91,7 +91,7 @@ impl<W: Scene> Shared<W> {
     pub fn schedule_ticket(
         &self,
         node: W::Node,
-        handle: &DurableHandle,
+        handle: &DurableClient,
         key: Option<&'static str>,
     ) {
         let mut timer = self.new_timer(node);
@@ -99,7 +99,7 @@ impl<W: Scene> Shared<W> {
         self.ask_for(node, handle, timer);
     }
 
-    fn ask_for(&self, node: W::Node, handle: &DurableHandle, timer: NewTimer) {
+    fn ask_for(&self, node: W::Node, handle: &DurableClient, timer: NewTimer) {
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
         let ticket = self.run(node, || match timer.key {
             Some(key) => handle.key(key).schedule_ticket(kind, when, payload),
@@ -112,7 +112,7 @@ impl<W: Scene> Shared<W> {
         }
     }
 
-    pub fn schedule_many(&self, node: W::Node, handle: &DurableHandle) {
+    pub fn schedule_many(&self, node: W::Node, handle: &DurableClient) {
         let count = self.lock().rng().usize(..12);
         let timers: Vec<_> = (0..count).map(|_| self.new_timer(node)).collect();
         let answer = self.run(node, || {
@@ -134,14 +134,14 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Cancels a timer, and does not wait for the answer.
-    pub fn cancel_ticket(&self, node: W::Node, handle: &DurableHandle) {
+    pub fn cancel_ticket(&self, node: W::Node, handle: &DurableClient) {
         let row = self.lock().some_row(false);
         if let Some(row) = row {
             self.ask_to_cancel(node, handle, row);
         }
     }
 
-    fn ask_to_cancel(&self, node: W::Node, handle: &DurableHandle, row: Row) {
+    fn ask_to_cancel(&self, node: W::Node, handle: &DurableClient, row: Row) {
         let (id, first) = {
             let mut world = self.lock();
             let (who, token) = (W::who(node), token(&row.payload));
@@ -172,7 +172,7 @@ impl<W: Scene> Shared<W> {
     pub fn end(
         &self,
         node: W::Node,
-        handle: &DurableHandle,
+        handle: &DurableClient,
         target: &Target,
         is_outside: bool,
         moves: bool,
@@ -226,7 +226,7 @@ impl<W: Scene> Shared<W> {
         }
     }
 
-    pub fn cancel_many(&self, node: W::Node, handle: &DurableHandle) {
+    pub fn cancel_many(&self, node: W::Node, handle: &DurableClient) {
         let (ids, first, nested) = {
             let mut world = self.lock();
             let count = world.rng().usize(..6);
@@ -255,7 +255,7 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Cancels a kind, by chance which. If the call fails, the kind is none.
-    pub fn cancel_where(&self, node: W::Node, handle: &DurableHandle) -> &'static str {
+    pub fn cancel_where(&self, node: W::Node, handle: &DurableClient) -> &'static str {
         let (kind, (first, nested)) = {
             let mut world = self.lock();
             let kind = world.kind();
@@ -280,7 +280,7 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Revives or discards one of these dead letters.
-    pub fn end_letter(&self, node: W::Node, handle: &DurableHandle, letters: &[DeadLetter]) {
+    pub fn end_letter(&self, node: W::Node, handle: &DurableClient, letters: &[DeadLetter]) {
         let (id, revives, nested, was_dead) = {
             let mut world = self.lock();
             let letter = world.rng().choice(letters);

@@ -2,7 +2,7 @@
 
 use super::super::simulated::{Scene, State};
 use super::world::Shared;
-use wheelwork_durable::{DurableHandle, Row, Target};
+use wheelwork_durable::{DurableClient, Row, Target};
 
 /// Where an act is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Shared {
     }
 
     /// Cancels a kind. Outside, nothing of it is left.
-    fn cancel_kind(&self, handle: &DurableHandle, is_outside: bool) {
+    fn cancel_kind(&self, handle: &DurableClient, is_outside: bool) {
         let nested = self.lock().counts().nested;
         let kind = self.cancel_where((), handle);
         let mut world = self.lock();
@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// Asks what is there.
-    fn look(&self, handle: &DurableHandle) {
+    fn look(&self, handle: &DurableClient) {
         let (row, first, limit) = {
             let mut world = self.lock();
             let row = world.some_row(false);
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Looks at the dead, revives or discards one of them.
-    fn dead(&self, handle: &DurableHandle) {
+    fn dead(&self, handle: &DurableClient) {
         let first = self.lock().ledger.made.len();
         let answer = handle.dead(None, usize::MAX);
         let letters = {

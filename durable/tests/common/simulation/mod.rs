@@ -85,7 +85,7 @@ impl Simulation {
                 Err(error) => return self.wrong(format_args!("start: {error}")),
             }
         };
-        self.shared.lock().handle = Some(durable.handle());
+        self.shared.lock().handle = Some(durable.client());
         self.timers = Some(durable);
     }
 
@@ -144,7 +144,7 @@ impl Simulation {
             };
         }
         let (is_async, executor) = (rng.bool(), self.shared.clone());
-        let mut builder = Durable::open(store)
+        let mut builder = Durable::builder(store)
             .clock(clock)
             .spawner(move |future| executor.spawn(future))
             .window(ahead, rows, bytes)
@@ -153,14 +153,12 @@ impl Simulation {
         for kind in kinds {
             let shared = self.shared.clone();
             builder = match kind {
-                "batch" => {
-                    builder.handle_batch(kind, move |timers| shared.deliver_all(timers, life))
-                }
-                "limited" if is_async => builder.handle_async(kind, move |timer| {
+                "batch" => builder.on_batch(kind, move |timers| shared.deliver_all(timers, life)),
+                "limited" if is_async => builder.on_async(kind, move |timer| {
                     let shared = shared.clone();
                     async move { shared.deliver(&timer, life) }
                 }),
-                _ => builder.handle(kind, move |timer| shared.deliver(timer, life)),
+                _ => builder.on(kind, move |timer| shared.deliver(timer, life)),
             };
         }
         builder.limit("limited", places).start()

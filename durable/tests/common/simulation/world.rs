@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Delivery, DurableError, DurableHandle, Row, SliceLimit, SpawnedFuture, StoreTime, When, Write,
+    Delivery, DurableClient, DurableError, Row, SliceLimit, SpawnedFuture, StoreTime, When, Write,
 };
 
 pub const KINDS: [&str; 5] = ["steady", "shaky", "batch", "limited", "poison"];
@@ -39,7 +39,7 @@ pub struct World {
     pub setup: Setup,
     /// What a turn takes at once.
     pub slice: SliceLimit,
-    pub handle: Option<DurableHandle>,
+    pub handle: Option<DurableClient>,
     pub life: u32,
     /// The process has died.
     pub is_dead: bool,
