@@ -51,7 +51,7 @@ fn send(receiver: SocketAddr, delivery: &Delivery, hook: &Hook) -> HandlerResult
 /// The sender: lines such as `send /orders paid`, `dead` and `retry ID`.
 fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn Error>> {
     let timers = Durable::builder(Redb::open(path)?)
-        .retry(
+        .retry_policy(
             RetryPolicy::new()
                 .first(Duration::from_millis(2))
                 .attempts(attempts),
@@ -73,12 +73,12 @@ fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn
                 println!("accepted {}", words[2]);
             }
             ["dead"] => {
-                for letter in timers.dead(None, 100)? {
+                for letter in timers.dead_letters(None, 100)? {
                     println!("dead {} {}", letter.row.id, letter.cause);
                 }
                 println!("these are all");
             }
-            ["retry", id] => println!("retried {}", timers.retry(id.parse()?)?),
+            ["retry", id] => println!("retried {}", timers.revive(id.parse()?)?),
             _ => println!("what?"),
         }
     }

@@ -135,14 +135,14 @@ fn a_failure_is_told_with_its_causes() {
         .on("mail", |_| {
             Err(Outer(std::io::Error::other("no such\ntable")).into())
         })
-        .retry(RetryPolicy::new().attempts(1))
+        .retry_policy(RetryPolicy::new().attempts(1))
         .on_failed(move |_, why| told.note(why))
         .start()
         .unwrap();
     timers.schedule("mail", SECOND, "").unwrap();
     clock.advance(SECOND);
     assert_eq!(failed.take(), ["db error: no such table"]);
-    let letters = timers.dead(None, 10).unwrap();
+    let letters = timers.dead_letters(None, 10).unwrap();
     assert_eq!(
         letters[0].cause.to_string(),
         "its handler failed: db error: no such table"
@@ -162,7 +162,7 @@ fn a_timer_is_tried_again_and_dies() {
             }
             Err("no server".into())
         })
-        .retry_kind("mail", RetryPolicy::new().first(SECOND).attempts(3))
+        .retry_policy_for("mail", RetryPolicy::new().first(SECOND).attempts(3))
         .on_failed(move |_, why| hook_failed.note(why))
         .on_dead(move |letter| hook_dead.note(letter.cause.to_string()))
         .start()
@@ -177,18 +177,18 @@ fn a_timer_is_tried_again_and_dies() {
     assert_eq!(failed.take(), ["no server", "it panicked: oh", "no server"]);
     assert_eq!(dead.take(), ["its handler failed: no server"]);
     assert_eq!(timers.get(id).unwrap(), None);
-    let letters = timers.dead(None, 10).unwrap();
+    let letters = timers.dead_letters(None, 10).unwrap();
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].row.id, id);
     assert_eq!(&*letters[0].row.payload, b"hello");
     assert_eq!(letters[0].row.attempts, 3);
-    assert!(timers.retry(id).unwrap());
-    assert!(!timers.retry(id).unwrap());
+    assert!(timers.revive(id).unwrap());
+    assert!(!timers.revive(id).unwrap());
     clock.advance(20 * SECOND);
     assert_eq!(log.take(), ["1", "2", "3"]);
-    assert!(timers.discard(id).unwrap());
-    assert!(!timers.discard(id).unwrap());
-    assert_eq!(timers.dead(None, 10).unwrap(), []);
+    assert!(timers.discard_dead(id).unwrap());
+    assert!(!timers.discard_dead(id).unwrap());
+    assert_eq!(timers.dead_letters(None, 10).unwrap(), []);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_timer_without_handler_is_kept() {
     let timers = open(&clock, &Memory::new()).start().unwrap();
     timers.schedule("mail", SECOND, "hello").unwrap();
     clock.advance(SECOND);
-    let letters = timers.dead(None, 10).unwrap();
+    let letters = timers.dead_letters(None, 10).unwrap();
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].cause, Cause::UnknownKind);
 }
@@ -282,7 +282,7 @@ fn a_limit_bounds_the_calls_at_once() {
     let timers = open(&clock, &Memory::new())
         .spawner(move |future| sender.send(future).unwrap())
         .on_async("mail", |_| async { Ok(()) })
-        .limit("mail", NonZeroUsize::new(2).unwrap())
+        .max_calls("mail", NonZeroUsize::new(2).unwrap())
         .start()
         .unwrap();
     let mails = (0..5).map(|number| ("mail", SECOND, vec![number]));
@@ -390,7 +390,7 @@ fn bad_input_is_an_error() {
         Err(DurableError::PayloadTooLarge { .. })
     ));
     let error = open(&clock, &Memory::new())
-        .retry_kind("mail", RetryPolicy::never())
+        .retry_policy_for("mail", RetryPolicy::never())
         .start()
         .unwrap_err();
     assert!(matches!(error, OpenError::Setting(_)));
@@ -510,12 +510,12 @@ fn of_a_long_error_the_beginning_is_stored() {
     let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
         .on("mail", |_| Err("\u{20ac}".repeat(7_000_000).into()))
-        .retry(RetryPolicy::never())
+        .retry_policy(RetryPolicy::never())
         .start()
         .unwrap();
     timers.schedule("mail", Duration::ZERO, "").unwrap();
     clock.advance(Duration::from_millis(10));
-    let dead = timers.dead(None, 10).unwrap();
+    let dead = timers.dead_letters(None, 10).unwrap();
     let why = dead[0].cause.to_string();
     assert!(why.len() < 5_000, "{} bytes", why.len());
     assert!(why.contains("\u{20ac}.. (20995905 bytes more)"), "{why}");

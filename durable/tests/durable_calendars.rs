@@ -213,7 +213,7 @@ fn the_next_run_waits_for_the_one_that_fails() {
     let left = fails.clone();
     let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
-        .retry(RetryPolicy::new().first(HOUR).attempts(3))
+        .retry_policy(RetryPolicy::new().first(HOUR).attempts(3))
         .on("report", move |_: &Delivery| {
             let fails = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(1)
@@ -238,14 +238,14 @@ fn the_next_run_waits_for_the_one_that_fails() {
     // It fails for good: a copy is a dead letter, and the calendar goes on.
     fails.store(3, Ordering::Relaxed);
     clock.advance(DAY);
-    let dead = timers.dead(None, 10).unwrap();
+    let dead = timers.dead_letters(None, 10).unwrap();
     assert_eq!(dead.len(), 1);
     assert_eq!(dead[0].cause, Cause::Failed("no server".into()));
     assert_eq!(&*dead[0].row.payload, b"sales");
     assert!(dead[0].row.id != id && dead[0].row.calendar.is_none());
     let row = timers.get(id).unwrap().unwrap();
     assert_eq!((row.attempts, row.due.system_time()), (0, at(102, 9)));
-    assert!(timers.retry(dead[0].row.id).unwrap());
+    assert!(timers.revive(dead[0].row.id).unwrap());
     clock.advance(SECOND);
     assert_eq!(timers.stats().done, 2);
 }
@@ -311,7 +311,7 @@ fn a_calendar_that_cannot_be_read_is_a_dead_letter() {
     let timers = open(&clock, &store, &runs).start().unwrap();
     clock.advance(DAY);
     assert_eq!(runs.take(), []);
-    let dead = timers.dead(None, 10).unwrap();
+    let dead = timers.dead_letters(None, 10).unwrap();
     let Cause::Undecodable(why) = &dead[0].cause else {
         panic!("{:?}", dead[0].cause);
     };

@@ -248,7 +248,7 @@ impl Life {
             Ok(())
         };
         let builder = self.builder.take().unwrap();
-        self.builder = Some(builder.on(kind, handler).retry_kind(kind, retry));
+        self.builder = Some(builder.on(kind, handler).retry_policy_for(kind, retry));
         self
     }
 
@@ -413,7 +413,7 @@ fn a_second_crash_leaves_suspects_what_they_are() {
         let life = world.live().with(|builder| {
             builder
                 .on("x", |_| Err("no".into()))
-                .retry(RetryPolicy::new().first(MINUTE * 10).cap(MINUTE * 10))
+                .retry_policy(RetryPolicy::new().first(MINUTE * 10).cap(MINUTE * 10))
         });
         let life = life.start();
         life.clock.advance(2 * MINUTE);
@@ -437,8 +437,8 @@ fn a_stop_takes_back_what_was_not_called() {
         let life = world.live().with(move |builder| {
             builder
                 .on_async("x", |_| Late(false))
-                .retry(RetryPolicy::new().first(MINUTE))
-                .limit("x", NonZeroUsize::MIN)
+                .retry_policy(RetryPolicy::new().first(MINUTE))
+                .max_calls("x", NonZeroUsize::MIN)
                 .spawner(move |mut future| {
                     // (On a thread of its own: one that polls futures may not stop.)
                     let poll = std::thread::spawn(move || {
@@ -520,7 +520,7 @@ fn a_crash_while_one_waits_for_its_kinds_limit_is_not_its_own() {
                     note(&calls, &delivery);
                     Endless
                 })
-                .limit("x", NonZeroUsize::MIN)
+                .max_calls("x", NonZeroUsize::MIN)
                 .spawner(|mut future| {
                     let mut context = Context::from_waker(Waker::noop());
                     assert!(future.as_mut().poll(&mut context).is_pending());
@@ -589,7 +589,7 @@ fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
         let first = world.live().with(|builder| {
             builder
                 .on("x", |_| Err("no".into()))
-                .retry(RetryPolicy::new().first(SECOND).cap(SECOND))
+                .retry_policy(RetryPolicy::new().first(SECOND).cap(SECOND))
         });
         let first = first.start();
         first.clock.advance(SECOND * 4);
@@ -608,7 +608,7 @@ fn fewer_attempts_after_a_restart_bury_nothing_without_a_call() {
                         _ => Err("never".into()),
                     }
                 })
-                .retry(RetryPolicy::never())
+                .retry_policy(RetryPolicy::never())
         });
         let life = life.start();
         life.clock.advance(SECOND * 4);

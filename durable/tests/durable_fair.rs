@@ -224,7 +224,7 @@ fn async_kinds_run_beside_a_slow_one() {
             fast.fetch_add(1, SeqCst);
             async { Ok(()) }
         })
-        .limit("fast", NonZeroUsize::MIN);
+        .max_calls("fast", NonZeroUsize::MIN);
     fast_ones_run(&timers.start().unwrap(), &gate, &["slow"], "fast");
 }
 
@@ -244,7 +244,7 @@ fn a_limit_holds_beside_a_slow_kind() {
             fast.fetch_add(1, SeqCst);
             Ok(())
         })
-        .limit("fast", NonZeroUsize::MIN);
+        .max_calls("fast", NonZeroUsize::MIN);
     fast_ones_run(&timers.start().unwrap(), &gate, &["slow"], "fast");
     assert!(!is_exceeded.load(SeqCst));
 }
@@ -272,7 +272,9 @@ fn a_timer_that_waits_can_be_cancelled() {
 #[test]
 fn a_timer_that_waits_for_a_limit_can_be_cancelled() {
     let gate = Gate::default();
-    let timers = gate.slow(open(2), "slow").limit("slow", NonZeroUsize::MIN);
+    let timers = gate
+        .slow(open(2), "slow")
+        .max_calls("slow", NonZeroUsize::MIN);
     let timers = timers.start().unwrap();
     let opened = Opened(&gate);
     let ids = arm(&timers, "slow", SLOW);

@@ -141,12 +141,14 @@ fn a_dead_letter_says_what_the_database_said() {
             transaction.batch_execute("SELECT * FROM no_such_table")?;
             Ok(())
         })
-        .retry(RetryPolicy::new().attempts(1))
+        .retry_policy(RetryPolicy::new().attempts(1))
         .start()
         .unwrap();
     node.schedule("work", MS, "").unwrap();
-    until("it is dead", || !node.dead(None, 10).unwrap().is_empty());
-    let letters = node.dead(None, 10).unwrap();
+    until("it is dead", || {
+        !node.dead_letters(None, 10).unwrap().is_empty()
+    });
+    let letters = node.dead_letters(None, 10).unwrap();
     let Cause::Failed(why) = &letters[0].cause else {
         panic!("{:?}", letters[0].cause);
     };

@@ -39,7 +39,7 @@ fn a_timer_that_waits_for_a_limit_is_not_early_when_the_clock_is_set_back() {
         .clock(clock.clone())
         .dispatch(Dispatch::RayonThreads(2))
         .on("report", handler)
-        .limit("report", NonZeroUsize::MIN)
+        .max_calls("report", NonZeroUsize::MIN)
         .on("marker", move |_| {
             mark.fetch_add(1, SeqCst);
             Ok(())
@@ -85,7 +85,7 @@ fn futures(
             count.fetch_add(1, SeqCst);
             async { Ok(()) }
         })
-        .limit("report", NonZeroUsize::new(limit).unwrap())
+        .max_calls("report", NonZeroUsize::new(limit).unwrap())
         .start()
         .unwrap();
     (timers, futures, begun)

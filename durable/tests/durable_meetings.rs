@@ -181,7 +181,7 @@ fn futures_that_are_dropped_at_once_need_no_stack() {
         .clock(clock.clone())
         .spawner(drop)
         .on_async("mail", |_| std::future::pending())
-        .limit("mail", NonZeroUsize::MIN)
+        .max_calls("mail", NonZeroUsize::MIN)
         .start()
         .unwrap();
     let mails = (0..20_000).map(|_| ("mail", Duration::ZERO, ""));
@@ -219,7 +219,7 @@ fn an_error_that_panics_is_a_failure() {
         .clock(clock.clone())
         .spawner(move |future| sender.send(future).unwrap())
         .on("one", |_| Err(Box::new(Rude)))
-        .limit("one", NonZeroUsize::MIN)
+        .max_calls("one", NonZeroUsize::MIN)
         .on_batch("batch", |mails| {
             mails.iter().map(|_| Err(Rude.into())).collect()
         })
@@ -534,8 +534,8 @@ fn a_future_may_panic_when_it_goes_whatever_it_has_answered() {
                 let _ = future.as_mut().poll(&mut context);
             })
             .on_async("mail", move |_| Ends(answer()))
-            .limit("mail", NonZeroUsize::MIN)
-            .retry(RetryPolicy::never())
+            .max_calls("mail", NonZeroUsize::MIN)
+            .retry_policy(RetryPolicy::never())
             .start()
             .unwrap();
         for _ in 0..5 {

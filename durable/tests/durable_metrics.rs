@@ -60,7 +60,7 @@ fn a_report_tells_what_stats_says() {
     let clock = ManualClock::new();
     let timers = Durable::builder(Memory::new())
         .clock(clock.clone())
-        .retry(RetryPolicy::new().attempts(2))
+        .retry_policy(RetryPolicy::new().attempts(2))
         .on("mail", |mail: &Delivery| match mail.payload() {
             b"bad" => Err("no server".into()),
             _ => Ok(()),

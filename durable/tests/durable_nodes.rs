@@ -280,7 +280,7 @@ fn a_timer_dies_though_there_is_a_dead_letter_of_its_id() {
     let (send, told) = channel();
     let node = Durable::builder(schema.store())
         .on("mail", |_: &Delivery| -> HandlerResult { Err("no".into()) })
-        .retry(RetryPolicy::new().attempts(1))
+        .retry_policy(RetryPolicy::new().attempts(1))
         .on_dead(move |letter| _ = send.send(letter.row.id))
         .start()
         .unwrap();
@@ -514,7 +514,7 @@ fn a_handler_may_work_in_the_transaction_that_ends_its_timer() {
             }
             Ok(())
         })
-        .retry(RetryPolicy::new().first(MS * 10).attempts(5))
+        .retry_policy(RetryPolicy::new().first(MS * 10).attempts(5))
         .start()
         .unwrap();
     for number in 0..20 {

@@ -377,7 +377,7 @@ fn large_timers_that_fail_end_no_service_on_a_full_disk() {
     let timers = Durable::builder(open(&disk, true).unwrap())
         .clock(clock.clone())
         .on("mail", |_| Err("it does not go".into()))
-        .retry(RetryPolicy::new().attempts(3))
+        .retry_policy(RetryPolicy::new().attempts(3))
         .start()
         .unwrap();
     let delay = Duration::from_secs(10);

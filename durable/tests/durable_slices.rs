@@ -130,9 +130,9 @@ fn scene() -> Scene {
     };
     let timers = Durable::builder(Over(store))
         .clock(clock.clone())
-        .payload_max(usize::MAX)
+        .max_payload(usize::MAX)
         .on("fails", |_| Err("it does".into()))
-        .retry(RetryPolicy::new().attempts(1))
+        .retry_policy(RetryPolicy::new().attempts(1))
         .start()
         .unwrap();
     Scene {
@@ -247,7 +247,7 @@ fn lists_are_read_in_slices() {
     scene.timers.schedule_many(large).unwrap();
     scene.clock.advance(Duration::from_secs(1));
     scene.asked.lock().unwrap().reads.clear();
-    assert_eq!(scene.timers.dead(None, 100).unwrap().len(), 40);
+    assert_eq!(scene.timers.dead_letters(None, 100).unwrap().len(), 40);
     let asked = scene.asked.lock().unwrap();
     let of_dead: Vec<_> = asked.reads.iter().filter(|&&(rows, _)| rows > 0).collect();
     assert!(of_dead.len() >= 5, "{of_dead:?}");

@@ -53,7 +53,7 @@ fn what_fails_is_told() {
     with_default(Registry::default().with(book.clone()), || {
         let timers = Durable::builder(store.clone())
             .clock(clock.clone())
-            .retry(RetryPolicy::new().attempts(2))
+            .retry_policy(RetryPolicy::new().attempts(2))
             .on("mail", |_| Err("no server".into()))
             .start()
             .unwrap();
@@ -101,13 +101,13 @@ fn a_subscriber_that_panics_harms_nothing() {
     with_default(Registry::default().with(Panics), || {
         let timers = Durable::builder(store.clone())
             .clock(clock.clone())
-            .retry(RetryPolicy::never())
+            .retry_policy(RetryPolicy::never())
             .on("mail", |_| Err("no server".into()))
             .start()
             .unwrap();
         timers.schedule("mail", SECOND, "hello").unwrap();
         clock.advance(10 * SECOND);
-        assert_eq!(timers.dead(None, 10).unwrap().len(), 1);
+        assert_eq!(timers.dead_letters(None, 10).unwrap().len(), 1);
         store.clone().acquire().unwrap();
         assert!(timers.schedule("mail", SECOND, "hello").is_err());
         assert!(timers.failure().is_some());

@@ -506,7 +506,7 @@ fn a_timer_that_is_replaced_while_its_handler_fails_is_no_dead_letter() {
             may_go.lock().unwrap().recv()?;
             Err("it fails".into())
         })
-        .retry(RetryPolicy::never())
+        .retry_policy(RetryPolicy::never())
         .start()
         .unwrap();
     let mut user = schema.client();
@@ -523,6 +523,6 @@ fn a_timer_that_is_replaced_while_its_handler_fails_is_no_dead_letter() {
         let of_key = i64::from(number) + 1;
         until("the row is gone", || count(&mut user, &schema) == of_key);
     }
-    assert!(node.dead(None, 10).unwrap().is_empty());
+    assert!(node.dead_letters(None, 10).unwrap().is_empty());
     node.stop().unwrap();
 }

@@ -77,7 +77,7 @@ fn what_cannot_be_read_is_kept() {
         let timers = open(&clock, &Memory::new(), codec, &log).start().unwrap();
         let id = timers.schedule("order", SECOND, payload).unwrap();
         clock.advance(SECOND);
-        let dead = timers.dead(None, 10).unwrap();
+        let dead = timers.dead_letters(None, 10).unwrap();
         assert_eq!(dead.len(), 1, "{codec:?} {payload:?}");
         assert_eq!((dead[0].row.id, &*dead[0].row.payload), (id, payload));
         assert!(matches!(dead[0].cause, Cause::Undecodable(_)));

@@ -94,7 +94,7 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets the handler of a kind. If it returns `Ok`, the timer is done. If it returns `Err` or
-    /// panics, the timer is tried again, by the [retry policy](Self::retry). A kind has one
+    /// panics, the timer is tried again, by the [retry policy](Self::retry_policy). A kind has one
     /// handler: the last one set, by this call or by another one of its family: `on_typed`,
     /// `on_batch`, `on_async`, `on_in_transaction`.
     ///
@@ -181,29 +181,29 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets when timers are tried again whose handler failed.
+    /// Sets when timers whose handler failed are tried again.
     ///
     /// # Example
     /// ```
     /// use wheelwork_durable::{Durable, Memory, RetryPolicy};
     ///
     /// let timers = Durable::builder(Memory::new())
-    ///     .retry(RetryPolicy::new().attempts(5))
-    ///     .retry_kind("mail", RetryPolicy::never())
+    ///     .retry_policy(RetryPolicy::new().attempts(5))
+    ///     .retry_policy_for("mail", RetryPolicy::never())
     ///     .on("mail", |mail| Err("no server".into()))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
         self.kinds.retry = policy;
         self
     }
 
-    /// Sets it for one kind.
+    /// Sets the retry policy of one kind.
     ///
     /// # Example
-    /// See [`retry`](Self::retry).
-    pub fn retry_kind(mut self, kind: &str, policy: RetryPolicy) -> Self {
+    /// See [`retry_policy`](Self::retry_policy).
+    pub fn retry_policy_for(mut self, kind: &str, policy: RetryPolicy) -> Self {
         self.kinds.entry(kind).retry = Some(policy);
         self
     }
@@ -220,11 +220,11 @@ impl<S: Store> DurableBuilder<S> {
     ///
     /// let timers = Durable::builder(Memory::new())
     ///     .on("report", |report| Ok(()))
-    ///     .limit("report", NonZeroUsize::MIN)
+    ///     .max_calls("report", NonZeroUsize::MIN)
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn limit(mut self, kind: &str, calls: NonZeroUsize) -> Self {
+    pub fn max_calls(mut self, kind: &str, calls: NonZeroUsize) -> Self {
         self.kinds.entry(kind).places = Places::new(calls);
         self
     }
@@ -270,12 +270,12 @@ impl<S: Store> DurableBuilder<S> {
     /// use std::time::Duration;
     /// use wheelwork_durable::{Durable, DurableError, Memory};
     ///
-    /// let timers = Durable::builder(Memory::new()).payload_max(100).start()?;
+    /// let timers = Durable::builder(Memory::new()).max_payload(100).start()?;
     /// let error = timers.schedule("mail", Duration::ZERO, vec![0; 101]).unwrap_err();
     /// assert!(matches!(error, DurableError::PayloadTooLarge { bytes: 101, max: 100 }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn payload_max(mut self, bytes: usize) -> Self {
+    pub fn max_payload(mut self, bytes: usize) -> Self {
         self.payload_max = bytes;
         self
     }
@@ -342,8 +342,8 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets a hook that is told of each new dead letter, when that is stored. Its row has no
-    /// payload, key or calendar: [`dead`](crate::DurableClient::dead) has them. A hook may be
-    /// missed when the process ends.
+    /// payload, key or calendar: [`dead_letters`](crate::DurableClient::dead_letters) has them. A
+    /// hook may be missed when the process ends.
     ///
     /// # Example
     /// ```

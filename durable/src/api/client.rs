@@ -502,13 +502,13 @@ impl DurableClient {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let timers = Durable::builder(Memory::new()).start()?;
-    /// let mut letters = timers.dead(None, 100)?;
+    /// let mut letters = timers.dead_letters(None, 100)?;
     /// while let Some(last) = letters.last() {
-    ///     letters = timers.dead(Some(last.row.id), 100)?;
+    ///     letters = timers.dead_letters(Some(last.row.id), 100)?;
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn dead(
+    pub fn dead_letters(
         &self,
         after: Option<DurableId>,
         limit: usize,
@@ -530,12 +530,12 @@ impl DurableClient {
     /// use wheelwork_durable::{Durable, Memory};
     ///
     /// let timers = Durable::builder(Memory::new()).start()?;
-    /// for letter in timers.dead(None, 100)? {
-    ///     timers.retry(letter.row.id)?;
+    /// for letter in timers.dead_letters(None, 100)? {
+    ///     timers.revive(letter.row.id)?;
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn retry(&self, id: DurableId) -> Result<bool, DurableError> {
+    pub fn revive(&self, id: DurableId) -> Result<bool, DurableError> {
         let due = StoreTime::due_at(self.shared.now());
         self.shared
             .ask_and_wait(|teller| Request::revive(id, due, teller))
@@ -547,8 +547,8 @@ impl DurableClient {
     /// As [`cancel`](Self::cancel).
     ///
     /// # Example
-    /// See [`retry`](Self::retry).
-    pub fn discard(&self, id: DurableId) -> Result<bool, DurableError> {
+    /// See [`revive`](Self::revive).
+    pub fn discard_dead(&self, id: DurableId) -> Result<bool, DurableError> {
         self.shared
             .ask_and_wait(|teller| Request::discard(id, teller))
     }

@@ -18,9 +18,9 @@ impl DurableClient {
     /// this returns. It keeps its id from run to run. Each run's handler gets the payload.
     ///
     /// The next run is stored in the commit that ends the last one. A run that fails is tried again
-    /// by the [retry policy](crate::DurableBuilder::retry), and the next one waits for it. After
-    /// the last attempt a copy of the timer becomes a dead letter, and the calendar goes on. What
-    /// becomes of runs for which the program was too late, the calendar's
+    /// by the [retry policy](crate::DurableBuilder::retry_policy), and the next one waits for it.
+    /// After the last attempt a copy of the timer becomes a dead letter, and the calendar goes on.
+    /// What becomes of runs for which the program was too late, the calendar's
     /// [`Missed`](wheelwork::calendar::Missed) says. `Burst` counts in one run of the program.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ impl<S: Store> DurableBuilder<S> {
     /// timers.schedule("order.unpaid", second, "no order")?;
     /// clock.advance(second);
     /// assert_eq!(timers.stats().done, 1);
-    /// assert!(matches!(timers.dead(None, 10)?[0].cause, Cause::Undecodable(_)));
+    /// assert!(matches!(timers.dead_letters(None, 10)?[0].cause, Cause::Undecodable(_)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_typed<T: DeserializeOwned>(

@@ -79,7 +79,7 @@ impl fmt::Display for DurableError {
             Self::PayloadTooLarge { bytes, max } => {
                 write!(
                     f,
-                    "a payload of {bytes} bytes: at most {max} are taken (`payload_max`)"
+                    "a payload of {bytes} bytes: at most {max} are taken (`max_payload`)"
                 )
             }
             Self::KeyTooLong { bytes, max } => {

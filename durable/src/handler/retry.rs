@@ -97,7 +97,7 @@ impl RetryPolicy {
     ///
     /// let timers = Durable::builder(Memory::new())
     ///     .on("render", |_| Ok(()))
-    ///     .retry_kind("render", RetryPolicy::new().crash_attempts(2))
+    ///     .retry_policy_for("render", RetryPolicy::new().crash_attempts(2))
     ///     .start()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

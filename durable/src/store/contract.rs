@@ -414,7 +414,7 @@ pub trait Store: Send + 'static {
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
     /// The largest payload that it can keep, in bytes. The service takes none that is larger,
-    /// whatever its [`payload_max`](crate::DurableBuilder::payload_max) says.
+    /// whatever its [`max_payload`](crate::DurableBuilder::max_payload) says.
     fn payload_max(&self) -> usize {
         usize::MAX
     }

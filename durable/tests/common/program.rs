@@ -12,7 +12,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
             send.send(order.payload_text().into_owned())?;
             Ok(())
         })
-        .retry(RetryPolicy::new().first(Duration::from_millis(20)))
+        .retry_policy(RetryPolicy::new().first(Duration::from_millis(20)))
         .start()?;
     let soon = Duration::from_millis(100);
     let later = Duration::from_secs(3_600);

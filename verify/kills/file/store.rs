@@ -24,7 +24,7 @@ pub(crate) fn open(
     let store = Redb::open(file).map_err(|error| error.to_string())?;
     let mut builder = Durable::builder(store)
         // A kill is an attempt, and there are many.
-        .retry(RetryPolicy::new().attempts(u32::MAX))
+        .retry_policy(RetryPolicy::new().attempts(u32::MAX))
         .on_batch(KIND, move |batch: &[Delivery]| {
             let delivered = batch.iter().map(|timer| Delivered {
                 id: timer.id().to_bits(),
@@ -77,7 +77,7 @@ impl Timers for Durable {
     }
 
     fn dead(&self, limit: usize) -> Result<usize, String> {
-        let dead = (**self).dead(None, limit);
+        let dead = (**self).dead_letters(None, limit);
         let dead = dead.map_err(|error| format!("looking for dead letters: {error}"))?;
         Ok(dead.len())
     }

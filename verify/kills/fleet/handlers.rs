@@ -122,8 +122,8 @@ pub(crate) fn set(
         .first(Duration::from_millis(50))
         .cap(Duration::from_millis(400));
     builder
-        .retry(again.attempts(ATTEMPTS))
-        .retry_kind(Kind::Doomed.name(), again.attempts(ATTEMPTS_OF_DOOMED))
+        .retry_policy(again.attempts(ATTEMPTS))
+        .retry_policy_for(Kind::Doomed.name(), again.attempts(ATTEMPTS_OF_DOOMED))
         .on(Kind::Plain.name(), move |delivery| {
             let running = plain.start(delivery)?;
             if running.number.is_multiple_of(SAMPLE)
@@ -157,7 +157,7 @@ pub(crate) fn set(
             thread::sleep(Duration::from_millis(100 + mix(running.number) % 200));
             running.end(true)
         })
-        .limit(Kind::Slow.name(), NonZeroUsize::MIN.saturating_add(1))
+        .max_calls(Kind::Slow.name(), NonZeroUsize::MIN.saturating_add(1))
         .on_in_transaction(Kind::InTransaction.name(), move |delivery, transaction| {
             let running = inside.start(delivery)?;
             running.read_clock(transaction.query_one(CLOCK, &[])?.get(0));

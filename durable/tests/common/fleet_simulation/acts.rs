@@ -68,7 +68,7 @@ impl Shared {
 
     /// Looks at the dead, revives or discards one of them.
     fn dead(&self, node: usize, handle: &DurableClient) {
-        let letters = self.run(node, || handle.dead(None, usize::MAX));
+        let letters = self.run(node, || handle.dead_letters(None, usize::MAX));
         match letters {
             Ok(letters) => self.end_letter(node, handle, &letters),
             Err(error) => self.lock().check_error(node, "dead", &error),

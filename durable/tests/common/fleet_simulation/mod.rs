@@ -165,7 +165,7 @@ impl Simulation {
             .clock(clock)
             .window(ahead, rows, bytes)
             .slices(slice)
-            .retry(self.retry);
+            .retry_policy(self.retry);
         for kind in KINDS {
             let shared = self.shared.clone();
             builder = match kind {
@@ -178,7 +178,7 @@ impl Simulation {
         }
         let shared = self.shared.clone();
         let builder = builder.spawner(move |future| shared.spawn(node, future));
-        let builder = builder.limit("limited", places);
+        let builder = builder.max_calls("limited", places);
         let started = self.shared.run(node, || builder.start());
         match started {
             Ok(durable) => {

@@ -293,8 +293,8 @@ impl<W: Scene> Shared<W> {
             (id, revives, world.counts().nested, was_dead)
         };
         let answer = self.run(node, || match revives {
-            true => handle.retry(id),
-            false => handle.discard(id),
+            true => handle.revive(id),
+            false => handle.discard_dead(id),
         });
         let mut world = self.lock();
         match answer {

@@ -120,7 +120,7 @@ impl Shared {
     /// Looks at the dead, revives or discards one of them.
     fn dead(&self, handle: &DurableClient) {
         let first = self.lock().ledger.made.len();
-        let answer = handle.dead(None, usize::MAX);
+        let answer = handle.dead_letters(None, usize::MAX);
         let letters = {
             let mut world = self.lock();
             let letters = match answer {

@@ -149,7 +149,7 @@ impl Simulation {
             .spawner(move |future| executor.spawn(future))
             .window(ahead, rows, bytes)
             .slices(slice)
-            .retry(retry);
+            .retry_policy(retry);
         for kind in kinds {
             let shared = self.shared.clone();
             builder = match kind {
@@ -161,7 +161,7 @@ impl Simulation {
                 _ => builder.on(kind, move |timer| shared.deliver(timer, life)),
             };
         }
-        builder.limit("limited", places).start()
+        builder.max_calls("limited", places).start()
     }
 
     /// The process dies, if it lives.
