@@ -56,6 +56,7 @@ pub use api::client::{Durable, DurableClient};
 pub use api::keyed::Keyed;
 #[cfg(feature = "metrics")]
 pub use api::reporter::DurableReporter;
+pub use api::window_limits::WindowLimits;
 #[cfg(feature = "serde")]
 pub use handler::codec::Codec;
 pub use handler::delivery::{Delivery, HandlerResult};

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork::{Dispatch, ManualClock};
 use wheelwork_durable::{
     Cause, Delivery, Durable, DurableBuilder, DurableError, HandlerResult, Memory, OpenError,
-    RetryPolicy, When,
+    RetryPolicy, When, WindowLimits,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -345,7 +345,7 @@ fn a_clock_that_is_set_fires_what_is_due_and_nothing_early() {
 fn a_small_window_costs_no_promise() {
     let (clock, log) = (ManualClock::new(), Log::default());
     let timers = open(&clock, &Memory::new())
-        .window(300 * SECOND, 8, 1 << 20)
+        .window(WindowLimits::new().rows(8).bytes(1 << 20))
         .on("mail", log.handler())
         .start()
         .unwrap();

@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork_durable::{
     Durable, DurableClient, DurableError, DurableId, Gate, HandlerResult, Memory, Outcome,
-    Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store, StoreError, StoreTime, Write,
+    Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store, StoreError, StoreTime,
+    WindowLimits, Write,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -281,7 +282,12 @@ fn bytes_bound_the_window_too() {
     let open = |bytes| {
         Durable::builder(store.clone())
             .clock(clock.clone())
-            .window(100 * SECOND, 10_000, bytes)
+            .window(
+                WindowLimits::new()
+                    .ahead(100 * SECOND)
+                    .rows(10_000)
+                    .bytes(bytes),
+            )
             .on("mail", |_| Ok(()))
             .start()
             .unwrap()

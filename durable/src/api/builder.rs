@@ -1,6 +1,7 @@
 //! Builder: which handlers durable timers have, and how they run.
 
 use super::client::Durable;
+use super::window_limits::WindowLimits;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::error::OpenError;
 use crate::handler::kinds::{HandlerFuture, KindHandler, Kinds, Said, SpawnedFuture};
@@ -35,7 +36,8 @@ pub struct DurableBuilder<S> {
     pub(super) store: S,
     pub(super) kinds: Kinds,
     hooks: DurableHooks,
-    bounds: Bounds,
+    window: WindowLimits,
+    slice: SliceLimit,
     payload_max: usize,
     dispatch: Option<Dispatch>,
     clock: Option<ManualClock>,
@@ -78,14 +80,10 @@ impl<S: Store> DurableBuilder<S> {
             store,
             kinds: Kinds::default(),
             hooks: DurableHooks::default(),
-            bounds: Bounds {
-                ahead: Duration::from_secs(300),
-                rows: 500_000,
-                bytes: 128 << 20,
-                slice: SliceLimit {
-                    rows: 4_096,
-                    bytes: 8 << 20,
-                },
+            window: WindowLimits::new(),
+            slice: SliceLimit {
+                rows: 4_096,
+                bytes: 8 << 20,
             },
             payload_max: 1 << 20,
             dispatch: None,
@@ -229,36 +227,20 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets the window: timers that are due within `ahead` are in memory, but at most about `rows`
-    /// of them, with `bytes` of payloads, keys and kinds. (Up to a quarter more, until the window
-    /// has given them back.) Unless set: 5 min, 500,000, 128 MiB.
-    ///
-    /// A smaller window costs no promise. What does not fit is loaded later.
+    /// Sets the window: which timers are in memory. For a short time there may be up to a quarter
+    /// more of them, until the window has given them back.
     ///
     /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::{Durable, Memory};
-    ///
-    /// let minute = Duration::from_secs(60);
-    /// let timers = Durable::builder(Memory::new()).window(minute, 100_000, 16 << 20).start()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn window(mut self, ahead: Duration, rows: usize, bytes: usize) -> Self {
-        let slice = self.bounds.slice;
-        self.bounds = Bounds {
-            ahead,
-            rows,
-            bytes,
-            slice,
-        };
+    /// See [`WindowLimits`].
+    pub fn window(mut self, limits: WindowLimits) -> Self {
+        self.window = limits;
         self
     }
 
     /// Sets how much a turn of the writer takes at once. For tests.
     #[doc(hidden)]
     pub fn slices(mut self, slice: SliceLimit) -> Self {
-        self.bounds.slice = slice;
+        self.slice = slice;
         self
     }
 
@@ -425,7 +407,8 @@ impl<S: Store> DurableBuilder<S> {
             let why = format!("the handler of the kind {kind:?} is async, and no `spawner` is set");
             return Err(OpenError::Setting(why));
         }
-        if self.bounds.rows == 0 || self.bounds.bytes == 0 || self.bounds.ahead.is_zero() {
+        let WindowLimits { ahead, rows, bytes } = self.window;
+        if rows == 0 || bytes == 0 || ahead.is_zero() {
             return Err(OpenError::Setting("the window is empty".to_owned()));
         }
         let is_manual = self.clock.is_some();
@@ -451,7 +434,12 @@ impl<S: Store> DurableBuilder<S> {
             shared.clone(),
             requests,
             service.handle(),
-            self.bounds,
+            Bounds {
+                ahead,
+                rows,
+                bytes,
+                slice: self.slice,
+            },
             watch,
         )?;
         let thread = if let Some(clock) = &self.clock {

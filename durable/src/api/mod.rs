@@ -11,3 +11,4 @@ pub(crate) mod recurring;
 pub(crate) mod reporter;
 #[cfg(feature = "serde")]
 pub(crate) mod typed;
+pub(crate) mod window_limits;

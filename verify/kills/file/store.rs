@@ -7,13 +7,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::{
     Delivery, Durable, DurableError, DurableId, HandlerResult, Redb, RetryPolicy, Row, Ticket,
+    WindowLimits,
 };
 
 const KIND: &str = "kills";
-
-/// As the library's, where only the number of rows is set.
-const AHEAD: Duration = Duration::from_secs(300);
-const WINDOW_BYTES: usize = 128 << 20;
 
 /// Opens the store in this file. What is due is handled from then on.
 pub(crate) fn open(
@@ -36,7 +33,7 @@ pub(crate) fn open(
             each.collect()
         });
     if let Some(rows) = window_rows {
-        builder = builder.window(AHEAD, rows, WINDOW_BYTES);
+        builder = builder.window(WindowLimits::new().rows(rows));
     }
     let timers = builder.start().map_err(|error| error.to_string())?;
     Ok(Box::new(timers))

@@ -6,7 +6,7 @@ use crate::random::Payload;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{Delivery, Durable, DurableBuilder, DurableId, Redb, Ticket};
+use wheelwork_durable::{Delivery, Durable, DurableBuilder, DurableId, Redb, Ticket, WindowLimits};
 
 const KIND: &str = "timer";
 
@@ -47,7 +47,9 @@ impl Subject for Wheelwork {
     }
 
     fn open_window(folder: &Path, ledger: &Arc<Ledger>, rows: usize) -> Result<Self, String> {
-        start(builder(folder, ledger)?.window(AHEAD, rows, rows * WINDOW_ROW_BYTES))
+        let limits = WindowLimits::new().ahead(AHEAD).rows(rows);
+        let limits = limits.bytes(rows * WINDOW_ROW_BYTES);
+        start(builder(folder, ledger)?.window(limits))
     }
 
     fn arm(&self, due_ms: u64, payload: &Payload) -> Result<Ticket<DurableId>, String> {

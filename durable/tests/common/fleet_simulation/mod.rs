@@ -32,7 +32,7 @@ use store::FaultyNode;
 use time::NodeTime;
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Durable, OpenError, Partition, RetryPolicy, SliceLimit, StoreTime, Target,
+    Durable, OpenError, Partition, RetryPolicy, SliceLimit, StoreTime, Target, WindowLimits,
 };
 use world::{KINDS, MS, Shared};
 
@@ -163,7 +163,7 @@ impl Simulation {
         }
         let mut builder = Durable::builder(store)
             .clock(clock)
-            .window(ahead, rows, bytes)
+            .window(WindowLimits::new().ahead(ahead).rows(rows).bytes(bytes))
             .slices(slice)
             .retry_policy(self.retry);
         for kind in KINDS {

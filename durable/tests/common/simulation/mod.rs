@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use store::LifeStore;
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Durable, Memory, OpenError, RetryPolicy, SliceLimit, Store, StoreTime, Target,
+    Durable, Memory, OpenError, RetryPolicy, SliceLimit, Store, StoreTime, Target, WindowLimits,
 };
 use world::{KEYS, KINDS, MS, Shared};
 
@@ -147,7 +147,7 @@ impl Simulation {
         let mut builder = Durable::builder(store)
             .clock(clock)
             .spawner(move |future| executor.spawn(future))
-            .window(ahead, rows, bytes)
+            .window(WindowLimits::new().ahead(ahead).rows(rows).bytes(bytes))
             .slices(slice)
             .retry_policy(retry);
         for kind in kinds {
