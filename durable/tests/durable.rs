@@ -429,6 +429,32 @@ fn times_far_away_are_times() {
 }
 
 #[test]
+fn tickets_of_moves_and_cancels() {
+    let (clock, log) = (ManualClock::new(), Log::default());
+    let timers = open(&clock, &Memory::new())
+        .on("mail", log.handler())
+        .start()
+        .unwrap();
+    let key = timers.key("one");
+    key.schedule("mail", SECOND, "by key").unwrap();
+    let id = timers.schedule("mail", SECOND, "by id").unwrap();
+    let moved = [
+        key.reschedule_ticket(3 * SECOND).unwrap(),
+        timers.reschedule_ticket(id, 3 * SECOND).unwrap(),
+    ];
+    assert_eq!(moved.map(|ticket| ticket.wait().unwrap()), [true; 2]);
+    clock.advance(2 * SECOND);
+    assert_eq!(log.take(), [""; 0]);
+    assert!(key.cancel_ticket().unwrap().wait().unwrap());
+    assert!(!key.cancel_ticket().unwrap().wait().unwrap());
+    assert!(!key.reschedule_ticket(SECOND).unwrap().wait().unwrap());
+    clock.advance(2 * SECOND);
+    assert_eq!(log.take(), ["by id"]);
+    let late = timers.reschedule_ticket(id, SECOND).unwrap();
+    assert!(!late.wait().unwrap());
+}
+
+#[test]
 fn threads_and_tickets() {
     let log = Log::default();
     let timers = Durable::builder(Memory::new())

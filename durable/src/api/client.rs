@@ -416,6 +416,30 @@ impl DurableClient {
         self.move_target(Target::Id(id), when.into())
     }
 
+    /// Gives a timer another deadline, and returns at once, unless 65,536 calls wait. What it
+    /// answers is durable when the ticket is ready.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel).
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new()).start()?;
+    /// let id = timers.schedule("mail", Duration::from_secs(60), "hello")?;
+    /// assert!(timers.reschedule_ticket(id, Duration::from_secs(120))?.wait()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reschedule_ticket(
+        &self,
+        id: DurableId,
+        when: impl Into<When>,
+    ) -> Result<Ticket<bool>, DurableError> {
+        self.move_ticket(Target::Id(id), when.into())
+    }
+
     /// A timer as it is stored. `None`: it has ended, or there was none. A timer that is being
     /// handled is there until its handler has said `Ok`.
     ///
@@ -606,6 +630,16 @@ impl DurableClient {
         let due = self.shared.due(when);
         self.shared
             .ask_and_wait(|teller| Request::change_due(target, due, teller))
+    }
+
+    pub(super) fn move_ticket(
+        &self,
+        target: Target,
+        when: When,
+    ) -> Result<Ticket<bool>, DurableError> {
+        let due = self.shared.due(when);
+        self.shared
+            .ask(|teller| Request::change_due(target, due, teller))
     }
 
     pub(super) fn get_target(&self, target: Target) -> Result<Option<Row>, DurableError> {

@@ -83,6 +83,32 @@ impl Keyed<'_> {
         self.client.cancel_target(self.target())
     }
 
+    /// As [`cancel`](Self::cancel), and returns at once. What it answers is durable when the ticket
+    /// is ready.
+    ///
+    /// # Errors
+    /// As [`DurableClient::cancel`].
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use wheelwork_durable::{Durable, Memory};
+    ///
+    /// let timers = Durable::builder(Memory::new()).start()?;
+    /// let order = timers.key("order-4711");
+    /// order.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+    /// let later = order.reschedule_ticket(Duration::from_secs(3_600))?;
+    /// let cancelled = order.cancel_ticket()?;
+    /// assert!(later.wait()? && cancelled.wait()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_ticket(&self) -> Result<Ticket<bool>, DurableError> {
+        let target = self.target();
+        self.client
+            .shared
+            .ask(|teller| Request::cancel(target, teller))
+    }
+
     /// Gives the timer another deadline. `false`: there is none, or it was handed to its handler
     /// already.
     ///
@@ -90,6 +116,18 @@ impl Keyed<'_> {
     /// As [`DurableClient::cancel`].
     pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, DurableError> {
         self.client.move_target(self.target(), when.into())
+    }
+
+    /// As [`reschedule`](Self::reschedule), and returns at once. What it answers is durable when
+    /// the ticket is ready.
+    ///
+    /// # Errors
+    /// As [`DurableClient::cancel`].
+    ///
+    /// # Example
+    /// See [`cancel_ticket`](Self::cancel_ticket).
+    pub fn reschedule_ticket(&self, when: impl Into<When>) -> Result<Ticket<bool>, DurableError> {
+        self.client.move_ticket(self.target(), when.into())
     }
 
     /// The timer as it is stored.
