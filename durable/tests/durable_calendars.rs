@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 use wheelwork::calendar::{Calendar, Missed};
+use wheelwork_durable::contract::{Gate, Store, Write};
 use wheelwork_durable::{
-    Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, DurableId, Gate, Memory,
-    RetryPolicy, Row, Store, StoreTime, Write,
+    Cause, Delivery, Durable, DurableBuilder, DurableClient, DurableError, DurableId, Memory,
+    RetryPolicy, Row, StoreTime,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
+use wheelwork_durable::contract::{
+    Gate, Lease, Outcome, Position, SliceLimit, Store, StoreSize, Target, Write,
+};
 use wheelwork_durable::{
-    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableClient, DurableId, Gate,
-    HandlerResult, Lease, Memory, Outcome, Partition, Position, Redb, RetryPolicy, Row, SliceLimit,
-    SpawnedFuture, Store, StoreError, StoreSize, StoreTime, Target, Write,
+    Cause, DeadLetter, Delivery, Durable, DurableBuilder, DurableClient, DurableId, HandlerResult,
+    Memory, Partition, Redb, RetryPolicy, Row, SpawnedFuture, StoreError, StoreTime,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -11,10 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wheelwork::ManualClock;
-use wheelwork_durable::{
-    Durable, DurableError, DurableId, Gate, Memory, Outcome, Row, Store, StoreError, StoreTime,
-    Target, Write,
-};
+use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
+use wheelwork_durable::{Durable, DurableError, DurableId, Memory, Row, StoreError, StoreTime};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -13,10 +13,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
+use wheelwork_durable::contract::{Gate, Outcome, Position, SliceLimit, Store, Write};
 use wheelwork_durable::{
-    Durable, DurableClient, DurableError, DurableId, Gate, HandlerResult, Memory, Outcome,
-    Position, RetryPolicy, Row, SliceLimit, SpawnedFuture, Store, StoreError, StoreTime,
-    WindowLimits, Write,
+    Durable, DurableClient, DurableError, DurableId, HandlerResult, Memory, RetryPolicy, Row,
+    SpawnedFuture, StoreError, StoreTime, WindowLimits,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

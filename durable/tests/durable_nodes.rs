@@ -13,10 +13,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
+use wheelwork_durable::contract::{
+    Gate, Outcome, Position, Settled, SharedStore, SliceLimit, Store, Target, TrialBegun, Write,
+};
 use wheelwork_durable::{
-    Delivery, Durable, DurableError, DurableId, Gate, HandlerResult, Outcome, Position, Postgres,
-    RetryPolicy, Row, Settled, SharedStore, SliceLimit, Store, StoreError, StoreTime, Target,
-    TrialBegun, Write,
+    Delivery, Durable, DurableError, DurableId, HandlerResult, Postgres, RetryPolicy, Row,
+    StoreError, StoreTime,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);

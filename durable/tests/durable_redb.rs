@@ -14,9 +14,11 @@ use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime};
+use wheelwork_durable::contract::{
+    Outcome, Position, Settled, SliceLimit, Store, Target, TrialBegun, Write,
+};
 use wheelwork_durable::{
-    Cause, DurableError, DurableId, OpenError, Outcome, Position, Redb, Row, Settled, SliceLimit,
-    Store, StoreError, StoreTime, Target, TrialBegun, Write,
+    Cause, DurableError, DurableId, OpenError, Redb, Row, StoreError, StoreTime,
 };
 
 fn open(folder: &Folder) -> Redb {

@@ -18,7 +18,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{Durable, DurableError, Redb, Store, StoreError, Write};
+use wheelwork_durable::contract::{Store, Write};
+use wheelwork_durable::{Durable, DurableError, Redb, StoreError};
 
 fn arm(store: &mut Redb) -> Result<(), StoreError> {
     let row = row(store, 5, b"x");

@@ -17,9 +17,8 @@ use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::sync::{Arc, Mutex, Once};
 use std::{env, fmt, panic};
-use wheelwork_durable::{
-    DeadLetter, DurableId, Position, Redb, Row, Store, StoreError, StoreTime, Target, Write,
-};
+use wheelwork_durable::contract::{Position, Store, Target, Write};
+use wheelwork_durable::{DeadLetter, DurableId, Redb, Row, StoreError, StoreTime};
 
 /// Calls of a history.
 const CALLS: usize = 160;

@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{
-    Cause, Durable, KindSlice, Outcome, Position, Redb, RetryPolicy, Row, Settled, SliceLimit,
-    Store, StoreError, Target, Write,
+use wheelwork_durable::contract::{
+    KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
 };
+use wheelwork_durable::{Cause, Durable, Redb, RetryPolicy, Row, StoreError};
 
 const BLOCK: u64 = 4096;
 

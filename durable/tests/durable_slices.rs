@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 use wheelwork::ManualClock;
+use wheelwork_durable::contract::{Gate, Outcome, Position, SliceLimit, Store, Write};
 use wheelwork_durable::{
-    DeadLetter, Durable, DurableClient, DurableError, DurableId, Gate, Memory, Outcome, Partition,
-    Position, RetryPolicy, Row, SliceLimit, Store, StoreError, StoreTime, Write,
+    DeadLetter, Durable, DurableClient, DurableError, DurableId, Memory, Partition, RetryPolicy,
+    Row, StoreError, StoreTime,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);

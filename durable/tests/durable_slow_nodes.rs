@@ -13,7 +13,8 @@ use slow_store::{Slow, Speed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{Durable, DurableId, Partition, StoreClock};
+use wheelwork_durable::contract::StoreClock;
+use wheelwork_durable::{Durable, DurableId, Partition};
 
 const MS: Duration = Duration::from_millis(1);
 

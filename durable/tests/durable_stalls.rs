@@ -8,10 +8,8 @@ use over_memory::{Over, OverMemory};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use wheelwork::{Dispatch, ManualClock};
-use wheelwork_durable::{
-    Durable, DurableClient, Gate, Memory, Outcome, Partition, Position, Row, SliceLimit, Store,
-    StoreError, StoreTime, Write,
-};
+use wheelwork_durable::contract::{Gate, Outcome, Position, SliceLimit, Store, Write};
+use wheelwork_durable::{Durable, DurableClient, Memory, Partition, Row, StoreError, StoreTime};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);

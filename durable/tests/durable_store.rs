@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use std::{env, fs, panic, process};
 use stores::{DEMANDS, Place, at, hold_to_all_demands};
-use wheelwork_durable::{
-    DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Redb, Row, SliceLimit, Store,
-    StoreError, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Lease, Outcome, Position, SliceLimit, Store, Target, Write,
 };
+use wheelwork_durable::{DurableId, Memory, Partition, Redb, Row, StoreError, StoreTime};
 
 impl Place for Memory {
     fn open(&self) -> Box<dyn Store> {

@@ -10,7 +10,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 use wheelwork::ManualClock;
-use wheelwork_durable::{Durable, DurableError, Memory, RetryPolicy, Store};
+use wheelwork_durable::contract::Store;
+use wheelwork_durable::{Durable, DurableError, Memory, RetryPolicy};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -10,7 +10,8 @@ use own_schema::{Schema, until};
 use postgres::{Client, IsolationLevel};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use wheelwork_durable::{Durable, SliceLimit, Store};
+use wheelwork_durable::Durable;
+use wheelwork_durable::contract::{SliceLimit, Store};
 
 /// Renewals of leases that are looked at.
 const RENEWALS: i64 = 12;

@@ -8,9 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wheelwork_durable::{
-    DurableId, Gate, Position, Redb, Row, SliceLimit, Store, StoreError, StoreTime, Write,
-};
+use wheelwork_durable::contract::{Gate, Position, SliceLimit, Store, Write};
+use wheelwork_durable::{DurableId, Redb, Row, StoreError, StoreTime};
 use wheelwork_kit::program::{run, say};
 
 /// Rows of a commit.

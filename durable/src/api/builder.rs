@@ -44,7 +44,8 @@ pub struct DurableBuilder<S> {
 }
 
 impl Durable {
-    /// Durable timers on a store, with settings to be made.
+    /// Durable timers on a store, with settings to be made. The store is a [`Redb`](crate::Redb), a
+    /// `Postgres` (feature `postgres`) or a [`Memory`](crate::Memory).
     ///
     /// # Example
     /// ```

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 /// What a handler says: `Ok`, the timer is done; `Err`, it is to be tried again.
 ///
 /// # Example
-/// See [`Store`](crate::Store).
+/// See [`Delivery`].
 pub type HandlerResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// A timer that is due, as its handler gets it.

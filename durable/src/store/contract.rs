@@ -59,7 +59,7 @@ pub struct Settled {
 ///
 /// # Example
 /// ```
-/// use wheelwork_durable::SliceLimit;
+/// use wheelwork_durable::contract::SliceLimit;
 ///
 /// let limit = SliceLimit { rows: 10, bytes: 1_000 };
 /// assert!(!limit.is_reached(1, 999));
@@ -94,8 +94,8 @@ impl SliceLimit {
 ///
 /// # Example
 /// ```
-/// use wheelwork_durable::{DurableId, Gate, KindSlice, Memory, Outcome, Position, Row};
-/// use wheelwork_durable::{SliceLimit, Store, StoreTime, Write};
+/// use wheelwork_durable::contract::{Gate, KindSlice, Outcome, Position, SliceLimit, Store, Write};
+/// use wheelwork_durable::{DurableId, Memory, Row, StoreTime};
 ///
 /// struct AllMayGo;
 /// impl Gate for AllMayGo {
@@ -143,7 +143,7 @@ impl KindSlice {
     ///
     /// # Example
     /// ```
-    /// use wheelwork_durable::{KindSlice, Position};
+    /// use wheelwork_durable::contract::{KindSlice, Position};
     ///
     /// assert_eq!(KindSlice::all("mail").after, Position::MIN);
     /// ```
@@ -334,8 +334,8 @@ impl StoreSize {
 ///
 /// # Example
 /// ```
-/// use wheelwork_durable::{DurableId, Gate, Memory, Outcome, Row};
-/// use wheelwork_durable::{Store, StoreTime, Target, Write};
+/// use wheelwork_durable::contract::{Gate, Outcome, Store, Target, Write};
+/// use wheelwork_durable::{DurableId, Memory, Row, StoreTime};
 ///
 /// /// Nothing was handed out.
 /// struct Open;
@@ -456,7 +456,8 @@ pub trait Store: Send + 'static {
 /// # Example
 /// A store shows it by [`Store::shared`].
 /// ```
-/// use wheelwork_durable::{Memory, Store};
+/// use wheelwork_durable::Memory;
+/// use wheelwork_durable::contract::Store;
 ///
 /// assert!(Memory::new().shared().is_none()); // one process alone
 /// ```

@@ -102,6 +102,7 @@ pub struct DurableId(u128);
 impl DurableId {
     /// An id of a row: its partition, the time at which it was due first, and a number that no
     /// other row of the partition has.
+    #[doc(hidden)]
     pub const fn new(partition: Partition, first_due: StoreTime, number: u64) -> Self {
         Self((partition as u128) << 112 | (first_due.0 as u128) << 64 | number as u128)
     }
@@ -175,7 +176,7 @@ impl FromStr for DurableId {
 /// A durable timer as a store has it.
 ///
 /// # Example
-/// See [`Store`](crate::Store).
+/// See [`DurableClient::get`](crate::DurableClient::get).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
@@ -208,6 +209,7 @@ pub struct Row {
 
 impl Row {
     /// A row without key, attempts, crashes and calendar.
+    #[doc(hidden)]
     pub fn new(id: DurableId, due: StoreTime, kind: Arc<str>, payload: Arc<[u8]>) -> Self {
         Self {
             id,
@@ -237,6 +239,7 @@ impl Row {
     /// let (id, due) = (DurableId::from_bits(1), StoreTime::from_millis(1));
     /// assert_eq!(Row::new(id, due, "mail".into(), b"hello".as_slice().into()).bytes(), 9);
     /// ```
+    #[doc(hidden)]
     pub fn bytes(&self) -> usize {
         let texts = [Some(&self.kind), self.key.as_ref(), self.calendar.as_ref()];
         let texts = texts.into_iter().flatten().map(|text| text.len());
@@ -244,6 +247,7 @@ impl Row {
     }
 
     /// Where the row stands in the order of deadlines.
+    #[doc(hidden)]
     pub fn position(&self) -> Position {
         Position {
             due: self.due,
@@ -255,7 +259,7 @@ impl Row {
 /// A place in the order in which rows are due.
 ///
 /// # Example
-/// See [`Store`](crate::Store).
+/// See [`Store`](crate::contract::Store).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The deadline.
@@ -297,7 +301,7 @@ impl Position {
 /// Why a row is dead.
 ///
 /// # Example
-/// See [`Store`](crate::Store).
+/// See [`DurableBuilder::on_dead`](crate::DurableBuilder::on_dead).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -326,7 +330,7 @@ impl fmt::Display for Cause {
 /// A timer that is kept, and not fired any more: a dead letter.
 ///
 /// # Example
-/// See [`Store`](crate::Store).
+/// See [`DurableClient::dead_letters`](crate::DurableClient::dead_letters).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -340,6 +344,7 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// A dead letter.
+    #[doc(hidden)]
     pub const fn new(row: Row, cause: Cause, since: StoreTime) -> Self {
         Self { row, cause, since }
     }

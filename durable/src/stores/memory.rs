@@ -25,24 +25,17 @@ const PARTITION: Partition = 0;
 ///
 /// # Example
 /// ```
-/// use wheelwork_durable::{DurableId, Gate, Memory, Row, Store, StoreTime, Write};
+/// use std::time::Duration;
+/// use wheelwork_durable::{Durable, Memory};
 ///
-/// struct AllMayGo;
-/// impl Gate for AllMayGo {
-///     fn let_go(&mut self, _: DurableId) -> bool {
-///         true
-///     }
-/// }
+/// let store = Memory::new();
+/// let timers = Durable::builder(store.clone()).start()?;
+/// let id = timers.schedule("order.unpaid", Duration::from_secs(1_800), "4711")?;
+/// timers.stop()?;
 ///
-/// let mut store = Memory::new();
-/// let mut outside = store.clone();
-/// store.acquire()?;
-/// let due = StoreTime::from_millis(1_000);
-/// let row = Row::new(store.new_id(None, due), due, "order.unpaid".into(), (*b"4711").into());
-/// store.commit(vec![Write::Arm(row)], &mut AllMayGo)?;
-/// drop(store);
-/// assert_eq!(outside.size()?.rows, 1);
-/// # Ok::<(), wheelwork_durable::StoreError>(())
+/// let again = Durable::builder(store).start()?;
+/// assert!(again.get(id)?.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -72,12 +65,7 @@ impl Memory {
     /// An empty store. Costs an allocation.
     ///
     /// # Example
-    /// ```
-    /// use wheelwork_durable::{Memory, Store};
-    ///
-    /// assert_eq!(Memory::new().size()?.rows, 0);
-    /// # Ok::<(), wheelwork_durable::StoreError>(())
-    /// ```
+    /// See [`Memory`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()

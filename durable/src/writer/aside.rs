@@ -1,8 +1,9 @@
 //! Aside: changes that a transaction of somebody else holds up.
 //!
-//! The writer owns it. A change whose outcome was [`Outcome::Blocked`](crate::Outcome::Blocked) is
-//! tried again in later turns, in the order in which the changes came. Its caller waits; nobody
-//! else does. A later change of the same row or key waits behind it.
+//! The writer owns it. A change whose outcome was
+//! [`Outcome::Blocked`](crate::contract::Outcome::Blocked) is tried again in later turns, in the
+//! order in which the changes came. Its caller waits; nobody else does. A later change of the same
+//! row or key waits behind it.
 
 use super::plan::Planned;
 use crate::store::contract::Write;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, Gate, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
-    Store, StoreError, StoreTime, Target, TrialBegun, Write,
+use wheelwork_durable::contract::{
+    Gate, KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, TrialBegun, Write,
 };
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreError, StoreTime};
 
 /// A folder that is removed with its files.
 pub struct Folder(PathBuf);

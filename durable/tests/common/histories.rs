@@ -8,10 +8,10 @@ use super::stores::{HandedOut, Opened, Place, at, with};
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Write as _};
-use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, KindSlice, Outcome, Position, Row, Settled, SliceLimit,
-    StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    KindSlice, Outcome, Position, Settled, SliceLimit, Target, Write,
 };
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreTime};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", "mail"];

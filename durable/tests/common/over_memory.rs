@@ -2,10 +2,10 @@
 //! [`Memory`].
 
 use std::time::SystemTime;
-use wheelwork_durable::{
-    DeadLetter, DurableId, Gate, Lease, Memory, Outcome, Partition, Position, Row, SliceLimit,
-    Store, StoreError, StoreSize, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Lease, Outcome, Position, SliceLimit, Store, StoreSize, Target, Write,
 };
+use wheelwork_durable::{DeadLetter, DurableId, Memory, Partition, Row, StoreError, StoreTime};
 
 /// The calls of a store over one in memory. What is not written anew is done by [`Memory`].
 pub trait OverMemory: Send + 'static {

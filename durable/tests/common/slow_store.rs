@@ -6,10 +6,11 @@ use super::shared_memory::SharedMemory;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{
-    DeadLetter, DurableId, Fleet, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row,
-    SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
+    StoreSize, Target, Write,
 };
+use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
 /// A renewal that takes longer says that the node is slow: as with `Postgres`.
 const SLOW_RENEWAL: Duration = Duration::from_millis(150);

@@ -65,14 +65,12 @@ const PAYLOAD_MAX: usize = 1 << 30;
 ///
 /// # Example
 /// ```
-/// use wheelwork_durable::{Redb, Store};
+/// use wheelwork_durable::Redb;
 ///
 /// # let folder = std::env::temp_dir().join(format!("wheelwork-redb-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// let path = folder.join("timers.redb");
-/// let mut store = Redb::open(&path)?;
-/// assert_eq!(store.size()?.rows, 0);
-///
+/// let store = Redb::open(&path)?;
 /// let second = Redb::open(&path).unwrap_err();
 /// assert!(second.to_string().ends_with("it is open already, here or in another process"));
 /// # drop(store);
@@ -295,16 +293,17 @@ impl Redb {
     ///
     /// # Example
     /// ```
-    /// use wheelwork_durable::{Redb, Store};
+    /// use wheelwork_durable::{Durable, Redb};
     ///
     /// # let folder = std::env::temp_dir().join(format!("wheelwork-build-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
-    /// let mut store = Redb::builder()
+    /// let store = Redb::builder()
     ///     .cache_bytes(8 << 20)
     ///     .check_at_open(false)
     ///     .open(folder.join("timers.redb"))?;
-    /// assert_eq!(store.size()?.dead, 0);
-    /// # drop(store);
+    /// let timers = Durable::builder(store).start()?;
+    /// assert_eq!(timers.stats().rows, 0);
+    /// # drop(timers);
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -3,10 +3,10 @@
 use super::{Both, Unasked, at};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wheelwork_durable::{
-    Cause, DurableId, KindSlice, Lease, Outcome, Partition, Position, Row, Settled, SliceLimit,
-    StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    KindSlice, Lease, Outcome, Position, Settled, SliceLimit, Target, Write,
 };
+use wheelwork_durable::{Cause, DurableId, Partition, Row, StoreTime};
 
 /// A store that one node has for itself.
 pub struct Opened<S> {

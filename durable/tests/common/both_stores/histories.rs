@@ -7,10 +7,10 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::sync::Arc;
-use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, KindSlice, Lease, LeaseNews, Outcome, Partition, Position,
-    Postgres, Row, Settled, SliceLimit, Store, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    KindSlice, Lease, LeaseNews, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
 };
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Partition, Postgres, Row, StoreTime};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "clé 4711"];
 const KINDS: [&str; 3] = ["order", "order.unpaid", ""];

@@ -9,7 +9,8 @@ pub use tables::Tables;
 use super::shared_memory::{Making, MemoryClock, SharedPlace};
 use md5::Digest;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{DurableId, Gate, Partition, SharedStore, Store, StoreClock, StoreTime};
+use wheelwork_durable::contract::{Gate, SharedStore, Store, StoreClock};
+use wheelwork_durable::{DurableId, Partition, StoreTime};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

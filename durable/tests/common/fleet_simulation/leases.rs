@@ -3,7 +3,8 @@
 use super::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{Lease, Partition, StoreTime};
+use wheelwork_durable::contract::Lease;
+use wheelwork_durable::{Partition, StoreTime};
 
 /// How the lease of an epoch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

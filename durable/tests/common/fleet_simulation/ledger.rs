@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{
-    Cause, Delivery, DurableId, Outcome, Partition, Row, Settled, StoreTime, TrialBegun, Write,
-};
+use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
+use wheelwork_durable::{Cause, Delivery, DurableId, Partition, Row, StoreTime};
 
 /// What was overdue for less when it came is found at the next scan.
 const LOW: Duration = Duration::from_secs(8);

@@ -31,9 +31,8 @@ use std::time::{Duration, SystemTime};
 use store::FaultyNode;
 use time::NodeTime;
 use wheelwork::ManualClock;
-use wheelwork_durable::{
-    Durable, OpenError, Partition, RetryPolicy, SliceLimit, StoreTime, Target, WindowLimits,
-};
+use wheelwork_durable::contract::{SliceLimit, Target};
+use wheelwork_durable::{Durable, OpenError, Partition, RetryPolicy, StoreTime, WindowLimits};
 use world::{KINDS, MS, Shared};
 
 /// What is overdue for longer, while nothing is wrong, was forgotten.

@@ -5,10 +5,11 @@ use super::super::simulated::{Call, Fate, Faulty, struck};
 use super::world::Shared;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{
-    DeadLetter, DurableId, Fleet, Gate, Lease, LeaseNews, Outcome, Partition, Position, Row,
-    SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
+    StoreSize, Target, Write,
 };
+use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
 /// One node's store.
 pub struct FaultyNode {

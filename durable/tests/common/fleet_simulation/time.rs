@@ -4,7 +4,7 @@ use super::super::shared_memory::MemoryClock;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::StoreClock;
+use wheelwork_durable::contract::StoreClock;
 
 /// How much two clocks drift apart at most, in millionths: what the bounds reckon with.
 const DRIFT_MAX_PPM: i128 = 500;

@@ -10,7 +10,8 @@ use super::Simulation;
 use super::world::{KEYS, MS};
 use fastrand::Rng;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{DurableId, Outcome, Row, StoreTime, Target, Write};
+use wheelwork_durable::contract::{Outcome, Target, Write};
+use wheelwork_durable::{DurableId, Row, StoreTime};
 
 /// How many transactions are open at most.
 const OPEN_MAX: usize = 3;

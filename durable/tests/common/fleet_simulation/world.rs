@@ -9,7 +9,8 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::{Delivery, DurableClient, DurableError, Row, SpawnedFuture, Target, When};
+use wheelwork_durable::contract::Target;
+use wheelwork_durable::{Delivery, DurableClient, DurableError, Row, SpawnedFuture, When};
 
 pub const KINDS: [&str; 6] = ["steady", "shaky", "batch", "limited", "lasting", "poison"];
 pub const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

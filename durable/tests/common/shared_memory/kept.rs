@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::SystemTime;
-use wheelwork_durable::{
-    DeadLetter, DurableId, KindSlice, Outcome, Partition, Position, Row, Settled, StoreTime,
-    Target, TrialBegun, Write,
+use wheelwork_durable::contract::{
+    KindSlice, Outcome, Position, Settled, Target, TrialBegun, Write,
 };
+use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreTime};
 
 pub struct Node {
     pub name: String,

@@ -5,7 +5,8 @@ use super::node::SharedMemory;
 use super::{StoreBreak, lock};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{Lease, LeaseNews, Partition, Position, StoreTime};
+use wheelwork_durable::contract::{Lease, LeaseNews, Position};
+use wheelwork_durable::{Partition, StoreTime};
 
 /// Between two looks for free leases at least.
 const LOOK_MIN: Duration = Duration::from_millis(200);

@@ -17,7 +17,8 @@ use kept::Kept;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{DeadLetter, Partition, Row, StoreClock};
+use wheelwork_durable::contract::StoreClock;
+use wheelwork_durable::{DeadLetter, Partition, Row};
 
 /// The store's clock, as a node has it.
 pub trait MemoryClock: StoreClock {

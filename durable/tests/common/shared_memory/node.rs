@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
+use wheelwork_durable::contract::{
+    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
+    StoreSize, Target, Write,
+};
 use wheelwork_durable::{
-    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Gate, Lease, LeaseNews, Outcome,
-    Partition, Position, Row, SharedStore, SliceLimit, Store, StoreClock, StoreError, StoreSize,
-    StoreTime, Target, Write,
+    DeadLetter, DurableId, Fleet, FleetNode, FleetPartition, Partition, Row, StoreError, StoreTime,
 };
 
 /// A node is told of a row that another node arms into its partition, if the row is due within this

@@ -8,7 +8,8 @@ use super::kept::Kept;
 use super::{SharedPlace, StoreBreak, lock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wheelwork_durable::{DurableId, Outcome, Row, StoreTime, Target, Write};
+use wheelwork_durable::contract::{Outcome, Target, Write};
+use wheelwork_durable::{DurableId, Row, StoreTime};
 
 /// What a user's transaction has locked.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,8 @@
 use super::{Scene, State};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use wheelwork_durable::{DurableError, DurableId, Outcome, Target, Ticket, Write};
+use wheelwork_durable::contract::{Outcome, Target, Write};
+use wheelwork_durable::{DurableError, DurableId, Ticket};
 
 /// An answer that is awaited.
 pub enum Pending {

@@ -1,7 +1,8 @@
 //! Calls: what callers ask of durable timers. Each answer is compared with what the store has done.
 
 use super::{Answers, Pending, Scene, Shared, State, token};
-use wheelwork_durable::{DeadLetter, DurableClient, Row, Target, When};
+use wheelwork_durable::contract::Target;
+use wheelwork_durable::{DeadLetter, DurableClient, Row, When};
 
 /// A timer that is about to be armed.
 struct NewTimer {

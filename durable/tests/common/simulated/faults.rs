@@ -2,7 +2,8 @@
 //! or after it is made.
 
 use std::time::Duration;
-use wheelwork_durable::{DurableId, Outcome, Store, StoreError, Target};
+use wheelwork_durable::contract::{Outcome, Store, Target};
+use wheelwork_durable::{DurableId, StoreError};
 
 /// What is called of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

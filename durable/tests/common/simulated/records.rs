@@ -5,7 +5,8 @@ use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write as _};
 use std::time::SystemTime;
-use wheelwork_durable::{Delivery, DurableId, Outcome, Row, Target, Write};
+use wheelwork_durable::contract::{Outcome, Target, Write};
+use wheelwork_durable::{Delivery, DurableId, Row};
 
 /// What has become of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use super::{Pending, Records, Said};
 use fastrand::Rng;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wheelwork_durable::{Delivery, DurableError, Row, Target, When};
+use wheelwork_durable::contract::Target;
+use wheelwork_durable::{Delivery, DurableError, Row, When};
 
 /// What is counted in a world.
 #[derive(Default)]

@@ -2,7 +2,8 @@
 
 use super::super::simulated::{Scene, State};
 use super::world::Shared;
-use wheelwork_durable::{DurableClient, Row, Target};
+use wheelwork_durable::contract::Target;
+use wheelwork_durable::{DurableClient, Row};
 
 /// Where an act is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,8 @@ use super::super::simulated::{Records, Said, State, Timer, token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{
-    Cause, Delivery, DurableId, DurableStats, Outcome, Row, Settled, StoreTime, TrialBegun, Write,
-};
+use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
+use wheelwork_durable::{Cause, Delivery, DurableId, DurableStats, Row, StoreTime};
 
 /// What the ledger notes of a timer beside its row.
 #[derive(Clone, Debug)]

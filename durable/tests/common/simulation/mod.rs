@@ -21,9 +21,8 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use store::LifeStore;
 use wheelwork::ManualClock;
-use wheelwork_durable::{
-    Durable, Memory, OpenError, RetryPolicy, SliceLimit, Store, StoreTime, Target, WindowLimits,
-};
+use wheelwork_durable::contract::{SliceLimit, Store, Target};
+use wheelwork_durable::{Durable, Memory, OpenError, RetryPolicy, StoreTime, WindowLimits};
 use world::{KEYS, KINDS, MS, Shared};
 
 /// What is overdue for longer was forgotten. The system's clock is looked at once a second.

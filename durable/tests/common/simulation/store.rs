@@ -3,10 +3,10 @@
 use super::super::simulated::{Call, Fate, Faulty, struck};
 use super::world::Shared;
 use std::time::{Duration, SystemTime};
-use wheelwork_durable::{
-    DeadLetter, DurableId, Gate, Lease, Outcome, Partition, Position, Row, SliceLimit, Store,
-    StoreError, StoreSize, StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Lease, Outcome, Position, SliceLimit, Store, StoreSize, Target, Write,
 };
+use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreError, StoreTime};
 
 /// One life's store.
 pub struct LifeStore {

@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
+use wheelwork_durable::contract::{SliceLimit, Write};
 use wheelwork_durable::{
-    Delivery, DurableClient, DurableError, Row, SliceLimit, SpawnedFuture, StoreTime, When, Write,
+    Delivery, DurableClient, DurableError, Row, SpawnedFuture, StoreTime, When,
 };
 
 pub const KINDS: [&str; 5] = ["steady", "shaky", "batch", "limited", "poison"];

@@ -13,10 +13,10 @@ use settlements::{
     releases, retries, stale_settlements, suspects, suspects_stay,
 };
 use std::collections::BTreeSet;
-use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, Gate, Outcome, Position, Row, Settled, SliceLimit, Store,
-    StoreTime, Target, Write,
+use wheelwork_durable::contract::{
+    Gate, Outcome, Position, Settled, SliceLimit, Store, Target, Write,
 };
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Row, StoreTime};
 
 /// Where a store lies. It can be opened again and again.
 pub trait Place {

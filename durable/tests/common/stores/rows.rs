@@ -4,9 +4,8 @@ use super::{HandedOut, Opened, Place, at, with};
 use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
-use wheelwork_durable::{
-    DurableId, KindSlice, Outcome, Position, Row, SliceLimit, StoreTime, Target, Write,
-};
+use wheelwork_durable::contract::{KindSlice, Outcome, Position, SliceLimit, Target, Write};
+use wheelwork_durable::{DurableId, Row, StoreTime};
 
 pub fn rows_come_back(place: &dyn Place) {
     let mut open = Opened::new(place);

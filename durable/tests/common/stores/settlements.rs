@@ -4,9 +4,8 @@ use super::rows::supersede;
 use super::{Opened, Place, at, bury, with};
 use std::collections::BTreeSet;
 use std::slice;
-use wheelwork_durable::{
-    Cause, DeadLetter, DurableId, Outcome, Row, Settled, SliceLimit, Target, TrialBegun, Write,
-};
+use wheelwork_durable::contract::{Outcome, Settled, SliceLimit, Target, TrialBegun, Write};
+use wheelwork_durable::{Cause, DeadLetter, DurableId, Row};
 
 pub fn acks(place: &dyn Place) {
     let mut open = Opened::new(place);
