@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wheelwork_durable::{Delivery, Durable, HandlerResult, Redb, RetryPolicy};
+use wheelwork_durable::{Delivery, Durable, HandlerResult, Kind, Redb, RetryPolicy};
 
 /// A message for somebody's server.
 #[derive(Serialize, Deserialize)]
@@ -25,6 +25,8 @@ struct Hook {
     path: String,
     body: String,
 }
+
+const HOOK: Kind<Hook> = Kind::new("hook");
 
 /// Sends a hook. The timer's id is the same at each attempt, so the receiver knows a hook again
 /// that it has had.
@@ -56,9 +58,7 @@ fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn
                 .first(Duration::from_millis(2))
                 .attempts(attempts),
         )
-        .on_typed("hook", move |delivery, hook: Hook| {
-            send(receiver, delivery, &hook)
-        })
+        .on_typed(HOOK, move |delivery, hook| send(receiver, delivery, &hook))
         .on_dead(|letter| println!("given up {}", letter.row.id))
         .start()?;
     println!("\nopen");
@@ -68,7 +68,7 @@ fn serve(path: &Path, receiver: SocketAddr, attempts: u32) -> Result<(), Box<dyn
         match words[..] {
             ["send", path, body] => {
                 let (path, body) = (path.to_string(), body.to_string());
-                timers.schedule_typed("hook", Duration::ZERO, &Hook { path, body })?;
+                timers.schedule_typed(HOOK, Duration::ZERO, &Hook { path, body })?;
                 // It is stored: the receiver will have it, or it will be among the dead.
                 println!("accepted {}", words[2]);
             }

@@ -63,6 +63,8 @@ pub use handler::delivery::{Delivery, HandlerResult};
 pub use handler::error::{DurableError, OpenError};
 pub use handler::kinds::SpawnedFuture;
 pub use handler::retry::RetryPolicy;
+#[cfg(feature = "serde")]
+pub use handler::typed_kind::{Kind, KindOf};
 pub use queue::stats::DurableStats;
 pub use queue::ticket::Ticket;
 pub use store::contract::{StoreCause, StoreError};

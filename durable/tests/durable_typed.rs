@@ -1,5 +1,6 @@
 //! Promise: what `schedule_typed` is given is what the handler of `on_typed` gets, through a
-//! restart; a payload that is none of its type is a dead letter, and is kept.
+//! restart, whether its kind is a constant or a string; a payload that is none of its type is a
+//! dead letter, and is kept.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Cause, Codec, Durable, DurableBuilder, DurableError, HandlerResult, Memory,
+    Cause, Codec, Durable, DurableBuilder, DurableError, HandlerResult, Kind, Memory,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+const ORDER: Kind<Order> = Kind::new("order");
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Order {
@@ -35,8 +37,8 @@ fn open(clock: &ManualClock, store: &Memory, codec: Codec, log: &Log) -> Durable
     Durable::builder(store.clone())
         .clock(clock.clone())
         .codec(codec)
-        .on_typed("order", move |delivery, order: Order| {
-            assert_eq!(delivery.kind(), "order");
+        .on_typed(ORDER, move |delivery, order| {
+            assert_eq!(delivery.kind(), ORDER.name());
             log.lock().unwrap().push(order);
             Ok(())
         })
@@ -49,10 +51,8 @@ fn a_value_survives_a_restart() {
         let timers = open(&clock, &store, codec, &log).start().unwrap();
         timers.schedule_typed("order", SECOND, &order(1)).unwrap();
         let keyed = timers.key("order-2");
-        keyed
-            .schedule_typed("order", 2 * SECOND, &order(2))
-            .unwrap();
-        let payload = timers.encode("order", &order(3)).unwrap();
+        keyed.schedule_typed(ORDER, 2 * SECOND, &order(2)).unwrap();
+        let payload = timers.encode(ORDER, &order(3)).unwrap();
         timers
             .schedule_many([("order", 3 * SECOND, payload)])
             .unwrap();
@@ -110,7 +110,7 @@ fn each_kind_has_its_codec() {
         .on_typed("postcard", nothing)
         .start()
         .unwrap();
-    let len = |kind| timers.encode(kind, &100_u64).unwrap().len();
+    let len = |kind: &'static str| timers.encode(kind, &100_u64).unwrap().len();
     assert_eq!(["json", "postcard", "other"].map(len), [3, 1, 1]);
 }
 

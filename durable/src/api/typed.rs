@@ -7,6 +7,7 @@ use crate::handler::codec::Codec;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::error::DurableError;
 use crate::handler::kinds::{KindHandler, Said};
+use crate::handler::typed_kind::KindOf;
 use crate::store::contract::Store;
 use crate::store::row::DurableId;
 use crate::store::when::{PayloadBytes, When};
@@ -35,7 +36,8 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets the handler of a kind whose payloads are values of a type. A payload that is none
+    /// Sets the handler of a kind whose payloads are values of a type. The kind is a
+    /// [`Kind`](crate::Kind), which has the type, or a string. A payload that is no such value
     /// becomes a dead letter, [`Cause::Undecodable`](crate::Cause::Undecodable), at once.
     ///
     /// # Example
@@ -68,7 +70,7 @@ impl<S: Store> DurableBuilder<S> {
     /// ```
     pub fn on_typed<T: DeserializeOwned>(
         mut self,
-        kind: &str,
+        kind: impl KindOf<T>,
         handler: impl Fn(&Delivery, T) -> HandlerResult + Send + Sync + 'static,
     ) -> Self {
         let codec = self.kinds.codec;
@@ -76,7 +78,7 @@ impl<S: Store> DurableBuilder<S> {
             Ok(value) => Said::Result(handler(delivery, value)),
             Err(why) => Said::Undecodable(why),
         };
-        let kind = self.kinds.entry(kind);
+        let kind = self.kinds.entry(kind.kind_name());
         kind.handler = Some(KindHandler::One(Box::new(handler)));
         kind.codec = Some(codec);
         self
@@ -104,6 +106,14 @@ impl DurableClient {
     /// ```
     pub fn encode<T: Serialize + ?Sized>(
         &self,
+        kind: impl KindOf<T>,
+        value: &T,
+    ) -> Result<PayloadBytes, DurableError> {
+        self.encode_for(kind.kind_name(), value)
+    }
+
+    fn encode_for<T: Serialize + ?Sized>(
+        &self,
         kind: &str,
         value: &T,
     ) -> Result<PayloadBytes, DurableError> {
@@ -119,11 +129,12 @@ impl DurableClient {
     /// See [`on_typed`](DurableBuilder::on_typed).
     pub fn schedule_typed<T: Serialize + ?Sized>(
         &self,
-        kind: &str,
+        kind: impl KindOf<T>,
         when: impl Into<When>,
         value: &T,
     ) -> Result<DurableId, DurableError> {
-        self.schedule(kind, when, self.encode(kind, value)?)
+        let kind = kind.kind_name();
+        self.schedule(kind, when, self.encode_for(kind, value)?)
     }
 }
 
@@ -145,10 +156,11 @@ impl Keyed<'_> {
     /// ```
     pub fn schedule_typed<T: Serialize + ?Sized>(
         &self,
-        kind: &str,
+        kind: impl KindOf<T>,
         when: impl Into<When>,
         value: &T,
     ) -> Result<DurableId, DurableError> {
-        self.schedule(kind, when, self.client.encode(kind, value)?)
+        let kind = kind.kind_name();
+        self.schedule(kind, when, self.client.encode_for(kind, value)?)
     }
 }

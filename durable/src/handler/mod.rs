@@ -9,3 +9,5 @@ pub(crate) mod kinds;
 pub(crate) mod places;
 pub(crate) mod recurrence;
 pub(crate) mod retry;
+#[cfg(feature = "serde")]
+pub(crate) mod typed_kind;
