@@ -71,13 +71,10 @@ impl Shop {
         let (key, payload) = (key(id), id.to_string());
         let mut transaction = self.database.transaction()?;
         transaction.execute(&insert, &[&id])?;
-        self.outbox.schedule_key_in(
-            &mut transaction,
-            Some(&key),
-            "order.unpaid",
-            patience,
-            payload,
-        )?;
+        let mut timers = self.outbox.within(&mut transaction);
+        timers
+            .key(&key)
+            .schedule("order.unpaid", patience, payload)?;
         Ok(transaction.commit()?)
     }
 
@@ -91,7 +88,10 @@ impl Shop {
         let is_paid = transaction.execute(&pay, &[&id])? == 1;
         if is_paid {
             // (`false`: it fires just now, and finds that the order is paid.)
-            self.outbox.cancel_key_in(&mut transaction, &key(id))?;
+            self.outbox
+                .within(&mut transaction)
+                .key(&key(id))
+                .cancel()?;
         }
         transaction.commit()?;
         Ok(is_paid)

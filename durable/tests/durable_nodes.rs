@@ -361,44 +361,34 @@ fn a_timer_may_be_part_of_a_transaction() {
     let mut client = schema.client();
     let mut transaction = client.transaction().unwrap();
     outbox
-        .schedule_in(&mut transaction, "mail", MS * 50, "rolled back")
+        .within(&mut transaction)
+        .schedule("mail", MS * 50, "rolled back")
         .unwrap();
     transaction.rollback().unwrap();
     let mut transaction = client.transaction().unwrap();
-    outbox
-        .schedule_in(&mut transaction, "mail", MS * 50, "committed")
-        .unwrap();
-    let id = outbox
-        .schedule_in(&mut transaction, "mail", HOUR, "cancelled")
-        .unwrap();
-    let key = Some("key");
-    outbox
-        .schedule_key_in(&mut transaction, key, "mail", HOUR, "replaced")
-        .unwrap();
-    outbox
-        .schedule_key_in(&mut transaction, key, "mail", HOUR, "moved")
-        .unwrap();
-    let moved = outbox
-        .schedule_in(&mut transaction, "mail", HOUR, "moved too")
-        .unwrap();
+    let mut timers = outbox.within(&mut transaction);
+    timers.schedule("mail", MS * 50, "committed").unwrap();
+    let id = timers.schedule("mail", HOUR, "cancelled").unwrap();
+    let mut key = timers.key("key");
+    key.schedule("mail", HOUR, "replaced").unwrap();
+    key.schedule("mail", HOUR, "moved").unwrap();
+    let moved = timers.schedule("mail", HOUR, "moved too").unwrap();
+    assert!(!timers.key("no such key").cancel().unwrap());
     transaction.commit().unwrap();
     assert_eq!(next(&handled), ("committed".to_owned(), 1));
     assert_eq!(node.get(id).unwrap().map(|row| row.id), Some(id));
     let mut transaction = client.transaction().unwrap();
-    assert!(outbox.cancel_in(&mut transaction, id).unwrap());
-    assert!(!outbox.cancel_in(&mut transaction, id).unwrap());
-    assert!(
-        outbox
-            .reschedule_in(&mut transaction, moved, SystemTime::now())
-            .unwrap()
-    );
+    let mut timers = outbox.within(&mut transaction);
+    assert!(timers.cancel(id).unwrap());
+    assert!(!timers.cancel(id).unwrap());
+    assert!(timers.reschedule(moved, SystemTime::now()).unwrap());
     transaction.commit().unwrap();
     assert_eq!(node.get(id).unwrap(), None);
     assert_eq!(next(&handled), ("moved too".to_owned(), 1));
     let mut transaction = client.transaction().unwrap();
-    let reschedule = |transaction: &mut _, key| outbox.reschedule_key_in(transaction, key, MS * 50);
-    assert!(reschedule(&mut transaction, "key").unwrap());
-    assert!(!reschedule(&mut transaction, "no such key").unwrap());
+    let mut timers = outbox.within(&mut transaction);
+    assert!(timers.key("key").reschedule(MS * 50).unwrap());
+    assert!(!timers.key("no such key").reschedule(MS * 50).unwrap());
     transaction.commit().unwrap();
     assert_eq!(next(&handled), ("moved".to_owned(), 1));
     node.stop().unwrap();
@@ -419,23 +409,23 @@ fn so_it_may_in_async_code() {
         let (mut client, connection) = connected.unwrap();
         tokio::spawn(connection);
         let transaction = client.transaction().await.unwrap();
-        let scheduled = outbox.schedule_async_in(&transaction, None, "mail", MS * 50, "async");
+        let timers = outbox.within_async(&transaction);
+        let scheduled = timers.schedule("mail", MS * 50, "async");
         scheduled.await.unwrap();
-        let later = outbox.schedule_async_in(&transaction, Some("k"), "mail", HOUR, "later");
+        let later = timers.key("k").schedule("mail", HOUR, "later");
         let id = later.await.unwrap();
         transaction.commit().await.unwrap();
         let transaction = client.transaction().await.unwrap();
-        assert!(outbox.cancel_async_in(&transaction, id).await.unwrap());
+        let timers = outbox.within_async(&transaction);
+        assert!(timers.cancel(id).await.unwrap());
         for key in ["moved", "cancelled"] {
-            let scheduled = outbox.schedule_async_in(&transaction, Some(key), "mail", HOUR, key);
+            let scheduled = timers.key(key).schedule("mail", HOUR, key);
             let id = scheduled.await.unwrap();
-            let moved = outbox.reschedule_async_in(&transaction, id, HOUR * 2);
-            assert!(moved.await.unwrap());
+            assert!(timers.reschedule(id, HOUR * 2).await.unwrap());
         }
-        let moved = outbox.reschedule_key_async_in(&transaction, "moved", MS * 300);
+        let moved = timers.key("moved").reschedule(MS * 300);
         assert!(moved.await.unwrap());
-        let cancelled = outbox.cancel_key_async_in(&transaction, "cancelled");
-        assert!(cancelled.await.unwrap());
+        assert!(timers.key("cancelled").cancel().await.unwrap());
         transaction.commit().await.unwrap();
         id
     });

@@ -433,10 +433,14 @@ impl Worker<'_> {
                 transaction.execute(insert, &[&(timer.number as i64)])?;
                 let (kind, key) = (timer.kind.name(), timer.key.as_deref());
                 let (when, payload) = (timer.when(), timer.payload());
-                ids.push(outbox.schedule_key_in(&mut transaction, key, kind, when, payload)?);
+                let mut within = outbox.within(&mut transaction);
+                ids.push(match key {
+                    Some(key) => within.key(key).schedule(kind, when, payload)?,
+                    None => within.schedule(kind, when, payload)?,
+                });
             }
             let is_cancelled = match cancelled {
-                Some((_, id)) => outbox.cancel_in(&mut transaction, id)?,
+                Some((_, id)) => outbox.within(&mut transaction).cancel(id)?,
                 None => false,
             };
             if is_rolled_back {

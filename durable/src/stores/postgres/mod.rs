@@ -15,5 +15,5 @@ mod tests;
 mod transaction;
 
 pub use connect::PostgresBuilder;
-pub use outbox::PostgresOutbox;
+pub use outbox::{OutboxKeyed, OutboxWithin, PostgresOutbox};
 pub use store::Postgres;

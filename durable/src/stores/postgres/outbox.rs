@@ -1,6 +1,6 @@
 //! Outbox: the calls that are part of the user's own transaction.
 
-use super::statements::rows::{durable_id, millis};
+use super::statements::rows::{durable_id, millis, uuid};
 use crate::store::row::{DurableId, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use std::fmt;
@@ -28,7 +28,8 @@ use tokio_postgres::types::ToSql;
 ///     let mut transaction = database.transaction()?;
 ///     transaction.execute("INSERT INTO orders (id) VALUES (4711)", &[])?;
 ///     let half_an_hour = Duration::from_secs(1_800);
-///     outbox.schedule_in(&mut transaction, "order.unpaid", half_an_hour, "4711")?;
+///     let mut timers = outbox.within(&mut transaction);
+///     timers.key("order-4711").schedule("order.unpaid", half_an_hour, "4711")?;
 ///     transaction.commit()?; // the order and its timer, or neither
 ///     Ok(())
 /// }
@@ -66,170 +67,22 @@ impl PostgresOutbox {
         call.replace("{s}", &self.schema)
     }
 
-    /// Arms a timer in this transaction. It is there when the transaction is committed.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn schedule_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        kind: &str,
-        when: impl Into<When>,
-        payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, postgres::Error> {
-        self.schedule_key_in(transaction, None, kind, when, payload)
-    }
-
-    /// The same with a key: a timer that has it and was not handed out is replaced. Until the
-    /// transaction is committed, whoever else wants to use the key waits.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// The calls inside this transaction of the crate `postgres`.
     ///
     /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::{DurableId, PostgresOutbox};
-    ///
-    /// fn remind(
-    ///     transaction: &mut postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    /// ) -> Result<DurableId, postgres::Error> {
-    ///     let day = Duration::from_secs(86_400);
-    ///     outbox.schedule_key_in(transaction, Some("cart-7"), "cart.remind", day, "7")
-    /// }
-    /// ```
-    pub fn schedule_key_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        key: Option<&str>,
-        kind: &str,
-        when: impl Into<When>,
-        payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, postgres::Error> {
-        let (is_delay, ms) = due(when.into());
-        let payload = payload.into();
-        let params: [&(dyn ToSql + Sync); 5] = [&kind, &is_delay, &ms, &&*payload.0, &key];
-        let row = transaction.query_one(&self.call("schedule"), &params)?;
-        Ok(durable_id(row.get(0)))
+    /// See [`OutboxWithin`].
+    #[must_use]
+    pub fn within<'a, 't>(
+        &'a self,
+        transaction: &'a mut postgres::Transaction<'t>,
+    ) -> OutboxWithin<'a, &'a mut postgres::Transaction<'t>> {
+        OutboxWithin {
+            outbox: self,
+            transaction,
+        }
     }
 
-    /// Cancels a timer in this transaction. `true`: no handler is given it, once the transaction is
-    /// committed. Until then it does not fire, and whoever else wants to end or move it waits.
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use wheelwork_durable::{DurableId, PostgresOutbox};
-    ///
-    /// fn paid(
-    ///     transaction: &mut postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    ///     timer: DurableId,
-    /// ) -> Result<bool, postgres::Error> {
-    ///     outbox.cancel_in(transaction, timer)
-    /// }
-    /// ```
-    pub fn cancel_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        id: DurableId,
-    ) -> Result<bool, postgres::Error> {
-        let id = super::statements::rows::uuid(id);
-        let row = transaction.query_one(&self.call("cancel"), &[&id])?;
-        Ok(row.get(0))
-    }
-
-    /// The same for the timer that has this key.
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use wheelwork_durable::PostgresOutbox;
-    ///
-    /// fn paid(
-    ///     transaction: &mut postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    /// ) -> Result<bool, postgres::Error> {
-    ///     outbox.cancel_key_in(transaction, "order-4711")
-    /// }
-    /// ```
-    pub fn cancel_key_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        key: &str,
-    ) -> Result<bool, postgres::Error> {
-        let row = transaction.query_one(&self.call("cancel_key"), &[&key])?;
-        Ok(row.get(0))
-    }
-
-    /// Gives a timer another deadline in this transaction. `false`: it was handed out already, or
-    /// has ended.
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::{DurableId, PostgresOutbox};
-    ///
-    /// fn extend(
-    ///     transaction: &mut postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    ///     timer: DurableId,
-    /// ) -> Result<bool, postgres::Error> {
-    ///     outbox.reschedule_in(transaction, timer, Duration::from_secs(60))
-    /// }
-    /// ```
-    pub fn reschedule_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        id: DurableId,
-        when: impl Into<When>,
-    ) -> Result<bool, postgres::Error> {
-        let (is_delay, ms) = due(when.into());
-        let id = super::statements::rows::uuid(id);
-        let row = transaction.query_one(&self.call("reschedule"), &[&id, &is_delay, &ms])?;
-        Ok(row.get(0))
-    }
-
-    /// The same for the timer that has this key.
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::PostgresOutbox;
-    ///
-    /// fn extend(
-    ///     transaction: &mut postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    /// ) -> Result<bool, postgres::Error> {
-    ///     outbox.reschedule_key_in(transaction, "order-4711", Duration::from_secs(60))
-    /// }
-    /// ```
-    pub fn reschedule_key_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        key: &str,
-        when: impl Into<When>,
-    ) -> Result<bool, postgres::Error> {
-        let (is_delay, ms) = due(when.into());
-        let row = transaction.query_one(&self.call("reschedule_key"), &[&key, &is_delay, &ms])?;
-        Ok(row.get(0))
-    }
-
-    /// Arms a timer in this transaction of tokio-postgres, with a key or without one.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// The same calls inside this transaction of tokio-postgres, to be awaited.
     ///
     /// # Example
     /// ```
@@ -241,143 +94,268 @@ impl PostgresOutbox {
     ///     outbox: &PostgresOutbox,
     /// ) -> Result<DurableId, tokio_postgres::Error> {
     ///     let day = Duration::from_secs(86_400);
-    ///     outbox.schedule_async_in(transaction, Some("cart-7"), "cart.remind", day, "7").await
+    ///     outbox.within_async(transaction).key("cart-7").schedule("cart.remind", day, "7").await
     /// }
     /// ```
-    pub async fn schedule_async_in(
-        &self,
-        transaction: &impl GenericClient,
+    #[must_use]
+    pub fn within_async<'a, C: GenericClient>(
+        &'a self,
+        transaction: &'a C,
+    ) -> OutboxWithin<'a, &'a C> {
+        OutboxWithin {
+            outbox: self,
+            transaction,
+        }
+    }
+}
+
+/// The calls of an outbox inside a transaction. Made by [`PostgresOutbox::within`], and by
+/// [`within_async`](PostgresOutbox::within_async), whose calls are to be awaited.
+///
+/// All calls return the errors of the database.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{DurableId, PostgresOutbox};
+///
+/// fn extend(
+///     transaction: &mut postgres::Transaction<'_>,
+///     outbox: &PostgresOutbox,
+///     timer: DurableId,
+/// ) -> Result<bool, postgres::Error> {
+///     outbox.within(transaction).reschedule(timer, Duration::from_secs(60))
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct OutboxWithin<'a, T> {
+    outbox: &'a PostgresOutbox,
+    transaction: T,
+}
+
+/// The calls of an outbox for the timer with a key. Made by `key` of an [`OutboxWithin`].
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::PostgresOutbox;
+///
+/// fn paid(
+///     transaction: &mut postgres::Transaction<'_>,
+///     outbox: &PostgresOutbox,
+/// ) -> Result<bool, postgres::Error> {
+///     outbox.within(transaction).key("order-4711").cancel()
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct OutboxKeyed<'a, T> {
+    within: OutboxWithin<'a, T>,
+    key: &'a str,
+}
+
+impl<'t> OutboxWithin<'_, &mut postgres::Transaction<'t>> {
+    /// The calls for the timer with this key: one timer a key.
+    #[must_use]
+    pub fn key<'k>(
+        &'k mut self,
+        key: &'k str,
+    ) -> OutboxKeyed<'k, &'k mut postgres::Transaction<'t>> {
+        let within = self.outbox.within(self.transaction);
+        OutboxKeyed { within, key }
+    }
+
+    /// Arms a timer. It is there when the transaction is committed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn schedule(
+        &mut self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, postgres::Error> {
+        self.arm(None, kind, when.into(), &payload.into())
+    }
+
+    /// Cancels a timer. `true`: no handler is given it, once the transaction is committed. Until
+    /// then it does not fire, and other calls that would end or move it wait.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn cancel(&mut self, id: DurableId) -> Result<bool, postgres::Error> {
+        self.ask("cancel", &[&uuid(id)])
+    }
+
+    /// Gives a timer another deadline. `false`: it was handed out already, or has ended.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn reschedule(
+        &mut self,
+        id: DurableId,
+        when: impl Into<When>,
+    ) -> Result<bool, postgres::Error> {
+        let (is_delay, ms) = due(when.into());
+        self.ask("reschedule", &[&uuid(id), &is_delay, &ms])
+    }
+
+    fn arm(
+        &mut self,
         key: Option<&str>,
+        kind: &str,
+        when: When,
+        payload: &PayloadBytes,
+    ) -> Result<DurableId, postgres::Error> {
+        let (is_delay, ms) = due(when);
+        let params: [&(dyn ToSql + Sync); 5] = [&kind, &is_delay, &ms, &&*payload.0, &key];
+        let call = self.outbox.call("schedule");
+        let row = self.transaction.query_one(&call, &params)?;
+        Ok(durable_id(row.get(0)))
+    }
+
+    fn ask(
+        &mut self,
+        function: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<bool, postgres::Error> {
+        let call = self.outbox.call(function);
+        Ok(self.transaction.query_one(&call, params)?.get(0))
+    }
+}
+
+impl OutboxKeyed<'_, &mut postgres::Transaction<'_>> {
+    /// Arms the timer with this key, in place of the one that there is, if that was not handed out.
+    /// Until the transaction is committed, other calls that use the key wait.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn schedule(
+        &mut self,
+        kind: &str,
+        when: impl Into<When>,
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, postgres::Error> {
+        let key = Some(self.key);
+        self.within.arm(key, kind, when.into(), &payload.into())
+    }
+
+    /// Cancels the timer. `false`: there is none, or it was handed out already.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn cancel(&mut self) -> Result<bool, postgres::Error> {
+        self.within.ask("cancel_key", &[&self.key])
+    }
+
+    /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn reschedule(&mut self, when: impl Into<When>) -> Result<bool, postgres::Error> {
+        let (is_delay, ms) = due(when.into());
+        self.within
+            .ask("reschedule_key", &[&self.key, &is_delay, &ms])
+    }
+}
+
+impl<'a, C: GenericClient> OutboxWithin<'a, &'a C> {
+    /// The calls for the timer with this key: one timer a key.
+    #[must_use]
+    pub fn key(self, key: &'a str) -> OutboxKeyed<'a, &'a C> {
+        OutboxKeyed { within: self, key }
+    }
+
+    /// Arms a timer. It is there when the transaction is committed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn schedule(
+        self,
         kind: &str,
         when: impl Into<When>,
         payload: impl Into<PayloadBytes>,
     ) -> Result<DurableId, tokio_postgres::Error> {
+        let (when, payload) = (when.into(), payload.into());
+        self.arm(None, kind, when, &payload).await
+    }
+
+    /// Cancels a timer. `true`: no handler is given it, once the transaction is committed. Until
+    /// then it does not fire, and other calls that would end or move it wait.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn cancel(self, id: DurableId) -> Result<bool, tokio_postgres::Error> {
+        self.ask("cancel", &[&uuid(id)]).await
+    }
+
+    /// Gives a timer another deadline. `false`: it was handed out already, or has ended.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn reschedule(
+        self,
+        id: DurableId,
+        when: impl Into<When>,
+    ) -> Result<bool, tokio_postgres::Error> {
         let (is_delay, ms) = due(when.into());
-        let payload = payload.into();
+        self.ask("reschedule", &[&uuid(id), &is_delay, &ms]).await
+    }
+
+    async fn arm(
+        self,
+        key: Option<&str>,
+        kind: &str,
+        when: When,
+        payload: &PayloadBytes,
+    ) -> Result<DurableId, tokio_postgres::Error> {
+        let (is_delay, ms) = due(when);
         let params: [&(dyn ToSql + Sync); 5] = [&kind, &is_delay, &ms, &&*payload.0, &key];
-        let row = transaction
-            .query_one(&self.call("schedule"), &params)
-            .await?;
+        let call = self.outbox.call("schedule");
+        let row = self.transaction.query_one(&call, &params).await?;
         Ok(durable_id(row.get(0)))
     }
 
-    /// Cancels a timer in this transaction of tokio-postgres, as [`cancel_in`](Self::cancel_in).
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use wheelwork_durable::{DurableId, PostgresOutbox};
-    ///
-    /// async fn paid(
-    ///     transaction: &tokio_postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    ///     timer: DurableId,
-    /// ) -> Result<bool, tokio_postgres::Error> {
-    ///     outbox.cancel_async_in(transaction, timer).await
-    /// }
-    /// ```
-    pub async fn cancel_async_in(
-        &self,
-        transaction: &impl GenericClient,
-        id: DurableId,
+    async fn ask(
+        self,
+        function: &str,
+        params: &[&(dyn ToSql + Sync)],
     ) -> Result<bool, tokio_postgres::Error> {
-        let id = super::statements::rows::uuid(id);
-        let row = transaction.query_one(&self.call("cancel"), &[&id]).await?;
-        Ok(row.get(0))
+        let call = self.outbox.call(function);
+        Ok(self.transaction.query_one(&call, params).await?.get(0))
     }
+}
 
-    /// The same for the timer that has this key, as [`cancel_key_in`](Self::cancel_key_in).
+impl<'a, C: GenericClient> OutboxKeyed<'a, &'a C> {
+    /// Arms the timer with this key, in place of the one that there is, if that was not handed out.
+    /// Until the transaction is committed, other calls that use the key wait.
     ///
     /// # Errors
     /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use wheelwork_durable::PostgresOutbox;
-    ///
-    /// async fn paid(
-    ///     transaction: &tokio_postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    /// ) -> Result<bool, tokio_postgres::Error> {
-    ///     outbox.cancel_key_async_in(transaction, "order-4711").await
-    /// }
-    /// ```
-    pub async fn cancel_key_async_in(
-        &self,
-        transaction: &impl GenericClient,
-        key: &str,
-    ) -> Result<bool, tokio_postgres::Error> {
-        let row = transaction
-            .query_one(&self.call("cancel_key"), &[&key])
-            .await?;
-        Ok(row.get(0))
-    }
-
-    /// Gives a timer another deadline in this transaction of tokio-postgres, as
-    /// [`reschedule_in`](Self::reschedule_in).
-    ///
-    /// # Errors
-    /// Those of the database.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::{DurableId, PostgresOutbox};
-    ///
-    /// async fn extend(
-    ///     transaction: &tokio_postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    ///     timer: DurableId,
-    /// ) -> Result<bool, tokio_postgres::Error> {
-    ///     outbox.reschedule_async_in(transaction, timer, Duration::from_secs(60)).await
-    /// }
-    /// ```
-    pub async fn reschedule_async_in(
-        &self,
-        transaction: &impl GenericClient,
-        id: DurableId,
+    pub async fn schedule(
+        self,
+        kind: &str,
         when: impl Into<When>,
-    ) -> Result<bool, tokio_postgres::Error> {
-        let (is_delay, ms) = due(when.into());
-        let id = super::statements::rows::uuid(id);
-        let row = transaction
-            .query_one(&self.call("reschedule"), &[&id, &is_delay, &ms])
-            .await?;
-        Ok(row.get(0))
+        payload: impl Into<PayloadBytes>,
+    ) -> Result<DurableId, tokio_postgres::Error> {
+        let (key, when, payload) = (Some(self.key), when.into(), payload.into());
+        self.within.arm(key, kind, when, &payload).await
     }
 
-    /// The same for the timer that has this key, as
-    /// [`reschedule_key_in`](Self::reschedule_key_in).
+    /// Cancels the timer. `false`: there is none, or it was handed out already.
     ///
     /// # Errors
     /// Those of the database.
+    pub async fn cancel(self) -> Result<bool, tokio_postgres::Error> {
+        self.within.ask("cancel_key", &[&self.key]).await
+    }
+
+    /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
     ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use wheelwork_durable::PostgresOutbox;
-    ///
-    /// async fn extend(
-    ///     transaction: &tokio_postgres::Transaction<'_>,
-    ///     outbox: &PostgresOutbox,
-    /// ) -> Result<bool, tokio_postgres::Error> {
-    ///     let minute = Duration::from_secs(60);
-    ///     outbox.reschedule_key_async_in(transaction, "order-4711", minute).await
-    /// }
-    /// ```
-    pub async fn reschedule_key_async_in(
-        &self,
-        transaction: &impl GenericClient,
-        key: &str,
-        when: impl Into<When>,
-    ) -> Result<bool, tokio_postgres::Error> {
+    /// # Errors
+    /// Those of the database.
+    pub async fn reschedule(self, when: impl Into<When>) -> Result<bool, tokio_postgres::Error> {
         let (is_delay, ms) = due(when.into());
-        let row = transaction
-            .query_one(&self.call("reschedule_key"), &[&key, &is_delay, &ms])
-            .await?;
-        Ok(row.get(0))
+        let params: [&(dyn ToSql + Sync); 3] = [&self.key, &is_delay, &ms];
+        self.within.ask("reschedule_key", &params).await
     }
 }
 
@@ -385,6 +363,22 @@ impl fmt::Debug for PostgresOutbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresOutbox")
             .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for OutboxWithin<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxWithin")
+            .field("outbox", self.outbox)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for OutboxKeyed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxKeyed")
+            .field("key", &self.key)
             .finish_non_exhaustive()
     }
 }
