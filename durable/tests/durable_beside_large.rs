@@ -127,7 +127,7 @@ impl Scene {
         let answer = call(&self.timers);
         let late = std::mem::take(&mut *self.late.lock().unwrap());
         assert!(late.len() >= 10, "{} have fired", late.len());
-        self.timers.cancel_where("watched").unwrap();
+        self.timers.cancel_kind("watched").unwrap();
         (answer, late.into_iter().max().unwrap())
     }
 }
@@ -147,14 +147,14 @@ fn lateness_beside_all(speed: Speed) -> Vec<(&'static str, Duration)> {
     assert_eq!(gone, 20_000);
     let (_, large) = scene.beside(|timers| timers.schedule_many(bulk(40, 256 << 10)).unwrap());
     scene.timers.schedule_many(bulk(20_000, 16)).unwrap();
-    let (gone, kind) = scene.beside(|timers| timers.cancel_where("bulk").unwrap());
+    let (gone, kind) = scene.beside(|timers| timers.cancel_kind("bulk").unwrap());
     assert_eq!(gone, 20_040);
     vec![
         ("schedule_many", many),
         ("list", list),
         ("cancel_many", ended),
         ("schedule_many of large ones", large),
-        ("cancel_where", kind),
+        ("cancel_kind", kind),
     ]
 }
 

@@ -331,7 +331,7 @@ fn a_run_under_way_is_the_last_one_after_a_cancel() {
         |timers, run| timers.cancel(run.id()).unwrap(),
         |timers, _| timers.key("nightly").cancel().unwrap(),
         |timers, run| timers.cancel_many([run.id()]).unwrap() == 1,
-        |timers, _| timers.cancel_where("report").unwrap() == 1,
+        |timers, _| timers.cancel_kind("report").unwrap() == 1,
     ];
     for (number, ends) in ends.into_iter().enumerate() {
         for fails in [false, true] {

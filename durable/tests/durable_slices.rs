@@ -222,10 +222,10 @@ fn a_kind_is_cancelled_in_slices() {
     let timers = (0..20_000).map(|number| (kinds[number % 2], HOUR, ""));
     scene.timers.schedule_many(timers).unwrap();
     scene.let_others_in();
-    assert_eq!(scene.timers.cancel_where("mail").unwrap(), 10_000);
+    assert_eq!(scene.timers.cancel_kind("mail").unwrap(), 10_000);
     scene.demand_bounded(5);
-    assert_eq!(scene.timers.cancel_where("mail").unwrap(), 0);
-    assert_eq!(scene.timers.cancel_where("report").unwrap(), 10_000);
+    assert_eq!(scene.timers.cancel_kind("mail").unwrap(), 0);
+    assert_eq!(scene.timers.cancel_kind("report").unwrap(), 10_000);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_timer_that_is_moved_meanwhile_is_cancelled_with_its_kind() {
             has_begun.recv().unwrap();
             handle.reschedule(last, HOUR).unwrap()
         });
-        timers.cancel_where("mail").unwrap()
+        timers.cancel_kind("mail").unwrap()
     });
     assert_eq!(timers.list(.., 9).unwrap(), []);
     assert_eq!(gone, 40);

@@ -321,7 +321,7 @@ fn a_bad_text_is_refused_and_ends_nothing() {
         node.key("order-\0").reschedule(HOUR).map(drop),
         node.key("order-\0").schedule("mail", HOUR, "").map(drop),
         node.schedule("mail\0", HOUR, "").map(drop),
-        node.cancel_where("\0").map(drop),
+        node.cancel_kind("\0").map(drop),
     ];
     for answer in refused {
         let error = answer.unwrap_err();
@@ -437,7 +437,7 @@ fn a_timer_that_was_moved_to_its_own_deadline_is_cancelled_once() {
         let call = schema.sql(&format!("SELECT {{s}}.wheelwork_{call}"));
         client.execute(&call, &[]).unwrap();
     }
-    assert_eq!(node.cancel_where("mail").unwrap(), 1);
+    assert_eq!(node.cancel_kind("mail").unwrap(), 1);
     node.stop().unwrap();
 }
 

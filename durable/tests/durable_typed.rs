@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wheelwork::ManualClock;
 use wheelwork_durable::{
-    Cause, Codec, Durable, DurableBuilder, DurableError, HandlerResult, Kind, Memory,
+    Cause, Codec, Durable, DurableBuilder, DurableError, DurableId, HandlerResult, Kind, Memory,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -112,6 +112,26 @@ fn each_kind_has_its_codec() {
         .unwrap();
     let len = |kind: &'static str| timers.encode(kind, &100_u64).unwrap().len();
     assert_eq!(["json", "postcard", "other"].map(len), [3, 1, 1]);
+}
+
+/// Payloads may name other timers: in JSON by the text of their ids.
+#[test]
+fn an_id_is_a_value() {
+    let id = DurableId::from_bits(u128::MAX - 0x2a);
+    let text = format!("\"{id}\"");
+    assert_eq!(Codec::Json.encode(&id).unwrap(), text.as_bytes());
+    for codec in [Codec::Json, Codec::Postcard] {
+        let payload = codec.encode(&id).unwrap();
+        assert_eq!(codec.decode::<DurableId>(&payload), Ok(id), "{codec:?}");
+    }
+    for wrong in [
+        "\"2a\"",
+        "42",
+        "\"\"",
+        "\"+00000000000000000000000000000ff\"",
+    ] {
+        assert!(Codec::Json.decode::<DurableId>(wrong.as_bytes()).is_err());
+    }
 }
 
 #[test]

@@ -387,10 +387,10 @@ impl DurableClient {
     /// let timers = Durable::builder(Memory::new()).start()?;
     /// timers.schedule("mail", Duration::from_secs(60), "hello")?;
     /// timers.schedule("report", Duration::from_secs(60), "hello")?;
-    /// assert_eq!(timers.cancel_where("mail")?, 1);
+    /// assert_eq!(timers.cancel_kind("mail")?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn cancel_where(&self, kind: &str) -> Result<usize, DurableError> {
+    pub fn cancel_kind(&self, kind: &str) -> Result<usize, DurableError> {
         let kind = self.shared.kinds.name(kind);
         self.shared
             .ask_and_wait(|teller| Request::cancel_kind(kind, teller))

@@ -34,6 +34,14 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RetryPolicy {
+    /// The policy of kinds for which none was set.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             first: Duration::from_secs(1),
             cap: Duration::from_secs(3_600),
@@ -41,21 +49,13 @@ impl Default for RetryPolicy {
             crash_attempts: 5,
         }
     }
-}
-
-impl RetryPolicy {
-    /// The policy of kinds for which none was set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
 
     /// No attempt but the first: a timer whose handler fails is a dead letter at once. An end of
     /// the process is no failure: a timer that may have been under way then is handed out again, up
     /// to [`crash_attempts`](Self::crash_attempts).
     #[must_use]
-    pub fn never() -> Self {
-        Self::default().attempts(1)
+    pub const fn never() -> Self {
+        Self::new().attempts(1)
     }
 
     /// The longest wait before the second attempt.

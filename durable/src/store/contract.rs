@@ -637,7 +637,7 @@ impl From<String> for StoreCause {
 /// Why a store cannot go on, or could not be opened.
 ///
 /// # Example
-/// See [`Store`] and [`StoreCause`].
+/// See [`StoreCause`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreError {

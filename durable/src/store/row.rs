@@ -173,6 +173,52 @@ impl FromStr for DurableId {
     }
 }
 
+/// As its text where people read it (JSON), since many programs keep no number of 128 bits;
+/// elsewhere its [bits](DurableId::to_bits), a `u128`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for DurableId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u128(self.to_bits())
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for DurableId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(IdVisitor)
+        } else {
+            deserializer.deserialize_u128(IdVisitor)
+        }
+    }
+}
+
+/// Reads an id from its text or its bits.
+#[cfg(feature = "serde")]
+struct IdVisitor;
+
+#[cfg(feature = "serde")]
+impl serde::de::Visitor<'_> for IdVisitor {
+    type Value = DurableId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id of a durable timer, as 32 hexadecimal digits in a text")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<DurableId, E> {
+        let wrong = |_| E::invalid_value(serde::de::Unexpected::Str(text), &self);
+        text.parse().map_err(wrong)
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, bits: u128) -> Result<DurableId, E> {
+        Ok(DurableId::from_bits(bits))
+    }
+}
+
 /// A durable timer as a store has it.
 ///
 /// # Example

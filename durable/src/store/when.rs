@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 /// let _at_the_epoch: When = SystemTime::UNIX_EPOCH.into();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum When {
     /// This long after the call.
     After(Duration),
@@ -45,7 +46,7 @@ impl From<SystemTime> for When {
 ///
 /// let text: PayloadBytes = "order 4711".into();
 /// let bytes: PayloadBytes = vec![1, 2, 3].into();
-/// assert_eq!((text.len(), bytes.len()), (10, 3));
+/// assert_eq!((text.as_ref(), bytes.len()), (&b"order 4711"[..], 3));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadBytes(pub(crate) Arc<[u8]>);
@@ -61,6 +62,12 @@ impl PayloadBytes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl AsRef<[u8]> for PayloadBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

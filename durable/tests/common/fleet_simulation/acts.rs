@@ -46,7 +46,7 @@ impl Shared {
             }
             84..88 => self.cancel_many(node, &handle),
             88..89 => {
-                self.cancel_where(node, &handle);
+                self.cancel_some_kind(node, &handle);
             }
             89..92 => self.schedule_recurring(node, &handle),
             92..96 => self.look(node, &handle),

@@ -256,25 +256,25 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Cancels a kind, by chance which. If the call fails, the kind is none.
-    pub fn cancel_where(&self, node: W::Node, handle: &DurableClient) -> &'static str {
+    pub fn cancel_some_kind(&self, node: W::Node, handle: &DurableClient) -> &'static str {
         let (kind, (first, nested)) = {
             let mut world = self.lock();
             let kind = world.kind();
             world.note(format_args!("{}cancels all of {kind}", W::who(node)));
             (kind, world.so_far())
         };
-        let answer = self.run(node, || handle.cancel_where(kind));
+        let answer = self.run(node, || handle.cancel_kind(kind));
         let mut world = self.lock();
         match answer {
             Ok(count) => {
                 let found = world.records().ended_since(first, State::Cancelled).len();
                 if found != count && world.counts().nested == nested {
-                    world.wrong(format_args!("cancel_where: {count} is {found}"));
+                    world.wrong(format_args!("cancel_kind: {count} is {found}"));
                 }
                 kind
             }
             Err(error) => {
-                world.check_error(node, "cancel_where", &error);
+                world.check_error(node, "cancel_kind", &error);
                 ""
             }
         }

@@ -56,7 +56,7 @@ impl Shared {
     /// Cancels a kind. Outside, nothing of it is left.
     fn cancel_kind(&self, handle: &DurableClient, is_outside: bool) {
         let nested = self.lock().counts().nested;
-        let kind = self.cancel_where((), handle);
+        let kind = self.cancel_some_kind((), handle);
         let mut world = self.lock();
         if is_outside && world.counts().nested == nested && !world.is_over(world.life) {
             world.check_kind_is_gone(kind);
