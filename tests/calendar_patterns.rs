@@ -1,7 +1,8 @@
 //! Promise: a pattern means what its dialect says, whatever it is made of.
 //!
 //! Random patterns of each dialect are held against a look at each day and second by itself, which
-//! knows neither our parser nor croner. What the dialects' documents say: `calendar_dialects.rs`.
+//! knows neither our parser nor our search. What the documents of the dialects say:
+//! `calendar_dialects.rs`.
 
 #[path = "common/calendars.rs"]
 mod calendars;

@@ -51,6 +51,17 @@ fn a_program_without_features_builds_these_crates() {
     assert!(crates.is_none_or(|crates| crates == CRATES.map(str::to_string).into()));
 }
 
+/// Patterns are read and searched by wheelwork itself; the time zones are jiff's.
+#[test]
+fn calendars_bring_jiff_alone() {
+    let Some(mut crates) = crates(&["--features", "calendar"]) else {
+        return;
+    };
+    crates.retain(|name| !CRATES.contains(&name.as_str()));
+    let expected = ["jiff", "jiff-core"].map(str::to_string);
+    assert_eq!(crates, expected.into());
+}
+
 /// Stores are in wheelwork-durable, which is built on what is public here.
 #[test]
 fn with_all_features_there_is_no_store() {

@@ -36,6 +36,64 @@ pub(super) enum Which {
     Last,
 }
 
+/// A kind of months, by what decides which days of a month count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Month {
+    /// How many days it has.
+    pub(super) length: u16,
+    /// The day of the week of its first one, of which 0 is Sunday.
+    pub(super) first: u16,
+}
+
+/// Days of the week.
+const SUNDAY: u16 = 0;
+const SATURDAY: u16 = 6;
+
+impl Month {
+    /// The fewest days that a month has.
+    pub(super) const SHORTEST: u16 = 28;
+
+    /// Its weekday that is nearest to one of its days.
+    fn nearest(self, day: u16) -> Option<u16> {
+        if !(1..=self.length).contains(&day) {
+            return None;
+        }
+        Some(match (self.first + day - 1) % 7 {
+            SATURDAY if day == 1 => 3,
+            SATURDAY => day - 1,
+            SUNDAY if day == self.length => day - 2,
+            SUNDAY => day + 1,
+            _ => day,
+        })
+    }
+}
+
+impl DayOfMonth {
+    /// Which day of a month it is.
+    pub(super) fn of(self, month: Month) -> Option<u16> {
+        match self {
+            Self::Day(day) => Some(day).filter(|day| *day <= month.length),
+            Self::Nearest(day) => month.nearest(day),
+            Self::Last(before) => month.length.checked_sub(before).filter(|day| *day > 0),
+            Self::NearestLast(before) => month.nearest(month.length.checked_sub(before)?),
+        }
+    }
+}
+
+impl DayOfWeek {
+    /// Which days of a month it is.
+    pub(super) fn of(self, month: Month) -> impl Iterator<Item = u16> {
+        let first = (self.day + 7 - month.first) % 7 + 1;
+        let days = (first..=month.length).step_by(7);
+        let (skipped, count) = match self.which {
+            Which::Each => (0, days.len()),
+            Which::Nth(nth) => (usize::from(nth) - 1, 1),
+            Which::Last => (days.len() - 1, 1),
+        };
+        days.skip(skipped).take(count)
+    }
+}
+
 /// The most days that a day can be before the last one of its month.
 const BEFORE_MAX: u16 = 30;
 

@@ -23,9 +23,9 @@ pub(super) struct Occurrences {
 impl Occurrences {
     /// The first occurrence after a point in time.
     pub(super) fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let find = |from: DateTime, inclusive| self.search.find(from, inclusive);
+        let search = &self.search;
         let mut offset = self.zone.to_offset(after);
-        let mut found = find(offset.to_datetime(after), false);
+        let mut found = search.after(offset.to_datetime(after));
         for transition in self.zone.following(after) {
             // The clock on the wall would show `end`, and shows `start`.
             let (end, start) = (
@@ -36,16 +36,16 @@ impl Occurrences {
                 if self.is_wanted(time, offset) {
                     return offset.to_timestamp(time).ok();
                 }
-                found = find(time, false);
+                found = search.after(time);
             }
             if found.is_some_and(|time| time < start) {
                 if self.gap == Gap::End {
                     return Some(transition.timestamp());
                 }
-                found = find(start, true);
+                found = search.at_or_after(start);
             } else if start < end && self.overlap != Overlap::First {
                 // The last civil time of all may come again here.
-                found = find(start, true);
+                found = search.at_or_after(start);
             }
             // A later transition goes back to no civil time before this one.
             found?;

@@ -342,9 +342,9 @@ impl Calendar {
         self
     }
 
-    /// Its runs after a point in time, in order. They end in the year 5000, or earlier if the
-    /// pattern says so. (So a timer that sees a wall clock beyond that year ends.) Cost: some
-    /// microseconds for each run; up to 0.4 s if the pattern asks for a year in thousands of years.
+    /// Its runs after a point in time, in order. They end with the year 4999, or earlier if the
+    /// pattern says so. (So a timer that sees a wall clock beyond that year ends.) Cost: one or two
+    /// microseconds for each run, and 0.2 to 0.3 microseconds for each year until the run.
     pub fn after(&self, time: SystemTime) -> impl Iterator<Item = SystemTime> + '_ {
         std::iter::successors(self.next(time), |&last| self.next(last))
     }
@@ -366,7 +366,7 @@ impl Calendar {
     #[must_use]
     pub fn runs_as(&self, other: &Self) -> bool {
         let (own, others) = (&self.occurrences, &other.occurrences);
-        own.search.text == others.search.text
+        own.search == others.search
             && self.zone_name == other.zone_name
             && (own.gap, own.overlap) == (others.gap, others.overlap)
     }
