@@ -2,7 +2,7 @@
 //! as its policies say, and a timer follows it by the wall clock.
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan, ZonedDateTime};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn time(text: &str) -> SystemTime {
-    text.parse::<Zoned>().unwrap().timestamp().into()
+    let time = text.parse::<ZonedDateTime>().unwrap().timestamp();
+    time.try_into().unwrap()
 }
 
 fn in_berlin(pattern: &str) -> Calendar {
@@ -31,7 +32,7 @@ fn runs(calendar: &Calendar, after: &str, count: usize) -> Vec<String> {
     let show = |run| {
         Timestamp::try_from(run)
             .unwrap()
-            .to_zoned(berlin.clone())
+            .to_zoned_datetime(berlin.clone())
             .strftime("%m-%d %H:%M %:z")
             .to_string()
     };
@@ -315,7 +316,7 @@ proptest! {
         // The pattern by itself, where there are no transitions.
         let utc = Calendar::cron(&format!("{minutes} {hours} * * *")).unwrap().zone("UTC").unwrap();
         let matches = |civil: jiff::civil::DateTime| {
-            let at: SystemTime = TimeZone::UTC.to_timestamp(civil).unwrap().into();
+            let at: SystemTime = TimeZone::UTC.to_timestamp(civil).unwrap().try_into().unwrap();
             utc.after(at - SECOND).next() == Some(at)
         };
         let mut expected = Vec::new();
@@ -338,7 +339,7 @@ proptest! {
             }
             at += 1.minute();
         }
-        let found: Vec<_> = calendar.after(from.into()).map(|run| Timestamp::try_from(run).unwrap()).take_while(|&run| run <= to).collect();
+        let found: Vec<_> = calendar.after(from.try_into().unwrap()).map(|run| Timestamp::try_from(run).unwrap()).take_while(|&run| run <= to).collect();
         prop_assert_eq!(found, expected);
     }
 }

@@ -5,7 +5,7 @@
 //! follows it. This module parses patterns in three [dialects](#dialects) and finds the times that
 //! they mean. The crate jiff has the time zones. It takes them from the system's database, or from
 //! its own with its feature `tzdb-bundle-always`. To set that feature, depend on the version of
-//! jiff that this crate uses: `cargo add jiff@0.2 --features tzdb-bundle-always`.
+//! jiff that this crate uses: `cargo add jiff@1 --features tzdb-bundle-always`.
 //!
 //! Three things happen to a clock on the wall:
 //!

@@ -391,7 +391,7 @@ impl Calendar {
     /// The first run after a point in time.
     pub(super) fn next(&self, time: SystemTime) -> Option<SystemTime> {
         let next = self.occurrences.next(Timestamp::try_from(time).ok()?)?;
-        Some(next.into())
+        SystemTime::try_from(next).ok()
     }
 }
 

@@ -14,7 +14,7 @@ pub fn runs(calendar: Calendar, after: DateTime, count: usize) -> Vec<DateTime> 
     let after = TimeZone::UTC.to_timestamp(after).unwrap();
     let civil = |run| TimeZone::UTC.to_datetime(Timestamp::try_from(run).unwrap());
     calendar
-        .after(after.into())
+        .after(after.try_into().unwrap())
         .take(count)
         .map(civil)
         .collect()
