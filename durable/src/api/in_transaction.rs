@@ -5,10 +5,9 @@ use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::{KindHandler, Said};
 use crate::handler::recurrence::next_run;
 use crate::store::row::StoreTime;
-use crate::stores::postgres::leases::{epoch, part};
 use crate::stores::postgres::session::{ConnectClient, apart, idle_setting};
-use crate::stores::postgres::statements::rows::{millis, uuid};
-use crate::stores::postgres::statements::sql;
+use crate::stores::postgres::statements::settle::{Again, Deliveries};
+use crate::stores::postgres::statements::statement::Statement;
 use crate::stores::postgres::store::Postgres;
 use crate::sync::ThreadBuilder;
 use crossbeam_channel::never;
@@ -213,39 +212,35 @@ fn work_in(
     let idle = idle_setting(idle).replace("SET ", "SET LOCAL ");
     transaction.batch_execute(&idle)?;
     let settled = delivery.settled();
-    let (parts, dues) = ([part(settled.id.partition())], [millis(settled.due)]);
-    let (ids, epochs) = ([uuid(settled.id)], [epoch(settled.epoch)]);
-    let text = |sql: &str| sql.replace("{s}", schema);
     let gone = match next {
         None => {
-            let params: [&(dyn postgres::types::ToSql + Sync); 4] =
-                [&&parts[..], &&dues[..], &&ids[..], &&epochs[..]];
-            transaction.query(&text(sql::ACK), &params)?
+            let mut rows = Deliveries::default();
+            rows.push(&settled, 0);
+            run(&mut transaction, schema, &rows.ack())?
         }
         Some(next) => {
-            let (nexts, moved) = ([millis(next)], [next != settled.id.first_due()]);
-            let params: [&(dyn postgres::types::ToSql + Sync); 8] = [
-                &&parts[..],
-                &&dues[..],
-                &&ids[..],
-                &&epochs[..],
-                &&nexts[..],
-                &&moved[..],
-                &&[0_i64][..],
-                &&[0_i64][..],
-            ];
-            let moved = transaction.query(&text(sql::RETRY), &params)?;
-            if moved.is_empty() {
+            let mut again = Again::default();
+            again.push(&settled, next, (0, 0), 0);
+            match run(&mut transaction, schema, &again.retry())? {
                 // One that was cancelled meanwhile has no further run.
-                transaction.query(&text(sql::ACK_SUPERSEDED), &params[..4])?
-            } else {
-                moved
+                0 => run(&mut transaction, schema, &again.rows.ack_superseded())?,
+                moved => moved,
             }
         }
     };
-    if gone.is_empty() {
+    if gone == 0 {
         return Err(STALE.into());
     }
     transaction.commit()?;
     Ok(())
+}
+
+/// Runs a statement of nodes in this transaction. Returns how many rows it has answered.
+fn run<S: Statement>(
+    transaction: &mut postgres::Transaction<'_>,
+    schema: &str,
+    statement: &S,
+) -> Result<usize, postgres::Error> {
+    let rows = transaction.query(&S::SQL.in_schema(schema), &statement.values())?;
+    Ok(rows.len())
 }

@@ -4,6 +4,7 @@ use super::clock::DatabaseClock;
 use super::leases::{Leases, random, random_node};
 use super::migrations::schema;
 use super::session::{Cancel, Connect, ConnectClient, Connected, Patience, Session, apart};
+use super::statements;
 use super::store::Postgres;
 use crate::store::contract::{StoreCause, StoreError, StoreSize};
 use crate::store::why::with_causes;
@@ -191,7 +192,8 @@ impl PostgresBuilder {
         };
         // The first time it is there, or it is an error.
         let idle = idle_of(self.lasts, self.patience);
-        let mut session = Session::new(connect.clone(), what, &schema, Duration::ZERO, idle)?;
+        let texts = statements::texts(&schema);
+        let mut session = Session::new(connect.clone(), what, texts, Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
         schema::check(&mut session)?;
         session.patience = self.patience;

@@ -8,6 +8,7 @@
 
 use super::clock::DatabaseClock;
 use super::session::{Live, Session};
+use super::statements::rows::partition;
 use super::statements::sql;
 use crate::store::contract::{Lease, LeaseNews, StoreError};
 use crate::store::row::Partition;
@@ -85,19 +86,6 @@ struct Renewed {
     has_free: bool,
     own: BTreeMap<Partition, u64>,
     owed: BTreeMap<Partition, i64>,
-}
-
-pub(crate) fn part(partition: Partition) -> i16 {
-    // (There are 256.)
-    i16::try_from(partition).unwrap_or(i16::MAX)
-}
-
-pub(super) fn partition(part: i16) -> Partition {
-    Partition::try_from(part).unwrap_or_default()
-}
-
-pub(crate) fn epoch(epoch: u64) -> i64 {
-    i64::try_from(epoch).unwrap_or(i64::MAX)
 }
 
 impl Leases {

@@ -3,7 +3,7 @@
 //! The writer's thread owns it. A call runs until it has its answer, or for as long as the user is
 //! patient: while the database restarts, or a standby is promoted, calls wait.
 
-use super::statements::sql;
+use super::statements::statement::Statement;
 use crate::store::contract::{StoreCause, StoreError};
 use crate::store::why::with_causes;
 use crate::time::Clock;
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row, Statement};
+use tokio_postgres::{Client, Error, Row, Statement as Prepared};
 
 /// The first wait before something is tried again.
 const BACKOFF: Duration = Duration::from_millis(2);
@@ -79,7 +79,7 @@ pub(super) struct Live {
     pub(super) client: Client,
     driver: JoinHandle<Result<(), Error>>,
     cancel: Cancel,
-    prepared: HashMap<&'static str, Statement>,
+    prepared: HashMap<&'static str, Prepared>,
 }
 
 impl Drop for Live {
@@ -92,6 +92,12 @@ impl Drop for Live {
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl Live {
+    /// Runs one of the prepared statements. Returns what its reader makes of the rows.
+    pub(super) async fn ask<S: Statement>(&self, statement: &S) -> Result<Vec<S::Answer>, Error> {
+        let rows = self.rows(S::SQL.text, &statement.values()).await?;
+        Ok(rows.iter().map(S::read).collect())
+    }
+
     /// Runs one of the prepared statements.
     pub(super) async fn rows(
         &self,
@@ -207,7 +213,7 @@ pub(super) struct Session {
     live: Option<Live>,
     /// The database in errors.
     pub(super) what: Arc<str>,
-    /// The statements, with the schema in place of `{s}`.
+    /// The statements that are prepared, as the database takes them.
     texts: HashMap<&'static str, String>,
     pub(super) patience: Duration,
     /// A transaction that stands still for so long is rolled back by the database.
@@ -236,7 +242,7 @@ impl Session {
     pub(super) fn new(
         connect: Connect,
         what: Arc<str>,
-        schema: &str,
+        texts: HashMap<&'static str, String>,
         patience: Duration,
         idle: Duration,
     ) -> Result<Self, StoreError> {
@@ -244,12 +250,11 @@ impl Session {
             .enable_all()
             .build()
             .map_err(|error| StoreError::Io(StoreCause::new(format!("{what}: {error}"), error)))?;
-        let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
         Ok(Self {
             runtime: Some(runtime),
             connect,
             live: None,
-            texts: sql::PREPARED.iter().map(text).collect(),
+            texts,
             what,
             patience,
             idle,

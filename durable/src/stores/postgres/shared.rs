@@ -1,9 +1,9 @@
 //! Shared: what the store does for nodes that share it, lease by lease.
 
-use super::leases::{PARTITIONS, epoch, part, partition};
+use super::leases::PARTITIONS;
 use super::listen;
 use super::session::Live;
-use super::statements::rows::{self, millis, row_of, uuid};
+use super::statements::rows::{self, epoch, millis, part, partition, row_of, uuid};
 use super::statements::sql;
 use super::store::Postgres;
 use crate::store::contract::{Lease, LeaseNews, SharedStore, SliceLimit, StoreClock, StoreError};

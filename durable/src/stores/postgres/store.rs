@@ -1,12 +1,12 @@
 //! Store: the tables as a store, for a node.
 
 use super::clock::DatabaseClock;
-use super::leases::{Leases, part};
+use super::leases::Leases;
 use super::listen;
 use super::migrations::schema;
 use super::outbox::PostgresOutbox;
 use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
-use super::statements::rows::{letter_of, millis, partition_of_key, row_of, uuid};
+use super::statements::rows::{letter_of, millis, part, partition_of_key, row_of, uuid};
 use super::statements::sql;
 use crate::store::contract::{
     Gate, Lease, LeaseNews, Outcome, SharedStore, SliceLimit, Store, StoreClock, StoreError,

@@ -4,11 +4,11 @@
 //! kind of change.
 
 use super::phases::{Phases, Token, tokens_of};
-use super::rows::{millis, partition_of_key, row_of, uuid};
+use super::rows::{epoch, millis, part, partition_of_key, row_of, uuid};
 use super::sql;
 use crate::store::contract::{Outcome, Target, Write};
 use crate::store::row::{DurableId, Partition, Row, StoreTime};
-use crate::stores::postgres::leases::{PARTITIONS, epoch, part};
+use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Live, OneTrouble, Params, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;

@@ -4,11 +4,11 @@
 //! steps are in the README.
 
 use super::commit::{Making, Moves};
-use super::rows::{durable_id, millis, partition_of_key, row_of, time, uuid};
+use super::rows::{durable_id, millis, part, partition_of_key, row_of, time, uuid};
 use super::sql;
 use crate::store::contract::{KindSlice, Outcome, Write};
 use crate::store::row::{DurableId, Partition, Position, StoreTime};
-use crate::stores::postgres::leases::{PARTITIONS, part};
+use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Live, Params};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio_postgres::Error;

@@ -4,5 +4,27 @@ pub(super) mod commit;
 mod locked;
 mod phases;
 pub(crate) mod rows;
-mod settle;
+pub(crate) mod settle;
 pub(crate) mod sql;
+pub(crate) mod statement;
+#[cfg(test)]
+mod tests;
+
+use statement::{Sql, Statement};
+use std::collections::HashMap;
+
+/// What a session prepares.
+const ALL: &[&Sql] = &[
+    settle::Ack::SQL,
+    settle::AckSuperseded::SQL,
+    settle::Begin::SQL,
+    settle::Retry::SQL,
+    settle::Bury::SQL,
+];
+
+/// The same as a database takes it, by the text with names.
+pub(super) fn texts(schema: &str) -> HashMap<&'static str, String> {
+    let named = ALL.iter().map(|sql| (sql.text, sql.in_schema(schema)));
+    let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
+    named.chain(sql::PREPARED.iter().map(text)).collect()
+}

@@ -16,6 +16,22 @@ pub(crate) fn millis(time: StoreTime) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// A partition's number as it is stored.
+pub(crate) fn part(partition: Partition) -> i16 {
+    // (There are 256.)
+    i16::try_from(partition).unwrap_or(i16::MAX)
+}
+
+/// A partition from its number.
+pub(in crate::stores::postgres) fn partition(part: i16) -> Partition {
+    Partition::try_from(part).unwrap_or_default()
+}
+
+/// An epoch as it is stored.
+pub(crate) fn epoch(epoch: u64) -> i64 {
+    i64::try_from(epoch).unwrap_or(i64::MAX)
+}
+
 /// The partition of a key: the first byte of its MD5, as the SQL functions compute it, too.
 pub(in crate::stores::postgres) fn partition_of_key(key: &str) -> Partition {
     use md5::Digest;

@@ -4,19 +4,127 @@
 //! says that has lost it changes nothing.
 
 use super::commit::Making;
-use super::rows::{cause_parts, millis, row_of, uuid};
-use super::sql;
+use super::rows::{cause_parts, epoch, millis, part, row_of, uuid};
+use super::statement::{Statement, statement};
 use crate::store::contract::{Outcome, Settled, TrialBegun, Write};
 use crate::store::row::{Row, StoreTime};
-use crate::stores::postgres::leases::{epoch, part};
-use crate::stores::postgres::session::{Live, Params};
+use crate::stores::postgres::session::Live;
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
+statement! {
+    /// Deletes rows.
+    Ack<'a> { part: &'a [i16], due: &'a [i64], id: &'a [Uuid], epoch: &'a [i64] }
+    -> Uuid = |row| row.get(0);
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+DELETE FROM {s}.timer t
+    USING unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[])
+        u (part, due, id, epoch), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch RETURNING t.id"
+}
+
+statement! {
+    /// Of rows that are to be tried again, those whose key another row has taken.
+    AckSuperseded<'a> { part: &'a [i16], due: &'a [i64], id: &'a [Uuid], epoch: &'a [i64] }
+    -> Uuid = |row| row.get(0);
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+DELETE FROM {s}.timer t
+    USING unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[])
+        u (part, due, id, epoch), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND t.superseded RETURNING t.id"
+}
+
+statement! {
+    /// TrialNote, TrialBegin: the crashes of suspects. They stay suspects: their epoch stays.
+    Begin<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        epoch: &'a [i64],
+        crashes: &'a [i64],
+    }
+    -> Uuid = |row| row.get(0);
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET crashes = u.crashes
+    FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[],
+        :crashes::bigint[])
+        u (part, due, id, epoch, crashes), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded RETURNING t.id"
+}
+
+statement! {
+    /// Gives rows another deadline. Returns them as they are then.
+    Retry<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        epoch: &'a [i64],
+        next: &'a [i64],
+        moved: &'a [bool],
+        attempts: &'a [i64],
+        crashes: &'a [i64],
+    }
+    -> Row = row_of;
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
+        crashes = u.crashes, epoch = u.epoch
+    FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[],
+        :next::bigint[], :moved::boolean[],
+        :attempts::bigint[], :crashes::bigint[])
+        u (part, due, id, epoch, next, moved, attempts, crashes), l
+    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
+    AND l.epoch = u.epoch AND NOT t.superseded
+    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
+    t.crashes"
+}
+
+statement! {
+    /// Makes dead letters of rows, which stay.
+    /// (A timer of a dead letter's id, which somebody has put there, does not stay for that.)
+    Bury<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        epoch: &'a [i64],
+        copy: &'a [Option<Uuid>],
+        attempts: &'a [i64],
+        crashes: &'a [i64],
+        cause: &'a [i16],
+        why: &'a [String],
+        since: &'a [i64],
+    }
+    -> () = |_| ();
+    "
+WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
+    ORDER BY part FOR SHARE)
+INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since)
+SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
+    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
+FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[], :copy::uuid[],
+        :attempts::bigint[],
+        :crashes::bigint[], :cause::smallint[], :why::text[], :since::bigint[])
+    u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
+    JOIN l ON l.part = u.part AND l.epoch = u.epoch
+    JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
+    FOR UPDATE OF t
+ON CONFLICT (id) DO NOTHING"
+}
+
 /// Columns of rows that were handed out.
 #[derive(Default)]
-struct Deliveries {
+pub(crate) struct Deliveries {
     parts: Vec<i16>,
     dues: Vec<i64>,
     ids: Vec<Uuid>,
@@ -25,19 +133,47 @@ struct Deliveries {
 }
 
 impl Deliveries {
-    fn push(&mut self, of: &Settled, number: usize) {
+    pub(crate) fn push(&mut self, of: &Settled, number: usize) {
         self.parts.push(part(of.id.partition()));
         self.dues.push(millis(of.due));
         self.ids.push(uuid(of.id));
         self.epochs.push(epoch(of.epoch));
         self.at.insert(uuid(of.id), number);
     }
+
+    pub(crate) fn ack(&self) -> Ack<'_> {
+        Ack {
+            part: &self.parts,
+            due: &self.dues,
+            id: &self.ids,
+            epoch: &self.epochs,
+        }
+    }
+
+    pub(crate) fn ack_superseded(&self) -> AckSuperseded<'_> {
+        AckSuperseded {
+            part: &self.parts,
+            due: &self.dues,
+            id: &self.ids,
+            epoch: &self.epochs,
+        }
+    }
+
+    fn begin<'a>(&'a self, crashes: &'a [i64]) -> Begin<'a> {
+        Begin {
+            part: &self.parts,
+            due: &self.dues,
+            id: &self.ids,
+            epoch: &self.epochs,
+            crashes,
+        }
+    }
 }
 
 /// Rows that were handed out and are to fire again.
 #[derive(Default)]
-struct Again {
-    rows: Deliveries,
+pub(crate) struct Again {
+    pub(crate) rows: Deliveries,
     nexts: Vec<i64>,
     moved: Vec<bool>,
     attempts: Vec<i64>,
@@ -46,7 +182,13 @@ struct Again {
 
 impl Again {
     /// `counts`: attempts and crashes.
-    fn push(&mut self, of: &Settled, next: StoreTime, counts: (u32, u32), number: usize) {
+    pub(crate) fn push(
+        &mut self,
+        of: &Settled,
+        next: StoreTime,
+        counts: (u32, u32),
+        number: usize,
+    ) {
         self.rows.push(of, number);
         self.nexts.push(millis(next));
         self.moved.push(next != of.id.first_due());
@@ -54,26 +196,52 @@ impl Again {
         self.crashes.push(counts.1.into());
     }
 
+    pub(crate) fn retry(&self) -> Retry<'_> {
+        Retry {
+            part: &self.rows.parts,
+            due: &self.rows.dues,
+            id: &self.rows.ids,
+            epoch: &self.rows.epochs,
+            next: &self.nexts,
+            moved: &self.moved,
+            attempts: &self.attempts,
+            crashes: &self.crashes,
+        }
+    }
+
     /// Moves them. Returns the rows as they are then.
     async fn make(&self, live: &Live) -> Result<Vec<(usize, Row)>, Error> {
-        let rows = &self.rows;
-        let moved = live
-            .rows(
-                sql::RETRY,
-                &[
-                    &rows.parts,
-                    &rows.dues,
-                    &rows.ids,
-                    &rows.epochs,
-                    &self.nexts,
-                    &self.moved,
-                    &self.attempts,
-                    &self.crashes,
-                ],
-            )
-            .await?;
-        let number = |row: Row| Some((*rows.at.get(&uuid(row.id))?, row));
-        Ok(moved.iter().map(row_of).filter_map(number).collect())
+        let moved = live.ask(&self.retry()).await?;
+        let number = |row: Row| Some((*self.rows.at.get(&uuid(row.id))?, row));
+        Ok(moved.into_iter().filter_map(number).collect())
+    }
+}
+
+/// Columns of dead letters, but for those of their rows.
+#[derive(Default)]
+struct Letters {
+    copies: Vec<Option<Uuid>>,
+    attempts: Vec<i64>,
+    crashes: Vec<i64>,
+    causes: Vec<i16>,
+    whys: Vec<String>,
+    sinces: Vec<i64>,
+}
+
+impl Letters {
+    fn bury<'a>(&'a self, rows: &'a Deliveries) -> Bury<'a> {
+        Bury {
+            part: &rows.parts,
+            due: &rows.dues,
+            id: &rows.ids,
+            epoch: &rows.epochs,
+            copy: &self.copies,
+            attempts: &self.attempts,
+            crashes: &self.crashes,
+            cause: &self.causes,
+            why: &self.whys,
+            since: &self.sinces,
+        }
     }
 }
 
@@ -90,13 +258,11 @@ impl Making<'_> {
         if all.is_empty() {
             return Ok(());
         }
-        let params: Params = &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs];
-        let gone = self.live.rows(sql::ACK_SUPERSEDED, params).await?;
-        let params: Params = &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs, &all];
-        let noted = self.live.rows(sql::BEGIN, params).await?;
-        for (columns, begun) in [(gone, TrialBegun::Superseded), (noted, TrialBegun::Noted)] {
-            for row in columns {
-                if let Some(&number) = rows.at.get(&row.get(0)) {
+        let gone = self.live.ask(&rows.ack_superseded()).await?;
+        let noted = self.live.ask(&rows.begin(&all)).await?;
+        for (ids, begun) in [(gone, TrialBegun::Superseded), (noted, TrialBegun::Noted)] {
+            for id in ids {
+                if let Some(&number) = rows.at.get(&id) {
                     self.outcomes[number] = Some(Outcome::Begun(begun));
                 }
             }
@@ -111,20 +277,20 @@ impl Making<'_> {
                 rows.push(of, number);
             }
         }
-        self.settled(sql::ACK, &rows).await
+        self.settled(&rows, &rows.ack()).await
     }
 
     /// Deletes rows that were handed out.
-    async fn settled(&mut self, sql: &'static str, rows: &Deliveries) -> Result<(), Error> {
+    async fn settled(
+        &mut self,
+        rows: &Deliveries,
+        statement: &impl Statement<Answer = Uuid>,
+    ) -> Result<(), Error> {
         if rows.ids.is_empty() {
             return Ok(());
         }
-        let gone = self
-            .live
-            .rows(sql, &[&rows.parts, &rows.dues, &rows.ids, &rows.epochs])
-            .await?;
-        for row in gone {
-            if let Some(&number) = rows.at.get(&row.get(0)) {
+        for id in self.live.ask(statement).await? {
+            if let Some(&number) = rows.at.get(&id) {
                 self.outcomes[number] = Some(Outcome::Settled(true, None));
             }
         }
@@ -155,7 +321,8 @@ impl Making<'_> {
             self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
         }
         // (After that: a row may be replaced until it is locked, but is never what it was again.)
-        self.settled(sql::ACK_SUPERSEDED, &again.rows).await
+        let rows = &again.rows;
+        self.settled(rows, &rows.ack_superseded()).await
     }
 
     pub(super) async fn bury(&mut self, numbers: &[usize]) -> Result<(), Error> {
@@ -164,9 +331,7 @@ impl Making<'_> {
             Deliveries::default(),
             Again::default(),
         );
-        let (mut copies, mut causes) = (Vec::new(), Vec::new());
-        let (mut attempts_of, mut crashes_of) = (Vec::new(), Vec::new());
-        let (mut whys, mut sinces) = (Vec::new(), Vec::new());
+        let mut letters = Letters::default();
         for &number in numbers {
             let Write::Bury {
                 of,
@@ -184,37 +349,21 @@ impl Making<'_> {
                 None => gone.push(of, number),
                 Some((next, _)) => again.push(of, *next, (0, 0), number),
             }
-            copies.push(next.map(|(_, copy)| uuid(copy)));
-            attempts_of.push(i64::from(*attempts));
-            crashes_of.push(i64::from(*crashes));
+            letters.copies.push(next.map(|(_, copy)| uuid(copy)));
+            letters.attempts.push(i64::from(*attempts));
+            letters.crashes.push(i64::from(*crashes));
             let (tag, why) = cause_parts(cause);
-            causes.push(tag);
-            whys.push(why);
-            sinces.push(millis(*since));
+            letters.causes.push(tag);
+            letters.whys.push(why);
+            letters.sinces.push(millis(*since));
         }
         if rows.ids.is_empty() {
             return Ok(());
         }
-        self.live
-            .rows(
-                sql::BURY,
-                &[
-                    &rows.parts,
-                    &rows.dues,
-                    &rows.ids,
-                    &rows.epochs,
-                    &copies,
-                    &attempts_of,
-                    &crashes_of,
-                    &causes,
-                    &whys,
-                    &sinces,
-                ],
-            )
-            .await?;
+        self.live.ask(&letters.bury(&rows)).await?;
         // (After that, which has locked the rows that are not.)
-        self.settled(sql::ACK_SUPERSEDED, &rows).await?;
-        self.settled(sql::ACK, &gone).await?;
+        self.settled(&rows, &rows.ack_superseded()).await?;
+        self.settled(&gone, &gone.ack()).await?;
         if !again.nexts.is_empty() {
             for (number, row) in again.make(self.live).await? {
                 self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));

@@ -225,60 +225,6 @@ pub(crate) const SEE_KIND: &str = "
 SELECT t.due, t.id, t.kind = $4 FROM {s}.timer t
     WHERE t.part = $1 AND (t.due, t.id) > ($2, $3) ORDER BY t.due, t.id LIMIT $5";
 
-pub(crate) const ACK: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t
-    USING unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[]) u (part, due, id, epoch), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND l.epoch = u.epoch RETURNING t.id";
-
-/// Of rows that are to be tried again, those whose key another row has taken.
-pub(crate) const ACK_SUPERSEDED: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-DELETE FROM {s}.timer t
-    USING unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[]) u (part, due, id, epoch), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND l.epoch = u.epoch AND t.superseded RETURNING t.id";
-
-/// TrialNote, TrialBegin: the crashes of suspects. They stay suspects: their epoch stays.
-pub(crate) const BEGIN: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET crashes = u.crashes
-    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[])
-        u (part, due, id, epoch, crashes), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND l.epoch = u.epoch AND NOT t.superseded RETURNING t.id";
-
-pub(crate) const RETRY: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
-        crashes = u.crashes, epoch = u.epoch
-    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::boolean[],
-        $7::bigint[], $8::bigint[]) u (part, due, id, epoch, next, moved, attempts, crashes), l
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
-    AND l.epoch = u.epoch AND NOT t.superseded
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
-    t.crashes";
-
-/// (A timer of a dead letter's id, which somebody has put there, does not stay for that.)
-pub(crate) const BURY: &str = "
-WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY($1::smallint[])
-    ORDER BY part FOR SHARE)
-INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, cause, why, since)
-SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
-    u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
-FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[],
-        $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
-    u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
-    JOIN l ON l.part = u.part AND l.epoch = u.epoch
-    JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
-    FOR UPDATE OF t
-ON CONFLICT (id) DO NOTHING";
-
 /// Of several nodes one finds a dead letter that goes.
 pub(crate) const FIND_DEAD: &str = "
 SELECT id FROM {s}.dead WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE";
@@ -337,7 +283,6 @@ pub(crate) const PREPARED: &[&str] = &[
     EXPIRE,
     FREE,
     TAKE,
-    BEGIN,
     GIVE_BACK,
     LEAVE,
     FORGET_NODES,
@@ -365,10 +310,6 @@ pub(crate) const PREPARED: &[&str] = &[
     MOVE,
     SUPERSEDE,
     SEE_KIND,
-    ACK,
-    ACK_SUPERSEDED,
-    RETRY,
-    BURY,
     FIND_DEAD,
     REVIVE,
     DISCARD,
