@@ -6,7 +6,8 @@ use super::listen;
 use super::migrations::schema;
 use super::outbox::PostgresOutbox;
 use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
-use super::statements::rows::{letter_of, millis, part, partition_of_key, row_of, uuid};
+use super::statements::dead::Dead;
+use super::statements::rows::{millis, part, partition_of_key, row_of, uuid};
 use super::statements::sql;
 use crate::store::contract::{
     Gate, Lease, LeaseNews, Outcome, SharedStore, SliceLimit, Store, StoreClock, StoreError,
@@ -297,13 +298,13 @@ impl Store for Postgres {
         limit: SliceLimit,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         self.with(|store| {
-            let after = after.map_or(Uuid::nil(), uuid);
-            let count = i64::try_from(limit.rows).unwrap_or(i64::MAX);
-            let rows = store
-                .session
-                .run(async |live| live.rows(sql::DEAD, &[&after, &count]).await)?;
+            let dead = Dead {
+                after: after.map_or(Uuid::nil(), uuid),
+                limit: i64::try_from(limit.rows).unwrap_or(i64::MAX),
+            };
+            let letters = store.session.run(async |live| live.ask(&dead).await)?;
             let mut bytes = 0;
-            let letters = rows.iter().map(letter_of).take_while(|letter| {
+            let letters = letters.into_iter().take_while(|letter| {
                 let is_taken = !limit.is_reached(0, bytes);
                 bytes += letter.row.bytes();
                 is_taken

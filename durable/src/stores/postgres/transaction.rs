@@ -1,8 +1,8 @@
 //! Transaction: a commit, until it is known what became of it.
 
 use super::session::{self, Live, Patience};
+use super::statements::commit::{self, OldSeq, Seq};
 use super::statements::rows::partition_of_key;
-use super::statements::{commit, sql};
 use super::store::Postgres;
 use crate::store::contract::{Outcome, StoreClock, StoreError, Write};
 use crate::store::row::{Partition, StoreTime};
@@ -17,7 +17,7 @@ const TELL_WITHIN: Duration = Duration::from_secs(2);
 /// taken, or was never given.
 async fn is_made(live: &Live, node: Uuid, seq: i64) -> Result<bool, Error> {
     live.client.batch_execute("BEGIN").await?;
-    let given = live.rows(sql::SEQ, &[&node, &seq]).await;
+    let given = live.ask(&Seq { node, seq }).await;
     live.client.batch_execute("ROLLBACK").await?;
     Ok(given?.is_empty())
 }
@@ -57,11 +57,12 @@ impl Postgres {
             let mut is_late = false;
             let done = self.session.once(async |live| {
                 live.client.batch_execute("BEGIN").await?;
-                if live.rows(sql::SEQ, &[&node, &seq]).await?.is_empty() {
+                if live.ask(&Seq { node, seq }).await?.is_empty() {
                     is_late = true;
                     return live.client.batch_execute("ROLLBACK").await;
                 }
-                live.rows(sql::OLD_SEQ, &[&node, &(seq - 1)]).await?;
+                let former = seq - 1;
+                live.ask(&OldSeq { node, seq: former }).await?;
                 let outcomes = if is_split {
                     commit::make_split(live, writes, own).await?
                 } else {

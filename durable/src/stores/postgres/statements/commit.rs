@@ -4,17 +4,50 @@
 //! kind of change.
 
 use super::phases::{Phases, Token, tokens_of};
-use super::rows::{epoch, millis, part, partition_of_key, row_of, uuid};
-use super::sql;
+use super::rows::{epoch, part, partition_of_key};
+use super::statement::statement;
 use crate::store::contract::{Outcome, Target, Write};
-use crate::store::row::{DurableId, Partition, Row, StoreTime};
+use crate::store::row::Partition;
 use crate::stores::postgres::leases::PARTITIONS;
-use crate::stores::postgres::session::{Live, OneTrouble, Params, trouble_of_one};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use crate::stores::postgres::session::{Live, OneTrouble, trouble_of_one};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 use uuid::Uuid;
+
+statement! {
+    /// The number of a commit: no other transaction has it. If one that has it is under way, this
+    /// waits for it.
+    Seq { node: Uuid, seq: i64 }
+    -> () = |_| ();
+    "
+INSERT INTO {s}.seq (node, seq) VALUES (:node, :seq) ON CONFLICT (node,
+        seq) DO NOTHING RETURNING seq"
+}
+
+statement! {
+    /// The number of the commit before goes.
+    OldSeq { node: Uuid, seq: i64 }
+    -> () = |_| ();
+    "DELETE FROM {s}.seq WHERE node = :node AND seq = :seq"
+}
+
+statement! {
+    /// For a transaction with several statements that lock lease rows: all of them, first.
+    LockLeases<'a> { part: &'a [i16] }
+    -> () = |_| ();
+    "
+SELECT part FROM {s}.lease WHERE part = ANY(:part::smallint[]) ORDER BY part FOR SHARE"
+}
+
+statement! {
+    /// GateEnter: before rows are ended, moved or replaced that were not handed out.
+    EnterGates<'a> { part: &'a [i16] }
+    -> () = |_| ();
+    "
+SELECT part FROM {s}.gate WHERE part = ANY(:part::smallint[]) ORDER BY part FOR SHARE"
+}
 
 /// Parts of a commit that are halved. What is in trouble then is tried in another commit.
 const TRIES_MAX: usize = 32;
@@ -170,13 +203,13 @@ impl<'a> Making<'a> {
             by_phase[phase].push(number);
         }
         let writes: Vec<&Write> = self.writes[range].iter().collect();
-        for (sql, parts) in [
-            (sql::LOCK, locked_parts(&writes)),
-            (sql::GATE, gated_parts(&writes)),
-        ] {
-            if !parts.is_empty() {
-                self.live.rows(sql, &[&parts]).await?;
-            }
+        let locked = locked_parts(&writes);
+        if !locked.is_empty() {
+            self.live.ask(&LockLeases { part: &locked }).await?;
+        }
+        let gated = gated_parts(&writes);
+        if !gated.is_empty() {
+            self.live.ask(&EnterGates { part: &gated }).await?;
         }
         for numbers in by_phase {
             self.phase(numbers).await?;
@@ -237,117 +270,6 @@ impl<'a> Making<'a> {
     /// if it is this node's.
     pub(super) fn own_epoch(&self, partition: Partition) -> i64 {
         self.own.get(&partition).map_or(0, |&own| epoch(own))
-    }
-
-    async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        self.replace(numbers).await?;
-        let (mut parts, mut dues, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut kinds, mut row_keys, mut payloads) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut attempts, mut crashes) = (Vec::new(), Vec::new());
-        let (mut calendars, mut moved, mut epochs) = (Vec::new(), Vec::new(), Vec::new());
-        for &number in numbers {
-            let Write::Arm(row) = &self.writes[number] else {
-                continue;
-            };
-            if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
-                continue;
-            }
-            parts.push(part(row.id.partition()));
-            dues.push(millis(row.due));
-            ids.push(uuid(row.id));
-            kinds.push(&*row.kind);
-            row_keys.push(row.key.as_deref());
-            payloads.push(&*row.payload);
-            attempts.push(i64::from(row.attempts));
-            crashes.push(i64::from(row.crashes));
-            calendars.push(row.calendar.as_deref());
-            moved.push(row.due != row.id.first_due());
-            epochs.push(self.own_epoch(row.id.partition()));
-        }
-        if ids.is_empty() {
-            return Ok(());
-        }
-        self.live
-            .rows(
-                sql::ARM,
-                &[
-                    &parts, &dues, &ids, &kinds, &row_keys, &payloads, &attempts, &crashes,
-                    &calendars, &moved, &epochs,
-                ],
-            )
-            .await?;
-        Ok(())
-    }
-
-    async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        let mut at = HashMap::new();
-        for &number in numbers {
-            if let Write::Revive(id, _) | Write::Discard(id) = &self.writes[number] {
-                at.insert(uuid(*id), number);
-            }
-        }
-        if at.is_empty() {
-            return Ok(());
-        }
-        let all: Vec<Uuid> = at.keys().copied().collect();
-        let found = self.live.rows(sql::FIND_DEAD, &[&all]).await?;
-        let found: Vec<Uuid> = found.iter().map(|row| row.get(0)).collect();
-        let mut revived = Moves::default();
-        for id in &found {
-            match at.get(id).map(|&number| (number, &self.writes[number])) {
-                Some((_, Write::Revive(id, due))) => {
-                    revived.push(*id, *due, self.own_epoch(id.partition()));
-                }
-                Some((number, _)) => self.outcomes[number] = Some(Outcome::Discarded(true)),
-                None => {}
-            }
-        }
-        if !revived.ids.is_empty() {
-            for row in revived.revive(self.live).await? {
-                if let Some(&number) = at.get(&uuid(row.id)) {
-                    self.outcomes[number] = Some(Outcome::Revived(Some(row)));
-                }
-            }
-        }
-        if !found.is_empty() {
-            self.live.rows(sql::DISCARD, &[&found]).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Columns of rows that get a new deadline.
-#[derive(Default)]
-pub(super) struct Moves {
-    pub(super) parts: Vec<i16>,
-    pub(super) firsts: Vec<i64>,
-    pub(super) ids: Vec<Uuid>,
-    pub(super) nexts: Vec<i64>,
-    pub(super) moved: Vec<bool>,
-    pub(super) epochs: Vec<i64>,
-}
-
-impl Moves {
-    pub(super) fn push(&mut self, id: DurableId, next: StoreTime, epoch: i64) {
-        self.parts.push(part(id.partition()));
-        self.firsts.push(millis(id.first_due()));
-        self.ids.push(uuid(id));
-        self.nexts.push(millis(next));
-        self.moved.push(next != id.first_due());
-        self.epochs.push(epoch);
-    }
-
-    /// Makes timers of dead letters again. Returns them.
-    async fn revive(&self, live: &Live) -> Result<Vec<Row>, Error> {
-        let params: Params = &[
-            &self.parts,
-            &self.nexts,
-            &self.ids,
-            &self.moved,
-            &self.epochs,
-        ];
-        let revived = live.rows(sql::REVIVE, params).await?;
-        Ok(revived.iter().map(row_of).collect())
     }
 }
 

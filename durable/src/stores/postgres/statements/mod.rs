@@ -1,8 +1,12 @@
 //! Statements: what nodes send to the database, and what they read from it.
 
+mod arm;
+mod cancel;
 pub(super) mod commit;
+pub(super) mod dead;
 mod locked;
 mod phases;
+mod reschedule;
 pub(crate) mod rows;
 pub(crate) mod settle;
 pub(crate) mod sql;
@@ -15,6 +19,25 @@ use std::collections::HashMap;
 
 /// What a session prepares.
 const ALL: &[&Sql] = &[
+    arm::Arm::SQL,
+    cancel::SeeKind::SQL,
+    commit::Seq::SQL,
+    commit::OldSeq::SQL,
+    commit::LockLeases::SQL,
+    commit::EnterGates::SQL,
+    dead::FindDead::SQL,
+    dead::Revive::SQL,
+    dead::Discard::SQL,
+    dead::Dead::SQL,
+    locked::Find::SQL,
+    locked::FindMoved::SQL,
+    locked::See::SQL,
+    locked::FindKeys::SQL,
+    locked::SeeKeys::SQL,
+    locked::Upto::SQL,
+    locked::End::SQL,
+    locked::Supersede::SQL,
+    reschedule::Move::SQL,
     settle::Ack::SQL,
     settle::AckSuperseded::SQL,
     settle::Begin::SQL,

@@ -1,6 +1,6 @@
 //! Rows: what the columns of the tables are in this crate.
 
-use crate::store::row::{Cause, DeadLetter, DurableId, Partition, Row, StoreTime};
+use crate::store::row::{Cause, DurableId, Partition, Row, StoreTime};
 use uuid::Uuid;
 
 pub(crate) fn uuid(id: DurableId) -> Uuid {
@@ -72,16 +72,4 @@ pub(super) fn cause_parts(cause: &Cause) -> (i16, String) {
     };
     // (A text of the database has none.)
     (tag, why.replace('\0', "\u{fffd}"))
-}
-
-/// A dead letter from its columns: those of a row, cause, why, since.
-pub(in crate::stores::postgres) fn letter_of(columns: &tokio_postgres::Row) -> DeadLetter {
-    let why: &str = columns.get(10);
-    let cause = match columns.get::<_, i16>(9) {
-        0 => Cause::UnknownKind,
-        1 => Cause::Undecodable(why.into()),
-        2 => Cause::Failed(why.into()),
-        _ => Cause::Crashed,
-    };
-    DeadLetter::new(row_of(columns), cause, time(columns.get(11)))
 }

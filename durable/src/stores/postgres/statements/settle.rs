@@ -81,8 +81,7 @@ WITH l AS (SELECT part, epoch FROM {s}.lease WHERE part = ANY(:part::smallint[])
 UPDATE {s}.timer t SET due = u.next, moved = u.moved, attempts = u.attempts,
         crashes = u.crashes, epoch = u.epoch
     FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[],
-        :next::bigint[], :moved::boolean[],
-        :attempts::bigint[], :crashes::bigint[])
+        :next::bigint[], :moved::boolean[], :attempts::bigint[], :crashes::bigint[])
         u (part, due, id, epoch, next, moved, attempts, crashes), l
     WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND l.part = u.part
     AND l.epoch = u.epoch AND NOT t.superseded
@@ -113,8 +112,8 @@ INSERT INTO {s}.dead (id, due, kind, key, payload, attempts, crashes, calendar, 
 SELECT COALESCE(u.copy, t.id), t.due, t.kind, CASE WHEN u.copy IS NULL THEN t.key END, t.payload,
     u.attempts, u.crashes, CASE WHEN u.copy IS NULL THEN t.calendar END, u.cause, u.why, u.since
 FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :epoch::bigint[], :copy::uuid[],
-        :attempts::bigint[],
-        :crashes::bigint[], :cause::smallint[], :why::text[], :since::bigint[])
+        :attempts::bigint[], :crashes::bigint[], :cause::smallint[], :why::text[],
+        :since::bigint[])
     u (part, due, id, epoch, copy, attempts, crashes, cause, why, since)
     JOIN l ON l.part = u.part AND l.epoch = u.epoch
     JOIN {s}.timer t ON t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded

@@ -107,10 +107,6 @@ pub(crate) const OLD_WATERMARK: &str = "DELETE FROM {s}.watermark WHERE node = $
 pub(crate) const PROBE: &str = "
 SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR UPDATE SKIP LOCKED";
 
-/// GateEnter: before rows are ended, moved or replaced that were not handed out.
-pub(crate) const GATE: &str = "
-SELECT part FROM {s}.gate WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
-
 /// RowRead: the first rows of each partition after a position, up to a number of bytes in all.
 pub(crate) const LOAD: &str = "
 SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
@@ -138,108 +134,6 @@ SELECT min(t.due), extract(epoch FROM now())::float8 FROM unnest($1::smallint[])
     SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= $2
     ORDER BY r.due LIMIT 1) t";
 
-/// The number of a commit: no other transaction has it. If one that has it is under way, this waits
-/// for it.
-pub(crate) const SEQ: &str = "
-INSERT INTO {s}.seq (node, seq) VALUES ($1, $2) ON CONFLICT (node, seq) DO NOTHING RETURNING seq";
-
-pub(crate) const OLD_SEQ: &str = "DELETE FROM {s}.seq WHERE node = $1 AND seq = $2";
-
-/// For a transaction with several statements that lock lease rows: all of them, first.
-pub(crate) const LOCK: &str = "
-SELECT part FROM {s}.lease WHERE part = ANY($1::smallint[]) ORDER BY part FOR SHARE";
-
-pub(crate) const ARM: &str = "
-INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
-    moved, epoch)
-SELECT part, due, id, kind, key, payload, attempts, crashes, calendar, false, moved, epoch
-FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[], $6::bytea[],
-        $7::bigint[], $8::bigint[], $9::text[], $10::boolean[], $11::bigint[])
-    u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch)";
-
-/// RowLock: rows by key that no other transaction has locked.
-pub(crate) const FIND_KEYS: &str = "
-SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded, t.key FROM {s}.timer t
-    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key
-    FOR UPDATE OF t SKIP LOCKED";
-
-/// The keys that are there, whoever has locked their rows.
-pub(crate) const SEE_KEYS: &str = "
-SELECT t.key FROM {s}.timer t
-    JOIN unnest($1::smallint[], $2::text[]) u (part, key) ON t.part = u.part AND t.key = u.key";
-
-/// RowLock: rows at their first deadlines.
-pub(crate) const FIND: &str = "
-SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
-    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
-        ON t.part = u.part AND t.due = u.due AND t.id = u.id
-    FOR UPDATE OF t SKIP LOCKED";
-
-/// RowLock: rows that were moved.
-pub(crate) const FIND_MOVED: &str = "
-SELECT t.part, t.due, t.id, t.calendar IS NOT NULL AND NOT t.superseded FROM {s}.timer t
-    JOIN unnest($1::smallint[], $2::uuid[]) u (part, id)
-        ON t.part = u.part AND t.id = u.id AND t.moved
-    FOR UPDATE OF t SKIP LOCKED";
-
-/// The ids that are there, whoever has locked their rows.
-pub(crate) const SEE: &str = "
-SELECT t.id FROM {s}.timer t
-    JOIN unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
-        ON t.part = u.part AND t.due = u.due AND t.id = u.id
-UNION ALL SELECT t.id FROM {s}.timer t
-    JOIN unnest($1::smallint[], $3::uuid[]) u (part, id)
-        ON t.part = u.part AND t.id = u.id AND t.moved";
-
-/// WatermarkLook: up to where rows of these partitions may have been handed out. An owner without
-/// a watermark may have handed out anything.
-pub(crate) const UPTO: &str = "
-SELECT l.part, CASE WHEN l.owner IS NULL THEN l.claimed_upto ELSE GREATEST(l.claimed_upto,
-    COALESCE((SELECT w.upto FROM {s}.watermark w WHERE w.node = l.owner
-        ORDER BY w.gen DESC LIMIT 1), 9223372036854775807)) END
-FROM {s}.lease l WHERE l.part = ANY($1::smallint[])";
-
-/// Deletes rows that are locked, and were not handed out.
-pub(crate) const END: &str = "
-DELETE FROM {s}.timer t USING unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
-
-/// Moves rows that are locked, and were not handed out: none of them is suspect.
-pub(crate) const MOVE: &str = "
-UPDATE {s}.timer t SET due = u.next, moved = u.moved, epoch = GREATEST(t.epoch, u.epoch)
-    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::boolean[],
-        $6::bigint[]) u (part, due, id, next, moved, epoch)
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id AND NOT t.superseded
-    RETURNING t.due, t.id, t.kind, t.key, t.payload, t.attempts, t.calendar, t.superseded,
-    t.crashes";
-
-/// Rows that were handed out lose their keys to others, or are struck: they end with their
-/// handlers.
-pub(crate) const SUPERSEDE: &str = "
-UPDATE {s}.timer t SET key = NULL, superseded = true
-    FROM unnest($1::smallint[], $2::bigint[], $3::uuid[]) u (part, due, id)
-    WHERE t.part = u.part AND t.due = u.due AND t.id = u.id RETURNING t.id";
-
-/// A slice of the rows of a partition, in order, and whether they are of a kind.
-pub(crate) const SEE_KIND: &str = "
-SELECT t.due, t.id, t.kind = $4 FROM {s}.timer t
-    WHERE t.part = $1 AND (t.due, t.id) > ($2, $3) ORDER BY t.due, t.id LIMIT $5";
-
-/// Of several nodes one finds a dead letter that goes.
-pub(crate) const FIND_DEAD: &str = "
-SELECT id FROM {s}.dead WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE";
-
-pub(crate) const REVIVE: &str = "
-INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
-    moved, epoch)
-SELECT u.part, u.due, d.id, d.kind, NULL, d.payload, 0, 0, d.calendar, false, u.moved, u.epoch
-FROM unnest($1::smallint[], $2::bigint[], $3::uuid[], $4::boolean[], $5::bigint[])
-        u (part, due, id, moved, epoch)
-    JOIN {s}.dead d ON d.id = u.id
-RETURNING due, id, kind, key, payload, attempts, calendar, superseded, crashes";
-
-pub(crate) const DISCARD: &str = "DELETE FROM {s}.dead WHERE id = ANY($1::uuid[]) RETURNING id";
-
 pub(crate) const GET: &str = "
 SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
     WHERE part = $1 AND id = $2 AND (due = $3 OR moved)";
@@ -247,11 +141,6 @@ SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM
 pub(crate) const GET_KEY: &str = "
 SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
     WHERE part = $1 AND key = $2";
-
-pub(crate) const DEAD: &str = "
-SELECT due, id, kind, key, payload, attempts, calendar, false, crashes, cause, why, since
-    FROM {s}.dead
-    WHERE id > $1 ORDER BY id LIMIT $2";
 
 pub(crate) const FLEET: &str = "
 SELECT l.part, l.epoch, n.name, n.node, (SELECT r.due FROM {s}.timer r WHERE r.part = l.part
@@ -292,30 +181,11 @@ pub(crate) const PREPARED: &[&str] = &[
     NEXT_WATERMARK,
     OLD_WATERMARK,
     PROBE,
-    GATE,
     LOAD,
     LOAD_UNLOCKED,
     NEXT_DUE,
-    SEQ,
-    OLD_SEQ,
-    LOCK,
-    ARM,
-    FIND_KEYS,
-    SEE_KEYS,
-    FIND,
-    FIND_MOVED,
-    SEE,
-    UPTO,
-    END,
-    MOVE,
-    SUPERSEDE,
-    SEE_KIND,
-    FIND_DEAD,
-    REVIVE,
-    DISCARD,
     GET,
     GET_KEY,
-    DEAD,
     FLEET,
     NODES,
     COUNT,

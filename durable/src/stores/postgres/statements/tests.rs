@@ -7,7 +7,15 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 1] = [include_str!("settle.rs")];
+const SOURCES: [&str; 7] = [
+    include_str!("arm.rs"),
+    include_str!("cancel.rs"),
+    include_str!("commit.rs"),
+    include_str!("dead.rs"),
+    include_str!("locked.rs"),
+    include_str!("reschedule.rs"),
+    include_str!("settle.rs"),
+];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
 static TYPES: [(&str, Type); 16] = [

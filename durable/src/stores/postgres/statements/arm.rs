@@ -1,0 +1,120 @@
+//! Arm: rows are put in. One that has the key of another replaces it.
+
+use super::commit::Making;
+use super::locked::{LockedRows, is_free};
+use super::rows::{durable_id, millis, part, uuid};
+use super::statement::statement;
+use crate::store::contract::{Outcome, Write};
+use crate::store::row::Row;
+use tokio_postgres::Error;
+use uuid::Uuid;
+
+statement! {
+    /// Puts rows in.
+    Arm<'a> {
+        part: &'a [i16],
+        due: &'a [i64],
+        id: &'a [Uuid],
+        kind: &'a [&'a str],
+        key: &'a [Option<&'a str>],
+        payload: &'a [&'a [u8]],
+        attempts: &'a [i64],
+        crashes: &'a [i64],
+        calendar: &'a [Option<&'a str>],
+        moved: &'a [bool],
+        epoch: &'a [i64],
+    }
+    -> () = |_| ();
+    "
+INSERT INTO {s}.timer (part, due, id, kind, key, payload, attempts, crashes, calendar, superseded,
+    moved, epoch)
+SELECT part, due, id, kind, key, payload, attempts, crashes, calendar, false, moved, epoch
+FROM unnest(:part::smallint[], :due::bigint[], :id::uuid[], :kind::text[], :key::text[],
+        :payload::bytea[], :attempts::bigint[], :crashes::bigint[], :calendar::text[],
+        :moved::boolean[], :epoch::bigint[])
+    u (part, due, id, kind, key, payload, attempts, crashes, calendar, moved, epoch)"
+}
+
+/// Columns of rows that are put in.
+#[derive(Default)]
+struct Armed<'a> {
+    parts: Vec<i16>,
+    dues: Vec<i64>,
+    ids: Vec<Uuid>,
+    kinds: Vec<&'a str>,
+    keys: Vec<Option<&'a str>>,
+    payloads: Vec<&'a [u8]>,
+    attempts: Vec<i64>,
+    crashes: Vec<i64>,
+    calendars: Vec<Option<&'a str>>,
+    moved: Vec<bool>,
+    epochs: Vec<i64>,
+}
+
+impl<'a> Armed<'a> {
+    fn push(&mut self, row: &'a Row, epoch: i64) {
+        self.parts.push(part(row.id.partition()));
+        self.dues.push(millis(row.due));
+        self.ids.push(uuid(row.id));
+        self.kinds.push(&row.kind);
+        self.keys.push(row.key.as_deref());
+        self.payloads.push(&row.payload);
+        self.attempts.push(row.attempts.into());
+        self.crashes.push(row.crashes.into());
+        self.calendars.push(row.calendar.as_deref());
+        self.moved.push(row.due != row.id.first_due());
+        self.epochs.push(epoch);
+    }
+
+    fn arm(&self) -> Arm<'_> {
+        Arm {
+            part: &self.parts,
+            due: &self.dues,
+            id: &self.ids,
+            kind: &self.kinds,
+            key: &self.keys,
+            payload: &self.payloads,
+            attempts: &self.attempts,
+            crashes: &self.crashes,
+            calendar: &self.calendars,
+            moved: &self.moved,
+            epoch: &self.epochs,
+        }
+    }
+}
+
+impl Making<'_> {
+    pub(super) async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        self.replace(numbers).await?;
+        let mut armed = Armed::default();
+        for &number in numbers {
+            if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
+                continue;
+            }
+            if let Write::Arm(row) = &self.writes[number] {
+                armed.push(row, self.own_epoch(row.id.partition()));
+            }
+        }
+        if !armed.ids.is_empty() {
+            self.live.ask(&armed.arm()).await?;
+        }
+        Ok(())
+    }
+
+    /// Rows that have the keys of these changes go, or lose them if they were handed out.
+    async fn replace(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let found = self.find_keys(numbers).await?;
+        let upto = self.look(&found).await?;
+        let (mut gone, mut superseded) = (LockedRows::default(), LockedRows::default());
+        for (number, found) in &found {
+            if is_free(found, &upto) {
+                gone.push(found);
+                self.outcomes[*number] = Some(Outcome::Armed(Some(durable_id(found.id))));
+            } else {
+                superseded.push(found);
+            }
+        }
+        gone.end(self.live).await?;
+        superseded.supersede(self.live).await
+    }
+}
