@@ -7,15 +7,16 @@
 use std::collections::BTreeSet;
 
 /// The files that have the statements of nodes.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("../src/stores/postgres/statements/arm.rs"),
     include_str!("../src/stores/postgres/statements/cancel.rs"),
     include_str!("../src/stores/postgres/statements/commit.rs"),
     include_str!("../src/stores/postgres/statements/dead.rs"),
+    include_str!("../src/stores/postgres/statements/lease.rs"),
+    include_str!("../src/stores/postgres/statements/load.rs"),
     include_str!("../src/stores/postgres/statements/locked.rs"),
     include_str!("../src/stores/postgres/statements/reschedule.rs"),
     include_str!("../src/stores/postgres/statements/settle.rs"),
-    include_str!("../src/stores/postgres/statements/sql.rs"),
 ];
 
 /// What makes the tables.

@@ -8,8 +8,10 @@
 
 use super::clock::DatabaseClock;
 use super::session::{Live, Session};
-use super::statements::rows::partition;
-use super::statements::sql;
+use super::statements::lease::{
+    Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
+    Others, Own, Renew, Take,
+};
 use crate::store::contract::{Lease, LeaseNews, StoreError};
 use crate::store::row::Partition;
 use std::collections::BTreeMap;
@@ -74,20 +76,6 @@ pub(super) struct Watermark {
     pub(super) free: BTreeMap<Partition, i64>,
 }
 
-/// What a renewal has found.
-struct Renewed {
-    time: f64,
-    /// Other nodes that are alive, and those that are not slow.
-    others: usize,
-    others_fast: usize,
-    /// When the first lease of others ends, or ended, in seconds from now.
-    first_end: Option<f64>,
-    /// Whether partitions have no owner that is alive.
-    has_free: bool,
-    own: BTreeMap<Partition, u64>,
-    owed: BTreeMap<Partition, i64>,
-}
-
 impl Leases {
     pub(super) fn new(node: Uuid, name: String, lasts: Duration) -> Self {
         Self {
@@ -123,22 +111,23 @@ impl Leases {
         }
         let answered = clock.elapsed();
         let node = self.node;
-        let mut renewed = session.run(async |live| look(live, node).await)?;
-        renewed.time = time.unwrap_or(renewed.time);
-        clock.read(sent, answered, renewed.time);
+        let (others, own) = session.run(async |live| look(live, node).await)?;
+        clock.read(sent, answered, time.unwrap_or_default());
         if self.note_speed(answered - sent) {
             // Others are told before it gives anything back: a turn of a slow node takes long.
             self.renew_row(session)?;
         }
         let mut news = LeaseNews::new(self.lasts - self.lasts / MARGIN, self.lasts / 3);
-        let former = std::mem::replace(&mut self.own, renewed.own);
+        let epochs = own.iter().map(|(lease, _)| (lease.partition, lease.epoch));
+        let former = std::mem::replace(&mut self.own, epochs.collect());
         news.lost = former
             .keys()
             .filter(|partition| !self.own.contains_key(partition))
             .copied()
             .collect();
         // (One that was taken by a statement whose answer was lost is new here, too.)
-        self.owed = renewed.owed;
+        let owed = own.iter().map(|(lease, owed)| (lease.partition, *owed));
+        self.owed = owed.collect();
         let new = |(partition, epoch): (&Partition, &u64)| former.get(partition) != Some(epoch);
         news.taken = self
             .own
@@ -146,13 +135,13 @@ impl Leases {
             .filter(|&entry| new(entry))
             .map(|(&partition, &epoch)| Lease { partition, epoch })
             .collect();
-        let share = match (self.is_slow, renewed.others_fast) {
-            (true, 0) => usize::from(PARTITIONS).div_ceil(renewed.others + 1),
+        let share = match (self.is_slow, others.fast) {
+            (true, 0) => usize::from(PARTITIONS).div_ceil(others.count + 1),
             (true, _) => 0,
-            (false, others) => usize::from(PARTITIONS).div_ceil(others + 1),
+            (false, fast) => usize::from(PARTITIONS).div_ceil(fast + 1),
         };
-        let is_first_over = renewed.first_end.is_some_and(|end| end <= 0.0);
-        let is_free = is_first_over || renewed.has_free;
+        let is_first_over = others.first_end.is_some_and(|end| end <= 0.0);
+        let is_free = is_first_over || others.has_free;
         if self.own.len() < share && is_free {
             let wanted = share - self.own.len();
             let taken = session.run(async |live| take(live, node, wanted).await)?;
@@ -167,7 +156,7 @@ impl Leases {
         }
         self.surplus = self.own.len().saturating_sub(share);
         news.surplus = self.surplus;
-        if let Some(end) = renewed.first_end.filter(|&end| end > 0.0) {
+        if let Some(end) = others.first_end.filter(|&end| end > 0.0) {
             // A lease that is not renewed in time is taken soon after its end.
             let look = Duration::try_from_secs_f64(end).unwrap_or(news.again) + AFTER_END;
             news.again = news.again.min(look.max(LOOK_MIN));
@@ -180,10 +169,9 @@ impl Leases {
         self.renewals += 1;
         if self.renewals % 1_000 == 1 {
             session.run(async |live| {
-                for forget in [sql::FORGET_NODES, sql::FORGET_WATERMARKS, sql::FORGET_SEQS] {
-                    live.rows(forget, &[]).await?;
-                }
-                Ok(())
+                live.ask(&ForgetNodes {}).await?;
+                live.ask(&ForgetWatermarks {}).await?;
+                live.ask(&ForgetSeqs {}).await
             })?;
         }
         Ok(news)
@@ -191,19 +179,27 @@ impl Leases {
 
     /// LeaseRenew. Returns the database's time; `None`: there is no such node alive.
     fn renew_row(&self, session: &mut Session) -> Result<Option<f64>, StoreError> {
-        let (node, lasts, is_slow) = (self.node, self.lasts.as_secs_f64(), self.is_slow);
-        let renewed =
-            session.run(async |live| live.rows(sql::RENEW, &[&node, &lasts, &is_slow]).await)?;
-        Ok(renewed.first().map(|row| row.get(0)))
+        let renew = Renew {
+            node: self.node,
+            lasts: self.lasts.as_secs_f64(),
+            slow: self.is_slow,
+        };
+        let renewed = session.run(async |live| live.ask(&renew).await)?;
+        Ok(renewed.first().copied())
     }
 
     /// LeaseJoin: the node's rows, under a name that no lease has.
     fn enlist(&mut self, session: &mut Session) -> Result<(), StoreError> {
         self.watermark = Watermark::default();
-        let (node, name, lasts) = (self.node, self.name.clone(), self.lasts.as_secs_f64());
+        let node = self.node;
+        let comes = Join {
+            node,
+            name: &self.name,
+            lasts: self.lasts.as_secs_f64(),
+        };
         session.run(async |live| {
-            live.rows(sql::JOIN, &[&node, &name, &lasts]).await?;
-            live.rows(sql::JOIN_WATERMARK, &[&node]).await
+            live.ask(&comes).await?;
+            live.ask(&JoinWatermark { node }).await
         })?;
         Ok(())
     }
@@ -236,51 +232,25 @@ pub(super) fn random_node() -> Uuid {
     Uuid::from_u128(u128::from(random()) << 64 | u128::from(random()))
 }
 
-async fn look(live: &Live, node: Uuid) -> Result<Renewed, Error> {
-    let others = live.rows(sql::OTHERS, &[&node]).await?;
-    let own = live.rows(sql::OWN, &[&node]).await?;
-    let leases = own.iter().map(|row| {
-        let (part, epoch): (i16, i64) = (row.get(0), row.get(1));
-        let epoch = u64::try_from(epoch).unwrap_or_default();
-        ((partition(part), epoch), (partition(part), row.get(2)))
-    });
-    let (own, owed) = leases.unzip();
-    let count = |at| {
-        let count = others.first().map_or(0, |row| row.get::<_, i64>(at));
-        usize::try_from(count).unwrap_or_default()
-    };
-    Ok(Renewed {
-        time: 0.0,
-        others: count(0),
-        others_fast: count(1),
-        first_end: others.first().and_then(|row| row.get(2)),
-        has_free: count(3) > 0,
-        own,
-        owed,
-    })
+/// What a node sees of others, and its leases, each with up to when rows are suspect.
+async fn look(live: &Live, node: Uuid) -> Result<(OtherNodes, Vec<(Lease, i64)>), Error> {
+    let others = live.ask(&Others { node }).await?;
+    let own = live.ask(&Own { node }).await?;
+    Ok((others.into_iter().next().unwrap_or_default(), own))
 }
 
 /// Takes free partitions, up to this number. Returns also up to when rows are suspect.
 async fn take(live: &Live, node: Uuid, wanted: usize) -> Result<Vec<(Lease, i64)>, Error> {
-    live.rows(sql::EXPIRE, &[]).await?;
-    let free = live.rows(sql::FREE, &[]).await?;
+    live.ask(&Expire {}).await?;
+    let free = live.ask(&Free {}).await?;
     // Nodes that take at one time begin at different places.
     let begin = node.as_u128() as usize % free.len().max(1);
     let parts: Vec<i16> = (free.iter().cycle().skip(begin))
         .take(wanted.min(free.len()))
-        .map(|row| row.get(0))
+        .copied()
         .collect();
     if parts.is_empty() {
         return Ok(Vec::new());
     }
-    let taken = live.rows(sql::TAKE, &[&node, &parts]).await?;
-    let leases = taken.iter().map(|row| {
-        let (part, epoch): (i16, i64) = (row.get(0), row.get(1));
-        let lease = Lease {
-            partition: partition(part),
-            epoch: u64::try_from(epoch).unwrap_or_default(),
-        };
-        (lease, row.get(2))
-    });
-    Ok(leases.collect())
+    live.ask(&Take { node, part: &parts }).await
 }

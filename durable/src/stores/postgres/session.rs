@@ -17,8 +17,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row, Statement as Prepared};
+use tokio_postgres::{Client, Error, Statement as Prepared};
 
 /// The first wait before something is tried again.
 const BACKOFF: Duration = Duration::from_millis(2);
@@ -88,26 +87,15 @@ impl Drop for Live {
     }
 }
 
-/// What a statement is called with.
-pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
-
 impl Live {
     /// Runs one of the prepared statements. Returns what its reader makes of the rows.
     pub(super) async fn ask<S: Statement>(&self, statement: &S) -> Result<Vec<S::Answer>, Error> {
-        let rows = self.rows(S::SQL.text, &statement.values()).await?;
+        let (text, values) = (S::SQL.text, statement.values());
+        let rows = match self.prepared.get(text) {
+            Some(prepared) => self.client.query(prepared, &values).await?,
+            None => self.client.query(text, &values).await?,
+        };
         Ok(rows.iter().map(S::read).collect())
-    }
-
-    /// Runs one of the prepared statements.
-    pub(super) async fn rows(
-        &self,
-        sql: &'static str,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        match self.prepared.get(sql) {
-            Some(statement) => self.client.query(statement, params).await,
-            None => self.client.query(sql, params).await,
-        }
     }
 }
 

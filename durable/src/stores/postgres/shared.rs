@@ -3,8 +3,11 @@
 use super::leases::PARTITIONS;
 use super::listen;
 use super::session::Live;
-use super::statements::rows::{self, epoch, millis, part, partition, row_of, uuid};
-use super::statements::sql;
+use super::statements::lease::{
+    Claim, GiveBack, NextWatermark, Nodes, OldWatermark, Partitions, Probe,
+};
+use super::statements::load::{Load, LoadUnlocked, NextDue};
+use super::statements::rows::{epoch, millis, part, uuid};
 use super::store::Postgres;
 use crate::store::contract::{Lease, LeaseNews, SharedStore, SliceLimit, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
@@ -13,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::Error;
-use uuid::Uuid;
 
 /// Rows of a partition that a load asks for at least.
 const SLICE_MIN: usize = 16;
@@ -22,19 +24,17 @@ const SLICE_MIN: usize = 16;
 const WRITTEN_MAX: u32 = 1_000;
 
 /// The watermark goes into another row, in one transaction.
-async fn next_watermark(
-    live: &Live,
-    node: Uuid,
-    gen_: i64,
-    upto: i64,
-) -> Result<Vec<tokio_postgres::Row>, Error> {
+async fn next_watermark(live: &Live, claim: &Claim) -> Result<Vec<i64>, Error> {
     live.client.batch_execute("BEGIN").await?;
     let written = async {
-        let stored = live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await?;
-        if let Some(row) = stored.first() {
-            let upto: i64 = row.get(0);
-            live.rows(sql::NEXT_WATERMARK, &[&node, &(gen_ + 1), &upto])
-                .await?;
+        let stored = live.ask(claim).await?;
+        if let Some(&upto) = stored.first() {
+            let next = NextWatermark {
+                node: claim.node,
+                number: claim.number + 1,
+                upto,
+            };
+            live.ask(&next).await?;
         }
         Ok(stored)
     };
@@ -124,14 +124,16 @@ impl SharedStore for Postgres {
         self.with(|store| {
             let parts: Vec<_> = partitions.iter().map(|&number| part(number)).collect();
             let sent = store.clock.elapsed();
-            let rows = store
-                .session
-                .run(async |live| live.rows(sql::NEXT_DUE, &[&parts, &millis(from)]).await)?;
-            let Some(row) = rows.first() else {
+            let next = NextDue {
+                part: &parts,
+                from: millis(from),
+            };
+            let next = store.session.run(async |live| live.ask(&next).await)?;
+            let Some(&(due, now)) = next.first() else {
                 return Ok(None);
             };
-            store.clock.read(sent, store.clock.elapsed(), row.get(1));
-            Ok(row.get::<_, Option<i64>>(0).map(rows::time))
+            store.clock.read(sent, store.clock.elapsed(), now);
+            Ok(due)
         })
     }
 
@@ -148,27 +150,25 @@ impl SharedStore for Postgres {
         self.with(|store| {
             let this = store.leases.node;
             let (nodes, partitions) = store.session.run(async |live| {
-                let nodes = live.rows(sql::NODES, &[]).await?;
-                Ok((nodes, live.rows(sql::FLEET, &[]).await?))
+                let nodes = live.ask(&Nodes {}).await?;
+                Ok((nodes, live.ask(&Partitions {}).await?))
             })?;
             let mut fleet = Fleet::default();
             let mut owners = Vec::new();
-            for row in &partitions {
-                let now = row.get::<_, f64>(5) * 1_000.0;
-                let oldest = row.get::<_, Option<i64>>(4);
-                let lag_ms = oldest.map_or(0.0, |due| (now - due as f64).max(0.0));
-                owners.push(row.get::<_, Option<Uuid>>(3));
+            for found in partitions {
+                let now = found.now * 1_000.0;
+                let lag_ms = (found.oldest).map_or(0.0, |due| (now - due as f64).max(0.0));
+                owners.push(found.node);
                 fleet.partitions.push(FleetPartition {
-                    number: partition(row.get(0)),
-                    owner: row.get(2),
-                    epoch: u64::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
+                    number: found.number,
+                    owner: found.name,
+                    epoch: found.epoch,
                     lag: Duration::from_secs_f64(lag_ms / 1_000.0),
                 });
             }
-            for row in &nodes {
-                let node: Uuid = row.get(0);
+            for (node, name) in nodes {
                 fleet.nodes.push(FleetNode {
-                    name: row.get(1),
+                    name,
                     partitions: owners.iter().filter(|owner| **owner == Some(node)).count(),
                     is_this: node == this,
                 });
@@ -193,24 +193,28 @@ impl Postgres {
     fn raise_watermark(&mut self, upto: i64) -> Result<bool, StoreError> {
         let node = self.leases.node;
         let (gen_, written) = (self.leases.watermark.gen_, self.leases.watermark.written);
+        let claim = Claim {
+            node,
+            number: gen_,
+            upto,
+        };
         let stored = if written < WRITTEN_MAX {
-            self.session
-                .run(async |live| live.rows(sql::CLAIM, &[&node, &gen_, &upto]).await)?
+            self.session.run(async |live| live.ask(&claim).await)?
         } else {
             self.session
-                .run(async |live| next_watermark(live, node, gen_, upto).await)?
+                .run(async |live| next_watermark(live, &claim).await)?
         };
-        let Some(row) = stored.first() else {
+        let Some(&upto) = stored.first() else {
             return Ok(false);
         };
         let watermark = &mut self.leases.watermark;
-        watermark.upto = row.get(0);
+        watermark.upto = upto;
         watermark.written += 1;
         if written >= WRITTEN_MAX {
             watermark.gen_ = gen_ + 1;
             watermark.written = 0;
-            self.session
-                .run(async |live| live.rows(sql::OLD_WATERMARK, &[&node, &gen_]).await)?;
+            let old = OldWatermark { node, number: gen_ };
+            self.session.run(async |live| live.ask(&old).await)?;
         }
         Ok(true)
     }
@@ -218,12 +222,11 @@ impl Postgres {
     /// GateProbe: in which of these partitions nobody ends or moves a row just now. Whoever comes
     /// later sees the watermark that was committed before.
     fn probe(&mut self, parts: &[i16]) -> Result<(), StoreError> {
-        let free = self
-            .session
-            .run(async |live| live.rows(sql::PROBE, &[&parts]).await)?;
+        let probe = Probe { part: parts };
+        let free = self.session.run(async |live| live.ask(&probe).await)?;
         let watermark = &mut self.leases.watermark;
-        for row in free {
-            watermark.free.insert(partition(row.get(0)), watermark.upto);
+        for partition in free {
+            watermark.free.insert(partition, watermark.upto);
         }
         Ok(())
     }
@@ -317,28 +320,38 @@ impl Postgres {
         // (If they cut rows off, so do they in `read`, which counts more for each row.)
         let bytes = i64::try_from(reading.bytes).unwrap_or(i64::MAX);
         let mut loaded = Vec::new();
-        for (sql, numbers) in [(sql::LOAD, open), (sql::LOAD_UNLOCKED, gated)] {
-            if numbers.is_empty() {
-                continue;
-            }
-            let parts: Vec<_> = numbers.into_iter().map(part).collect();
-            let rows = self.session.run(async |live| {
-                live.rows(sql, &[&parts, &due, &id, &until, &limit, &bytes])
-                    .await
-            })?;
-            loaded.extend(rows);
+        if !open.is_empty() {
+            let part: Vec<i16> = open.into_iter().map(part).collect();
+            let load = Load {
+                part: &part,
+                due,
+                id,
+                until,
+                limit,
+                bytes,
+            };
+            loaded.extend(self.session.run(async |live| live.ask(&load).await)?);
+        }
+        if !gated.is_empty() {
+            let part: Vec<i16> = gated.into_iter().map(part).collect();
+            let load = LoadUnlocked {
+                part: &part,
+                due,
+                id,
+                until,
+                limit,
+                bytes,
+            };
+            loaded.extend(self.session.run(async |live| live.ask(&load).await)?);
         }
         let mut counts = BTreeMap::new();
-        for row in loaded.iter().map(row_of) {
+        for (mut row, row_epoch) in loaded {
             let count: &mut usize = counts.entry(row.id.partition()).or_default();
             *count += 1;
             if *count == slice {
                 reading.more.insert(row.id.partition(), row.position());
             }
-        }
-        for columns in &loaded {
-            let mut row = row_of(columns);
-            row.suspect = self.is_suspect(&row, columns.get(9));
+            row.suspect = self.is_suspect(&row, row_epoch);
             reading.read.insert(row.position(), row);
         }
         Ok(())
@@ -357,8 +370,12 @@ impl Postgres {
         let node = self.leases.node;
         let parts: Vec<_> = leases.iter().map(|lease| part(lease.partition)).collect();
         let epochs: Vec<_> = leases.iter().map(|lease| epoch(lease.epoch)).collect();
-        self.session
-            .run(async |live| live.rows(sql::GIVE_BACK, &[&node, &parts, &epochs]).await)?;
+        let give_back = GiveBack {
+            node,
+            part: &parts,
+            epoch: &epochs,
+        };
+        self.session.run(async |live| live.ask(&give_back).await)?;
         for lease in leases {
             self.leases.own.remove(&lease.partition);
             self.leases.owed.remove(&lease.partition);

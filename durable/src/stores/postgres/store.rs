@@ -7,8 +7,9 @@ use super::migrations::schema;
 use super::outbox::PostgresOutbox;
 use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
 use super::statements::dead::Dead;
-use super::statements::rows::{millis, part, partition_of_key, row_of, uuid};
-use super::statements::sql;
+use super::statements::lease::Leave;
+use super::statements::load::{Count, Estimate, Get, GetKey};
+use super::statements::rows::{millis, part, partition_of_key, uuid};
 use crate::store::contract::{
     Gate, Lease, LeaseNews, Outcome, SharedStore, SliceLimit, Store, StoreClock, StoreError,
     StoreSize, Target, Write,
@@ -134,7 +135,7 @@ impl Postgres {
         let counted = self.session.once(async |live| {
             // (A database without such a setting does without.)
             let is_bound = live.client.batch_execute(COUNT_WITHIN).await.is_ok();
-            let counted = live.rows(sql::COUNT, &[&COUNT_MAX]).await;
+            let counted = live.ask(&Count { limit: COUNT_MAX }).await;
             if is_bound {
                 live.client.batch_execute(STATEMENT_TIMEOUT).await?;
             }
@@ -146,26 +147,23 @@ impl Postgres {
             Some(Err(_)) => return self.session.forget(),
             None => return,
         };
-        let number = |row: &tokio_postgres::Row, at| u64::try_from(row.get::<_, i64>(at)).ok();
-        let counted = counted.as_ref().and_then(|rows| rows.first());
-        let counted = [0, 1].map(|at| number(counted?, at));
+        let first = |counts: Vec<[Option<u64>; 2]>| counts.first().copied().unwrap_or_default();
+        let counted = counted.map(first).unwrap_or_default();
         let is_all = |count: Option<u64>| count.is_some_and(|count| count < COUNT_MAX as u64);
         let mut size = counted;
         if !counted.into_iter().all(is_all) {
-            let estimate = self
-                .session
-                .once(async |live| live.rows(sql::ESTIMATE, &[]).await);
+            let estimate = self.session.once(async |live| live.ask(&Estimate {}).await);
             let Some(Ok(estimate)) = estimate else {
                 return;
             };
+            let estimate = first(estimate);
             let former = [self.size.rows, self.size.dead];
             for (at, size) in size
                 .iter_mut()
                 .enumerate()
                 .filter(|(_, size)| !is_all(**size))
             {
-                let estimate = estimate.first().and_then(|row| number(row, at));
-                *size = (*size).max(estimate.or(Some(former[at])));
+                *size = (*size).max(estimate[at].or(Some(former[at])));
             }
         }
         self.size = StoreSize::new(size[0].unwrap_or(0), size[1].unwrap_or(0), None);
@@ -203,7 +201,7 @@ impl Store for Postgres {
             let node = store.leases.node;
             store
                 .session
-                .run(async |live| live.rows(sql::LEAVE, &[&node]).await)?;
+                .run(async |live| live.ask(&Leave { node }).await)?;
             store.tell();
             store.listener = None;
             Ok(())
@@ -277,18 +275,22 @@ impl Store for Postgres {
             return Ok(None);
         }
         self.with(|store| {
-            let rows = store.session.run(async |live| match target {
+            let rows = match target {
                 Target::Id(id) => {
-                    let (number, first_due) = (part(id.partition()), millis(id.first_due()));
-                    live.rows(sql::GET, &[&number, &uuid(*id), &first_due])
-                        .await
+                    let get = Get {
+                        part: part(id.partition()),
+                        id: uuid(*id),
+                        due: millis(id.first_due()),
+                    };
+                    store.session.run(async |live| live.ask(&get).await)?
                 }
                 Target::Key(key) => {
-                    let number = part(partition_of_key(key));
-                    live.rows(sql::GET_KEY, &[&number, &&**key]).await
+                    let part = part(partition_of_key(key));
+                    let get = GetKey { part, key };
+                    store.session.run(async |live| live.ask(&get).await)?
                 }
-            })?;
-            Ok(rows.first().map(row_of))
+            };
+            Ok(rows.into_iter().next())
         })
     }
 

@@ -1,15 +1,29 @@
 //! Statements: what nodes send to the database, and what they read from it.
+//!
+//! Each statement stands beside the struct of its parameters and the reader of its answer.
+//! `statement.rs` says how. `{s}` stands for the schema.
+//!
+//! They keep to what other databases take that speak PostgreSQL's protocol: `tests/durable_sql.rs`
+//! reads them all, and refuses what is not on its list. Times are the database's `now()`; deadlines
+//! are milliseconds since the Unix epoch.
+//!
+//! Whoever settles rows locks the rows of their partitions' leases (`FOR SHARE`) in the same
+//! statement, in the order of partitions: so no lease changes hands before the transaction ends.
+//!
+//! Whoever ends, moves or replaces rows that were not handed out locks the gate of their partition,
+//! then the rows, and reads the watermark in a later statement: the README says why.
 
 mod arm;
 mod cancel;
 pub(super) mod commit;
 pub(super) mod dead;
+pub(super) mod lease;
+pub(super) mod load;
 mod locked;
 mod phases;
 mod reschedule;
 pub(crate) mod rows;
 pub(crate) mod settle;
-pub(crate) mod sql;
 pub(crate) mod statement;
 #[cfg(test)]
 mod tests;
@@ -29,6 +43,32 @@ const ALL: &[&Sql] = &[
     dead::Revive::SQL,
     dead::Discard::SQL,
     dead::Dead::SQL,
+    lease::Join::SQL,
+    lease::JoinWatermark::SQL,
+    lease::Renew::SQL,
+    lease::Others::SQL,
+    lease::Own::SQL,
+    lease::Expire::SQL,
+    lease::Free::SQL,
+    lease::Take::SQL,
+    lease::GiveBack::SQL,
+    lease::Leave::SQL,
+    lease::ForgetNodes::SQL,
+    lease::ForgetWatermarks::SQL,
+    lease::ForgetSeqs::SQL,
+    lease::Claim::SQL,
+    lease::NextWatermark::SQL,
+    lease::OldWatermark::SQL,
+    lease::Probe::SQL,
+    lease::Partitions::SQL,
+    lease::Nodes::SQL,
+    load::Load::SQL,
+    load::LoadUnlocked::SQL,
+    load::NextDue::SQL,
+    load::Get::SQL,
+    load::GetKey::SQL,
+    load::Count::SQL,
+    load::Estimate::SQL,
     locked::Find::SQL,
     locked::FindMoved::SQL,
     locked::See::SQL,
@@ -47,7 +87,6 @@ const ALL: &[&Sql] = &[
 
 /// The same as a database takes it, by the text with names.
 pub(super) fn texts(schema: &str) -> HashMap<&'static str, String> {
-    let named = ALL.iter().map(|sql| (sql.text, sql.in_schema(schema)));
-    let text = |&sql: &&'static str| (sql, sql.replace("{s}", schema));
-    named.chain(sql::PREPARED.iter().map(text)).collect()
+    let text = |sql: &&Sql| (sql.text, sql.in_schema(schema));
+    ALL.iter().map(text).collect()
 }

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use tokio_postgres::types::Type;
 
 /// The files that have statements.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 9] = [
     include_str!("arm.rs"),
     include_str!("cancel.rs"),
     include_str!("commit.rs"),
     include_str!("dead.rs"),
+    include_str!("lease.rs"),
+    include_str!("load.rs"),
     include_str!("locked.rs"),
     include_str!("reschedule.rs"),
     include_str!("settle.rs"),

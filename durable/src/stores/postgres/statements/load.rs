@@ -1,0 +1,94 @@
+//! Load: rows are read and counted.
+
+use super::rows::{row_of, time};
+use super::statement::statement;
+use crate::store::row::{Row, StoreTime};
+use uuid::Uuid;
+
+statement! {
+    /// RowRead: the first rows of each partition after a position, up to a number of bytes in all.
+    Load<'a> { part: &'a [i16], due: i64, id: Uuid, until: i64, limit: i64, bytes: i64 }
+    -> (Row, i64) = loaded_of;
+    "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > (:due, :id)
+        AND r.due <= :until ORDER BY r.due, r.id LIMIT :limit) t) c
+WHERE c.before < :bytes ORDER BY c.due, c.id"
+}
+
+statement! {
+    /// The same without those that a transaction is ending or moving.
+    LoadUnlocked<'a> { part: &'a [i16], due: i64, id: Uuid, until: i64, limit: i64, bytes: i64 }
+    -> (Row, i64) = loaded_of;
+    "
+SELECT c.due, c.id, c.kind, c.key, c.payload, c.attempts, c.calendar, c.superseded, c.crashes,
+    c.epoch FROM (
+    SELECT t.*, sum(octet_length(t.payload)) OVER (ORDER BY t.due, t.id)
+        - octet_length(t.payload) AS before
+    FROM unnest(:part::smallint[]) p (part) CROSS JOIN LATERAL (
+        SELECT * FROM {s}.timer r WHERE r.part = p.part AND (r.due, r.id) > (:due, :id)
+        AND r.due <= :until ORDER BY r.due, r.id LIMIT :limit FOR KEY SHARE SKIP LOCKED) t) c
+WHERE c.before < :bytes ORDER BY c.due, c.id"
+}
+
+/// A row and its epoch.
+fn loaded_of(row: &tokio_postgres::Row) -> (Row, i64) {
+    (row_of(row), row.get(9))
+}
+
+statement! {
+    /// The first deadline from a time on, and the database's time in seconds.
+    NextDue<'a> { part: &'a [i16], from: i64 }
+    -> (Option<StoreTime>, f64) = |row| (row.get::<_, Option<i64>>(0).map(time), row.get(1));
+    "
+SELECT min(t.due), extract(epoch FROM now())::float8 FROM unnest(:part::smallint[]) p (part)
+    CROSS JOIN LATERAL (
+    SELECT r.due FROM {s}.timer r WHERE r.part = p.part AND r.due >= :from
+    ORDER BY r.due LIMIT 1) t"
+}
+
+statement! {
+    /// A row by its id and its first deadline.
+    Get { part: i16, id: Uuid, due: i64 }
+    -> Row = row_of;
+    "
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+    WHERE part = :part AND id = :id AND (due = :due OR moved)"
+}
+
+statement! {
+    /// A row by its key.
+    GetKey<'a> { part: i16, key: &'a str }
+    -> Row = row_of;
+    "
+SELECT due, id, kind, key, payload, attempts, calendar, superseded, crashes FROM {s}.timer
+    WHERE part = :part AND key = :key"
+}
+
+statement! {
+    /// Counts up to a number of rows. It also goes through rows that are deleted and still lie
+    /// there.
+    Count { limit: i64 }
+    -> [Option<u64>; 2] = counts_of;
+    "
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {s}.timer LIMIT :limit) t),
+    (SELECT count(*) FROM (SELECT 1 FROM {s}.dead LIMIT :limit) d)"
+}
+
+statement! {
+    /// How many rows the last `ANALYZE` or `VACUUM` has found. -1: there was none.
+    Estimate {}
+    -> [Option<u64>; 2] = counts_of;
+    "
+SELECT COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.timer')), -1),
+    COALESCE((SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass('{s}.dead')), -1)"
+}
+
+/// Numbers of rows and of dead letters. `None`: not known.
+fn counts_of(row: &tokio_postgres::Row) -> [Option<u64>; 2] {
+    [0, 1].map(|at| u64::try_from(row.get::<_, i64>(at)).ok())
+}
