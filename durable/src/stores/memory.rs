@@ -332,6 +332,7 @@ impl Kept {
     }
 }
 
+#[doc(hidden)]
 impl Store for Memory {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         let mut kept = self.kept();

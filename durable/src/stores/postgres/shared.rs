@@ -61,6 +61,7 @@ struct Reading {
     more: BTreeMap<Partition, Position>,
 }
 
+#[doc(hidden)]
 impl SharedStore for Postgres {
     fn partitions(&self) -> Partition {
         PARTITIONS

@@ -179,6 +179,7 @@ impl Postgres {
     }
 }
 
+#[doc(hidden)]
 impl Store for Postgres {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         apart(|| {

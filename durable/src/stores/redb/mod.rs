@@ -453,6 +453,7 @@ impl OpenFile {
     }
 }
 
+#[doc(hidden)]
 impl Store for Redb {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
         self.with(|file| {
