@@ -83,15 +83,19 @@ fn a_program_that_arms_at_each_start_loses_no_run() {
     assert_eq!(timers.list(.., 9).unwrap().len(), 1);
     assert_eq!(runs.take(), [(106, 12)], "the run that was missed");
     drop(timers);
-    // The same calendar in other words.
-    for (day, pattern) in [(108, "00 9 * * *"), (110, "0 09 * * SUN-SAT")] {
+    // The same calendar in other words; then another one.
+    for (day, pattern, missed) in [
+        (108, "00 9 * * *", 1),
+        (110, "0 09 * * SUN-SAT", 1),
+        (112, "0 9 * * MON-SAT", 0),
+    ] {
         clock.set_system_time(at(day, 12));
         let timers = open(&clock, &store, &runs).start().unwrap();
         let calendar = Calendar::cron(pattern).unwrap().zone("UTC").unwrap();
         let key = timers.key("nightly");
         key.schedule_calendar("report", calendar, "b").unwrap();
         clock.advance(SECOND);
-        assert_eq!(runs.take().len(), usize::from(day == 108), "{pattern}");
+        assert_eq!(runs.take().len(), missed, "{pattern}");
     }
 }
 
