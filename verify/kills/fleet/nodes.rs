@@ -90,7 +90,7 @@ impl Nodes {
             command.arg("--quiet");
         }
         command.env(DATABASE, &setting.database);
-        if off != 0 && can_fake() {
+        if off != 0 {
             let off = format!("{off:+}s");
             command.env("LD_PRELOAD", FAKE).env("FAKETIME", off);
             command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
@@ -105,13 +105,15 @@ impl Nodes {
         Ok(generation)
     }
 
-    /// Seconds that a node's clock is to be off: of half of them.
+    /// Seconds by which a node's clock is to be off: 0 for half of the nodes, and for all of them
+    /// where clocks cannot be set. It takes the same numbers of `random` there.
     pub(crate) fn random_off(random: &mut fastrand::Rng) -> i32 {
-        if random.bool() {
+        let off = if random.bool() {
             0
         } else {
             random.i32(-OFF_MAX..=OFF_MAX)
-        }
+        };
+        if can_fake() { off } else { 0 }
     }
 
     pub(crate) fn alive(&self) -> Vec<u32> {
