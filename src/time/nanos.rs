@@ -14,7 +14,7 @@ pub(crate) struct Nanos(pub(crate) u64);
 impl Add<u64> for Nanos {
     type Output = Self;
 
-    /// The time so many nanoseconds later.
+    /// The time `delay_ns` nanoseconds later.
     #[inline(always)]
     fn add(self, delay_ns: u64) -> Self {
         Self(self.0 + delay_ns)

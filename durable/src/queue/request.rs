@@ -159,7 +159,7 @@ impl Request {
         Self::Look(Look::Fleet(teller))
     }
 
-    /// Rows that are due in this range, at most so many.
+    /// Rows that are due in this range, at most `limit` of them.
     pub(crate) fn list(
         range: &RangeInclusive<StoreTime>,
         limit: usize,

@@ -217,7 +217,7 @@ impl Core {
         }
     }
 
-    /// StopDeliver: the window lets go of its rows, but for those that are being handled.
+    /// StopDeliver: the window lets go of all rows that are not being handled.
     pub(super) fn empty(&mut self) {
         self.is_stopping = true;
         for owned in &mut self.owned {

@@ -40,7 +40,7 @@ pub(super) trait Ownership: Send {
     /// The most requests of a commit, if a slice is so large.
     fn requests_max(&self, slice: SliceLimit) -> usize;
 
-    /// How many rows of large calls a commit has room for beside so many requests.
+    /// How many rows of large calls a commit has room for if it also has `requests` requests.
     fn rows_left(&self, slice: SliceLimit, requests: usize) -> usize;
 
     /// A row is in the store that is not loaded.

@@ -63,7 +63,7 @@ pub(super) struct ManyCancelled {
     pub(super) rest: vec::IntoIter<DurableId>,
     /// Those whose outcome is not known yet.
     pub(super) left: usize,
-    /// Those that are gone.
+    /// How many this call has cancelled so far.
     pub(super) gone: usize,
     /// Why one of them was refused.
     pub(super) refused: Option<DurableError>,
@@ -75,7 +75,7 @@ pub(super) struct KindCancelled {
     pub(super) slice: KindSlice,
     /// Those of the kind that got another deadline meanwhile. They may lie behind it by now.
     pub(super) moved: Vec<DurableId>,
-    /// How many are gone.
+    /// How many this call has cancelled so far.
     pub(super) gone: usize,
 }
 
@@ -143,7 +143,7 @@ impl Many {
         })
     }
 
-    /// Cancels these. So many others are gone already.
+    /// Cancels the timers with these ids. The call has cancelled `gone` others before.
     pub(super) fn cancel(ids: Vec<DurableId>, gone: usize) -> Self {
         Self::Cancel(ManyCancelled {
             rest: ids.into_iter(),

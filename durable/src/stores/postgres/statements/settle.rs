@@ -216,7 +216,7 @@ impl Again {
     }
 }
 
-/// Columns of dead letters, but for those of their rows.
+/// The columns of dead letters that their rows in the timers' table do not have.
 #[derive(Default)]
 struct Letters {
     copies: Vec<Option<Uuid>>,
