@@ -236,7 +236,7 @@ impl Machinery {
     /// |---|---|
     /// | `cascaded` | entries that a cascade moved to a lower level, or found dead |
     /// | `compactions` | slots that were compacted: their dead entries were removed |
-    /// | `holes` | tombstones that its slots count now: at least as many as there are cancelled timers whose entries are still in the wheel |
+    /// | `holes` | tombstones that its slots count now: never fewer than cancelled timers with an entry |
     /// | `level_0` to `level_6` | entries in each level after the shard's last turn |
     ///
     /// Level `n` holds what is due less than 256^(n + 1) ticks after that turn. With a tick of
