@@ -166,8 +166,7 @@ impl Ledger {
                 self.sums.rolled_back += 1;
                 self.arming(number, Arming::RolledBack);
             }
-            Event::AskCancel { call, aim } => self.ask(node, call, aim, at, None),
-            Event::AskMove { call, aim, due } => self.ask(node, call, aim, at, Some(due)),
+            Event::Call { call, aim, due } => self.ask(node, call, aim, at, due),
             Event::Answer { call, is_done } => return self.answer(call, at, is_done),
             Event::Row { number, id } => {
                 self.note_id(number, id);
@@ -177,30 +176,6 @@ impl Ledger {
                 }
                 return Some(number);
             }
-            Event::Handled {
-                number,
-                id,
-                fence,
-                due_ms,
-                us,
-            } => {
-                self.note_id(number, id);
-                self.sums.handled += 1;
-                self.push_start(
-                    number,
-                    Start {
-                        at,
-                        id,
-                        node,
-                        fence,
-                        attempt: 1,
-                        due_ms,
-                        clock_us: Some(us),
-                        end: Some((at, true)),
-                    },
-                );
-                return Some(number);
-            }
             Event::Start {
                 handling,
                 number,
@@ -208,8 +183,10 @@ impl Ledger {
                 fence,
                 attempt,
                 due_ms,
+                done_us,
             } => {
                 self.note_id(number, id);
+                let starts = self.starts(number);
                 let start = Start {
                     at,
                     id,
@@ -217,11 +194,17 @@ impl Ledger {
                     fence,
                     attempt,
                     due_ms,
-                    clock_us: None,
-                    end: None,
+                    clock_us: done_us,
+                    end: done_us.map(|_| (at, true)),
                 };
-                let nth = self.push_start(number, start);
-                self.handlings.insert(handling, (number, nth));
+                push(starts, start);
+                let nth = starts.len() - 1;
+                if done_us.is_some() {
+                    self.sums.handled += 1;
+                } else {
+                    self.handlings.insert(handling, (number, nth));
+                }
+                return Some(number);
             }
             Event::Clock { handling, us } => {
                 if let Some(start) = self.start(handling) {
@@ -255,14 +238,6 @@ impl Ledger {
                 "timer {number} has an answer, and was not asked for"
             )),
         }
-    }
-
-    /// Returns how many there were before.
-    fn push_start(&mut self, number: u64, start: Start) -> usize {
-        let starts = self.starts(number);
-        let nth = starts.len();
-        push(starts, start);
-        nth
     }
 
     /// What must not be, when no more is told.
@@ -382,6 +357,7 @@ mod tests {
             fence: 1,
             attempt: 1,
             due_ms: 5,
+            done_us: None,
         }
     }
 
@@ -422,17 +398,23 @@ mod tests {
             Event::Armed { number, id },
             Event::Absent(number),
             Event::Row { number, id },
-            Event::AskCancel { call, aim },
+            Event::Call {
+                call,
+                aim,
+                due: None,
+            },
             Event::Answer {
                 call,
                 is_done: true,
             },
-            Event::Handled {
+            Event::Start {
+                handling: 1,
                 number,
                 id,
                 fence: 1,
+                attempt: 1,
                 due_ms: 5,
-                us: 5_000,
+                done_us: None,
             },
         ] {
             let mut ledger = Ledger::default();

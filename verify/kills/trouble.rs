@@ -28,20 +28,6 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    #[cfg(feature = "fleet")]
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Kill,
-        Self::PauseLong,
-        Self::PauseShort,
-        Self::Add,
-        Self::Stop,
-        Self::ServerKilled,
-        Self::ServerEnded,
-        Self::Snapshot,
-        Self::Promote,
-        Self::Stall,
-    ];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kill => "node killed",

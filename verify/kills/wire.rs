@@ -37,7 +37,8 @@ pub(crate) enum Kind {
     Sealed,
 }
 
-const KINDS: [(Kind, &str); 8] = [
+/// All of them, and what the store calls them.
+pub(crate) const KINDS: [(Kind, &str); 8] = [
     (Kind::Plain, "plain"),
     (Kind::Flaky, "flaky"),
     (Kind::Batch, "batch"),
@@ -129,14 +130,11 @@ pub(crate) enum Event {
     RolledBack(u64),
     /// The store says of a timer with a key that it is not there.
     Absent(u64),
-    AskCancel {
+    /// It is about to be cancelled; or moved, if there is a new deadline.
+    Call {
         call: u64,
         aim: Aim,
-    },
-    AskMove {
-        call: u64,
-        aim: Aim,
-        due: Due,
+        due: Option<Due>,
     },
     Answer {
         call: u64,
@@ -149,6 +147,8 @@ pub(crate) enum Event {
         fence: u64,
         attempt: u32,
         due_ms: i64,
+        /// It has read the clock, in microseconds, and will say `Ok`: nothing more is told of it.
+        done_us: Option<i64>,
     },
     /// The server's clock, read by the handler: in microseconds.
     Clock {
@@ -158,14 +158,6 @@ pub(crate) enum Event {
     End {
         handling: u64,
         is_ok: bool,
-    },
-    /// A handler that has read the clock, and will say `Ok`.
-    Handled {
-        number: u64,
-        id: Id,
-        fence: u64,
-        due_ms: i64,
-        us: i64,
     },
     /// A row that is left at the end. It is cancelled afterwards.
     Row {
@@ -334,17 +326,19 @@ mod tests {
                 number: 7,
                 id: u128::MAX,
             },
-            Event::AskMove {
+            Event::Call {
                 call: 9,
                 aim: Aim::Key("k7".to_owned()),
-                due: Due::After(20),
+                due: Some(Due::After(20)),
             },
-            Event::Handled {
+            Event::Start {
+                handling: 3,
                 number: 7,
                 id: 1 << 100,
                 fence: 2,
+                attempt: 1,
                 due_ms: 1 << 41,
-                us: -1,
+                done_us: Some(-1),
             },
             Event::Begins(Phase::Firing),
             Event::Commits(Commits {

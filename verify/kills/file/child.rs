@@ -142,12 +142,14 @@ fn handler(plan: Plan, life: u32, teller: Arc<Teller>) -> Handler {
     Arc::new(move |delivered| {
         let us = system_us();
         let event = |timer: &Delivered<'_>| match plan.read(timer.payload) {
-            Some((number, due_ms)) => Event::Handled {
+            Some((number, due_ms)) => Event::Start {
+                handling: 0,
                 number: number.into(),
                 id: timer.id,
                 fence: life.into(),
+                attempt: 1,
                 due_ms,
-                us,
+                done_us: Some(us),
             },
             None => Event::Altered(timer.id),
         };
@@ -287,9 +289,10 @@ impl Job<'_> {
             return Ok(());
         }
         let first = self.next.fetch_add(timers.len() as u64, Relaxed);
-        let ask = |(call, (number, _)): (u64, &(u32, Id))| Event::AskCancel {
+        let ask = |(call, (number, _)): (u64, &(u32, Id))| Event::Call {
             call,
             aim: Aim::Number(u64::from(*number)),
+            due: None,
         };
         let asks: Vec<_> = (first..).zip(timers).map(ask).collect();
         self.teller.tell_all(&asks)?;

@@ -213,7 +213,11 @@ impl Run {
         let system_us = (at as i64 + offset) / 1_000;
         self.pace.hear(at, system_us, &event);
         let handled = match event {
-            Event::Handled { due_ms, us, .. } => Some((due_ms, us)),
+            Event::Start {
+                due_ms,
+                done_us: Some(us),
+                ..
+            } => Some((due_ms, us)),
             _ => None,
         };
         let Some(number) = self.ledger.note(self.life, at, event) else {

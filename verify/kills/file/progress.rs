@@ -239,19 +239,22 @@ mod tests {
         }
 
         fn handle(&mut self, number: u64) {
-            self.tell(Event::Handled {
+            self.tell(Event::Start {
+                handling: 0,
                 number,
                 id: number.into(),
                 fence: self.life.into(),
+                attempt: 1,
                 due_ms: 5,
-                us: 5_000,
+                done_us: Some(5_000),
             });
         }
 
         fn cancel(&mut self, number: u64, answer: Option<bool>) {
             self.calls += 1;
             let (call, aim) = (self.calls, Aim::Number(number));
-            self.tell(Event::AskCancel { call, aim });
+            let due = None;
+            self.tell(Event::Call { call, aim, due });
             if let Some(is_done) = answer {
                 self.tell(Event::Answer { call, is_done });
             }

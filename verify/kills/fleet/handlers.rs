@@ -59,6 +59,7 @@ impl Handlers {
                 fence: delivery.fence(),
                 attempt: delivery.attempt(),
                 due_ms: due.map_or(0, |due| due.as_millis() as i64),
+                done_us: None,
             }],
         );
         Ok(Running {

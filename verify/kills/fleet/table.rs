@@ -4,6 +4,7 @@ use super::args::Args;
 use crate::ledger::Ledger;
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Offence, Verdict};
+use clap::ValueEnum;
 use std::path::Path;
 use wheelwork_kit::lateness::Lateness;
 use wheelwork_kit::program::say;
@@ -52,10 +53,10 @@ pub(crate) fn table(
         ledger.stale.values().sum::<u64>(),
     );
     say(format_args!("\ntrouble"));
-    for what in Trouble::ALL {
+    for what in Trouble::value_variants() {
         let count = happened
             .iter()
-            .filter(|trouble| trouble.what == what)
+            .filter(|trouble| trouble.what == *what)
             .count();
         row(what.name(), count);
     }
@@ -71,8 +72,8 @@ pub(crate) fn table(
     lateness("after its pause", &verdict.paused_over);
     lateness("of others in that pause", &verdict.others);
     say(format_args!("\nverdict"));
-    for offence in Offence::ALL {
-        row(offence.name(), verdict.count(offence));
+    for &offence in Offence::value_variants() {
+        row(&offence.name(), verdict.count(offence));
     }
     row("other complaints", complaints.len());
 }

@@ -4,8 +4,10 @@ use super::handlers::server_ms;
 use super::tell::tell;
 use crate::wire::{Aim, Due, Event, Kind, Teller};
 use fastrand::Rng;
+use postgres::types::ToSql;
 use postgres::{Client, NoTls};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -120,61 +122,31 @@ impl Work {
         self.next.fetch_add(1, Relaxed)
     }
 
-    fn told(
-        &self,
-        number: u64,
-        armed: Result<DurableId, DurableError>,
-    ) -> Option<(u64, DurableId)> {
-        match armed {
-            Ok(id) => {
-                let bits = id.to_bits();
-                tell(&self.teller, &[Event::Armed { number, id: bits }]);
-                Some((number, id)).filter(|_| !is_foreign(number))
-            }
-            Err(_) => {
-                tell(&self.teller, &[Event::Doubt(number)]);
-                None
-            }
-        }
+    fn tell(&self, events: &[Event]) {
+        tell(&self.teller, events);
     }
 
-    fn cancel(&self, aim: Aim, call: impl FnOnce() -> Result<bool, DurableError>) {
-        let number = self.number();
-        tell(&self.teller, &[Event::AskCancel { call: number, aim }]);
-        if let Ok(is_done) = call() {
-            tell(
-                &self.teller,
-                &[Event::Answer {
-                    call: number,
-                    is_done,
-                }],
-            );
-        }
+    /// A call that arms was answered, or was not. Returns what this node may cancel or move later.
+    fn armed(&self, number: u64, id: Option<DurableId>) -> Option<(u64, DurableId)> {
+        self.tell(&[match id.map(DurableId::to_bits) {
+            Some(id) => Event::Armed { number, id },
+            None => Event::Doubt(number),
+        }]);
+        let id = id.filter(|_| !is_foreign(number))?;
+        Some((number, id))
     }
 
-    fn change_due(
+    /// Cancels; or moves, if there is a new deadline.
+    fn call(
         &self,
         aim: Aim,
-        due: Due,
-        call: impl FnOnce(When) -> Result<bool, DurableError>,
+        due: Option<Due>,
+        made: impl FnOnce(&DurableClient) -> Result<bool, DurableError>,
     ) {
-        let number = self.number();
-        tell(
-            &self.teller,
-            &[Event::AskMove {
-                call: number,
-                aim,
-                due,
-            }],
-        );
-        if let Ok(is_done) = call(when(due)) {
-            tell(
-                &self.teller,
-                &[Event::Answer {
-                    call: number,
-                    is_done,
-                }],
-            );
+        let call = self.number();
+        self.tell(&[Event::Call { call, aim, due }]);
+        if let Ok(is_done) = made(&self.timers) {
+            self.tell(&[Event::Answer { call, is_done }]);
         }
     }
 }
@@ -193,6 +165,10 @@ impl Worker<'_> {
     fn new_timer(&mut self) -> NewTimer {
         let now_ms = server_ms(self.work.offset_ns);
         NewTimer::random(&mut self.random, self.work.number(), now_ms)
+    }
+
+    fn due(&mut self) -> Due {
+        random_due(&mut self.random, server_ms(self.work.offset_ns))
     }
 
     /// Waits as long as `arms` calls that arm may take, at the worker's rate.
@@ -215,172 +191,136 @@ impl Worker<'_> {
 
     pub(crate) fn run(mut self) {
         while !self.work.is_quiet.load(Relaxed) {
-            let arms = match self.random.u32(..100) {
+            let mut arms = 1;
+            match self.random.u32(..100) {
                 0..40 => self.arm_one(),
                 40..52 => self.arm_key(),
-                52..57 => self.arm_many(),
-                57..60 => self.arm_by_tickets(),
+                52..57 => arms = self.arm_many(false),
+                57..60 => arms = self.arm_many(true),
                 60..72 => self.cancel_own(),
-                72..75 => self.cancel_several(),
+                72..75 => arms = self.cancel_several(2..12),
                 75..80 => self.cancel_key(),
                 80..88 => self.move_own(),
                 88..90 => self.move_key(),
                 _ => self.take_foreign(),
-            };
+            }
             self.pause(arms);
         }
     }
 
-    fn arm_one(&mut self) -> usize {
+    fn arm_one(&mut self) {
         let timer = self.new_timer();
-        tell(&self.work.teller, &[timer.ask(false)]);
-        let timers = &self.work.timers;
-        let armed = timers.schedule(timer.kind.name(), timer.when(), timer.payload());
-        let armed = self.work.told(timer.number, armed);
+        self.work.tell(&[timer.ask(false)]);
+        let client = &self.work.timers;
+        let id = client.schedule(timer.kind.name(), timer.when(), timer.payload());
+        let armed = self.work.armed(timer.number, id.ok());
         self.keep(armed);
-        1
     }
 
-    fn arm_key(&mut self) -> usize {
-        let (timer, key) = (self.new_timer(), random_key(&mut self.random));
-        let timer = NewTimer {
-            key: Some(key.clone()),
-            ..timer
-        };
-        tell(&self.work.teller, &[timer.ask(false)]);
+    fn arm_key(&mut self) {
+        let (mut timer, key) = (self.new_timer(), random_key(&mut self.random));
+        timer.key = Some(key.clone());
+        self.work.tell(&[timer.ask(false)]);
         let key = self.work.timers.key(&key);
-        let armed = key.schedule(timer.kind.name(), timer.when(), timer.payload());
-        self.work.told(timer.number, armed);
-        1
+        let id = key.schedule(timer.kind.name(), timer.when(), timer.payload());
+        self.work.armed(timer.number, id.ok());
     }
 
-    fn several(&mut self) -> Vec<NewTimer> {
+    /// Arms several in one call, or by tickets.
+    fn arm_many(&mut self, by_tickets: bool) -> usize {
         let count = self.random.usize(5..40);
         let timers: Vec<_> = (0..count).map(|_| self.new_timer()).collect();
         let asks: Vec<_> = timers.iter().map(|timer| timer.ask(false)).collect();
-        tell(&self.work.teller, &asks);
-        timers
-    }
-
-    fn arm_many(&mut self) -> usize {
-        let timers = self.several();
+        self.work.tell(&asks);
+        let client = &self.work.timers;
         let new = |timer: &NewTimer| (timer.kind.name(), timer.when(), timer.payload());
-        let ids = self.work.timers.schedule_many(timers.iter().map(new));
-        let armed = |(timer, id): (&NewTimer, DurableId)| {
-            let (number, id) = (timer.number, id.to_bits());
-            Event::Armed { number, id }
+        let ids: Box<dyn Iterator<Item = Option<DurableId>>> = if by_tickets {
+            let ask = |(kind, when, payload)| client.schedule_ticket(kind, when, payload);
+            let tickets: Vec<_> = timers.iter().map(new).map(ask).collect();
+            let wait = |ticket: Result<Ticket<_>, _>| ticket.and_then(Ticket::wait).ok();
+            Box::new(tickets.into_iter().map(wait))
+        } else {
+            match client.schedule_many(timers.iter().map(new)) {
+                Ok(ids) => Box::new(ids.into_iter().map(Some)),
+                Err(_) => Box::new(timers.iter().map(|_| None)),
+            }
         };
-        let events: Vec<_> = match &ids {
-            Ok(ids) => timers.iter().zip(ids.iter().copied()).map(armed).collect(),
-            Err(_) => timers
-                .iter()
-                .map(|timer| Event::Doubt(timer.number))
-                .collect(),
-        };
-        tell(&self.work.teller, &events);
-        for (timer, id) in timers.iter().zip(ids.unwrap_or_default()) {
-            self.keep(Some((timer.number, id)).filter(|_| !is_foreign(timer.number)));
-        }
-        timers.len()
-    }
-
-    fn arm_by_tickets(&mut self) -> usize {
-        let timers = self.several();
-        let ask = |timer: &NewTimer| {
-            let handle = &self.work.timers;
-            handle.schedule_ticket(timer.kind.name(), timer.when(), timer.payload())
-        };
-        let tickets: Vec<_> = timers.iter().map(ask).collect();
-        for (timer, ticket) in timers.iter().zip(tickets) {
-            let armed = ticket.and_then(Ticket::wait);
-            let armed = self.work.told(timer.number, armed);
+        for (timer, id) in timers.iter().zip(ids) {
+            let armed = self.work.armed(timer.number, id);
             self.keep(armed);
         }
-        timers.len()
+        count
     }
 
-    fn cancel_own(&mut self) -> usize {
-        if let Some((number, id)) = self.take_own() {
-            let timers = &self.work.timers;
-            let by_ticket = self.random.bool();
-            self.work.cancel(Aim::Number(number), || {
-                if by_ticket {
-                    timers.cancel_ticket(id)?.wait()
-                } else {
-                    timers.cancel(id)
-                }
-            });
+    fn cancel_own(&mut self) {
+        if self.random.bool() {
+            self.cancel_several(1..2);
+        } else if let Some((number, id)) = self.take_own() {
+            let aim = Aim::Number(number);
+            self.work.call(aim, None, |client| client.cancel(id));
         }
-        1
     }
 
     /// Cancels several by tickets: they are in one commit.
-    fn cancel_several(&mut self) -> usize {
-        let count = self.random.usize(2..12);
-        let own: Vec<_> = (0..count).filter_map(|_| self.take_own()).collect();
-        let calls: Vec<_> = own.iter().map(|_| self.work.number()).collect();
-        let asks = own
-            .iter()
-            .zip(&calls)
-            .map(|((number, _), &call)| Event::AskCancel {
-                call,
-                aim: Aim::Number(*number),
-            });
-        tell(&self.work.teller, &asks.collect::<Vec<_>>());
-        let timers = &self.work.timers;
-        let tickets: Vec<_> = own
-            .iter()
-            .map(|&(_, id)| timers.cancel_ticket(id))
-            .collect();
-        for (call, ticket) in calls.into_iter().zip(tickets) {
+    fn cancel_several(&mut self, counts: Range<usize>) -> usize {
+        let count = self.random.usize(counts);
+        let work = self.work;
+        let own = (0..count).filter_map(|_| self.take_own());
+        let own: Vec<_> = own.map(|own| (work.number(), own)).collect();
+        let asks = own.iter().map(|&(call, (number, _))| Event::Call {
+            call,
+            aim: Aim::Number(number),
+            due: None,
+        });
+        self.work.tell(&asks.collect::<Vec<_>>());
+        let client = &self.work.timers;
+        let cancel = |(call, (_, id))| (call, client.cancel_ticket(id));
+        let tickets: Vec<_> = own.into_iter().map(cancel).collect();
+        for (call, ticket) in tickets {
             if let Ok(is_done) = ticket.and_then(Ticket::wait) {
-                tell(&self.work.teller, &[Event::Answer { call, is_done }]);
+                self.work.tell(&[Event::Answer { call, is_done }]);
             }
         }
         count
     }
 
-    fn cancel_key(&mut self) -> usize {
+    fn cancel_key(&mut self) {
         let key = random_key(&mut self.random);
         let aim = Aim::Key(key.clone());
         self.work
-            .cancel(aim, || self.work.timers.key(&key).cancel());
-        1
+            .call(aim, None, |client| client.key(&key).cancel());
     }
 
-    fn move_own(&mut self) -> usize {
-        if let Some((number, id)) = self.take_own() {
-            let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
-            let call = |when| self.work.timers.reschedule(id, when);
-            self.work.change_due(Aim::Number(number), due, call);
+    fn move_id(&mut self, (number, id): (u64, DurableId)) {
+        let (aim, due) = (Aim::Number(number), self.due());
+        let reschedule = |client: &DurableClient| client.reschedule(id, when(due));
+        self.work.call(aim, Some(due), reschedule);
+    }
+
+    fn move_own(&mut self) {
+        if let Some(own) = self.take_own() {
+            self.move_id(own);
             // It may be moved again, or cancelled.
-            self.own.push_back((number, id));
+            self.own.push_back(own);
         }
-        1
     }
 
-    fn move_key(&mut self) -> usize {
-        let key = random_key(&mut self.random);
-        let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
-        let call = |when| self.work.timers.key(&key).reschedule(when);
-        self.work.change_due(Aim::Key(key.clone()), due, call);
-        1
+    fn move_key(&mut self) {
+        let (key, due) = (random_key(&mut self.random), self.due());
+        let reschedule = |client: &DurableClient| client.key(&key).reschedule(when(due));
+        self.work.call(Aim::Key(key.clone()), Some(due), reschedule);
     }
 
     /// Cancels or moves a timer that another node has armed.
-    fn take_foreign(&mut self) -> usize {
+    fn take_foreign(&mut self) {
         let foreign = lock(&self.work.foreign).pop_back();
-        if let Some((number, id)) = foreign {
+        let Some((number, id)) = foreign else { return };
+        if self.random.u32(..3) == 0 {
+            self.move_id((number, id));
+        } else {
             let aim = Aim::Number(number);
-            if self.random.u32(..3) == 0 {
-                let due = random_due(&mut self.random, server_ms(self.work.offset_ns));
-                let call = |when| self.work.timers.reschedule(id, when);
-                self.work.change_due(aim, due, call);
-            } else {
-                self.work.cancel(aim, || self.work.timers.cancel(id));
-            }
+            self.work.call(aim, None, |client| client.cancel(id));
         }
-        1
     }
 
     /// Arms and cancels in transactions of its own, of which some are rolled back.
@@ -388,17 +328,11 @@ impl Worker<'_> {
         let mut client = None;
         while !self.work.is_quiet.load(Relaxed) {
             client = client.or_else(|| Client::connect(database, NoTls).ok());
-            let arms = match &mut client {
-                Some(open) => match self.transaction(outbox, open) {
-                    Ok(arms) => arms,
-                    Err(_) => {
-                        client = None;
-                        5
-                    }
-                },
-                None => 5,
-            };
-            self.pause(arms);
+            let open = client.as_mut();
+            let arms = open.and_then(|open| self.transaction(outbox, open).ok());
+            // After a failure it connects anew.
+            client = client.filter(|_| arms.is_some());
+            self.pause(arms.unwrap_or(5));
         }
     }
 
@@ -415,12 +349,12 @@ impl Worker<'_> {
         let cancelled = self.take_own().filter(|_| self.random.bool());
         let call = self.work.number();
         let mut asks: Vec<_> = timers.iter().map(|timer| timer.ask(true)).collect();
-        asks.extend(cancelled.map(|(number, _)| Event::AskCancel {
+        asks.extend(cancelled.map(|(number, _)| Event::Call {
             call,
             aim: Aim::Number(number),
+            due: None,
         }));
-        let teller = &self.work.teller;
-        tell(teller, &asks);
+        self.work.tell(&asks);
         let all = |event: fn(u64) -> Event| -> Vec<Event> {
             timers.iter().map(|timer| event(timer.number)).collect()
         };
@@ -459,7 +393,7 @@ impl Worker<'_> {
                 } else {
                     Event::Doubt
                 };
-                tell(teller, &all(event));
+                self.work.tell(&all(event));
                 return Err(error);
             }
         };
@@ -476,7 +410,7 @@ impl Worker<'_> {
             call,
             is_done: is_cancelled && !is_rolled_back,
         }));
-        tell(teller, &events);
+        self.work.tell(&events);
         if !is_rolled_back {
             for (timer, id) in timers.iter().zip(ids) {
                 let is_own = timer.key.is_none() && !is_foreign(timer.number);
@@ -529,79 +463,54 @@ pub(crate) fn plain_sql(
 /// The seconds since 1970 of a number of milliseconds, as a time of the database.
 const TIME: &str = "to_timestamp($2::float8 / 1000)";
 
+/// Returns the timer with its id, as text, if it may be cancelled or moved later.
 fn sql_arm(
     teller: &Teller,
     client: &mut Client,
     random: &mut Rng,
     number: u64,
     now_ms: i64,
-) -> Result<Option<(u64, uuid::Id)>, postgres::Error> {
+) -> Result<Option<(u64, String)>, postgres::Error> {
     let mut timer = NewTimer::random(random, number, now_ms);
-    let at = match timer.due {
+    let at_ms = match timer.due {
         Due::At(ms) => ms,
         Due::After(ms) => now_ms + ms,
     };
-    timer.due = Due::At(at);
+    timer.due = Due::At(at_ms);
     timer.key = (random.u32(..4) == 0).then(|| random_key(random));
     tell(teller, &[timer.ask(false)]);
     let call = format!("SELECT wheelwork.wheelwork_schedule($1, {TIME}, $3, $4)::text");
     let (kind, payload) = (timer.kind.name(), timer.payload());
-    let row = client.query_one(
-        &call,
-        &[&kind, &(at as f64), &payload.as_bytes(), &timer.key],
-    );
-    match row {
-        Ok(row) => {
-            let id = uuid::Id(row.get(0));
-            let bits = id.bits();
-            tell(teller, &[Event::Armed { number, id: bits }]);
-            Ok((timer.key.is_none() && !is_foreign(number)).then_some((number, id)))
-        }
-        Err(error) => {
-            tell(teller, &[Event::Doubt(number)]);
-            Err(error)
-        }
-    }
+    let arguments: [&(dyn ToSql + Sync); 4] =
+        [&kind, &(at_ms as f64), &payload.as_bytes(), &timer.key];
+    let row = client.query_one(&call, &arguments);
+    let row = row.inspect_err(|_| tell(teller, &[Event::Doubt(number)]))?;
+    let text: String = row.get(0);
+    let id = u128::from_str_radix(&text.replace('-', ""), 16).unwrap_or_default();
+    tell(teller, &[Event::Armed { number, id }]);
+    Ok((timer.key.is_none() && !is_foreign(number)).then_some((number, text)))
 }
 
 fn sql_call(
     teller: &Teller,
     client: &mut Client,
     call: u64,
-    timer: Option<(u64, uuid::Id)>,
+    timer: Option<(u64, String)>,
     due: Option<Due>,
 ) -> Result<(), postgres::Error> {
     let Some((number, id)) = timer else {
         return Ok(());
     };
     let aim = Aim::Number(number);
+    tell(teller, &[Event::Call { call, aim, due }]);
     let row = match due {
-        Some(due) => {
-            tell(teller, &[Event::AskMove { call, aim, due }]);
-            let (Due::At(ms) | Due::After(ms)) = due;
+        Some(Due::At(ms) | Due::After(ms)) => {
             let text = format!("SELECT wheelwork.wheelwork_reschedule($1::text::uuid, {TIME})");
-            client.query_one(&text, &[&id.0, &(ms as f64)])
+            client.query_one(&text, &[&id, &(ms as f64)])
         }
-        None => {
-            tell(teller, &[Event::AskCancel { call, aim }]);
-            client.query_one(
-                "SELECT wheelwork.wheelwork_cancel($1::text::uuid)",
-                &[&id.0],
-            )
-        }
+        None => client.query_one("SELECT wheelwork.wheelwork_cancel($1::text::uuid)", &[&id]),
     };
     let is_done = row?.get(0);
     tell(teller, &[Event::Answer { call, is_done }]);
     Ok(())
-}
-
-/// Ids as the SQL functions give them.
-mod uuid {
-    pub(super) struct Id(pub(super) String);
-
-    impl Id {
-        pub(super) fn bits(&self) -> u128 {
-            u128::from_str_radix(&self.0.replace('-', ""), 16).unwrap_or_default()
-        }
-    }
 }

@@ -12,9 +12,11 @@ mod tests;
 use crate::ledger::{Arming, Call, Ledger, Moment, Start, Timer};
 use crate::trouble::{Happened, Trouble};
 use crate::wire::{Due, Id, Kind};
+use clap::ValueEnum;
 use keys::{About, Keys};
 use std::collections::{HashMap, HashSet};
 use wheelwork_kit::lateness::Lateness;
+use wheelwork_kit::program::about;
 
 const MS: u64 = 1_000_000;
 
@@ -38,63 +40,44 @@ const AHEAD_MS: i64 = 2_000;
 /// A row that is due and is still there after so long was not handled, in milliseconds.
 const OVERDUE_MS: i64 = 10_000;
 
-/// Promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Promises, as they are broken. Reports have these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Offence {
+    /// lost
     Lost,
+    /// never handled, and still stored
     Left,
+    /// cancelled, and still stored
     LeftCancelled,
+    /// buried with attempts left
     Buried,
+    /// early
     Early,
+    /// with another payload
     Altered,
+    /// doubled without a reason
     Doubled,
+    /// handled though cancelled
     HandledCancelled,
+    /// handled though replaced
     HandledReplaced,
+    /// handled though rolled back
     HandledRolledBack,
+    /// handled or found though the store did not have it
     HandledAbsent,
+    /// not cancelled, long before it was due
     Refused,
+    /// not once in its transaction
     OnceInTransaction,
+    /// late after a kill or a pause
     SlowTakeOver,
+    /// forgotten for long
     Forgotten,
 }
 
 impl Offence {
-    pub(crate) const ALL: [Self; 15] = [
-        Self::Lost,
-        Self::Left,
-        Self::LeftCancelled,
-        Self::Buried,
-        Self::Early,
-        Self::Altered,
-        Self::Doubled,
-        Self::HandledCancelled,
-        Self::HandledReplaced,
-        Self::HandledRolledBack,
-        Self::HandledAbsent,
-        Self::Refused,
-        Self::OnceInTransaction,
-        Self::SlowTakeOver,
-        Self::Forgotten,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Left => "never handled, and still stored",
-            Self::LeftCancelled => "cancelled, and still stored",
-            Self::Buried => "buried with attempts left",
-            Self::Early => "early",
-            Self::Altered => "with another payload",
-            Self::Doubled => "doubled without a reason",
-            Self::HandledCancelled => "handled though cancelled",
-            Self::HandledReplaced => "handled though replaced",
-            Self::HandledRolledBack => "handled though rolled back",
-            Self::HandledAbsent => "handled or found though the store did not have it",
-            Self::Refused => "not cancelled, long before it was due",
-            Self::OnceInTransaction => "not once in its transaction",
-            Self::SlowTakeOver => "late after a kill or a pause",
-            Self::Forgotten => "forgotten for long",
-        }
+    pub(crate) fn name(self) -> String {
+        about(&self)
     }
 }
 

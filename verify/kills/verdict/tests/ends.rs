@@ -1,251 +1,133 @@
 //! How timers end: handled, kept, or buried. What was armed is not lost, what was not armed is not
 //! handled, and what is done in a transaction is done once.
 
-use super::tale::{A, B, CALL_MS, Tale};
-use crate::verdict::Offence::{
-    Buried, HandledCancelled, HandledRolledBack, Left, Lost, OnceInTransaction,
-};
-use crate::wire::{Aim, Event, Kind};
-
-const T: u64 = 7;
-const OTHER: u64 = 8;
+use super::tale::cases;
 
 #[test]
 fn never_handled() {
-    let mut tale = Tale::new();
-    tale.plain(T, 0, 1_000);
-    tale.breaks(&[(Lost, T)]);
-    // A handler that fails, or does not end, has not handled it.
-    tale.fail(T, A, 1_000);
-    tale.breaks(&[(Lost, T)]);
-    tale.start(T, A, 1_060);
-    tale.breaks(&[(Lost, T)]);
+    cases(
+        "",
+        "
+        arm 7 at 0 due 1000 => Lost 7
+        # A handler that fails, or does not end, has not handled it.
+        .. A fails 7 at 1000 => Lost 7
+        .. A starts 7 at 1060 => Lost 7
+        # It was never surely armed.
+        arm 7 at 0 due 1000 unanswered =>
+        .. doubt 7 at 10 =>
+        # It was cancelled, or may have been.
+        arm 7 at 0 due 1000; cancel 7 at 500 => | unknown 0
+        arm 7 at 0 due 1000; cancel 7 at 500 unanswered => | unknown 1
+        arm 7 at 0 due 1000; cancel 7 at 500 refused => Lost 7 | unknown 0
+        ",
+    );
 }
 
 #[test]
-fn never_handled_and_never_surely_armed() {
-    let mut tale = Tale::new();
-    tale.ask(T, Kind::Plain, None, 0, 1_000);
-    tale.breaks_nothing();
-    tale.tell(A.node, 10, &Event::Doubt(T));
-    tale.breaks_nothing();
+fn never_handled_and_its_key_was_cancelled_or_replaced() {
+    cases(
+        "arm 7 key k at 0 due 1000",
+        "
+        # Before it was armed, while it was armed, and after that.
+        cancel k at -3 => Lost 7
+        cancel k at -1 =>
+        cancel k at 1 =>
+        cancel k at 500 =>
+        cancel k at 500 refused => Lost 7
+        .. cancel k at 600 unanswered =>
+        # Another timer had the key then.
+        arm 8 key k at -100 due 1000; cancel k at -50 => Lost 7
+        # By a timer that was armed before, at the same time, or after it: one of the two.
+        arm 8 key k at -3 due 1000 => Lost 7 | unknown 1
+        arm 8 key k at -1 due 1000; A handles 8 at 1000 => | unknown 1
+        arm 8 key k at 1 due 1000; A handles 8 at 1000 => | unknown 1
+        arm 8 key k at 500 due 1000; A handles 8 at 1000 => | unknown 1
+        # By a timer that may be there; it was rolled back.
+        arm 8 key k at 500 due 1000 unanswered =>
+        .. rollback 8 at 510 => Lost 7
+        ",
+    );
 }
 
 #[test]
-fn never_handled_and_cancelled() {
-    let cases = [(Some(true), false), (None, false), (Some(false), true)];
-    for (answer, is_lost) in cases {
-        let mut tale = Tale::new();
-        tale.plain(T, 0, 1_000);
-        let call = tale.ask_call(Aim::Number(T), 500, None);
-        if let Some(is_done) = answer {
-            tale.answer(call, 502, is_done);
-        }
-        let lost: &[_] = if is_lost { &[(Lost, T)] } else { &[] };
-        tale.breaks(lost);
-        assert_eq!(tale.judged().unknown, u64::from(answer.is_none()));
-    }
-}
-
-#[test]
-fn never_handled_and_its_key_was_cancelled() {
-    // Before it was armed, while it was armed, and after that.
-    for (asked, is_lost) in [(-3, true), (-1, false), (1, false), (500, false)] {
-        let mut tale = Tale::new();
-        tale.plain_key(T, "k", 0, 1_000);
-        tale.cancel_key("k", asked, true);
-        let lost: &[_] = if is_lost { &[(Lost, T)] } else { &[] };
-        tale.breaks(lost);
-    }
-    // The cancel was refused.
-    let mut tale = Tale::new();
-    tale.plain_key(T, "k", 0, 1_000);
-    tale.cancel_key("k", 500, false);
-    tale.breaks(&[(Lost, T)]);
-    // It has no answer.
-    tale.ask_call(Aim::Key("k".to_owned()), 600, None);
-    tale.breaks_nothing();
-}
-
-#[test]
-fn never_handled_and_its_key_was_surely_not_its_when_it_was_cancelled() {
-    let mut tale = Tale::new();
-    tale.plain_key(T, "k", 0, 1_000);
-    tale.plain_key(OTHER, "k", -100, 1_000);
-    tale.cancel_key("k", -50, true);
-    tale.breaks(&[(Lost, T)]);
-}
-
-#[test]
-fn never_handled_and_replaced() {
-    // By a timer that was armed before, at the same time, or after it.
-    for (asked, is_lost) in [(-3, true), (-1, false), (1, false), (500, false)] {
-        let mut tale = Tale::new();
-        tale.plain_key(T, "k", 0, 1_000);
-        tale.plain_key(OTHER, "k", asked, 1_000);
-        let lost: &[_] = if is_lost { &[(Lost, T)] } else { &[] };
-        if !is_lost {
-            tale.handle(OTHER, A, 1_000);
-        }
-        tale.breaks(lost);
-        // One of the two.
-        assert_eq!(tale.judged().unknown, 1);
-    }
-    // By a timer that may be there.
-    let mut tale = Tale::new();
-    tale.plain_key(T, "k", 0, 1_000);
-    tale.ask(OTHER, Kind::Plain, Some("k"), 500, 1_000);
-    tale.breaks_nothing();
-    // It was rolled back.
-    tale.rolled_back(OTHER, 510);
-    tale.breaks(&[(Lost, T)]);
-}
-
-#[test]
-fn an_order_is_never_handled() {
-    let mut tale = Tale::new();
-    tale.ask_order(T, 0, 1_000);
-    tale.breaks_nothing();
-    // Its transaction has committed, though the answer was lost.
-    tale.order_is_stored(T);
-    tale.breaks(&[(Lost, T)]);
-    tale.handle(T, A, 1_000);
-    tale.breaks_nothing();
-}
-
-#[test]
-fn handled_though_rolled_back() {
-    let mut tale = Tale::new();
-    tale.ask_order(T, 0, 1_000);
-    tale.rolled_back(T, CALL_MS);
-    tale.breaks_nothing();
-    tale.start(T, A, 1_000);
-    tale.breaks(&[(HandledRolledBack, T)]);
-}
-
-#[test]
-fn handled_though_its_transaction_was_not_committed() {
-    let mut tale = Tale::new();
-    tale.ask_order(T, 0, 1_000);
-    tale.handle(T, A, 1_000);
-    tale.breaks(&[(HandledRolledBack, T)]);
-    // It was: its answer was lost.
-    tale.order_is_stored(T);
-    tale.breaks_nothing();
-    // Of a timer that needs no transaction the answer was lost.
-    let mut tale = Tale::new();
-    tale.ask(T, Kind::Plain, None, 0, 1_000);
-    tale.handle(T, A, 1_000);
-    tale.breaks_nothing();
+fn orders() {
+    cases(
+        "arm 7 order at 0 due 1000 unanswered",
+        "
+        =>
+        # Its transaction has committed, though the answer was lost.
+        stored 7 => Lost 7
+        .. A handles 7 at 1000 =>
+        rollback 7 at 2 =>
+        .. A starts 7 at 1000 => HandledRolledBack 7
+        A handles 7 at 1000 => HandledRolledBack 7
+        .. stored 7 =>
+        # Nobody was told its id: it is known by its number alone.
+        stored 7; left 7 => Left 7
+        ",
+    );
+    cases(
+        "",
+        "
+        # Of a timer that needs no transaction the answer was lost.
+        arm 7 at 0 due 1000 unanswered; A handles 7 at 1000 =>
+        arm 7 order Unknown at 0 due 1000 unanswered =>
+        .. stored 7 => Lost 7
+        .. dead 7 =>
+        ",
+    );
 }
 
 #[test]
 fn stored_at_the_end() {
-    let mut tale = Tale::new();
-    tale.plain(T, 0, 1_000);
-    tale.is_left(T);
-    tale.breaks(&[(Left, T)]);
-    // Another one's row.
-    let mut tale = Tale::new();
-    tale.plain(T, 0, 1_000);
-    tale.handle(T, A, 1_000);
-    tale.is_left(OTHER);
-    tale.breaks_nothing();
-    // Handled, or cancelled, and stored.
-    tale.is_left(T);
-    tale.breaks(&[(Left, T)]);
-    tale.plain(OTHER, 0, 1_000);
-    tale.cancel(OTHER, 500, true);
-    tale.breaks(&[(Left, T), (Left, OTHER)]);
+    cases(
+        "arm 7 at 0 due 1000",
+        "
+        left 7 => Left 7
+        # Another one's row.
+        A handles 7 at 1000; left 8 =>
+        # Handled, or cancelled, and stored.
+        .. left 7 => Left 7
+        .. arm 8 at 0 due 1000; cancel 8 at 500 => Left 7, Left 8
+        ",
+    );
 }
 
 #[test]
 fn buried_with_attempts_left() {
-    for kind in [Kind::Plain, Kind::Flaky, Kind::Batch, Kind::Slow] {
-        let mut tale = Tale::new();
-        tale.arm(T, kind, 0, 1_000);
-        tale.fail(T, A, 1_000);
-        tale.is_dead(T);
-        tale.breaks(&[(Buried, T)]);
+    for kind in ["Plain", "Flaky", "Batch", "Slow"] {
+        let buried = format!("arm 7 {kind} at 0 due 1000; A fails 7 at 1000; dead 7 => Buried 7");
+        cases("", &buried);
     }
-    let mut tale = Tale::new();
-    tale.arm(T, Kind::InTransaction, 0, 1_000);
-    tale.is_dead(T);
-    tale.breaks(&[(Buried, T)]);
-    for kind in [Kind::Doomed, Kind::Unknown] {
-        let mut tale = Tale::new();
-        tale.arm(T, kind, 0, 1_000);
-        tale.breaks(&[(Lost, T)]);
-        tale.is_dead(T);
-        tale.breaks_nothing();
-        assert_eq!(tale.judged().dead, 1);
+    for kind in ["Doomed", "Unknown"] {
+        let ends = "=> Lost 7 \n .. dead 7 => | dead 1";
+        cases(&format!("arm 7 {kind} at 0 due 1000"), ends);
     }
-    // Another one's letter.
-    let mut tale = Tale::new();
-    tale.plain(T, 0, 1_000);
-    tale.handle(T, A, 1_000);
-    tale.is_dead(OTHER);
-    tale.breaks_nothing();
-}
-
-/// The server has committed, and its answer was lost: nobody was told the timer's id.
-#[test]
-fn known_by_its_number_alone() {
-    let mut tale = Tale::new();
-    tale.ask_as(T, Kind::Unknown, None, 0, 1_000, true);
-    tale.breaks_nothing();
-    tale.order_is_stored(T);
-    tale.breaks(&[(Lost, T)]);
-    tale.is_dead(T);
-    tale.breaks_nothing();
-    let mut tale = Tale::new();
-    tale.ask_as(T, Kind::Plain, None, 0, 1_000, true);
-    tale.order_is_stored(T);
-    tale.is_left(T);
-    tale.breaks(&[(Left, T)]);
-}
-
-/// A timer whose handler in a transaction has said `Ok`.
-fn inside() -> Tale {
-    let mut tale = Tale::new();
-    tale.arm(T, Kind::InTransaction, 0, 1_000);
-    tale.handle(T, A, 1_000);
-    tale
+    cases(
+        "",
+        "
+        arm 7 InTransaction at 0 due 1000; dead 7 => Buried 7
+        # Another one's letter.
+        arm 7 at 0 due 1000; A handles 7 at 1000; dead 8 =>
+        ",
+    );
 }
 
 #[test]
-fn committed_twice() {
-    let mut tale = inside();
-    tale.done(T, 1);
-    tale.breaks_nothing();
-    tale.done(T, 2);
-    tale.breaks(&[(OnceInTransaction, T)]);
-}
-
-#[test]
-fn never_committed() {
-    let tale = inside();
-    tale.breaks(&[(OnceInTransaction, T)]);
-    // No handler was called.
-    let mut tale = Tale::new();
-    tale.arm(T, Kind::InTransaction, 0, 1_000);
-    tale.breaks(&[(Lost, T)]);
-    // It was cancelled, after its transaction was rolled back.
-    let mut tale = inside();
-    tale.cancel(T, 1_010, true);
-    tale.breaks_nothing();
-    tale.done(T, 1);
-    tale.breaks(&[(HandledCancelled, T)]);
-}
-
-#[test]
-fn committed_by_a_handler_that_has_failed() {
-    let mut tale = Tale::new();
-    tale.arm(T, Kind::InTransaction, 0, 1_000);
-    tale.fail(T, A, 1_000);
-    tale.done(T, 1);
-    tale.breaks(&[(OnceInTransaction, T)]);
-    // The second attempt has said Ok.
-    tale.handle(T, B, 1_060);
-    tale.breaks_nothing();
+fn once_in_its_transaction() {
+    cases(
+        "arm 7 InTransaction at 0 due 1000",
+        "
+        => Lost 7
+        A handles 7 at 1000 => OnceInTransaction 7
+        .. done 7 1 =>
+        .. done 7 2 => OnceInTransaction 7
+        # It was cancelled, after its transaction was rolled back.
+        A handles 7 at 1000; cancel 7 at 1010 =>
+        .. done 7 1 => HandledCancelled 7
+        # By a handler that has failed; the second attempt has said Ok.
+        A fails 7 at 1000; done 7 1 => OnceInTransaction 7
+        .. B handles 7 at 1060 =>
+        ",
+    );
 }

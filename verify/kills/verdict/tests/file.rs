@@ -1,202 +1,112 @@
-//! Files: a timer's process is killed, and the next one goes on. Lives are nodes here.
+//! Files: a timer's process is killed, and the next one goes on. Lives are nodes here. The first
+//! one is killed at 5 s, the second one at 8 s.
 
-use super::tale::{Lease, Tale};
-use crate::trouble::Trouble;
-use crate::verdict::Offence::{
-    Altered, Doubled, Early, HandledAbsent, HandledCancelled, Left, LeftCancelled, Lost, Refused,
-};
-use crate::wire::{Aim, Event, Kind};
+use super::tale::cases;
 
-const T: u64 = 17;
+const KILLED: &str = "Kill A from 5000 to 5010; Kill B from 8000 to 8010";
 
-const FIRST: Lease = Lease { node: 1, fence: 1 };
-const SECOND: Lease = Lease { node: 2, fence: 2 };
-const THIRD: Lease = Lease { node: 3, fence: 3 };
+/// With a timer that is due at 1 s.
+const ARMED: &str =
+    "Kill A from 5000 to 5010; Kill B from 8000 to 8010; arm 7 Sealed at 0 due 1000";
 
-/// When the first life is killed, and the second one.
-const KILL: i64 = 5_000;
-const KILL_AGAIN: i64 = 8_000;
+/// With a timer of whose arming nobody knows.
+const IN_DOUBT: &str = "Kill A from 5000 to 5010; Kill B from 8000 to 8010
+    arm 7 Sealed key k at 0 due 6000 unanswered";
 
-/// A timer of the first life that is due at 1 s. Two lives are killed.
-fn armed() -> Tale {
-    let mut tale = killed();
-    tale.arm(T, Kind::Sealed, 0, 1_000);
-    tale
-}
-
-fn killed() -> Tale {
-    let mut tale = Tale::new();
-    tale.trouble(Trouble::Kill, Some(FIRST.node), KILL, KILL + 10);
-    tale.trouble(
-        Trouble::Kill,
-        Some(SECOND.node),
-        KILL_AGAIN,
-        KILL_AGAIN + 10,
+#[test]
+fn handled_or_cancelled() {
+    cases(
+        ARMED,
+        "
+        => Lost 7
+        # A run that broke off has timers that are still to come.
+        broken off =>
+        A seals 7 at 1000 =>
+        cancel 7 at 500 =>
+        # Twice across a kill, but not in one life.
+        A seals 7 at 1000; B seals 7 at 5100 => | again 1
+        .. B seals 7 at 5200 => Doubled 7
+        # By the clock that the handler has read: a millisecond is told apart.
+        A seals 7 at 999 => Early 7
+        A seals 7 at 1001 by -1 => Altered 7
+        A seals 7 at 1001 by 1 => Altered 7
+        A seals 7 at 1000; altered 9 at 1001 => Altered 0
+        ",
     );
-    tale
-}
-
-#[test]
-fn handled_once_or_cancelled() {
-    let mut tale = armed();
-    tale.breaks(&[(Lost, T)]);
-    tale.handled(T, FIRST, 1_000, 0);
-    tale.breaks_nothing();
-    let mut tale = armed();
-    tale.cancel(T, 500, true);
-    tale.breaks_nothing();
-    // A run that broke off has timers that are still to come.
-    let mut tale = armed();
-    tale.facts.is_cut_off = true;
-    tale.breaks_nothing();
-}
-
-#[test]
-fn doubled_in_one_life_but_not_across_a_kill() {
-    let mut tale = armed();
-    tale.handled(T, FIRST, 1_000, 0);
-    tale.handled(T, SECOND, KILL + 100, 0);
-    tale.breaks_nothing();
-    assert_eq!(tale.judged().again, 1);
-    tale.handled(T, SECOND, KILL + 200, 0);
-    tale.breaks(&[(Doubled, T)]);
-}
-
-#[test]
-fn early_and_altered() {
-    // By the clock that the handler has read: a millisecond is told apart.
-    let mut tale = armed();
-    tale.handled(T, FIRST, 999, 0);
-    tale.breaks(&[(Early, T)]);
-    for by in [-1, 1] {
-        let mut tale = armed();
-        tale.handled(T, FIRST, 1_001, by);
-        tale.breaks(&[(Altered, T)]);
-    }
-    let mut tale = armed();
-    tale.handled(T, FIRST, 1_000, 0);
-    tale.tell(FIRST.node, 1_001, &Event::Altered(9));
-    tale.breaks(&[(Altered, 0)]);
 }
 
 #[test]
 fn what_was_cancelled_is_not_handled_but_in_an_earlier_life() {
-    // Before and after, in one life.
-    for at in [499, 503] {
-        let mut tale = killed();
-        tale.arm(T, Kind::Sealed, 0, 400);
-        tale.cancel(T, 500, true);
-        tale.handled(T, FIRST, at, 0);
-        tale.breaks(&[(HandledCancelled, T)]);
-    }
-    // In an earlier life: its ack may have been cut off. In a later one not.
-    let mut tale = armed();
-    tale.handled(T, FIRST, 1_000, 0);
-    tale.cancel_as(SECOND, T, KILL + 100, true);
-    tale.breaks_nothing();
-    assert_eq!(tale.judged().after_kill, 1);
-    tale.handled(T, THIRD, KILL_AGAIN + 100, 0);
-    tale.breaks(&[(HandledCancelled, T)]);
+    cases(
+        KILLED,
+        "
+        # Before and after, in one life.
+        arm 7 Sealed at 0 due 400; cancel 7 at 500; A seals 7 at 499 => HandledCancelled 7
+        arm 7 Sealed at 0 due 400; cancel 7 at 500; A seals 7 at 503 => HandledCancelled 7
+        # In an earlier life: its ack may have been cut off. In a later one not.
+        arm 7 Sealed at 0 due 1000; A seals 7 at 1000; cancel 7 at 5100 by B => | after_kill 1
+        .. C seals 7 at 8100 => HandledCancelled 7
+        ",
+    );
 }
 
 #[test]
 fn a_cancel_without_an_answer_may_have_been_done() {
-    let mut tale = armed();
-    tale.ask_call(Aim::Number(T), 500, None);
-    tale.breaks_nothing();
-    // It is asked again.
-    tale.cancel_as(SECOND, T, KILL + 100, false);
-    tale.breaks_nothing();
-    // Twice it cannot be done.
-    tale.cancel_as(SECOND, T, KILL + 200, true);
-    tale.cancel_as(SECOND, T, KILL + 300, true);
-    tale.breaks(&[(HandledCancelled, T)]);
+    cases(
+        ARMED,
+        "
+        cancel 7 at 500 unanswered =>
+        # It is asked again. Twice it cannot be done.
+        .. cancel 7 at 5100 by B refused =>
+        .. cancel 7 at 5200 by B; cancel 7 at 5300 by B => HandledCancelled 7
+        ",
+    );
 }
 
 #[test]
 fn a_cancel_is_refused_only_when_it_is_late() {
-    let far = || {
-        let mut tale = killed();
-        tale.arm(T, Kind::Sealed, 0, 4_000);
-        tale
-    };
-    let mut tale = far();
-    tale.cancel(T, 1_990, false);
-    tale.handled(T, FIRST, 4_000, 0);
-    tale.breaks(&[(Refused, T)]);
-    let mut tale = far();
-    tale.cancel(T, 2_000, false);
-    tale.handled(T, FIRST, 4_000, 0);
-    tale.breaks_nothing();
-    // It was handled, though early; or cancelled.
-    let mut tale = far();
-    tale.handled(T, FIRST, 1_000, 0);
-    tale.cancel(T, 1_500, false);
-    tale.breaks(&[(Early, T), (Early, T)]);
-    let mut tale = far();
-    tale.cancel(T, 1_000, true);
-    tale.cancel(T, 1_500, false);
-    tale.breaks_nothing();
-}
-
-/// A timer with a key, of whose arming nobody knows.
-fn in_doubt() -> Tale {
-    let mut tale = killed();
-    tale.ask(T, Kind::Sealed, Some("k"), 0, 6_000);
-    tale
+    cases(
+        &format!("{KILLED}; arm 7 Sealed at 0 due 4000"),
+        "
+        cancel 7 at 1990 refused; A seals 7 at 4000 => Refused 7
+        cancel 7 at 2000 refused; A seals 7 at 4000 =>
+        # It was handled, though early; or cancelled.
+        A seals 7 at 1000; cancel 7 at 1500 refused => Early 7, Early 7
+        cancel 7 at 1000; cancel 7 at 1500 refused =>
+        ",
+    );
 }
 
 #[test]
 fn an_arm_without_an_answer_may_have_been_done() {
-    in_doubt().breaks_nothing();
-    let mut tale = in_doubt();
-    tale.handled(T, SECOND, 6_000, 0);
-    tale.breaks_nothing();
-    // What was found is to be handled; what was not found is not.
-    let mut tale = in_doubt();
-    tale.armed(T, KILL + 100);
-    tale.breaks(&[(Lost, T)]);
-    tale.handled(T, SECOND, 6_000, 0);
-    tale.breaks_nothing();
-    let mut tale = in_doubt();
-    tale.tell(SECOND.node, KILL + 100, &Event::Absent(T));
-    tale.breaks_nothing();
-    tale.handled(T, SECOND, 6_000, 0);
-    tale.breaks(&[(HandledAbsent, T)]);
+    cases(
+        IN_DOUBT,
+        "
+        =>
+        B seals 7 at 6000 =>
+        # What was found is to be handled; what was not found is not.
+        arm 7 Sealed key k at 0 due 6000 until 5100 => Lost 7
+        .. B seals 7 at 6000 =>
+        absent 7 at 5100 =>
+        .. B seals 7 at 6000 => HandledAbsent 7
+        ",
+    );
 }
 
 #[test]
 fn what_is_left_at_the_end() {
-    let found = |tale: &mut Tale, at| {
-        let id = super::tale::id(T);
-        tale.tell(THIRD.node, at, &Event::Row { number: T, id });
-    };
-    // In doubt, and not due long ago: it is cancelled then.
-    let mut tale = in_doubt();
-    found(&mut tale, KILL_AGAIN + 100);
-    tale.cancel_as(THIRD, T, KILL_AGAIN + 200, true);
-    tale.breaks_nothing();
-    // Due long ago. One that was handled waits for its ack.
-    let late = 6_000 + 10_000;
-    for (at, is_handled, broken) in [
-        (late, false, &[][..]),
-        (late + 1, true, &[]),
-        (late + 1, false, &[(Left, T)]),
-    ] {
-        let mut tale = in_doubt();
-        if is_handled {
-            tale.handled(T, SECOND, 6_000, 0);
-        }
-        found(&mut tale, at);
-        tale.breaks(broken);
-    }
-    // Cancelled, and found not to be there.
-    let mut tale = armed();
-    tale.cancel(T, 500, true);
-    found(&mut tale, KILL_AGAIN + 100);
-    tale.breaks(&[(LeftCancelled, T)]);
-    let mut tale = in_doubt();
-    tale.tell(SECOND.node, KILL + 100, &Event::Absent(T));
-    found(&mut tale, KILL_AGAIN + 100);
-    tale.breaks(&[(HandledAbsent, T)]);
+    cases(
+        IN_DOUBT,
+        "
+        # In doubt, and not due long ago: it is cancelled then.
+        found 7 at 8100; cancel 7 at 8200 by C =>
+        # Due long ago. One that was handled waits for its ack.
+        found 7 at 16000 =>
+        found 7 at 16001; B seals 7 at 6000 =>
+        found 7 at 16001 => Left 7
+        # Found not to be there.
+        absent 7 at 5100; found 7 at 8100 => HandledAbsent 7
+        ",
+    );
+    cases(ARMED, "cancel 7 at 500; found 7 at 8100 => LeftCancelled 7");
 }
