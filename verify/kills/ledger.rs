@@ -3,7 +3,7 @@
 //! A process is a *node*: of a fleet one of several, of a file one after the other.
 
 use crate::timers::Timers;
-use crate::wire::{Aim, Due, Event, Id, Kind};
+use crate::wire::{Aim, Ask, Due, Event, Id};
 use std::collections::HashMap;
 
 /// A moment on the clock that all processes have in common, in nanoseconds.
@@ -63,11 +63,8 @@ impl Start {
 pub(crate) struct Timer {
     /// Who has armed it.
     pub(crate) node: u32,
-    pub(crate) kind: Kind,
-    pub(crate) key: Option<String>,
     pub(crate) asked: Moment,
-    pub(crate) due: Due,
-    pub(crate) is_outbox: bool,
+    pub(crate) ask: Ask,
     pub(crate) arming: Arming,
     pub(crate) id: Id,
     /// When it was found in the store, at the end.
@@ -124,20 +121,11 @@ impl Ledger {
             Event::Altered(id) => self.altered.push(id),
             Event::Failed(why) => self.complaints.push(format!("node {node}: {why}")),
             Event::Stale(count) => _ = self.stale.insert(node, count),
-            Event::Ask {
-                number,
-                kind,
-                key,
-                due,
-                is_outbox,
-            } => {
+            Event::Ask(number, ask) => {
                 let timer = Timer {
                     node,
-                    kind,
-                    key,
                     asked: at,
-                    due,
-                    is_outbox,
+                    ask,
                     arming: Arming::Asked,
                     id: 0,
                     found: None,
@@ -166,7 +154,7 @@ impl Ledger {
                 self.sums.rolled_back += 1;
                 self.arming(number, Arming::RolledBack);
             }
-            Event::Call { call, aim, due } => self.ask(node, call, aim, at, due),
+            Event::Call(call, aim, due) => self.ask(node, call, aim, at, due),
             Event::Answer { call, is_done } => return self.answer(call, at, is_done),
             Event::Row { number, id } => {
                 self.note_id(number, id);
@@ -176,33 +164,25 @@ impl Ledger {
                 }
                 return Some(number);
             }
-            Event::Start {
-                handling,
-                number,
-                id,
-                fence,
-                attempt,
-                due_ms,
-                done_us,
-            } => {
-                self.note_id(number, id);
+            Event::Start(begun) => {
+                let number = begun.number;
+                self.note_id(number, begun.id);
                 let starts = self.starts(number);
                 let start = Start {
                     at,
-                    id,
+                    id: begun.id,
                     node,
-                    fence,
-                    attempt,
-                    due_ms,
-                    clock_us: done_us,
-                    end: done_us.map(|_| (at, true)),
+                    fence: begun.fence,
+                    attempt: begun.attempt,
+                    due_ms: begun.due_ms,
+                    clock_us: begun.done_us,
+                    end: begun.done_us.map(|_| (at, true)),
                 };
                 push(starts, start);
                 let nth = starts.len() - 1;
-                if done_us.is_some() {
-                    self.sums.handled += 1;
-                } else {
-                    self.handlings.insert(handling, (number, nth));
+                match begun.done_us {
+                    Some(_) => self.sums.handled += 1,
+                    None => _ = self.handlings.insert(begun.handling, (number, nth)),
                 }
                 return Some(number);
             }
@@ -340,25 +320,32 @@ fn push<T>(all: &mut Vec<T>, one: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Begun, Kind};
 
-    const ASK: Event = Event::Ask {
-        number: 7,
-        kind: Kind::Plain,
-        key: None,
-        due: Due::At(5),
-        is_outbox: false,
-    };
+    const ASK: Event = Event::Ask(
+        7,
+        Ask {
+            kind: Kind::Plain,
+            key: None,
+            due: Due::At(5),
+            is_outbox: false,
+        },
+    );
 
-    fn start(handling: u64, id: u128) -> Event {
-        Event::Start {
+    fn begun(handling: u64, number: u64, id: u128) -> Event {
+        Event::Start(Begun {
             handling,
-            number: 7,
+            number,
             id,
             fence: 1,
             attempt: 1,
             due_ms: 5,
             done_us: None,
-        }
+        })
+    }
+
+    fn start(handling: u64, id: u128) -> Event {
+        begun(handling, 7, id)
     }
 
     #[test]
@@ -394,28 +381,14 @@ mod tests {
     fn what_nobody_has_asked_for_is_told() {
         let (number, id, call) = (9, 1, 1);
         let aim = Aim::Number(number);
+        let is_done = true;
         for event in [
             Event::Armed { number, id },
             Event::Absent(number),
             Event::Row { number, id },
-            Event::Call {
-                call,
-                aim,
-                due: None,
-            },
-            Event::Answer {
-                call,
-                is_done: true,
-            },
-            Event::Start {
-                handling: 1,
-                number,
-                id,
-                fence: 1,
-                attempt: 1,
-                due_ms: 5,
-                done_us: None,
-            },
+            Event::Call(call, aim, None),
+            Event::Answer { call, is_done },
+            begun(1, number, id),
         ] {
             let mut ledger = Ledger::default();
             ledger.note(1, 1, ASK);

@@ -51,10 +51,6 @@ enum Store {
     File(file::Args),
     #[cfg(feature = "fleet")]
     Fleet(fleet::Args),
-    /// Is a node of a fleet
-    #[cfg(feature = "fleet")]
-    #[command(hide = true)]
-    Node(fleet::NodeArgs),
 }
 
 fn main() -> ExitCode {
@@ -62,7 +58,5 @@ fn main() -> ExitCode {
         Store::File(args) => file::run(args),
         #[cfg(feature = "fleet")]
         Store::Fleet(args) => fleet::run(args),
-        #[cfg(feature = "fleet")]
-        Store::Node(args) => Ok(fleet::serve(args)),
     })
 }

@@ -1,11 +1,14 @@
 //! Process: one that is killed, as its parent has it; and what its parent hears.
 
-use crate::wire::{Decoder, Event, Order, frames};
+use crate::wire::{Decoder, Event, Order, Teller, frames};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::process::{Child as Spawned, Command, Stdio};
+use std::os::fd::AsFd;
+use std::process::{Child as Spawned, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender, SyncSender};
-use std::thread;
+use std::{env, io, thread};
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 18;
@@ -24,6 +27,34 @@ pub(crate) trait Child {
 
 /// This program, started anew.
 pub(crate) struct Process(pub(crate) Spawned);
+
+/// This program, to be started anew with the arguments of this one, and more.
+pub(crate) fn again() -> Result<Command, String> {
+    let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1));
+    Ok(command)
+}
+
+/// Has a process work, and tell why it cannot go on.
+pub(crate) fn tell_of(
+    events: impl Write + Send + 'static,
+    work: impl FnOnce(&Arc<Teller>) -> Result<(), String>,
+) -> Result<(), String> {
+    let teller = Arc::new(Teller::new(events));
+    work(&teller).inspect_err(|why| {
+        // If nobody reads, nobody asks why.
+        let _ = teller.tell(&Event::Failed(why.clone()));
+    })
+}
+
+/// Is such a process. It tells its parent by standard output, without a buffer.
+pub(crate) fn serve(work: impl FnOnce(&Arc<Teller>) -> Result<(), String>) -> ExitCode {
+    let Ok(events) = io::stdout().as_fd().try_clone_to_owned() else {
+        return ExitCode::from(2);
+    };
+    ExitCode::from(u8::from(tell_of(File::from(events), work).is_err()))
+}
 
 impl Process {
     /// The command is made with its own pipes. A panic of the child's is to be seen.

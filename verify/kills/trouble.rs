@@ -1,5 +1,6 @@
 //! Trouble: what is done to processes and to their server.
 
+use crate::clock::now_ns;
 use crate::ledger::Moment;
 
 /// A kind of trouble.
@@ -58,4 +59,17 @@ pub(crate) struct Happened {
     pub(crate) to: Moment,
     /// Of a kill or a pause: the partitions that the node owned.
     pub(crate) partitions: Vec<u16>,
+}
+
+impl Happened {
+    /// It is over now.
+    pub(crate) fn since(from: Moment, what: Trouble, node: Option<u32>) -> Self {
+        Self {
+            what,
+            node,
+            from,
+            to: now_ns(),
+            partitions: Vec::new(),
+        }
+    }
 }

@@ -94,6 +94,29 @@ pub(crate) enum Phase {
     Firing,
 }
 
+/// A timer that is about to be armed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    pub(crate) kind: Kind,
+    pub(crate) key: Option<String>,
+    pub(crate) due: Due,
+    /// In a transaction of its node's own.
+    pub(crate) is_outbox: bool,
+}
+
+/// A handler was called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(crate) handling: u64,
+    pub(crate) number: u64,
+    pub(crate) id: Id,
+    pub(crate) fence: u64,
+    pub(crate) attempt: u32,
+    pub(crate) due_ms: i64,
+    /// It has read the clock, in microseconds, and will say `Ok`: nothing more is told of it.
+    pub(crate) done_us: Option<i64>,
+}
+
 /// What a process tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
@@ -112,13 +135,8 @@ pub(crate) enum Event {
     Failed(String),
     /// Answers that the store has refused, so far.
     Stale(u64),
-    Ask {
-        number: u64,
-        kind: Kind,
-        key: Option<String>,
-        due: Due,
-        is_outbox: bool,
-    },
+    /// The timer of this number is about to be armed.
+    Ask(u64, Ask),
     /// The answer of that, or what a store says later of a timer with a key: that it is there.
     Armed {
         number: u64,
@@ -130,26 +148,13 @@ pub(crate) enum Event {
     RolledBack(u64),
     /// The store says of a timer with a key that it is not there.
     Absent(u64),
-    /// It is about to be cancelled; or moved, if there is a new deadline.
-    Call {
-        call: u64,
-        aim: Aim,
-        due: Option<Due>,
-    },
+    /// The call of this number cancels; or moves, if there is a new deadline.
+    Call(u64, Aim, Option<Due>),
     Answer {
         call: u64,
         is_done: bool,
     },
-    Start {
-        handling: u64,
-        number: u64,
-        id: Id,
-        fence: u64,
-        attempt: u32,
-        due_ms: i64,
-        /// It has read the clock, in microseconds, and will say `Ok`: nothing more is told of it.
-        done_us: Option<i64>,
-    },
+    Start(Begun),
     /// The server's clock, read by the handler: in microseconds.
     Clock {
         handling: u64,
@@ -279,6 +284,13 @@ impl Teller {
         let told = pipe.write_all(&frames(now_ns(), events));
         told.map_err(|error| format!("the parent has gone: {error}"))
     }
+
+    /// Tells events. Where nobody hears them nobody would know what this process does: it ends.
+    pub(crate) fn tell_or_end(&self, events: &[Event]) {
+        if self.tell_all(events).is_err() {
+            std::process::exit(3);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -315,31 +327,25 @@ mod tests {
         assert_pass(&[
             Event::Ready { open_us: 5 },
             Event::Failed("the store has failed".to_owned()),
-            Event::Ask {
-                number: 1 << 40,
-                kind: Kind::InTransaction,
-                key: Some("k7".to_owned()),
-                due: Due::At(-5),
-                is_outbox: true,
-            },
-            Event::Armed {
-                number: 7,
-                id: u128::MAX,
-            },
-            Event::Call {
-                call: 9,
-                aim: Aim::Key("k7".to_owned()),
-                due: Some(Due::After(20)),
-            },
-            Event::Start {
+            Event::Ask(
+                1 << 40,
+                Ask {
+                    kind: Kind::InTransaction,
+                    key: Some("k7".to_owned()),
+                    due: Due::At(-5),
+                    is_outbox: true,
+                },
+            ),
+            Event::Call(9, Aim::Key("k7".to_owned()), Some(Due::After(20))),
+            Event::Start(Begun {
                 handling: 3,
                 number: 7,
-                id: 1 << 100,
+                id: u128::MAX,
                 fence: 2,
                 attempt: 1,
                 due_ms: 1 << 41,
                 done_us: Some(-1),
-            },
+            }),
             Event::Begins(Phase::Firing),
             Event::Commits(Commits {
                 commits: 3,

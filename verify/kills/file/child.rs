@@ -9,10 +9,10 @@
 use super::plan::{Fate, Plan};
 use crate::clock::system_us;
 use crate::process::OrderReader;
-use crate::wire::{Aim, Commits, Due, Event, Id, Kind, Order, Phase, Teller};
+use crate::wire::{Aim, Ask, Begun, Commits, Due, Event, Id, Kind, Order, Phase, Teller};
 use fastrand::Rng;
 use std::collections::{HashSet, VecDeque};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -80,23 +80,6 @@ pub(crate) fn run(
     settled: Duration,
     open: impl FnOnce(Handler) -> Result<Box<dyn Timers>, String>,
     orders: impl Read,
-    events: impl Write + Send + 'static,
-) -> Result<(), String> {
-    let teller = Arc::new(Teller::new(events));
-    let result = work((plan, life), threads, settled, open, orders, &teller);
-    if let Err(why) = &result {
-        // If nobody reads, nobody asks why.
-        let _ = teller.tell(&Event::Failed(why.clone()));
-    }
-    result
-}
-
-fn work(
-    (plan, life): (&Plan, u32),
-    threads: usize,
-    settled: Duration,
-    open: impl FnOnce(Handler) -> Result<Box<dyn Timers>, String>,
-    orders: impl Read,
     teller: &Arc<Teller>,
 ) -> Result<(), String> {
     let start = Instant::now();
@@ -142,7 +125,7 @@ fn handler(plan: Plan, life: u32, teller: Arc<Teller>) -> Handler {
     Arc::new(move |delivered| {
         let us = system_us();
         let event = |timer: &Delivered<'_>| match plan.read(timer.payload) {
-            Some((number, due_ms)) => Event::Start {
+            Some((number, due_ms)) => Event::Start(Begun {
                 handling: 0,
                 number: number.into(),
                 id: timer.id,
@@ -150,7 +133,7 @@ fn handler(plan: Plan, life: u32, teller: Arc<Teller>) -> Handler {
                 attempt: 1,
                 due_ms,
                 done_us: Some(us),
-            },
+            }),
             None => Event::Altered(timer.id),
         };
         teller.tell_all(&delivered.iter().map(event).collect::<Vec<_>>())
@@ -255,13 +238,13 @@ impl Job<'_> {
         let (mut asks, mut timers) = (Vec::new(), Vec::new());
         for number in self.plan.numbers(block) {
             let (due_ms, key) = (self.plan.due_ms(number, now_us), self.plan.key(number));
-            asks.push(Event::Ask {
-                number: number.into(),
+            let ask = Ask {
                 kind: Kind::Sealed,
                 key: key.clone(),
                 due: Due::At(due_ms),
                 is_outbox: false,
-            });
+            };
+            asks.push(Event::Ask(number.into(), ask));
             let payload = self.plan.payload(number, due_ms);
             timers.push(Arm {
                 due_ms,
@@ -289,10 +272,8 @@ impl Job<'_> {
             return Ok(());
         }
         let first = self.next.fetch_add(timers.len() as u64, Relaxed);
-        let ask = |(call, (number, _)): (u64, &(u32, Id))| Event::Call {
-            call,
-            aim: Aim::Number(u64::from(*number)),
-            due: None,
+        let ask = |(call, (number, _)): (u64, &(u32, Id))| {
+            Event::Call(call, Aim::Number(u64::from(*number)), None)
         };
         let asks: Vec<_> = (first..).zip(timers).map(ask).collect();
         self.teller.tell_all(&asks)?;

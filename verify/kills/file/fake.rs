@@ -5,7 +5,7 @@ use super::child::{self, Arm, Delivered, Handler, Timers};
 use super::parent::{Run, moments};
 use super::plan::Plan;
 use crate::clock::system_us;
-use crate::process::Child;
+use crate::process::{Child, tell_of};
 use crate::verdict::{Offence, Verdict};
 use crate::wire::{Commits, Id};
 use std::collections::BTreeMap;
@@ -267,7 +267,9 @@ impl FakeChild {
         let (plan, own_world, own) = (plan.clone(), world.clone(), records.clone());
         let thread = thread::spawn(move || {
             let open = |handler| Ok(FakeTimers::open(&own_world, life, handler));
-            let result = child::run((&plan, number), 3, SETTLED, open, orders_read, own.clone());
+            let result = tell_of(own.clone(), |teller| {
+                child::run((&plan, number), 3, SETTLED, open, orders_read, teller)
+            });
             own.close();
             result
         });

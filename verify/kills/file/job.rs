@@ -7,12 +7,9 @@ use super::parent::{Run, moments};
 use super::plan::Plan;
 use super::report;
 use super::store;
-use crate::process::Process;
-use std::env;
-use std::fs::File;
+use crate::process::{self, Process, again};
 use std::io;
-use std::os::fd::AsFd;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use wheelwork_kit::program::say;
 use wheelwork_kit::progress::Bars;
@@ -56,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         let ends = sums.cancelled + sums.refused;
         bars.show([sums.armed, ends, sums.handled, run.kills()]);
     };
+    let start = |life: u32| Process::start(again()?.arg("--child").arg(life.to_string()));
     let ended = run.all(moments, PATIENCE, start, show);
     bars.end();
     ended?;
@@ -63,30 +61,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(ExitCode::from(u8::from(!broken.is_empty())))
 }
 
-/// This program, started anew with the arguments of this one.
-fn start(life: u32) -> Result<Process, String> {
-    let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    let mut command = Command::new(program);
-    command.args(env::args_os().skip(1));
-    Process::start(command.arg("--child").arg(life.to_string()))
-}
-
 /// Is the process of such a job.
 fn serve(args: &Args, life: u32) -> ExitCode {
-    let Ok(events) = io::stdout().as_fd().try_clone_to_owned() else {
-        return ExitCode::from(2);
-    };
     let file = Folder::store_in(&args.folder);
-    let served = child::run(
-        (&plan(args), life),
-        args.threads(),
-        SETTLED,
-        |handler| store::open(&file, args.window, handler),
-        io::stdin().lock(),
-        File::from(events),
-    );
-    // The parent was told why.
-    ExitCode::from(u8::from(served.is_err()))
+    process::serve(|teller| {
+        let open = |handler| store::open(&file, args.window, handler);
+        let orders = io::stdin().lock();
+        let life = (&plan(args), life);
+        child::run(life, args.threads(), SETTLED, open, orders, teller)
+    })
 }
 
 fn plan(args: &Args) -> Plan {

@@ -136,13 +136,9 @@ impl Run {
             let (end, killed_at) = watched?;
             self.end_life();
             if end == End::Killed {
-                self.happened.push(Happened {
-                    what: Trouble::Kill,
-                    node: Some(self.life),
-                    from: killed_at.unwrap_or(from),
-                    to: now_ns(),
-                    partitions: Vec::new(),
-                });
+                let from = killed_at.unwrap_or(from);
+                let kill = Happened::since(from, Trouble::Kill, Some(self.life));
+                self.happened.push(kill);
             }
             show(self);
             match end {
@@ -199,9 +195,9 @@ impl Run {
                         .complain(format!("{left} are left in the store"));
                 }
             }
-            Event::Ask { number, due, .. } => {
+            Event::Ask(number, ask) => {
                 self.progress.ask(*number, &self.ledger)?;
-                if let Due::At(ms) = *due
+                if let Due::At(ms) = ask.due
                     && self.plan.fate(*number as u32) == Fate::Fires
                 {
                     self.due_last_ms = self.due_last_ms.max(ms);
@@ -213,11 +209,7 @@ impl Run {
         let system_us = (at as i64 + offset) / 1_000;
         self.pace.hear(at, system_us, &event);
         let handled = match event {
-            Event::Start {
-                due_ms,
-                done_us: Some(us),
-                ..
-            } => Some((due_ms, us)),
+            Event::Start(ref begun) => begun.done_us.map(|us| (begun.due_ms, us)),
             _ => None,
         };
         let Some(number) = self.ledger.note(self.life, at, event) else {

@@ -32,7 +32,7 @@ fn is_in_doubt(timer: &Timer, life: u32) -> bool {
 /// The steps of a timer that are over.
 fn steps(timer: &Timer, life: u32) -> u8 {
     let was_handled = !timer.starts.is_empty();
-    let is_unknown = is_in_doubt(timer, life) && (timer.key.is_none() || was_handled);
+    let is_unknown = is_in_doubt(timer, life) && (timer.ask.key.is_none() || was_handled);
     let is_absent = matches!(timer.arming, Arming::Absent(_));
     let is_armed = is_unknown || timer.arming != Arming::Asked;
     let has_said = |what| {
@@ -139,7 +139,7 @@ impl Progress {
             let Some(timer) = ledger.timers.get(number.into()) else {
                 continue;
             };
-            if is_in_doubt(timer, life) && timer.key.is_some() && timer.starts.is_empty() {
+            if is_in_doubt(timer, life) && timer.ask.key.is_some() && timer.starts.is_empty() {
                 unresolved.push(number);
             }
             let is_answered = timer.calls.iter().any(|call| call.answer.is_some());
@@ -189,7 +189,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Aim, Due, Event, Id, Kind};
+    use crate::wire::{Aim, Ask, Begun, Due, Event, Id, Kind};
 
     /// A job in its first life, with one timer in each block.
     struct Job {
@@ -214,7 +214,7 @@ mod tests {
         }
 
         fn tell(&mut self, event: Event) {
-            if let Event::Ask { number, .. } = event {
+            if let Event::Ask(number, _) = event {
                 assert_eq!(self.progress.ask(number, &self.ledger), Ok(()));
             }
             if let Some(number) = self.ledger.note(self.life, 1, event) {
@@ -223,13 +223,13 @@ mod tests {
         }
 
         fn ask(&mut self, number: u64) {
-            self.tell(Event::Ask {
-                number,
+            let ask = Ask {
                 kind: Kind::Sealed,
                 key: self.progress.plan.key(number as u32),
                 due: Due::At(5),
                 is_outbox: false,
-            });
+            };
+            self.tell(Event::Ask(number, ask));
         }
 
         fn arm(&mut self, number: u64) {
@@ -239,7 +239,7 @@ mod tests {
         }
 
         fn handle(&mut self, number: u64) {
-            self.tell(Event::Start {
+            self.tell(Event::Start(Begun {
                 handling: 0,
                 number,
                 id: number.into(),
@@ -247,14 +247,13 @@ mod tests {
                 attempt: 1,
                 due_ms: 5,
                 done_us: Some(5_000),
-            });
+            }));
         }
 
         fn cancel(&mut self, number: u64, answer: Option<bool>) {
             self.calls += 1;
             let (call, aim) = (self.calls, Aim::Number(number));
-            let due = None;
-            self.tell(Event::Call { call, aim, due });
+            self.tell(Event::Call(call, aim, None));
             if let Some(is_done) = answer {
                 self.tell(Event::Answer { call, is_done });
             }

@@ -1,6 +1,7 @@
 //! The command line of a fleet.
 
 use crate::trouble::Trouble;
+use std::time::Duration;
 
 /// Nodes that share a PostgreSQL, in trouble: every timer is accounted for
 #[derive(clap::Args, Debug)]
@@ -26,4 +27,21 @@ pub(crate) struct Args {
     /// Only these troubles
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<Trouble>,
+
+    /// The node of this number, which the run itself starts
+    #[arg(long, hide = true)]
+    pub(crate) node: Option<u32>,
+    /// From the machine's monotonic clock to the server's, in nanoseconds
+    #[arg(long, hide = true, allow_hyphen_values = true, default_value_t = 0)]
+    pub(crate) offset_ns: i64,
+    /// It arms nothing
+    #[arg(long, hide = true)]
+    pub(crate) quiet: bool,
+}
+
+impl Args {
+    /// How long leases last.
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_secs(self.ttl.into())
+    }
 }

@@ -1,9 +1,8 @@
 //! Handlers of a node: each tells when it starts and how it ends.
 
-use super::tell::tell;
 use crate::clock::now_ns;
 use crate::mix::mix;
-use crate::wire::{Event, Kind, Teller};
+use crate::wire::{Begun, Event, Kind, Teller};
 use postgres::{Client, NoTls};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,18 +49,15 @@ impl Handlers {
         let number = delivery.payload_text().parse();
         let number = number.map_err(|_| "no number in the payload".to_owned())?;
         let due = delivery.due().duration_since(std::time::UNIX_EPOCH);
-        tell(
-            &self.teller,
-            &[Event::Start {
-                handling,
-                number,
-                id: delivery.id().to_bits(),
-                fence: delivery.fence(),
-                attempt: delivery.attempt(),
-                due_ms: due.map_or(0, |due| due.as_millis() as i64),
-                done_us: None,
-            }],
-        );
+        self.teller.tell_or_end(&[Event::Start(Begun {
+            handling,
+            number,
+            id: delivery.id().to_bits(),
+            fence: delivery.fence(),
+            attempt: delivery.attempt(),
+            due_ms: due.map_or(0, |due| due.as_millis() as i64),
+            done_us: None,
+        })]);
         Ok(Running {
             handlers: self,
             handling,
@@ -91,12 +87,16 @@ impl Running<'_> {
 
     fn read_clock(&self, us: i64) {
         let handling = self.handling;
-        tell(&self.handlers.teller, &[Event::Clock { handling, us }]);
+        self.handlers
+            .teller
+            .tell_or_end(&[Event::Clock { handling, us }]);
     }
 
     fn end(self, is_ok: bool) -> HandlerResult {
         let handling = self.handling;
-        tell(&self.handlers.teller, &[Event::End { handling, is_ok }]);
+        self.handlers
+            .teller
+            .tell_or_end(&[Event::End { handling, is_ok }]);
         if is_ok {
             Ok(())
         } else {

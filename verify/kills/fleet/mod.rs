@@ -11,9 +11,7 @@ mod parent;
 mod plan;
 mod server;
 mod table;
-mod tell;
 mod work;
 
 pub(crate) use args::Args;
-pub(crate) use node::{NodeArgs, serve};
 pub(crate) use parent::run;

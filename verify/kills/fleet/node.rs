@@ -1,16 +1,13 @@
 //! Node: a process that arms, cancels, moves and handles, until it is told to stop, or killed.
 
+use super::args::Args;
 use super::handlers;
-use super::tell::tell;
 use super::work::{Foreign, Work, Worker, first_number};
 use crate::mix::mix;
-use crate::process::OrderReader;
+use crate::process::{self, OrderReader};
 use crate::wire::{Event, Order, Teller};
-use clap::Args;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -34,49 +31,19 @@ const WORKERS: u32 = 3;
 
 const REPORT: Duration = Duration::from_secs(1);
 
-#[derive(Args, Clone, Debug)]
-pub(crate) struct NodeArgs {
-    /// Its number among all nodes of the run
-    #[arg(long)]
-    pub(crate) generation: u32,
-    #[arg(long)]
-    pub(crate) seed: u64,
-    /// Arms a second
-    #[arg(long)]
-    pub(crate) rate: u32,
-    #[arg(long)]
-    pub(crate) ttl_ms: u64,
-    /// From the machine's monotonic clock to the server's, in nanoseconds
-    #[arg(long, allow_hyphen_values = true)]
-    pub(crate) offset_ns: i64,
-    /// Arms nothing
-    #[arg(long)]
-    pub(crate) quiet: bool,
+pub(crate) fn serve(args: &Args, node: u32) -> ExitCode {
+    process::serve(|teller| run(args, node, teller))
 }
 
-pub(crate) fn serve(args: &NodeArgs) -> ExitCode {
-    let Ok(events) = io::stdout().as_fd().try_clone_to_owned() else {
-        return ExitCode::from(2);
-    };
-    let teller = Arc::new(Teller::new(File::from(events)));
-    match run(args, &teller) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            tell(&teller, &[Event::Failed(why)]);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbox), String> {
+fn open(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbox), String> {
     let database = std::env::var(DATABASE).map_err(|error| error.to_string())?;
     let begun = Instant::now();
-    let name = format!("node-{}", args.generation);
+    let name = format!("node-{node}");
     // (While the server is down a node that opens its store is told so.)
     let store = loop {
         let store = Postgres::builder(&database)
             .node_name(&name)
-            .lease(Duration::from_millis(args.ttl_ms))
+            .lease(args.ttl())
             .patience(PATIENCE)
             .connect();
         match store {
@@ -86,12 +53,12 @@ fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbo
         }
     };
     let outbox = store.outbox();
-    let first = first_number(args.generation);
+    let first = first_number(node);
     let failed = teller.clone();
     let builder = Durable::builder(store)
         .dispatch(Dispatch::RayonThreads(THREADS))
         .on_store_failed(move |error| {
-            tell(&failed, &[Event::Failed(format!("its store: {error}"))]);
+            failed.tell_or_end(&[Event::Failed(format!("its store: {error}"))]);
         });
     let builder = handlers::set(builder, teller, &database, first);
     let timers = builder
@@ -100,24 +67,25 @@ fn open(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(Durable, PostgresOutbo
     Ok((timers, outbox))
 }
 
-fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
+fn run(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(), String> {
     let begun = Instant::now();
-    let (timers, outbox) = open(args, teller)?;
+    let (timers, outbox) = open(args, node, teller)?;
     let open_us = begun.elapsed().as_micros() as u64;
-    tell(teller, &[Event::Ready { open_us }]);
+    teller.tell_or_end(&[Event::Ready { open_us }]);
     let work = Work {
         teller: teller.clone(),
         timers: timers.client(),
         foreign: Foreign::default(),
-        next: AtomicU64::new(first_number(args.generation)),
+        next: AtomicU64::new(first_number(node)),
         is_quiet: AtomicBool::new(args.quiet),
         offset_ns: args.offset_ns,
     };
+    let seed = args.seed.wrapping_mul(1_000) + u64::from(node);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let worker = |number: u32, part: f64| Worker {
             work: &work,
-            random: fastrand::Rng::with_seed(args.seed ^ mix(number.into())),
+            random: fastrand::Rng::with_seed(seed ^ mix(number.into())),
             rate: f64::from(args.rate) * part,
             own: VecDeque::new(),
         };
@@ -129,14 +97,14 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
         let worker = worker(WORKERS, 0.1);
         // As the guide says: a transaction that stands still with its node does not keep a lease.
         let (outbox, database) = (&outbox, std::env::var(DATABASE).unwrap_or_default());
-        let idle_ms = args.ttl_ms / 2;
+        let idle_ms = args.ttl().as_millis() / 2;
         let database =
             format!("{database} options='-c idle_in_transaction_session_timeout={idle_ms}'");
         threads.push(scope.spawn(move || worker.run_outbox(outbox, &database)));
         let (is_over, timers) = (&is_over, &timers);
         scope.spawn(move || {
             while !is_over.load(Relaxed) {
-                tell(teller, &[Event::Stale(timers.stats().stale)]);
+                teller.tell_or_end(&[Event::Stale(timers.stats().stale)]);
                 thread::park_timeout(REPORT);
             }
         });
@@ -154,7 +122,7 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
                         thread.join().map_err(|_| "a thread panicked")?;
                     }
                     if order == Order::Quiet {
-                        tell(teller, &[Event::Quiet]);
+                        teller.tell_or_end(&[Event::Quiet]);
                         continue;
                     }
                     is_over.store(true, Relaxed);
@@ -162,7 +130,7 @@ fn run(args: &NodeArgs, teller: &Arc<Teller>) -> Result<(), String> {
                         .stop()
                         .map_err(|error| format!("stopping: {error}"))?;
                     // (What is left others handle.)
-                    tell(teller, &[Event::Stopped { rows: 0, dead: 0 }]);
+                    teller.tell_or_end(&[Event::Stopped { rows: 0, dead: 0 }]);
                     return Ok(());
                 }
                 Order::Resolve(_) | Order::Arm { .. } | Order::Begin => {}

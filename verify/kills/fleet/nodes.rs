@@ -2,11 +2,11 @@
 
 use super::node::DATABASE;
 use super::server::signal;
-use crate::process::{Child, Orders, Process, Told, read_from};
+use crate::process::{Child, Orders, Process, Told, again, read_from};
 use crate::wire::Order;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -22,15 +22,6 @@ const OFF_MAX: i32 = 3_600;
 /// Where orders to nodes go. A node that is gone, or stopped, has none.
 pub(crate) type AllOrders = Arc<Mutex<BTreeMap<u32, Orders>>>;
 
-/// How nodes are started.
-pub(crate) struct Setting {
-    pub(crate) seed: u64,
-    pub(crate) rate: u32,
-    pub(crate) ttl_ms: u64,
-    pub(crate) offset_ns: i64,
-    pub(crate) database: String,
-}
-
 struct Node {
     process: Process,
     /// Seconds by which its clock is off.
@@ -38,7 +29,8 @@ struct Node {
 }
 
 pub(crate) struct Nodes {
-    setting: Setting,
+    offset_ns: i64,
+    database: String,
     sender: SyncSender<Told>,
     pub(crate) orders: AllOrders,
     nodes: BTreeMap<u32, Node>,
@@ -54,9 +46,11 @@ pub(crate) fn can_fake() -> bool {
 }
 
 impl Nodes {
-    pub(crate) fn new(setting: Setting, sender: SyncSender<Told>) -> Self {
+    /// From the common clock to the server's; the connection string; where nodes are heard.
+    pub(crate) fn new(offset_ns: i64, database: String, sender: SyncSender<Told>) -> Self {
         Self {
-            setting,
+            offset_ns,
+            database,
             sender,
             orders: AllOrders::default(),
             nodes: BTreeMap::new(),
@@ -70,26 +64,13 @@ impl Nodes {
     pub(crate) fn start(&mut self, off: i32) -> Result<u32, String> {
         let generation = self.next;
         self.next += 1;
-        let setting = &self.setting;
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
-        command.arg("node");
-        for (name, value) in [
-            ("--generation", generation.to_string()),
-            (
-                "--seed",
-                (setting.seed.wrapping_mul(1_000) + u64::from(generation)).to_string(),
-            ),
-            ("--rate", setting.rate.to_string()),
-            ("--ttl-ms", setting.ttl_ms.to_string()),
-            ("--offset-ns", setting.offset_ns.to_string()),
-        ] {
-            command.arg(name).arg(value);
-        }
+        let mut command = again()?;
+        command.arg("--node").arg(generation.to_string());
+        command.arg("--offset-ns").arg(self.offset_ns.to_string());
         if self.is_quiet {
             command.arg("--quiet");
         }
-        command.env(DATABASE, &setting.database);
+        command.env(DATABASE, &self.database);
         if off != 0 {
             let off = format!("{off:+}s");
             command.env("LD_PRELOAD", FAKE).env("FAKETIME", off);

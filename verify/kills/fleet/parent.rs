@@ -1,7 +1,8 @@
 //! Parent: starts the nodes and the trouble, keeps the ledger, and judges.
 
 use super::args::Args;
-use super::nodes::{AllOrders, Nodes, Setting, can_fake};
+use super::node;
+use super::nodes::{AllOrders, Nodes, can_fake};
 use super::plan::Plan;
 use super::server::Server;
 use super::table;
@@ -17,11 +18,12 @@ use postgres::Client;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use wheelwork_kit::lock::lock;
 use wheelwork_kit::program::say;
@@ -37,6 +39,7 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// How long the rows that are left have to be handled at the end, beyond lease and delays.
 const DRAIN: Duration = Duration::from_secs(40);
 
+/// How long one thing may take.
 const STOPPED: Duration = Duration::from_secs(60);
 
 /// How long a thread is not run on a machine that stands still, at least.
@@ -63,6 +66,7 @@ struct Common {
     ready: Mutex<BTreeSet<u32>>,
     quiet: Mutex<BTreeSet<u32>>,
     complaints: Mutex<Vec<String>>,
+    sql_is_over: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -73,11 +77,17 @@ struct Run<'a> {
     nodes: Nodes,
     plan: Plan,
     common: &'a Common,
+    /// The thread that calls the functions of the database.
+    sql: Option<ScopedJoinHandle<'a, ()>>,
     begun: Instant,
     said: Instant,
 }
 
+/// Runs the check, or is one of its nodes.
 pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
+    if let Some(node) = options.node {
+        return Ok(node::serve(options, node));
+    }
     let mut server = Server::of_environment()?;
     let folder = std::env::temp_dir().join(format!("wheelwork-fleet-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -89,15 +99,8 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     let made = server.connect()?.batch_execute(TABLES);
     made.map_err(|error| format!("the tables of the check: {error}"))?;
     let (sender, told) = sync_channel::<Told>(TOLD_MAX);
-    let setting = Setting {
-        seed: options.seed,
-        rate: options.rate,
-        ttl_ms: u64::from(options.ttl) * 1_000,
-        offset_ns: offset_ns(),
-        database: database.clone(),
-    };
-    let offset = setting.offset_ns;
-    let nodes = Nodes::new(setting, sender.clone());
+    let offset = offset_ns();
+    let nodes = Nodes::new(offset, database.clone(), sender.clone());
     say(format_args!(
         "{} nodes, {} arms a second each, leases of {} s, {} min of trouble, seed {}, {} cores{}{}",
         options.nodes,
@@ -113,31 +116,29 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
             ", without libfaketime: all clocks are right"
         },
     ));
-    let common = Common::default();
+    let common = &Common::default();
     let begun = now_ns();
     let orders = nodes.orders.clone();
     let log = File::create(folder.join("events.log")).map_err(|error| error.to_string())?;
     let (ledger, ended) = thread::scope(|scope| {
-        let common = &common;
         let ledger = scope.spawn(move || keep(&told, common, &orders, BufWriter::new(log)));
         scope.spawn(|| watch_clocks(common));
-        let sql_is_over = Arc::new(AtomicBool::new(false));
-        let plain = {
-            let (is_over, teller) = (sql_is_over.clone(), Teller::new(Here(sender)));
-            let (database, seed) = (database.as_str(), options.seed);
-            scope.spawn(move || plain_sql(&teller, database, seed, offset, &is_over))
-        };
+        let (teller, seed) = (Teller::new(Here(sender)), options.seed);
+        let sql = scope.spawn(move || {
+            plain_sql(&teller, &database, seed, offset, &common.sql_is_over);
+        });
         let mut run = Run {
             options,
             server,
             nodes,
             plan: Plan::new(options.seed, &options.only),
             common,
+            sql: Some(sql),
             begun: Instant::now(),
             said: Instant::now(),
         };
-        let ended = run.all(&sql_is_over, has_standby, || _ = plain.join());
-        sql_is_over.store(true, Relaxed);
+        let ended = run.all(has_standby);
+        common.sql_is_over.store(true, Relaxed);
         common.is_over.store(true, Relaxed);
         let (with_other_clock, server) = (run.nodes.with_other_clock, run.server);
         // The readers end with their pipes, and the ledger with them.
@@ -148,17 +149,11 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     let (mut facts, with_other_clock, server) = ended?;
     let happened = lock(&common.happened).clone();
     facts.offsets = lock(&common.offsets).clone();
-    let ttl_ms = u64::from(options.ttl) * 1_000;
+    let ttl_ms = options.ttl().as_millis() as u64;
     let judge = Judge::new(&ledger, &facts, &happened, ttl_ms, begun);
-    let mut verdict = judge.verdict();
+    let verdict = judge.verdict();
     let complaints = [lock(&common.complaints).clone(), ledger.complaints()].concat();
-    table::table(
-        &ledger,
-        &mut verdict,
-        &happened,
-        with_other_clock,
-        &complaints,
-    );
+    table::table(&ledger, &verdict, &happened, with_other_clock, &complaints);
     if verdict.broken.is_empty() && complaints.is_empty() {
         let _ = fs::remove_dir_all(&folder);
         return Ok(ExitCode::SUCCESS);
@@ -213,11 +208,7 @@ fn keep(
             match &event {
                 Event::Ready { .. } => _ = lock(&common.ready).insert(node),
                 Event::Quiet => _ = lock(&common.quiet).insert(node),
-                Event::Ask {
-                    number,
-                    key: Some(_),
-                    ..
-                } => _ = is_keyed.insert(*number),
+                Event::Ask(number, ask) if ask.key.is_some() => _ = is_keyed.insert(*number),
                 Event::Armed { number, id }
                     if is_foreign(*number) && !is_keyed.contains(number) =>
                 {
@@ -249,20 +240,12 @@ fn forward(orders: &AllOrders, node: u32, number: u64, id: u128) {
 
 /// Notes how the server's clock goes, and when the machine stands still.
 fn watch_clocks(common: &Common) {
-    let mut last = now_ns();
-    let mut noted = 0;
+    let (mut last, mut noted) = (now_ns(), 0);
     while !common.is_over.load(Relaxed) {
         thread::sleep(TICK);
         let now = now_ns();
-        let stood = Duration::from_nanos(now - last).saturating_sub(TICK);
-        if stood > STALL {
-            lock(&common.happened).push(Happened {
-                what: Trouble::Stall,
-                node: None,
-                from: last,
-                to: now,
-                partitions: Vec::new(),
-            });
+        if Duration::from_nanos(now - last).saturating_sub(TICK) > STALL {
+            common.note(last, Trouble::Stall, None);
         }
         if now - noted > 100_000_000 {
             lock(&common.offsets).push((now, offset_ns()));
@@ -272,25 +255,27 @@ fn watch_clocks(common: &Common) {
     }
 }
 
+impl Common {
+    /// A trouble is over.
+    fn note(&self, from: Moment, what: Trouble, node: Option<u32>) {
+        lock(&self.happened).push(Happened::since(from, what, node));
+    }
+
+    fn complain(&self, what: String) {
+        lock(&self.complaints).push(what);
+    }
+}
+
 impl Run<'_> {
-    fn all(
-        &mut self,
-        sql_is_over: &AtomicBool,
-        has_standby: bool,
-        join_sql: impl FnOnce(),
-    ) -> Result<Facts, String> {
-        for number in 0..self.options.nodes {
-            let off = if number == 0 {
-                0
-            } else {
-                Nodes::random_off(&mut self.plan.random)
-            };
-            self.nodes.start(off)?;
+    fn all(&mut self, has_standby: bool) -> Result<Facts, String> {
+        self.nodes.start(0)?;
+        for _ in 1..self.options.nodes {
+            self.start_node()?;
         }
         self.wait_ready()?;
         let end = Duration::from_secs(u64::from(self.options.minutes) * 60);
-        let promote_at = has_standby.then(|| end.mul_f64(0.4 + 0.3 * self.plan.random.f64()));
-        let mut promote_at = promote_at;
+        let random = &mut self.plan.random;
+        let mut promote_at = has_standby.then(|| end.mul_f64(0.4 + 0.3 * random.f64()));
         while self.begun.elapsed() < end {
             if promote_at.is_some_and(|at| self.begun.elapsed() > at) {
                 promote_at = None;
@@ -301,13 +286,17 @@ impl Run<'_> {
             self.trouble(next)?;
             // Mostly a trouble is over before the next one begins.
             let wait = if self.plan.random.u32(..4) == 0 {
-                self.plan.random.u64(..500)
+                self.random_ms(0..500)
             } else {
-                u64::from(self.options.ttl) * 1_000 + self.plan.random.u64(2_200..4_000)
+                self.options.ttl() + self.random_ms(2_200..4_000)
             };
-            self.wait(Duration::from_millis(wait).min(end.saturating_sub(self.begun.elapsed())));
+            self.wait(wait.min(end.saturating_sub(self.begun.elapsed())));
         }
-        self.drain(sql_is_over, join_sql)
+        self.drain()
+    }
+
+    fn random_ms(&mut self, range: Range<u64>) -> Duration {
+        Duration::from_millis(self.plan.random.u64(range))
     }
 
     fn say(&mut self, what: &str) {
@@ -323,14 +312,14 @@ impl Run<'_> {
         self.said = Instant::now();
     }
 
-    /// Waits, and looks after the nodes meanwhile.
+    /// Waits, and checks on the nodes meanwhile.
     fn wait(&mut self, wait: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < wait {
             thread::sleep(TICK.min(wait));
             for (node, status) in self.nodes.ended() {
                 let why = format!("node {node} has ended by itself: {status}");
-                lock(&self.common.complaints).push(why);
+                self.common.complain(why);
             }
             if self.said.elapsed() > PROGRESS {
                 self.say("");
@@ -338,65 +327,68 @@ impl Run<'_> {
         }
     }
 
-    fn wait_ready(&mut self) -> Result<(), String> {
+    /// Waits until something is so. An error: it is not, and that is `what`.
+    fn wait_until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) -> Result<(), String> {
         let begun = Instant::now();
-        loop {
-            let alive: BTreeSet<u32> = self.nodes.alive().into_iter().collect();
-            if alive.is_subset(&lock(&self.common.ready)) {
-                return Ok(());
-            }
+        while !is_so(self) {
             if begun.elapsed() > STOPPED {
-                return Err("the nodes are not ready within 60 s".to_owned());
+                return Err(format!("{what} within {} s", STOPPED.as_secs()));
             }
             self.wait(TICK);
+        }
+        Ok(())
+    }
+
+    fn are_all(&self, told: &Mutex<BTreeSet<u32>>) -> bool {
+        let told = lock(told);
+        self.nodes.alive().iter().all(|node| told.contains(node))
+    }
+
+    fn wait_ready(&mut self) -> Result<(), String> {
+        let are_ready = |run: &Self| run.are_all(&run.common.ready);
+        self.wait_until("the nodes are not ready", are_ready)
+    }
+
+    /// Starts a node whose clock may be off. Returns it, and by how many seconds.
+    fn start_node(&mut self) -> Result<(u32, i32), String> {
+        let off = Nodes::random_off(&mut self.plan.random);
+        Ok((self.nodes.start(off)?, off))
+    }
+
+    /// Tells a node to stop, and waits for its end.
+    fn stop_node(&mut self, node: u32) {
+        if let Err(why) = self.nodes.stop(node, STOPPED) {
+            self.common.complain(why);
         }
     }
 
     /// A node that runs.
     fn some_node(&mut self) -> Option<u32> {
         let ready = lock(&self.common.ready).clone();
-        let alive = self.nodes.alive();
-        let ready: Vec<u32> = alive
-            .into_iter()
-            .filter(|node| ready.contains(node))
-            .collect();
-        (!ready.is_empty()).then(|| ready[self.plan.random.usize(..ready.len())])
-    }
-
-    fn note(&self, what: Trouble, node: Option<u32>, from: Moment, partitions: Vec<u16>) {
-        lock(&self.common.happened).push(Happened {
-            what,
-            node,
-            from,
-            to: now_ns(),
-            partitions,
-        });
+        let mut alive = self.nodes.alive();
+        alive.retain(|node| ready.contains(node));
+        self.plan.random.choice(alive)
     }
 
     fn trouble(&mut self, what: Trouble) -> Result<(), String> {
-        let ttl = Duration::from_secs(u64::from(self.options.ttl));
         match what {
-            Trouble::Kill => self.kill(),
+            Trouble::Kill => self.kill()?,
             Trouble::PauseLong => {
-                let more = Duration::from_millis(self.plan.random.u64(300..2_500));
-                self.pause(what, ttl + more);
-                Ok(())
+                let wait = self.options.ttl() + self.random_ms(300..2_500);
+                self.pause(what, wait);
             }
             Trouble::PauseShort => {
-                let wait = ttl.mul_f64(0.9 * self.plan.random.f64());
-                self.pause(what, wait);
-                Ok(())
+                let part = 0.9 * self.plan.random.f64();
+                self.pause(what, self.options.ttl().mul_f64(part));
             }
             Trouble::Add => {
                 if self.nodes.alive().len() < self.options.nodes as usize + MORE_NODES {
                     let from = now_ns();
-                    let off = Nodes::random_off(&mut self.plan.random);
-                    let node = self.nodes.start(off)?;
+                    let (node, off) = self.start_node()?;
                     self.say(&format!("node {node} added, clock off by {off} s"));
                     self.wait_ready()?;
-                    self.note(what, Some(node), from, Vec::new());
+                    self.common.note(from, what, Some(node));
                 }
-                Ok(())
             }
             Trouble::Stop => {
                 if self.nodes.alive().len() > 2
@@ -404,35 +396,27 @@ impl Run<'_> {
                 {
                     self.say(&format!("node {node} is told to stop"));
                     let from = now_ns();
-                    if let Err(why) = self.nodes.stop(node, STOPPED) {
-                        lock(&self.common.complaints).push(why);
-                    }
-                    self.note(what, Some(node), from, Vec::new());
+                    self.stop_node(node);
+                    self.common.note(from, what, Some(node));
                 }
-                Ok(())
             }
             Trouble::ServerKilled | Trouble::ServerEnded => {
-                let down = Duration::from_millis(match self.plan.random.u32(..3) {
-                    0 => self.plan.random.u64(
-                        u64::from(self.options.ttl) * 1_000
-                            ..6_000.max(u64::from(self.options.ttl) * 1_500),
-                    ),
-                    _ => self.plan.random.u64(..1_500),
-                });
+                let ttl_ms = u64::from(self.options.ttl) * 1_000;
+                let down = match self.plan.random.u32(..3) {
+                    0 => self.random_ms(ttl_ms..6_000.max(ttl_ms * 3 / 2)),
+                    _ => self.random_ms(0..1_500),
+                };
                 self.say(&format!("{}, for {} ms", what.name(), down.as_millis()));
                 let from = now_ns();
                 self.server.kill(what == Trouble::ServerKilled)?;
                 self.wait(down);
                 self.server.start()?;
-                self.note(what, None, from, Vec::new());
-                Ok(())
+                self.common.note(from, what, None);
             }
-            Trouble::Snapshot => {
-                self.hold_snapshot();
-                Ok(())
-            }
-            Trouble::Promote | Trouble::Stall => Ok(()),
+            Trouble::Snapshot => self.hold_snapshot(),
+            Trouble::Promote | Trouble::Stall => {}
         }
+        Ok(())
     }
 
     fn kill(&mut self) -> Result<(), String> {
@@ -443,19 +427,19 @@ impl Run<'_> {
         let (from, off) = (now_ns(), self.nodes.off(node));
         self.nodes.kill(node);
         let partitions = client.as_mut().and_then(|client| owned(client, node));
-        let partitions = partitions.unwrap_or_default();
-        let count = partitions.len();
-        self.note(Trouble::Kill, Some(node), from, partitions);
+        let kill = Happened {
+            partitions: partitions.unwrap_or_default(),
+            ..Happened::since(from, Trouble::Kill, Some(node))
+        };
+        let count = kill.partitions.len();
+        lock(&self.common.happened).push(kill);
         self.say(&format!(
             "node {node} killed, of {count} partitions, its clock off by {off} s"
         ));
         // The next one comes before the leases have run out, or after.
-        let ttl_ms = u64::from(self.options.ttl) * 1_000;
-        let wait = self.plan.random.u64(..2 * ttl_ms);
-        self.wait(Duration::from_millis(wait));
-        let off = Nodes::random_off(&mut self.plan.random);
-        self.nodes.start(off)?;
-        Ok(())
+        let wait = self.random_ms(0..2_000 * u64::from(self.options.ttl));
+        self.wait(wait);
+        self.start_node().map(drop)
     }
 
     fn pause(&mut self, what: Trouble, wait: Duration) {
@@ -467,31 +451,33 @@ impl Run<'_> {
         let from = now_ns();
         self.nodes.signal(node, libc::SIGSTOP);
         let partitions = client.as_mut().and_then(|client| owned(client, node));
-        let ttl = Duration::from_secs(u64::from(self.options.ttl));
-        let before = wait.min(ttl + Duration::from_millis(250));
+        let before = wait.min(self.options.ttl() + Duration::from_millis(250));
         self.wait(before);
         for waits in client.as_mut().map(waiting).unwrap_or_default() {
             self.say(&waits);
         }
         self.wait(wait - before);
         self.nodes.signal(node, libc::SIGCONT);
-        self.note(what, Some(node), from, partitions.unwrap_or_default());
+        lock(&self.common.happened).push(Happened {
+            partitions: partitions.unwrap_or_default(),
+            ..Happened::since(from, what, Some(node))
+        });
     }
 
     /// Holds a snapshot, while other trouble goes on.
     fn hold_snapshot(&mut self) {
         let left = u64::from(self.options.minutes) * 60_000;
-        let wait = self.plan.random.u64(5_000..SNAPSHOT_MAX_MS.min(left / 2));
-        self.say(&format!("snapshot held for {wait} ms"));
+        let wait = self.random_ms(5_000..SNAPSHOT_MAX_MS.min(left / 2));
+        self.say(&format!("snapshot held for {} ms", wait.as_millis()));
         let from = now_ns();
         let Ok(mut client) = self.server.connect() else {
             return;
         };
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM wheelwork.timer";
         let _ = client.batch_execute(begin);
-        self.note(Trouble::Snapshot, None, from, Vec::new());
+        self.common.note(from, Trouble::Snapshot, None);
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(wait));
+            thread::sleep(wait);
             let _ = client.batch_execute("COMMIT");
         });
     }
@@ -499,60 +485,46 @@ impl Run<'_> {
     fn promote(&mut self) -> Result<(), String> {
         // (After a restart the standby has to have caught up: what the primary has, and it has not,
         // is lost to it, though others may have read it.)
-        let begun = Instant::now();
-        while !self.server.has_synchronous_standby() {
-            if begun.elapsed() > STOPPED {
-                return Err("the standby is not synchronous within 60 s".to_owned());
-            }
-            self.wait(TICK);
-        }
+        let is_synchronous = |run: &Self| run.server.has_synchronous_standby();
+        self.wait_until("the standby is not synchronous", is_synchronous)?;
         self.wait(Duration::from_secs(2));
         self.say("the primary killed, the standby promoted");
         let from = now_ns();
         self.server.promote()?;
-        self.note(Trouble::Promote, None, from, Vec::new());
-        self.wait(Duration::from_secs(u64::from(self.options.ttl) + 4));
+        self.common.note(from, Trouble::Promote, None);
+        self.wait(self.options.ttl() + Duration::from_secs(4));
         Ok(())
     }
 
     /// No arms and no trouble any more: all that is stored is handled.
-    fn drain(
-        &mut self,
-        sql_is_over: &AtomicBool,
-        join_sql: impl FnOnce(),
-    ) -> Result<Facts, String> {
+    fn drain(&mut self) -> Result<Facts, String> {
         self.say("the trouble is over");
         self.nodes.is_quiet = true;
         if self.nodes.alive().is_empty() {
             self.nodes.start(0)?;
         }
         self.wait_ready()?;
-        sql_is_over.store(true, Relaxed);
-        join_sql();
+        self.common.sql_is_over.store(true, Relaxed);
+        self.sql.take().map(ScopedJoinHandle::join);
         for node in self.nodes.alive() {
             self.nodes.order(node, Order::Quiet);
         }
         let begun = Instant::now();
-        let patience = DRAIN + Duration::from_secs(u64::from(self.options.ttl));
         let mut client = self.server.connect()?;
+        let failed = |error| format!("PostgreSQL: {error}");
         loop {
             self.wait(Duration::from_millis(200));
-            let alive: BTreeSet<u32> = self.nodes.alive().into_iter().collect();
-            let is_quiet = alive.is_subset(&lock(&self.common.quiet));
             let count = client.query_one("SELECT count(*) FROM wheelwork.timer", &[]);
-            let count: i64 = count
-                .map_err(|error| format!("PostgreSQL: {error}"))?
-                .get(0);
-            if is_quiet && count == 0 || begun.elapsed() > patience {
+            let count: i64 = count.map_err(failed)?.get(0);
+            let is_drained = count == 0 && self.are_all(&self.common.quiet);
+            if is_drained || begun.elapsed() > DRAIN + self.options.ttl() {
                 break;
             }
         }
         self.say("stopping");
-        let facts = facts(&mut client).map_err(|error| format!("PostgreSQL: {error}"))?;
+        let facts = facts(&mut client).map_err(failed)?;
         for node in self.nodes.alive() {
-            if let Err(why) = self.nodes.stop(node, STOPPED) {
-                lock(&self.common.complaints).push(why);
-            }
+            self.stop_node(node);
         }
         Ok(facts)
     }

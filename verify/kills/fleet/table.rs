@@ -26,7 +26,7 @@ fn lateness(what: &str, lateness: &Lateness) {
 
 pub(crate) fn table(
     ledger: &Ledger,
-    verdict: &mut Verdict,
+    verdict: &Verdict,
     happened: &[Happened],
     with_other_clock: u32,
     complaints: &[String],

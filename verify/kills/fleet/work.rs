@@ -1,8 +1,7 @@
 //! Work: what a node's threads call, at random.
 
 use super::handlers::server_ms;
-use super::tell::tell;
-use crate::wire::{Aim, Due, Event, Kind, Teller};
+use crate::wire::{Aim, Ask, Due, Event, Kind, Teller};
 use fastrand::Rng;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls};
@@ -73,13 +72,13 @@ impl NewTimer {
     }
 
     pub(crate) fn ask(&self, is_outbox: bool) -> Event {
-        Event::Ask {
-            number: self.number,
+        let ask = Ask {
             kind: self.kind,
             key: self.key.clone(),
             due: self.due,
             is_outbox,
-        }
+        };
+        Event::Ask(self.number, ask)
     }
 
     fn when(&self) -> When {
@@ -123,7 +122,7 @@ impl Work {
     }
 
     fn tell(&self, events: &[Event]) {
-        tell(&self.teller, events);
+        self.teller.tell_or_end(events);
     }
 
     /// A call that arms was answered, or was not. Returns what this node may cancel or move later.
@@ -144,7 +143,7 @@ impl Work {
         made: impl FnOnce(&DurableClient) -> Result<bool, DurableError>,
     ) {
         let call = self.number();
-        self.tell(&[Event::Call { call, aim, due }]);
+        self.tell(&[Event::Call(call, aim, due)]);
         if let Ok(is_done) = made(&self.timers) {
             self.tell(&[Event::Answer { call, is_done }]);
         }
@@ -267,11 +266,9 @@ impl Worker<'_> {
         let work = self.work;
         let own = (0..count).filter_map(|_| self.take_own());
         let own: Vec<_> = own.map(|own| (work.number(), own)).collect();
-        let asks = own.iter().map(|&(call, (number, _))| Event::Call {
-            call,
-            aim: Aim::Number(number),
-            due: None,
-        });
+        let asks = own
+            .iter()
+            .map(|&(call, (number, _))| Event::Call(call, Aim::Number(number), None));
         self.work.tell(&asks.collect::<Vec<_>>());
         let client = &self.work.timers;
         let cancel = |(call, (_, id))| (call, client.cancel_ticket(id));
@@ -349,11 +346,7 @@ impl Worker<'_> {
         let cancelled = self.take_own().filter(|_| self.random.bool());
         let call = self.work.number();
         let mut asks: Vec<_> = timers.iter().map(|timer| timer.ask(true)).collect();
-        asks.extend(cancelled.map(|(number, _)| Event::Call {
-            call,
-            aim: Aim::Number(number),
-            due: None,
-        }));
+        asks.extend(cancelled.map(|(number, _)| Event::Call(call, Aim::Number(number), None)));
         self.work.tell(&asks);
         let all = |event: fn(u64) -> Event| -> Vec<Event> {
             timers.iter().map(|timer| event(timer.number)).collect()
@@ -478,16 +471,16 @@ fn sql_arm(
     };
     timer.due = Due::At(at_ms);
     timer.key = (random.u32(..4) == 0).then(|| random_key(random));
-    tell(teller, &[timer.ask(false)]);
+    teller.tell_or_end(&[timer.ask(false)]);
     let call = format!("SELECT wheelwork.wheelwork_schedule($1, {TIME}, $3, $4)::text");
     let (kind, payload) = (timer.kind.name(), timer.payload());
     let arguments: [&(dyn ToSql + Sync); 4] =
         [&kind, &(at_ms as f64), &payload.as_bytes(), &timer.key];
     let row = client.query_one(&call, &arguments);
-    let row = row.inspect_err(|_| tell(teller, &[Event::Doubt(number)]))?;
+    let row = row.inspect_err(|_| teller.tell_or_end(&[Event::Doubt(number)]))?;
     let text: String = row.get(0);
     let id = u128::from_str_radix(&text.replace('-', ""), 16).unwrap_or_default();
-    tell(teller, &[Event::Armed { number, id }]);
+    teller.tell_or_end(&[Event::Armed { number, id }]);
     Ok((timer.key.is_none() && !is_foreign(number)).then_some((number, text)))
 }
 
@@ -502,7 +495,7 @@ fn sql_call(
         return Ok(());
     };
     let aim = Aim::Number(number);
-    tell(teller, &[Event::Call { call, aim, due }]);
+    teller.tell_or_end(&[Event::Call(call, aim, due)]);
     let row = match due {
         Some(Due::At(ms) | Due::After(ms)) => {
             let text = format!("SELECT wheelwork.wheelwork_reschedule($1::text::uuid, {TIME})");
@@ -511,6 +504,6 @@ fn sql_call(
         None => client.query_one("SELECT wheelwork.wheelwork_cancel($1::text::uuid)", &[&id]),
     };
     let is_done = row?.get(0);
-    tell(teller, &[Event::Answer { call, is_done }]);
+    teller.tell_or_end(&[Event::Answer { call, is_done }]);
     Ok(())
 }

@@ -85,7 +85,7 @@ impl<'a> Keys<'a> {
     pub(super) fn new(ledger: &'a Ledger) -> Self {
         let mut timers: HashMap<&str, Vec<(u64, &Timer)>> = HashMap::new();
         for (number, timer) in ledger.timers.iter() {
-            if let Some(key) = &timer.key {
+            if let Some(key) = &timer.ask.key {
                 timers.entry(key).or_default().push((number, timer));
             }
         }
@@ -104,7 +104,11 @@ impl<'a> Keys<'a> {
 
     /// All calls by the key of a timer, whomever they were about.
     pub(super) fn calls_of_key(&self, timer: &Timer) -> impl Iterator<Item = &'a Call> {
-        let calls = timer.key.as_ref().and_then(|key| self.ledger.keys.get(key));
+        let calls = timer
+            .ask
+            .key
+            .as_ref()
+            .and_then(|key| self.ledger.keys.get(key));
         calls.into_iter().flatten()
     }
 
@@ -115,7 +119,7 @@ impl<'a> Keys<'a> {
             call,
             is_sure: call.answer.is_some(),
         });
-        let key = timer.key.as_deref().unwrap_or_default();
+        let key = timer.ask.key.as_deref().unwrap_or_default();
         let held = self.held.get(key).into_iter().flatten();
         let by_key = self.calls_of_key(timer).zip(held);
         let by_key = by_key.filter(|(call, held)| held.may_be(call, timer));
@@ -129,7 +133,7 @@ impl<'a> Keys<'a> {
 
     /// The other timers that have the key of `timer`, without timers that were rolled back.
     pub(super) fn others(&self, timer: &'a Timer) -> impl Iterator<Item = &'a Timer> {
-        let key = timer.key.as_deref();
+        let key = timer.ask.key.as_deref();
         let timers = key.and_then(|key| self.timers.get(key));
         let others = timers.into_iter().flatten().map(|&(_, other)| other);
         others.filter(move |other| !std::ptr::eq(*other, timer) && !is_undone(other))

@@ -254,7 +254,7 @@ impl<'a> Judge<'a> {
     fn judge_store(&self, case: &Case<'_>, verdict: &mut Verdict) {
         let timer = case.timer;
         if let Some(at) = timer.found {
-            let due = self.due_ms(timer.due, timer.asked);
+            let due = self.due_ms(timer.ask.due, timer.asked);
             let is_overdue = due + OVERDUE_MS < self.ms(at) && timer.starts.is_empty();
             let offence = match case.cancelled {
                 Some(cancelled) if cancelled < at => Some(Offence::LeftCancelled),
@@ -272,7 +272,7 @@ impl<'a> Judge<'a> {
                 verdict.broke(Offence::HandledAbsent, case, why);
             }
         }
-        if timer.kind == Kind::Sealed {
+        if timer.ask.kind == Kind::Sealed {
             self.judge_sealed(case, verdict);
         }
     }
@@ -281,7 +281,7 @@ impl<'a> Judge<'a> {
     /// never fails.
     fn judge_sealed(&self, case: &Case<'_>, verdict: &mut Verdict) {
         let timer = case.timer;
-        let due = self.due_ms(timer.due, timer.asked);
+        let due = self.due_ms(timer.ask.due, timer.asked);
         if let Some(start) = timer.starts.iter().find(|start| start.due_ms != due) {
             let why = format!("due at {due} ms, by its payload at {}", start.due_ms);
             verdict.broke(Offence::Altered, case, why);
@@ -310,7 +310,7 @@ impl<'a> Judge<'a> {
         if timer.arming == Arming::RolledBack && was_handled {
             verdict.broke(Offence::HandledRolledBack, case, String::new());
         }
-        let is_undone = timer.is_outbox && timer.arming == Arming::Asked && !case.is_order;
+        let is_undone = timer.ask.is_outbox && timer.arming == Arming::Asked && !case.is_order;
         if is_undone && was_handled {
             let why = "its transaction was not committed".to_owned();
             verdict.broke(Offence::HandledRolledBack, case, why);
@@ -355,14 +355,15 @@ impl<'a> Judge<'a> {
         let before = timer.starts.iter().filter(|start| start.at < cancelled);
         let last = before.max_by_key(|start| (start.fence, start.at));
         // (Whether a handler's transaction was committed is not known here.)
-        let has_failed =
-            |start: &Start| timer.kind == Kind::InTransaction || start.has_failed_before(cancelled);
+        let has_failed = |start: &Start| {
+            timer.ask.kind == Kind::InTransaction || start.has_failed_before(cancelled)
+        };
         // A sealed one was handled in an earlier life: the kill may have cut off its ack.
         let mut calls = timer.calls.iter();
         let cancel = calls.find(|call| call.answer == Some((cancelled, true)));
         let is_earlier = |start: &Start| {
             let is_later = cancel.is_some_and(|cancel| cancel.node > start.node);
-            timer.kind == Kind::Sealed && is_later
+            timer.ask.kind == Kind::Sealed && is_later
         };
         if last.is_some_and(is_earlier) {
             verdict.after_kill += 1;
@@ -375,9 +376,9 @@ impl<'a> Judge<'a> {
     /// Handled, or kept.
     fn judge_end(&self, case: &Case<'a>, verdict: &mut Verdict) {
         let timer = case.timer;
-        let is_inside = timer.kind == Kind::InTransaction;
+        let is_inside = timer.ask.kind == Kind::InTransaction;
         let is_dead = self.facts.dead.get(&case.number);
-        if let Some(why) = is_dead.filter(|_| !timer.kind.dies()) {
+        if let Some(why) = is_dead.filter(|_| !timer.ask.kind.dies()) {
             verdict.broke(Offence::Buried, case, why.clone());
         }
         if let Some(row) = self.facts.left.get(&case.number) {
@@ -394,7 +395,8 @@ impl<'a> Judge<'a> {
             starts.any(|start| start.is_ok() && start.at > moved)
         };
         verdict.in_transaction += case.done;
-        let is_armed = matches!(timer.arming, Arming::Armed(_)) || timer.is_outbox && case.is_order;
+        let is_armed =
+            matches!(timer.arming, Arming::Armed(_)) || timer.ask.is_outbox && case.is_order;
         if self.facts.is_cut_off
             || !is_armed
             || is_handled
@@ -441,7 +443,7 @@ impl<'a> Judge<'a> {
                 let why = format!("replaced at {}", self.since(at));
                 verdict.broke(Offence::HandledReplaced, case, why);
             }
-            if !matches!(timer.kind, Kind::Slow | Kind::Sealed) {
+            if !matches!(timer.ask.kind, Kind::Slow | Kind::Sealed) {
                 // (A slow one waits for others of its kind, a sealed one until its file is opened.)
                 self.judge_lateness(case, start, verdict);
             }
@@ -450,7 +452,7 @@ impl<'a> Judge<'a> {
 
     fn judge_lateness(&self, case: &Case<'_>, start: &Start, verdict: &mut Verdict) {
         let (timer, from) = (case.timer, self.could_begin(case, start));
-        let is_found = timer.key.is_some() || timer.is_outbox || case.number >> 32 == 0;
+        let is_found = timer.ask.key.is_some() || timer.ask.is_outbox || case.number >> 32 == 0;
         let lateness = match self.is_troubled(from, start.at, None) {
             true => &mut verdict.troubled,
             false if is_found => &mut verdict.calm_found,
@@ -468,7 +470,7 @@ impl<'a> Judge<'a> {
     /// the next one also if something has ended the lease before.
     fn judge_leases(&self, case: &Case<'_>, verdict: &mut Verdict) {
         let timer = case.timer;
-        if timer.kind == Kind::InTransaction {
+        if timer.ask.kind == Kind::InTransaction {
             // (What its table has, counts.)
             return;
         }
@@ -548,7 +550,7 @@ impl<'a> Judge<'a> {
             .iter()
             .filter(|(about, _)| last.is_none_or(|last| about.end() >= last));
         let dues = may_count.map(|&(about, due)| self.due_ms(due, about.call.asked));
-        let first = self.due_ms(timer.due, timer.asked);
+        let first = self.due_ms(timer.ask.due, timer.asked);
         let first = last.is_none().then_some(first);
         dues.chain(first).min().unwrap_or(i64::MIN)
     }
@@ -606,7 +608,7 @@ impl<'a> Judge<'a> {
         lateness.late(begin, start.at);
         let late_ms = (start.at - begin) / MS;
         // (A slow one waits for others of its kind, of which few are handled at one time.)
-        if is_its && late_ms > limit_ms && timer.kind != Kind::Slow {
+        if is_its && late_ms > limit_ms && timer.ask.kind != Kind::Slow {
             let why = format!(
                 "{late_ms} ms after: {}, node {:?} at {}",
                 trouble.what.name(),

@@ -12,15 +12,15 @@ impl Judge<'_> {
         };
         let mut lines: Vec<(Moment, String)> = Vec::new();
         let mut tell = |at: Moment, what: String| lines.push((at, what));
-        let of = if timer.is_outbox {
+        let of = if timer.ask.is_outbox {
             ", in a transaction"
         } else {
             ""
         };
-        let due = self.due_ms(timer.due, timer.asked);
+        let due = self.due_ms(timer.ask.due, timer.asked);
         tell(
             timer.asked,
-            format!("asked for{of}: {:?}, due {due}", timer.due),
+            format!("asked for{of}: {:?}, due {due}", timer.ask.due),
         );
         match timer.arming {
             Arming::Armed(at) => tell(at, "armed".to_owned()),
@@ -94,10 +94,10 @@ impl Judge<'_> {
             }
         }
         lines.sort();
-        let key = timer.key.as_deref().unwrap_or("none");
+        let key = timer.ask.key.as_deref().unwrap_or("none");
         let mut story = format!(
             "timer {number}: {}, id {:032x}, partition {}, key {key}\n",
-            timer.kind.name(),
+            timer.ask.kind.name(),
             timer.id,
             timer.id >> 112
         );

@@ -26,7 +26,7 @@
 use crate::ledger::{Ledger, Moment};
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge, Offence, Verdict};
-use crate::wire::{Aim, Due, Event, KINDS, Kind};
+use crate::wire::{Aim, Ask, Begun, Due, Event, KINDS, Kind};
 use clap::ValueEnum;
 use std::collections::HashMap;
 
@@ -203,8 +203,7 @@ impl Tale {
                 Due::At(SERVER_MS + due)
             }
         };
-        let ask = Event::Ask {
-            number,
+        let ask = Ask {
             key: words.after("key").map(str::to_owned),
             due,
             is_outbox: words.has("order"),
@@ -212,7 +211,7 @@ impl Tale {
                 .one(&KINDS.map(|(kind, _)| kind))
                 .unwrap_or(Kind::Plain),
         };
-        self.tell(1, at, ask);
+        self.tell(1, at, Event::Ask(number, ask));
         let until = words.time("until").unwrap_or(at + CALL_MS);
         if !words.has("unanswered") {
             let id = id(number);
@@ -235,15 +234,7 @@ impl Tale {
         };
         let node = words.after("by").map_or(1, |node| lease(node).0);
         let new = due.map(|due| Due::At(SERVER_MS + due));
-        self.tell(
-            node,
-            at,
-            Event::Call {
-                call,
-                aim,
-                due: new,
-            },
-        );
+        self.tell(node, at, Event::Call(call, aim, new));
         let until = words.time("until").unwrap_or(at + CALL_MS);
         let is_done = !words.has("refused");
         if !words.has("unanswered") {
@@ -261,7 +252,7 @@ impl Tale {
         }
         let handling = self.next();
         let due = self.dues.get(&number).copied().unwrap_or(0) + words.time("by").unwrap_or(0);
-        let start = Event::Start {
+        let begun = Begun {
             handling,
             number,
             id: id(number),
@@ -270,7 +261,7 @@ impl Tale {
             due_ms: SERVER_MS + due,
             done_us: (verb == "seals").then_some((SERVER_MS + at) * 1_000),
         };
-        self.tell(node, at, start);
+        self.tell(node, at, Event::Start(begun));
         if let Some(us) = words.time("clock") {
             let us = SERVER_MS * 1_000 + us;
             self.tell(node, at + 1, Event::Clock { handling, us });
