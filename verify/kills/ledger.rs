@@ -87,12 +87,6 @@ pub(crate) struct Sums {
     pub(crate) failed: u64,
 }
 
-/// What a call was about.
-enum Called {
-    Timer(u64, usize),
-    Key(String, usize),
-}
-
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) timers: Timers<Timer>,
@@ -108,7 +102,8 @@ pub(crate) struct Ledger {
     /// Handlers that were called of timers that nobody has asked for yet. A line of one node may be
     /// read before an earlier line of another.
     unasked: HashMap<u64, Vec<Start>>,
-    calls: HashMap<u64, Called>,
+    /// Where the calls are that have no answer, and the handlers that have not ended.
+    calls: HashMap<u64, (Aim, usize)>,
     handlings: HashMap<u64, (u64, usize)>,
 }
 
@@ -154,7 +149,7 @@ impl Ledger {
                 self.sums.rolled_back += 1;
                 self.arming(number, Arming::RolledBack);
             }
-            Event::Call(call, aim, due) => self.ask(node, call, aim, at, due),
+            Event::Call(call, aim, due) => self.call(node, call, aim, at, due),
             Event::Answer { call, is_done } => return self.answer(call, at, is_done),
             Event::Row { number, id } => {
                 self.note_id(number, id);
@@ -254,58 +249,45 @@ impl Ledger {
         self.starts(number).get_mut(nth)
     }
 
-    fn ask(&mut self, node: u32, call: u64, aim: Aim, asked: Moment, due: Option<Due>) {
+    fn calls_of(&mut self, aim: &Aim) -> Option<&mut Vec<Call>> {
+        match aim {
+            Aim::Number(number) => Some(&mut self.timers.get_mut(*number)?.calls),
+            Aim::Key(key) => Some(self.keys.entry(key.clone()).or_default()),
+        }
+    }
+
+    fn call(&mut self, node: u32, call: u64, aim: Aim, asked: Moment, due: Option<Due>) {
+        let Some(calls) = self.calls_of(&aim) else {
+            return self.complain(format!("a call for {aim:?}, which nobody has"));
+        };
         let new = Call {
             node,
             asked,
             due,
             answer: None,
         };
-        let called = match aim {
-            Aim::Number(number) => {
-                let Some(timer) = self.timers.get_mut(number) else {
-                    return self.complain(format!("a call for timer {number}, which nobody has"));
-                };
-                push(&mut timer.calls, new);
-                Called::Timer(number, timer.calls.len() - 1)
-            }
-            Aim::Key(key) => {
-                let calls = self.keys.entry(key.clone()).or_default();
-                calls.push(new);
-                Called::Key(key, calls.len() - 1)
-            }
-        };
-        self.calls.insert(call, called);
+        push(calls, new);
+        let nth = calls.len() - 1;
+        self.calls.insert(call, (aim, nth));
     }
 
     fn answer(&mut self, call: u64, at: Moment, is_done: bool) -> Option<u64> {
-        let (called, about) = match self.calls.remove(&call) {
-            None => {
-                self.complain(format!("an answer to call {call}, which was not asked for"));
-                return None;
-            }
-            Some(Called::Timer(number, nth)) => {
-                let timer = self.timers.get_mut(number);
-                (
-                    timer.and_then(|timer| timer.calls.get_mut(nth)),
-                    Some(number),
-                )
-            }
-            Some(Called::Key(key, nth)) => {
-                let calls = self.keys.get_mut(&key);
-                (calls.and_then(|calls| calls.get_mut(nth)), None)
-            }
+        let Some((aim, nth)) = self.calls.remove(&call) else {
+            self.complain(format!("an answer to call {call}, which was not asked for"));
+            return None;
         };
-        if let Some(called) = called {
-            called.answer = Some((at, is_done));
-            let sum = match called.due {
-                _ if !is_done => &mut self.sums.refused,
-                Some(_) => &mut self.sums.moved,
-                None => &mut self.sums.cancelled,
-            };
-            *sum += 1;
+        let called = self.calls_of(&aim)?.get_mut(nth)?;
+        called.answer = Some((at, is_done));
+        let sum = match called.due {
+            _ if !is_done => &mut self.sums.refused,
+            Some(_) => &mut self.sums.moved,
+            None => &mut self.sums.cancelled,
+        };
+        *sum += 1;
+        match aim {
+            Aim::Number(number) => Some(number),
+            Aim::Key(_) => None,
         }
-        about
     }
 }
 

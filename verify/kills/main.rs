@@ -20,7 +20,6 @@ mod fleet;
 mod ledger;
 mod mix;
 mod process;
-mod report;
 mod timers;
 mod trouble;
 mod verdict;

@@ -11,11 +11,12 @@ pub(crate) struct Work {
     pub(crate) ns: u64,
 }
 
+#[derive(Default)]
 pub(crate) struct Pace {
     phase: Phase,
     phase_since: u64,
-    /// By the system's clock. `i64::MAX`: not yet.
-    ready_us: i64,
+    /// By the system's clock. `None`: not yet.
+    ready_us: Option<i64>,
     open_us: i64,
     /// When the first overdue timer of this life was handled.
     first_overdue_us: Option<i64>,
@@ -43,40 +44,16 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new() -> Self {
-        Self {
-            phase: Phase::Opening,
-            phase_since: 0,
-            ready_us: i64::MAX,
-            open_us: 0,
-            first_overdue_us: None,
-            life: 0,
-            life_commits: Commits::default(),
-            second: (0, 0),
-            arming: Work::default(),
-            cancelling: Work::default(),
-            handled_per_s_max: 0,
-            commits: Commits::default(),
-            commit_us: BTreeMap::new(),
-            arm_answers: Lateness::ready(),
-            cancel_answers: Lateness::ready(),
-            reopens: Lateness::ready(),
-            first_overdue: Lateness::ready(),
-            lateness: Lateness::ready(),
-            lateness_across: Lateness::ready(),
-        }
-    }
-
     /// A process begins.
     pub(crate) fn begin_life(&mut self, life: u32) {
         // What is handled before it is ready was due before.
-        (self.life, self.ready_us, self.first_overdue_us) = (life, i64::MAX, None);
+        (self.life, self.ready_us, self.first_overdue_us) = (life, None, None);
     }
 
     /// It has ended, and all that it has told is heard.
     pub(crate) fn end_life(&mut self, at: u64) {
-        if let Some(first_us) = self.first_overdue_us.filter(|_| self.ready_us < i64::MAX) {
-            let start_us = self.ready_us - self.open_us;
+        if let (Some(first_us), Some(ready_us)) = (self.first_overdue_us, self.ready_us) {
+            let start_us = ready_us - self.open_us;
             let [start_ns, first_ns] = [start_us, first_us].map(|us| us as u64 * 1_000);
             self.first_overdue.late(start_ns, first_ns);
         }
@@ -110,7 +87,7 @@ impl Pace {
     pub(crate) fn hear(&mut self, at: u64, system_us: i64, event: &Event) {
         match event {
             Event::Ready { open_us } => {
-                (self.ready_us, self.open_us) = (system_us, *open_us as i64);
+                (self.ready_us, self.open_us) = (Some(system_us), *open_us as i64);
                 self.begin(Phase::Arming, at);
                 if self.life > 1 {
                     self.reopens.late(0, open_us * 1_000);
@@ -142,7 +119,9 @@ impl Pace {
         }
         self.second.1 += 1;
         self.handled_per_s_max = self.handled_per_s_max.max(self.second.1);
-        let is_across = due_ms * 1_000 < self.ready_us;
+        let is_across = self
+            .ready_us
+            .is_none_or(|ready_us| due_ms * 1_000 < ready_us);
         if is_across && self.life > 1 {
             self.first_overdue_us.get_or_insert(us);
         }
@@ -160,7 +139,7 @@ mod tests {
 
     #[test]
     fn paces_are_of_the_phase_in_which_the_process_was() {
-        let mut pace = Pace::new();
+        let mut pace = Pace::default();
         pace.begin_life(1);
         let armed = Event::Armed { number: 1, id: 1 };
         let (call, is_done) = (1, true);
@@ -194,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_fell_due_before_a_process_was_ready_was_late_across_a_kill() {
-        let mut pace = Pace::new();
+        let mut pace = Pace::default();
         pace.begin_life(2);
         pace.hear(0, 5_000_000, &Event::Ready { open_us: 1_000 });
         pace.handled(4_000, 5_001_000);

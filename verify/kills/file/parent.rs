@@ -7,7 +7,6 @@ use crate::clock::{now_ns, offset_ns, system_us};
 use crate::ledger::Ledger;
 use crate::mix::mix;
 use crate::process::{Child, Listener, Orders, read_from};
-use crate::report;
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge, Verdict};
 use crate::wire::{Due, Event, Order};
@@ -96,7 +95,7 @@ impl Run {
         Self {
             progress: Progress::new(plan.clone()),
             ledger: Ledger::default(),
-            pace: Pace::new(),
+            pace: Pace::default(),
             happened: Vec::new(),
             facts: Facts::default(),
             begun: now_ns(),
@@ -314,7 +313,7 @@ impl Run {
         let verdict = judge.verdict();
         let mut complaints = self.ledger.complaints();
         complaints.extend(self.progress.complaint());
-        let broken = report::broken(&judge, &verdict, &complaints);
+        let broken = judge.broken(&verdict, complaints);
         (verdict, broken)
     }
 }

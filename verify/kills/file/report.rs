@@ -27,24 +27,22 @@ pub(crate) fn report(
         .count() as u64;
     let mut report = Report::default();
     report.section("operations a second, durable when answered");
-    report.figure(
-        "arms, and cancels meanwhile",
-        "arming_per_s",
-        per_s(pace.arming),
-        "/s",
-    );
-    report.figure(
-        "cancels alone",
-        "cancelling_per_s",
-        per_s(pace.cancelling),
-        "/s",
-    );
-    report.figure(
-        "handled in a second, at most",
-        "handled_per_s_max",
-        pace.handled_per_s_max as f64,
-        "/s",
-    );
+    let handled_per_s = pace.handled_per_s_max as f64;
+    for (what, name, rate) in [
+        (
+            "arms, and cancels meanwhile",
+            "arming_per_s",
+            per_s(pace.arming),
+        ),
+        ("cancels alone", "cancelling_per_s", per_s(pace.cancelling)),
+        (
+            "handled in a second, at most",
+            "handled_per_s_max",
+            handled_per_s,
+        ),
+    ] {
+        report.figure(what, name, rate, "/s");
+    }
     let block = plan.block_size();
     report.section(&format!("{block} arms of a thread, from ask to answer"));
     report.lateness("arm", &pace.arm_answers);
@@ -58,37 +56,39 @@ pub(crate) fn report(
     report.lateness("commit", &commits);
     report.count("commits", "commits", pace.commits.commits);
     report.section("disk");
-    let operations = sums.armed + sums.cancelled + handled;
-    let written_bytes = pace.commits.written_bytes;
-    report.count("bytes written", "written_bytes", written_bytes);
-    let each = written_bytes as f64 / (operations as f64).max(1.0);
+    let operations = (sums.armed + sums.cancelled + handled).max(1);
+    let written = pace.commits.written_bytes;
+    let each = written as f64 / operations as f64;
+    let store = "bytes of the store, at the end";
+    report.count("bytes written", "written_bytes", written);
     report.figure(
         "written for an operation",
         "written_bytes_per_op",
         each,
         "B",
     );
-    report.count(
-        "bytes of the store, at the end",
-        "store_bytes",
-        folder.bytes(),
-    );
+    report.count(store, "store_bytes", folder.bytes());
     report.section("kills");
     report.count("kills", "kills", run.kills());
     report.count("timers waiting, at most", "waiting_max", run.waiting_max);
-    for (what, name, times) in [
-        ("reopened in", "reopen_ms", &pace.reopens),
+    let (opened, overdue) = (&pace.reopens, &pace.first_overdue);
+    for (what, name, times, part) in [
+        ("reopened in, median", "reopen_ms_p50", opened, 0.5),
+        ("reopened in, at most", "reopen_ms_max", opened, 1.0),
         (
-            "  first overdue handled",
-            "first_overdue_ms",
-            &pace.first_overdue,
+            "  first overdue handled, median",
+            "first_overdue_ms_p50",
+            overdue,
+            0.5,
+        ),
+        (
+            "  first overdue handled, at most",
+            "first_overdue_ms_max",
+            overdue,
+            1.0,
         ),
     ] {
-        for (of, suffix, part) in [("median", "p50", 0.5), ("at most", "max", 1.0)] {
-            let ms = times.quantile_ns(part) as f64 / 1e6;
-            let name = format!("{name}_{suffix}");
-            report.figure(&format!("{what}, {of}"), &name, ms, "ms");
-        }
+        report.figure(what, name, times.quantile_ns(part) as f64 / 1e6, "ms");
     }
     report.section("lateness of what fell due while the store was open");
     report.lateness("lateness", &pace.lateness);
@@ -96,16 +96,14 @@ pub(crate) fn report(
     report.count("timers", "across_kills", pace.lateness_across.count());
     report.lateness("lateness_across_kills", &pace.lateness_across);
     report.section("verdict");
+    let count = |offence| verdict.count(offence);
+    let (after_kill, is_cancelled) = (verdict.after_kill, Offence::HandledCancelled);
     for (what, name, count) in [
         ("armed", "armed", sums.armed),
         ("handled", "handled", handled),
         ("  again, after a kill", "handled_again", verdict.again),
         ("cancelled", "cancelled", sums.cancelled),
-        (
-            "  handled before a kill",
-            "cancelled_after",
-            verdict.after_kill,
-        ),
+        ("  handled before a kill", "cancelled_after", after_kill),
         ("cancelled too late", "cancelled_late", sums.refused),
         ("arms in doubt at a kill", "arms_in_doubt", arms_in_doubt),
         ("  that were stored", "in_doubt_stored", in_doubt_done),
@@ -114,17 +112,13 @@ pub(crate) fn report(
             "cancels_in_doubt",
             cancels_in_doubt,
         ),
-        ("lost", "lost", verdict.count(Offence::Lost)),
-        ("early", "early", verdict.count(Offence::Early)),
-        (
-            "doubled without a kill",
-            "doubled",
-            verdict.count(Offence::Doubled),
-        ),
+        ("lost", "lost", count(Offence::Lost)),
+        ("early", "early", count(Offence::Early)),
+        ("doubled without a kill", "doubled", count(Offence::Doubled)),
         (
             "handled though cancelled",
             "handled_cancelled",
-            verdict.count(Offence::HandledCancelled),
+            count(is_cancelled),
         ),
     ] {
         report.count(what, name, count);

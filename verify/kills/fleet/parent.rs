@@ -10,7 +10,6 @@ use super::work::{is_foreign, plain_sql};
 use crate::clock::{now_ns, offset_ns};
 use crate::ledger::{Ledger, Moment, Sums};
 use crate::process::{Listener, Told};
-use crate::report;
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge};
 use crate::wire::{Event, Order, Teller};
@@ -158,7 +157,7 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
         let _ = fs::remove_dir_all(&folder);
         return Ok(ExitCode::SUCCESS);
     }
-    let told = report::broken(&judge, &verdict, &complaints).join("\n\n");
+    let told = judge.broken(&verdict, complaints).join("\n\n");
     let _ = fs::write(folder.join("broken.txt"), &told);
     for log in server.logs() {
         if let Some(name) = log.file_name() {

@@ -66,6 +66,15 @@ fn children_of(process: u32) -> Vec<u32> {
     ids.filter(|&id| parent_of(id) == Some(process)).collect()
 }
 
+/// The options that a server was started with.
+fn options(data: &Path) -> Result<Vec<String>, String> {
+    let started = fs::read_to_string(data.join("postmaster.opts"));
+    let started = started.map_err(|error| format!("postmaster.opts: {error}"))?;
+    // The program, and each option in quotes.
+    let options = started.split('"').skip(1).step_by(2);
+    Ok(options.map(ToOwned::to_owned).collect())
+}
+
 /// Waits until something is so.
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
     let begun = Instant::now();
@@ -89,18 +98,13 @@ impl Server {
         let port = port.and_then(|port| port.parse().ok());
         let folder = PathBuf::from(folder?);
         let data = folder.join("data");
-        let started = fs::read_to_string(data.join("postmaster.opts"));
-        let started = started.map_err(|error| format!("postmaster.opts: {error}"))?;
-        // The program, and each option in quotes.
-        let options = started.split('"').skip(1).step_by(2);
-        let options = options.map(ToOwned::to_owned).collect();
         Ok(Self {
             log: folder.join("server.log"),
             folder,
             bin: PathBuf::from(bin?),
+            options: options(&data)?,
             data,
             port: port.ok_or("no port in the connection string")?,
-            options,
             standby: None,
             children: Vec::new(),
         })
@@ -271,10 +275,7 @@ impl Server {
         let _ = fs::remove_file(self.data.join("postmaster.pid"));
         let path = data.display().to_string();
         self.run("pg_ctl", &["promote", "-D", &path, "-w", "-t", "60"])?;
-        let started = fs::read_to_string(data.join("postmaster.opts"));
-        let started = started.map_err(|error| format!("postmaster.opts: {error}"))?;
-        let options = started.split('"').skip(1).step_by(2);
-        self.options = options.map(ToOwned::to_owned).collect();
+        self.options = options(&data)?;
         self.log = self.folder.join("standby.log");
         (self.data, self.port) = (data, port);
         wait_for("the promoted standby", || self.connect().is_ok())

@@ -1,10 +1,31 @@
-//! Story: all that is known of one timer, in order, for who reads a report.
+//! Story: what was broken, and all that is known of some of the timers, for the reader of a report.
 
-use super::Judge;
+use super::{Judge, Offence, Verdict};
 use crate::ledger::{Arming, Moment};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Stories that are told of each promise that was broken.
+const STORIES: usize = 8;
+
 impl Judge<'_> {
+    /// What was broken, each with the stories of some timers.
+    pub(crate) fn broken(&self, verdict: &Verdict, complaints: Vec<String>) -> Vec<String> {
+        let mut broken = complaints;
+        let mut by_offence: BTreeMap<Offence, Vec<(u64, &str)>> = BTreeMap::new();
+        for (offence, number, why) in &verdict.broken {
+            by_offence.entry(*offence).or_default().push((*number, why));
+        }
+        for (offence, timers) in by_offence {
+            let mut text = format!("{} times: {}", timers.len(), offence.name());
+            for (number, why) in timers.iter().take(STORIES) {
+                let _ = write!(text, "\n{why}\n{}", self.story(*number));
+            }
+            broken.push(text);
+        }
+        broken
+    }
+
     /// All that is known of a timer, in order.
     pub(crate) fn story(&self, number: u64) -> String {
         let Some(timer) = self.ledger.timers.get(number) else {
@@ -12,16 +33,14 @@ impl Judge<'_> {
         };
         let mut lines: Vec<(Moment, String)> = Vec::new();
         let mut tell = |at: Moment, what: String| lines.push((at, what));
-        let of = if timer.ask.is_outbox {
+        let (ask, asked) = (&timer.ask, timer.asked);
+        let of = if ask.is_outbox {
             ", in a transaction"
         } else {
             ""
         };
-        let due = self.due_ms(timer.ask.due, timer.asked);
-        tell(
-            timer.asked,
-            format!("asked for{of}: {:?}, due {due}", timer.ask.due),
-        );
+        let due = self.due_ms(ask.due, asked);
+        tell(asked, format!("asked for{of}: {:?}, due {due}", ask.due));
         match timer.arming {
             Arming::Armed(at) => tell(at, "armed".to_owned()),
             Arming::Absent(at) => tell(at, "the store does not have it".to_owned()),
@@ -30,22 +49,16 @@ impl Judge<'_> {
         if let Some(at) = timer.found {
             tell(at, "found in the store".to_owned());
         }
-        for (by, call) in timer
-            .calls
-            .iter()
-            .map(|call| ("id", call))
-            .chain(self.keys.calls_of_key(timer).map(|call| ("key", call)))
-        {
+        let by_id = timer.calls.iter().map(|call| ("id", call));
+        let by_key = self.keys.calls_of_key(timer).map(|call| ("key", call));
+        for (by, call) in by_id.chain(by_key) {
             let what = match call.due {
                 None => format!("cancel by {by}"),
-                Some(due) => format!("move by {by} to {:?}", self.due_ms(due, call.asked)),
+                Some(due) => format!("move by {by} to {}", self.due_ms(due, call.asked)),
             };
-            match call.answer {
-                None => tell(call.asked, format!("{what}: no answer")),
-                Some((at, is_done)) => {
-                    tell(call.asked, format!("{what} is asked for"));
-                    tell(at, format!("{what}: {is_done}"));
-                }
+            tell(call.asked, format!("{what} is asked for"));
+            if let Some((at, is_done)) = call.answer {
+                tell(at, format!("{what}: {is_done}"));
             }
         }
         for other in self.keys.others(timer) {
@@ -58,52 +71,36 @@ impl Judge<'_> {
             }
         }
         for start in &timer.starts {
-            tell(
-                start.at,
-                format!(
-                    "handled by node {}: lease {}, attempt {}, due {}, clock {:?}",
-                    start.node, start.fence, start.attempt, start.due_ms, start.clock_us
-                ),
+            let node = start.node;
+            let told = format!(
+                "lease {}, attempt {}, due {}",
+                start.fence, start.attempt, start.due_ms
             );
+            let what = format!("handled by node {node}: {told}, clock {:?}", start.clock_us);
+            tell(start.at, what);
             if let Some((at, is_ok)) = start.end {
-                tell(
-                    at,
-                    format!(
-                        "node {}'s handler says {}",
-                        start.node,
-                        if is_ok { "Ok" } else { "Err" }
-                    ),
-                );
+                let end = if is_ok { "Ok" } else { "Err" };
+                tell(at, format!("node {node}'s handler says {end}"));
             }
         }
-        lines.sort();
-        let (from, to) = (
-            lines.first().map_or(0, |line| line.0),
-            lines.last().map_or(0, |line| line.0),
-        );
+        let moments = || lines.iter().map(|line| line.0);
+        let (from, to) = (moments().min().unwrap_or(0), moments().max().unwrap_or(0));
         for trouble in self.happened {
             if trouble.from <= to && trouble.to >= from {
-                let node = trouble
-                    .node
-                    .map_or(String::new(), |node| format!(" (node {node})"));
-                lines.push((trouble.from, format!("-- {}{node}", trouble.what.name())));
-                lines.push((
-                    trouble.to,
-                    format!("-- {}{node}: over", trouble.what.name()),
-                ));
+                let node = trouble.node.map(|node| format!(" (node {node})"));
+                let what = format!("-- {}{}", trouble.what.name(), node.unwrap_or_default());
+                lines.push((trouble.to, format!("{what}: over")));
+                lines.push((trouble.from, what));
             }
         }
         lines.sort();
-        let key = timer.ask.key.as_deref().unwrap_or("none");
-        let mut story = format!(
-            "timer {number}: {}, id {:032x}, partition {}, key {key}\n",
-            timer.ask.kind.name(),
-            timer.id,
-            timer.id >> 112
-        );
-        for (at, what) in lines {
-            let _ = writeln!(story, "  {:>12} {} {what}", self.since(at), self.ms(at));
-        }
-        story
+        let (kind, key) = (ask.kind.name(), ask.key.as_deref().unwrap_or("none"));
+        let (id, partition) = (timer.id, timer.id >> 112);
+        let head =
+            format!("timer {number}: {kind}, id {id:032x}, partition {partition}, key {key}");
+        let line = |(at, what): (Moment, String)| {
+            format!("\n  {:>12} {} {what}", self.since(at), self.ms(at))
+        };
+        head + &lines.into_iter().map(line).collect::<String>()
     }
 }
