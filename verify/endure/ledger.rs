@@ -1,8 +1,7 @@
 //! Ledger: a line for each timer, independent of what the library says. It has the timer's one
 //! outcome, whether its payload was dropped, and the time before which it must not fire.
 //!
-//! It is none of `million`'s: there a line is three flags, since noting must cost next to nothing.
-//! Here whatever is noted a second time is a fault at once.
+//! Whatever is noted a second time is a fault at once.
 //!
 //! A line may have one timer after the other: a run of days takes as much memory as timers may be
 //! pending at a time. Whoever arms the next one there is one thread at a time, and does so when the
@@ -38,15 +37,15 @@ const OUTCOMES: [Outcome; 4] = {
 };
 
 /// In a line's word: the outcome, 0 if there is none yet.
-const OUTCOME: u64 = 7;
+pub(crate) const OUTCOME: u64 = 7;
 /// Its payload was dropped.
 const DROPPED: u64 = 1 << 3;
 /// Somebody has moved it.
-const MOVED: u64 = 1 << 4;
+pub(crate) const MOVED: u64 = 1 << 4;
 /// How far it was moved is not known: `due_ns` is a bound, no more.
 const UNSURE: u64 = 1 << 5;
 /// `cancel_and_wait` has returned: nothing of it may begin.
-const OVER: u64 = 1 << 6;
+pub(crate) const OVER: u64 = 1 << 6;
 /// Above these: the timer's number.
 const NUMBER_SHIFT: u32 = 32;
 
@@ -59,29 +58,26 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    fn new(word: u64, due_ns: u64, is_periodic: bool) -> Arc<Self> {
+        Arc::new(Self {
+            word: AtomicU64::new(word),
+            due_ns: AtomicU64::new(due_ns),
+            is_periodic,
+        })
+    }
+
     fn word(&self) -> u64 {
         self.word.load(SeqCst)
     }
 
-    fn has(&self, flags: u64) -> bool {
+    /// Whether the timer that has the line has one of these.
+    pub(crate) fn has(&self, flags: u64) -> bool {
         self.word() & flags != 0
     }
 
     /// Of the timer that has the line.
     pub(crate) fn number(&self) -> u32 {
         (self.word() >> NUMBER_SHIFT) as u32
-    }
-
-    pub(crate) fn has_outcome(&self) -> bool {
-        self.has(OUTCOME)
-    }
-
-    pub(crate) fn is_moved(&self) -> bool {
-        self.has(MOVED)
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.has(OVER)
     }
 
     /// `cancel_and_wait` has returned.
@@ -195,22 +191,14 @@ impl Ledger {
     pub(crate) fn open(&self, due_ns: u64, is_periodic: bool) -> Arc<Line> {
         let number = self.opened.fetch_add(1, Relaxed);
         self.periodic.fetch_add(u64::from(is_periodic), Relaxed);
-        let line = Arc::new(Line {
-            word: AtomicU64::new(number << NUMBER_SHIFT),
-            due_ns: AtomicU64::new(due_ns),
-            is_periodic,
-        });
+        let line = Line::new(number << NUMBER_SHIFT, due_ns, is_periodic);
         lock(&self.lines[number as usize % STRIPES]).push(line.clone());
         line
     }
 
     /// A line that no timer had yet.
     pub(crate) fn blank(&self) -> Arc<Line> {
-        let line = Arc::new(Line {
-            word: AtomicU64::new(OUTCOME | DROPPED),
-            due_ns: AtomicU64::new(0),
-            is_periodic: false,
-        });
+        let line = Line::new(OUTCOME | DROPPED, 0, false);
         lock(&self.lines[0]).push(line.clone());
         line
     }
@@ -251,44 +239,41 @@ impl Ledger {
         line.word.fetch_update(SeqCst, SeqCst, set).is_ok()
     }
 
-    fn conclude(&self, line: &Line, number: u32, outcome: Outcome, flags: u64) -> bool {
-        self.outcomes[outcome as usize - 1].fetch_add(1, Relaxed);
-        let flags = flags | outcome as u64;
-        let is_first = self.set(line, number, flags, |word| word & OUTCOME == 0);
+    /// Sets flags of a timer for the first time. If it is not the first time, that is a fault.
+    fn set_once(&self, line: &Line, number: u32, mask: u64, flags: u64, what: &str) -> bool {
+        let is_first = self.set(line, number, flags, |word| word & mask == 0);
         if !is_first {
-            let what = format_args!("timer {number}: {outcome:?}, though its line says {line:?}");
+            let what = format_args!("timer {number}: {what}, though its line says {line:?}");
             self.fault(what);
         }
         is_first
     }
 
-    /// Notes the one outcome of a timer. Returns whether it is the first one.
-    pub(crate) fn close(&self, line: &Line, number: u32, outcome: Outcome) -> bool {
-        self.conclude(line, number, outcome, 0)
+    fn conclude(&self, line: &Line, number: u32, outcome: Outcome, flags: u64) -> bool {
+        self.outcomes[outcome as usize - 1].fetch_add(1, Relaxed);
+        let what = format!("{outcome:?}");
+        self.set_once(line, number, OUTCOME, flags | outcome as u64, &what)
     }
 
-    /// The same of a line that has one timer only.
+    /// Notes the one outcome of the timer that has a line of its own.
     pub(crate) fn note(&self, line: &Line, outcome: Outcome) {
-        self.close(line, line.number(), outcome);
+        self.conclude(line, line.number(), outcome, 0);
     }
 
     /// The payload of a timer is dropped: once.
     pub(crate) fn dropped(&self, line: &Line, number: u32) {
-        if !self.set(line, number, DROPPED, |word| word & DROPPED == 0) {
-            let what = format_args!("timer {number}: dropped, though its line says {line:?}");
-            self.fault(what);
-        }
+        self.set_once(line, number, DROPPED, DROPPED, "dropped");
     }
 
     /// The same as both where a payload is a number, at one instant: the line may have another
-    /// timer then.
+    /// timer then. Returns whether this is the first outcome.
     pub(crate) fn end(&self, line: &Line, number: u32, outcome: Outcome) -> bool {
         self.conclude(line, number, outcome, DROPPED)
     }
 
     /// A timer fires at this time. Whether it is the first one to do so, its end says.
     pub(crate) fn fires(&self, line: &Line, due_ns: u64, now_ns: u64) {
-        if line.is_over() && !self.is_deferred {
+        if line.has(OVER) && !self.is_deferred {
             self.fault(format_args!("begins after cancel_and_wait: {line:?}"));
         }
         let early_ns = due_ns.saturating_sub(now_ns);
@@ -325,8 +310,7 @@ impl Ledger {
 
     /// How many timers have no outcome yet, without the periodic ones.
     pub(crate) fn pending(&self) -> u64 {
-        self.count(|line| !line.has_outcome() && !line.is_periodic)
-            .0
+        self.count(|line| !line.has(OUTCOME) && !line.is_periodic).0
     }
 
     /// How many payloads still exist.
@@ -380,45 +364,30 @@ mod tests {
         let line = ledger.blank();
         let first = ledger.open_again(&line, ledger.now_ns());
         assert_eq!((ledger.pending(), ledger.alive()), (1, 1));
-        assert_eq!((fires(&ledger, &line, first), ledger.faults()), (true, 0));
+        let fired = |line: &Line, number, faults, what: &str| {
+            let is_first = fires(&ledger, line, number);
+            assert_eq!(ledger.faults(), faults, "{what}");
+            is_first
+        };
+        assert!(fired(&line, first, 0, "once"));
         assert_eq!((ledger.pending(), ledger.alive()), (0, 0));
-        assert_eq!(
-            (fires(&ledger, &line, first), ledger.faults()),
-            (false, 1),
-            "fired twice"
-        );
+        assert!(!fired(&line, first, 1, "twice"));
         let second = ledger.open_again(&line, ledger.now_ns());
         assert_eq!((second, ledger.alive(), ledger.faults()), (1, 1, 1));
-        assert_eq!(
-            (fires(&ledger, &line, first), ledger.faults()),
-            (false, 2),
-            "of the timer before"
-        );
+        assert!(!fired(&line, first, 2, "of the timer before"));
         assert!(ledger.end(&line, second, Outcome::Cancelled));
-        assert_eq!(
-            (fires(&ledger, &line, second), ledger.faults()),
-            (false, 3),
-            "fired after that"
-        );
+        assert!(!fired(&line, second, 3, "after its cancel"));
         ledger.end(&line, second, Outcome::Cancelled);
         assert_eq!(ledger.faults(), 4, "cancelled twice");
         ledger.dropped(&line, second);
         assert_eq!(ledger.faults(), 5, "dropped twice");
         let early = ledger.open(ledger.after_ns(MINUTE), false);
-        assert_eq!(
-            (fires(&ledger, &early, early.number()), ledger.faults()),
-            (true, 6),
-            "early"
-        );
+        assert!(fired(&early, early.number(), 6, "early"));
         let late = ledger.open(ledger.now_ns(), false);
         late.ends();
-        assert_eq!(
-            (fires(&ledger, &late, late.number()), ledger.faults()),
-            (true, 7),
-            "over"
-        );
+        assert!(fired(&late, late.number(), 7, "over"));
         let kept = ledger.open(ledger.now_ns(), true);
-        assert!(ledger.close(&kept, kept.number(), Outcome::Refused));
+        ledger.note(&kept, Outcome::Refused);
         ledger.open_again(&kept, 0);
         assert_eq!(ledger.faults(), 8, "its payload was there");
         let totals = ledger.check();
@@ -438,11 +407,7 @@ mod tests {
         let missing = [Duration::ZERO, MINUTE].map(|ago| ledger.missing(ledger.ago_ns(ago)).0);
         assert_eq!(missing, [1, 0], "lost");
         line.may_fire_from(0);
-        assert_eq!(
-            ledger.missing(ledger.now_ns()).0,
-            0,
-            "it may have been moved later"
-        );
+        assert_eq!(ledger.missing(ledger.now_ns()).0, 0, "perhaps moved later");
     }
 
     /// Where payloads go through a channel, `cancel_and_wait` does not wait for who receives them;

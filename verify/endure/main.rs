@@ -3,13 +3,13 @@
 
 mod chaos;
 mod ledger;
-mod minutes;
 mod periodic;
 mod soak;
 mod wait;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
 use wheelwork_kit::program::{self, say};
 
 /// Timer services under load, each timer accounted for.
@@ -32,6 +32,15 @@ struct Args {
 enum Profile {
     Chaos(chaos::Args),
     Soak(soak::Args),
+}
+
+/// Reads a time in minutes, a week at the most.
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if !(0.01..=10_080.0).contains(&minutes) {
+        return Err("at least 0.01, at most 10,080".to_string());
+    }
+    Ok(Duration::from_secs_f64(60.0 * minutes))
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Periodic timer: its runs do not overlap, are not early, and end when they are told to.
 
-use super::ledger::{Ledger, Line};
+use super::ledger::{Ledger, Line, MOVED, OVER};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Runs {
         if self.runs_now.swap(true, SeqCst) {
             ledger.fault(format_args!("two runs at a time: {:?}", self.line));
         }
-        if self.line.is_over() {
+        if self.line.has(OVER) {
             ledger.fault(format_args!("runs after cancel_and_wait: {:?}", self.line));
         }
         let period_ns = self.period.as_nanos() as u64;
@@ -57,7 +57,7 @@ impl Runs {
         };
         let early_ns = not_before_ns.saturating_sub(ledger.now_ns());
         // A timer that is moved has its next run at another time.
-        if early_ns > 0 && !self.line.is_moved() {
+        if early_ns > 0 && !self.line.has(MOVED) {
             let (nth, line) = (self.runs, &self.line);
             ledger.fault(format_args!("run {nth} early by {early_ns} ns: {line:?}"));
         }

@@ -65,6 +65,13 @@ impl<C: Cargo> Stage<C> {
         std::mem::replace(&mut *lock(&self.board[rng.usize(..PLACES)]), token)
     }
 
+    /// Takes a token from a random place.
+    fn with_some(&self, rng: &mut Rng, act: impl FnOnce(Token, &mut Rng)) {
+        if let Some(token) = self.swap(None, rng) {
+            act(token, rng);
+        }
+    }
+
     fn place(&self, id: TimerId, line: Arc<Line>, rng: &mut Rng) {
         let token = Token {
             id,
@@ -112,35 +119,23 @@ impl<C: Cargo> Stage<C> {
                     }
                 }
             }
-            48..65 => _ = self.swap(None, rng).map(|token| self.cancel(&token)),
-            65..70 => _ = self.swap(None, rng).map(|token| self.take(&token)),
-            70..85 => {
-                _ = self
-                    .swap(None, rng)
-                    .map(|token| self.reschedule(token, rng))
-            }
-            85..90 => {
+            48..65 => self.with_some(rng, |token, _| self.cancel(&token)),
+            65..70 => self.with_some(rng, |token, _| self.take(&token)),
+            70..85 => self.with_some(rng, |token, rng| self.reschedule(token, rng)),
+            85..90 => self.with_some(rng, |mut token, rng| {
                 // Two who have it from now on.
-                if let Some(mut token) = self.swap(None, rng) {
-                    token.is_only_one = false;
-                    self.swap(Some(token.clone()), rng);
-                    self.swap(Some(token), rng);
-                }
-            }
-            90..91 => {
-                _ = self
-                    .swap(None, rng)
-                    .map(|token| self.cancel_and_wait(&token))
-            }
+                token.is_only_one = false;
+                self.swap(Some(token.clone()), rng);
+                self.swap(Some(token), rng);
+            }),
+            90..91 => self.with_some(rng, |token, _| self.cancel_and_wait(&token)),
             91..93 => self.cancel_many(rng),
-            93..98 => {
-                if let Some(token) = self.swap(None, rng) {
-                    black_box(world.handle.is_pending(token.id));
-                    black_box(world.handle.remaining(token.id));
-                    black_box(world.handle.deadline(token.id));
-                    self.swap(Some(token), rng);
-                }
-            }
+            93..98 => self.with_some(rng, |token, rng| {
+                black_box(world.handle.is_pending(token.id));
+                black_box(world.handle.remaining(token.id));
+                black_box(world.handle.deadline(token.id));
+                self.swap(Some(token), rng);
+            }),
             98 if rng.u32(..100) == 0 => _ = world.handle.pending(rng.usize(..4)).count(),
             _ => {}
         }

@@ -4,7 +4,7 @@
 use super::actors::Stage;
 use super::payload::{Cargo, Typed, World};
 use super::trouble;
-use crate::ledger::{Ledger, Totals};
+use crate::ledger::Ledger;
 use crate::wait::Patience;
 use fastrand::Rng;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use wheelwork::{Builder, Dispatch, ShardStats, StopPolicy, Task, TimerService};
+use wheelwork::{Builder, Dispatch, StopPolicy, Task, TimerService};
 use wheelwork_kit::lock::lock;
 
 /// Whatever is due, and whatever a service has to give up, comes within a minute; or later: a
@@ -136,15 +136,10 @@ fn threads_of_ours() -> Dispatch {
     Dispatch::executor(move |job| _ = lock(&jobs).send(job))
 }
 
-/// What an episode came to.
+/// What an episode came to: timers, periodic ones among them, fired, cancelled, refused; moves,
+/// runs, panics and faults.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Summary {
-    totals: Totals,
-    runs: u64,
-    rearmed: u64,
-    panics: u64,
-    pub(crate) faults: u64,
-}
+pub(crate) struct Summary([u64; 9]);
 
 /// Runs an episode. The seed says all about it, but not what the threads make of it.
 pub(crate) fn run(seed: u64, size: Size) -> Result<Summary, String> {
@@ -197,10 +192,8 @@ struct Play {
 
 impl fmt::Debug for Play {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            size, seed, draw, ..
-        } = self;
-        write!(f, "{size:?} episode of seed {seed}: {draw:?}")
+        let (size, seed) = (self.size, self.seed);
+        write!(f, "{size:?} episode of seed {seed}: {:?}", self.draw)
     }
 }
 
@@ -344,19 +337,9 @@ impl Play {
     fn audit(&self, stats: &wheelwork::Stats) -> Summary {
         let fault = |what: fmt::Arguments<'_>| self.ledger.fault(format_args!("{what}: {self:?}"));
         let totals = self.ledger.check();
-        let sum = |counter: fn(&ShardStats) -> u64| stats.sum(counter);
-        let (armed, fired) = (
-            sum(|shard| shard.timers.armed),
-            sum(|shard| shard.timers.fired),
-        );
-        let (cancelled, back) = (
-            sum(|shard| shard.timers.cancelled),
-            sum(|shard| shard.timers.handed_back),
-        );
-        let (ended, pending) = (
-            sum(|shard| shard.timers.ended),
-            sum(|shard| shard.timers.pending),
-        );
+        let timers = &stats.timers;
+        let (armed, fired, cancelled) = (timers.armed, timers.fired, timers.cancelled);
+        let (back, ended, pending) = (timers.handed_back, timers.ended, timers.pending);
         let own = u64::from(matches!(self.draw.end, End::FromTask));
         let accepted = totals.lines - totals.refused;
         if !(accepted..=accepted + own).contains(&armed) {
@@ -375,57 +358,52 @@ impl Play {
         if self.ledger.faults() > 0 {
             eprintln!("in {self:?}");
         }
-        Summary {
-            totals,
-            runs: sum(|shard| shard.timers.runs),
-            rearmed: sum(|shard| shard.timers.rearmed),
-            panics: stats.panics,
-            faults: self.ledger.faults(),
-        }
+        Summary([
+            totals.lines,
+            totals.periodic,
+            totals.fired,
+            totals.cancelled,
+            totals.refused,
+            stats.timers.rearmed,
+            stats.timers.runs,
+            stats.panics,
+            self.ledger.faults(),
+        ])
     }
 }
 
 impl Summary {
     pub(crate) fn add(&mut self, other: Self) {
-        let (totals, others) = (&mut self.totals, other.totals);
-        totals.lines += others.lines;
-        totals.periodic += others.periodic;
-        totals.fired += others.fired;
-        totals.cancelled += others.cancelled;
-        totals.refused += others.refused;
-        self.runs += other.runs;
-        self.rearmed += other.rearmed;
-        self.panics += other.panics;
-        self.faults += other.faults;
+        let both = self.0.iter_mut().zip(other.0);
+        both.for_each(|(own, other)| *own += other);
+    }
+
+    pub(crate) fn faults(&self) -> u64 {
+        self.0[8]
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals {
-            lines,
+        let [
+            timers,
             periodic,
             fired,
-            ..
-        } = self.totals;
-        let Totals {
-            cancelled, refused, ..
-        } = self.totals;
-        let Self {
-            rearmed,
+            cancelled,
+            refused,
+            moves,
             runs,
             panics,
             faults,
-            ..
-        } = self;
+        ] = self.0;
         write!(
             f,
-            "{lines} timers, {periodic} of them periodic: {fired} fired, "
+            "{timers} timers, {periodic} of them periodic: {fired} fired, "
         )?;
         write!(f, "{cancelled} cancelled, {refused} refused; ")?;
         write!(
             f,
-            "{rearmed} moves, {runs} runs, {panics} panics, {faults} faults"
+            "{moves} moves, {runs} runs, {panics} panics, {faults} faults"
         )
     }
 }

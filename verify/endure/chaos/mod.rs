@@ -39,7 +39,7 @@ const WATCH_STEP: Duration = Duration::from_millis(100);
 #[command(max_term_width = 110)]
 pub(crate) struct Args {
     /// Time for it in minutes, from 0.01 up to 10,080 (a week); the last episode is finished
-    #[arg(long = "minutes", value_name = "MINUTES", default_value = "1", value_parser = crate::minutes::read)]
+    #[arg(long = "minutes", value_name = "MINUTES", default_value = "1", value_parser = crate::minutes)]
     time: Duration,
 
     /// Seed of the first episode; each has that of the one before plus one [default: from the
@@ -124,7 +124,7 @@ fn episodes(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, Strin
                 Ok(summary) => all.add(summary),
                 Err(why) => return (all, Err(why)),
             }
-            if all.faults > 0 || full.is_over.load(SeqCst) {
+            if all.faults() > 0 || full.is_over.load(SeqCst) {
                 break;
             }
         }
@@ -157,7 +157,7 @@ fn episodes(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, Strin
                 system::resident_bytes() / 1_000_000,
                 small.ended.load(SeqCst)
             ));
-            let is_over = result.is_err() || all.faults > 0 || start.elapsed() >= time;
+            let is_over = result.is_err() || all.faults() > 0 || start.elapsed() >= time;
             if is_over || small.is_over.load(SeqCst) {
                 break;
             }
@@ -168,6 +168,6 @@ fn episodes(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, Strin
         drop(ended);
         say(format_args!("  the small ones: {beside}"));
         result.and(result_beside)?;
-        Ok(all.faults + beside.faults)
+        Ok(all.faults() + beside.faults())
     })
 }

@@ -3,7 +3,7 @@
 //! Threads live for a second, and others go on in their place. One that is late is left alone: what
 //! the service has lost must not be cancelled before it is missed.
 
-use crate::ledger::{Ledger, Line, Outcome};
+use crate::ledger::{Ledger, Line, OUTCOME, Outcome};
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -110,7 +110,7 @@ impl Load<'_> {
         let number = region.rng.usize(..region.ids.len());
         let place = region.first + number;
         let line = &*self.lines[place];
-        let pending = region.ids[number].filter(|_| !line.has_outcome());
+        let pending = region.ids[number].filter(|_| !line.has(OUTCOME));
         let Some(id) = pending else {
             region.ids[number] = self.arm(place, &mut region.rng);
             return;

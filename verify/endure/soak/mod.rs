@@ -57,7 +57,7 @@ const BYTES_EACH: u64 = 150;
 #[command(max_term_width = 110)]
 pub(crate) struct Args {
     /// Time for it in minutes, from 0.01 up to 10,080 (a week)
-    #[arg(long = "minutes", value_name = "MINUTES", default_value = "10", value_parser = crate::minutes::read)]
+    #[arg(long = "minutes", value_name = "MINUTES", default_value = "10", value_parser = crate::minutes)]
     time: Duration,
 
     /// Tick of the service, from 10us to 1s
@@ -154,7 +154,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
             ledger.fault(format_args!("{count} {what}"));
         }
     };
-    say(format_args!("{}", samples::TITLES));
+    say(format_args!("{}", samples::titles()));
     thread::scope(|scope| {
         let _end = EndsAll(&is_over);
         let load = &load;

@@ -14,49 +14,44 @@ const RISE_PART_MAX: f64 = 0.02;
 /// ... or by this: the allocator's arenas.
 const RISE_BYTES_MAX: f64 = 1_000_000.0;
 
-/// The figures of a period.
+/// The figures of a period, as [`FIGURES`] names them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sample {
-    minutes: f64,
-    ticks: f64,
-    steps: f64,
-    armed: f64,
-    fired: f64,
-    pending: f64,
-    /// In the wheels, those of cancelled timers too.
-    entries: f64,
-    bytes: f64,
-    cpu_ns_per_step: f64,
-    late_ms: [f64; 3],
-}
+pub(crate) struct Sample([f64; FIGURES.len()]);
 
-pub(crate) const TITLES: &str = "    minutes  M ticks  M steps  M armed  M fired  pending  entries  \
-                                 resident  CPU a step    late p50, p99, most";
+/// The place of the resident bytes among them.
+const RESIDENT: usize = 7;
+
+/// Each figure: the title of its column, with its width; its decimals; what it is divided by to be
+/// shown; and its name in the summary, if it should be flat.
+const FIGURES: [(&str, usize, f64, &str); 12] = [
+    ("    minutes", 2, 1.0, ""),
+    ("  M ticks", 2, 1e6, ""),
+    ("  M steps", 2, 1e6, ""),
+    ("  M armed", 2, 1e6, ""),
+    ("  M fired", 2, 1e6, ""),
+    ("  pending", 0, 1.0, "pending"),
+    // Those of cancelled timers too.
+    ("  entries", 0, 1.0, "entries in the wheels"),
+    ("  resident MB", 1, 1e6, "resident, MB"),
+    ("  CPU a step, ns", 0, 1.0, "CPU, ns a step"),
+    ("  late p50, ms", 2, 1.0, "late p50, ms"),
+    ("    p99", 2, 1.0, "late p99, ms"),
+    ("     most", 2, 1.0, ""),
+];
+
+/// The titles of the columns.
+pub(crate) fn titles() -> String {
+    FIGURES.map(|(title, ..)| title).concat()
+}
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [p50, p99, most] = self.late_ms;
-        let Self {
-            minutes, pending, ..
-        } = self;
-        let millions = [self.ticks, self.steps, self.armed, self.fired].map(|count| count / 1e6);
-        write!(f, "{minutes:11.2}")?;
-        millions
-            .iter()
-            .try_for_each(|count| write!(f, " {count:8.2}"))?;
-        write!(
-            f,
-            " {pending:8} {:8} {:6.1} MB",
-            self.entries,
-            self.bytes / 1e6
-        )?;
-        write!(f, " {:8.0} ns", self.cpu_ns_per_step)?;
-        write!(f, " {p50:6.2} {p99:6.2} {most:8.2} ms")
+        let mut figures = FIGURES.iter().zip(self.0);
+        figures.try_for_each(|(&(title, digits, unit, _), figure)| {
+            write!(f, "{:width$.digits$}", figure / unit, width = title.len())
+        })
     }
 }
-
-/// A figure and its name.
-type Figure = (&'static str, fn(&Sample) -> f64);
 
 /// Takes samples of one service.
 pub(crate) struct Sampler {
@@ -84,28 +79,31 @@ impl Sampler {
         let new_cpu_ns = (cpu - self.cpu).as_nanos() as f64;
         (self.cpu, self.steps) = (cpu, steps);
         let late_ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
-        Sample {
-            minutes: time.as_secs_f64() / 60.0,
-            ticks: time.as_secs_f64() / self.tick.as_secs_f64(),
-            steps: steps as f64,
-            armed: stats.timers.armed as f64,
-            fired: stats.timers.fired as f64,
-            pending: stats.timers.pending as f64,
-            entries: stats.sum(|shard| shard.machinery.entries()) as f64,
-            bytes: system::resident_bytes() as f64,
-            cpu_ns_per_step: new_cpu_ns / new_steps,
-            late_ms: [0.5, 0.99, 1.0].map(late_ms),
-        }
+        let seconds = time.as_secs_f64();
+        Sample([
+            seconds / 60.0,
+            seconds / self.tick.as_secs_f64(),
+            steps as f64,
+            stats.timers.armed as f64,
+            stats.timers.fired as f64,
+            stats.timers.pending as f64,
+            stats.sum(|shard| shard.machinery.entries()) as f64,
+            system::resident_bytes() as f64,
+            new_cpu_ns / new_steps,
+            late_ms(0.5),
+            late_ms(0.99),
+            late_ms(1.0),
+        ])
     }
 }
 
 /// The median of a figure in each quarter of the samples but the first one, in which the allocator
 /// and the service become warm.
-fn quarters(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> [f64; 3] {
+fn quarters(samples: &[Sample], figure: usize) -> [f64; 3] {
     let quarter = samples.len() / 4;
     [1, 2, 3].map(|number| {
         let part = samples.iter().skip(number * quarter).take(quarter.max(1));
-        let mut figures: Vec<f64> = part.map(&figure).collect();
+        let mut figures: Vec<f64> = part.map(|sample| sample.0[figure]).collect();
         figures.sort_unstable_by(f64::total_cmp);
         figures.get(figures.len() / 2).copied().unwrap_or_default()
     })
@@ -114,7 +112,7 @@ fn quarters(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> [f64; 3] {
 /// How memory has risen, in one line: `None` if it has not. What leaks rises in each quarter. Once
 /// it may rise: when the machine stalls messages wait, and the allocator keeps their memory.
 pub(crate) fn risen(samples: &[Sample]) -> Option<String> {
-    let bytes = quarters(samples, |sample| sample.bytes);
+    let bytes = quarters(samples, RESIDENT);
     let is_more = bytes.windows(2).all(|pair| {
         let [before, after] = [pair[0], pair[1]];
         after - before > f64::max(RISE_PART_MAX * before, RISE_BYTES_MAX)
@@ -127,22 +125,16 @@ pub(crate) fn risen(samples: &[Sample]) -> Option<String> {
 
 /// The figures that should be flat, in three quarters.
 pub(crate) fn summary(samples: &[Sample]) -> String {
-    let figures: [Figure; 6] = [
-        ("resident, MB", |sample| sample.bytes / 1e6),
-        ("entries in the wheels", |sample| sample.entries),
-        ("pending", |sample| sample.pending),
-        ("CPU, ns a step", |sample| sample.cpu_ns_per_step),
-        ("late p50, ms", |sample| sample.late_ms[0]),
-        ("late p99, ms", |sample| sample.late_ms[1]),
-    ];
     let mut text = format!("{:<24}", "");
     for title in ["second quarter", "third quarter", "last quarter"] {
         let _ = write!(text, " {title:>16}");
     }
-    for (name, figure) in figures {
-        let _ = write!(text, "\n{name:<24}");
-        for median in quarters(samples, figure) {
-            let _ = write!(text, " {median:>16.2}");
+    for (number, (_, _, unit, name)) in FIGURES.into_iter().enumerate() {
+        if !name.is_empty() {
+            let _ = write!(text, "\n{name:<24}");
+            for median in quarters(samples, number) {
+                let _ = write!(text, " {:>16.2}", median / unit);
+            }
         }
     }
     text
@@ -153,9 +145,10 @@ mod tests {
     use super::*;
 
     fn samples(bytes: impl Fn(u32) -> f64) -> Vec<Sample> {
-        let sample = |number| Sample {
-            bytes: bytes(number),
-            ..Sample::default()
+        let sample = |number| {
+            let mut sample = Sample::default();
+            sample.0[RESIDENT] = bytes(number);
+            sample
         };
         (0..40).map(sample).collect()
     }

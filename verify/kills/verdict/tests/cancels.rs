@@ -122,6 +122,8 @@ fn a_cancelled_key() {
         arm 7 key k at 400 due 400 until 500; cancel k at 500; A handles 7 at 503 =>
         arm 7 key k at 400 due 400 until 499; cancel k at 500
             A handles 7 at 503 => HandledCancelled 7
+        # The second one may have come first: the first one may have been cancelled.
+        arm 7 key k at 0 due 400; arm 8 key k at 2 due 900; cancel k at 500; A handles 8 at 900 =>
         # The second one has surely replaced the first one, which is handled though.
         arm 7 key k at 0 due 400; arm 8 key k at 300 due 900; cancel k at 500
             A handles 7 at 503 =>

@@ -39,6 +39,7 @@ fn never_handled_and_its_key_was_cancelled_or_replaced() {
         arm 8 key k at -100 due 1000; cancel k at -50 => Lost 7
         # By a timer that was armed before, at the same time, or after it: one of the two.
         arm 8 key k at -3 due 1000 => Lost 7 | unknown 1
+        arm 8 key k at -2 due 1000 => Lost 7 | unknown 1
         arm 8 key k at -1 due 1000; A handles 8 at 1000 => | unknown 1
         arm 8 key k at 1 due 1000; A handles 8 at 1000 => | unknown 1
         arm 8 key k at 500 due 1000; A handles 8 at 1000 => | unknown 1

@@ -19,7 +19,8 @@ const CALM: &str = "
     arm N+22 order at 0 due 1000 unanswered; stored N+22; A handles N+22 at 1000
     arm N+23 order at 0 due 1000 unanswered
     arm 30 InTransaction at 0 due 1000; A handles 30 at 1000; A handles 30 at 1051; done 30 1
-    arm 40 Doomed at 0 due 1000; A fails 40 at 1000; A fails 40 at 1051; A fails 40 at 1102; dead 40
+    arm 40 Doomed at 0 due 1000; A fails 40 at 1000; A fails 40 at 1051; A fails 40 at 1102
+    dead 40
     arm 41 Unknown at 0 due 1000; dead 41
     arm 50 at 0 due 1000 unanswered; doubt 50 at 10
     arm 51 at 0 due 1000; cancel 51 at 500 unanswered";
@@ -36,8 +37,9 @@ const TROUBLED: &str = "
 
 #[test]
 fn no_life_breaks_a_promise() {
-    // Again: 60 after the kill, 61 and 62 after the pause. N + 10 was replaced, and 51 may have been
-    // cancelled. Calm and not to be found is N alone. In trouble are twice each of 60, 61 and 62.
+    // Again: 60 after the kill, 61 and 62 after the pause. N + 10 was replaced, and 51 may have
+    // been cancelled. Calm and not to be found is N alone. In trouble are twice each of 60, 61 and
+    // 62.
     let verdict = cases(
         &format!("{CALM}\n{TROUBLED}"),
         "=> | again 3, after_pause 1, unknown 2, dead 2, in_transaction 1, alone 2
