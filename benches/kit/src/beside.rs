@@ -58,6 +58,19 @@ pub fn table(
     })
 }
 
+/// The same by the best rival, with a head of the workload.
+pub fn table_by_best_rival(
+    workload: &impl ValueEnum,
+    how_much: &str,
+    columns: &[Column],
+    lines: &[Line],
+    cell: impl Fn(&Column, &Line) -> String,
+) -> String {
+    let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
+    let best = best.map(|(_, best)| best);
+    table(&head(workload, how_much), columns, lines, best, cell)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

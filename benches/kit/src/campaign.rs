@@ -3,7 +3,7 @@
 
 use crate::line::{Figures, Line};
 use crate::machine::{self, Packages};
-use crate::program::{chosen, count, duration, say, say_text};
+use crate::program::{chosen, count, duration, each_once, say, say_text};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -53,6 +53,16 @@ impl Options {
     pub fn reps(&self) -> usize {
         self.reps.unwrap_or(if self.quick { 1 } else { 3 })
     }
+
+    /// The sizes that were given; or, if none were, the usual ones, or few that are quick.
+    pub fn sizes(&self, given: &[usize], usual: &[usize], few: &[usize]) -> Vec<usize> {
+        let sizes = match given {
+            [] if self.quick => few,
+            [] => usual,
+            given => given,
+        };
+        sizes.to_vec()
+    }
 }
 
 /// What is measured, of which there is a choice.
@@ -81,6 +91,28 @@ impl<S: Named, W: Named> Choice<S, W> {
     /// Each once.
     pub fn workloads(&self) -> Vec<W> {
         chosen(&self.workloads)
+    }
+
+    /// What is to be measured, in order, each once: of each workload and each of its sizes the jobs
+    /// of all subjects that have one.
+    pub fn groups<J: PartialEq>(
+        &self,
+        sizes: impl Fn(W) -> Vec<usize>,
+        job: impl Fn(S, W, usize) -> Option<J>,
+    ) -> Vec<Vec<J>> {
+        let mut groups = Vec::new();
+        for workload in self.workloads() {
+            for size in sizes(workload.clone()) {
+                let subjects = self.subjects().into_iter();
+                let jobs = subjects.filter_map(|subject| job(subject, workload.clone(), size));
+                groups.push(jobs.collect());
+            }
+        }
+        each_once(
+            groups
+                .into_iter()
+                .filter(|group: &Vec<J>| !group.is_empty()),
+        )
     }
 
     /// Whether nobody has named a workload.

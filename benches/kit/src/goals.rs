@@ -1,8 +1,12 @@
 //! Goals: what should hold, and whether it does by what was measured.
 
-use crate::beside::ratio;
+use crate::beside::{best_rival, ratio};
+use crate::line::Line;
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+/// wheelwork's usual subject.
+pub const OURS: &str = "wheelwork";
 
 /// A claim, what was measured of it, and what it takes.
 #[derive(Clone, Debug)]
@@ -52,6 +56,98 @@ impl Claim {
             by if by < 1.005 => format!("{verdict} by less than 0.01 x: {measured}"),
             by => format!("{verdict} by {by:.2} x: {measured}"),
         }
+    }
+}
+
+/// A subject's median of a figure.
+pub fn median(group: &[&Line], subject: &str, figure: &str) -> Option<f64> {
+    let mut lines = group.iter();
+    lines.find(|line| line.subject == subject)?.median(figure)
+}
+
+/// Of these lines the subject's should be so many times as good as the best rival's.
+pub fn against_rivals(
+    what: &str,
+    group: &[&Line],
+    subject: &str,
+    (figure, higher_is_better): (&str, bool),
+    limit: f64,
+) -> Claim {
+    let best = best_rival(group.iter().copied(), figure, higher_is_better);
+    let lead = median(group, subject, figure).zip(best);
+    let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
+    at_least(
+        format!("{what}: {limit} x the best rival{rival}"),
+        lead.map(|(own, (_, best))| ratio(own, best, higher_is_better)),
+        limit,
+    )
+}
+
+/// What a figure of wheelwork's should be in a workload.
+#[derive(Clone, Debug)]
+pub struct Goal<'a> {
+    /// By its name.
+    pub workload: &'a str,
+    /// The workload's number, if the goal is for one.
+    pub count: Option<usize>,
+    /// Which figure.
+    pub figure: &'a str,
+    /// More is better.
+    pub at_least: bool,
+    limit: &'a str,
+    what: &'a str,
+}
+
+/// Goals as a table, one a line: workload, its number or `-`, figure, `>=` or `<=`, limit, and what
+/// it is.
+pub fn table(text: &str) -> Vec<Goal<'_>> {
+    let goal = |line| {
+        let mut rest: &str = line;
+        let mut word = || {
+            let (word, after) = rest.trim_start().split_once(' ').expect("a word more");
+            rest = after;
+            word
+        };
+        Goal {
+            workload: word(),
+            count: word().parse().ok(),
+            figure: word(),
+            at_least: word() == ">=",
+            limit: word(),
+            what: rest.trim(),
+        }
+    };
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty()).map(goal).collect()
+}
+
+impl Goal<'_> {
+    fn group<'l>(&self, lines: &'l [Line]) -> Vec<&'l Line> {
+        let fits = |line: &&Line| {
+            line.workload == self.workload && self.count.is_none_or(|count| line.timers == count)
+        };
+        lines.iter().filter(fits).collect()
+    }
+
+    /// Whether it is reached.
+    pub fn claim(&self, lines: &[Line]) -> Claim {
+        let (claim, sign): (fn(_, _, _) -> _, _) = match self.at_least {
+            true => (at_least, ">="),
+            false => (at_most, "<="),
+        };
+        let measured = median(&self.group(lines), OURS, self.figure);
+        let limit = self.limit.parse().expect("a limit is a number");
+        claim(
+            format!("{} {sign} {}", self.what, self.limit),
+            measured,
+            limit,
+        )
+    }
+
+    /// Its figure should be as good as the best rival's.
+    pub fn against_rivals(&self, lines: &[Line]) -> Claim {
+        let figure = (self.figure, self.at_least);
+        against_rivals(self.workload, &self.group(lines), OURS, figure, 1.0)
     }
 }
 

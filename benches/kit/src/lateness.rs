@@ -1,6 +1,7 @@
 //! Lateness of what has fired: how late, how much too early, when first and last. What the ledgers
 //! of `million` and of `rivals` are made of.
 
+use crate::line::Figures;
 use crate::lock::lock;
 use hdrhistogram::Histogram;
 use std::sync::Mutex;
@@ -88,6 +89,17 @@ impl Lateness {
     pub fn quantile_ns(&self, part: f64) -> u64 {
         let late_ns = self.late_ns.as_ref();
         late_ns.map_or(0, |late_ns| late_ns.value_at_quantile(part))
+    }
+
+    /// The figures that all workloads with lateness have.
+    pub fn figures(&self) -> Figures {
+        let ms = |part| self.quantile_ns(part) as f64 / 1e6;
+        Figures::from([
+            ("late_ms_p50", ms(0.5)),
+            ("late_ms_p99", ms(0.99)),
+            ("late_ms_max", ms(1.0)),
+            ("early", self.early as f64),
+        ])
     }
 }
 

@@ -3,9 +3,11 @@
 
 pub mod beside;
 pub mod campaign;
+pub mod clock;
 pub mod command_line;
 pub mod goals;
 pub mod in_flight;
+pub mod job;
 pub mod lateness;
 pub mod line;
 pub mod lock;

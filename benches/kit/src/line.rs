@@ -1,5 +1,7 @@
 //! Figures of one measurement, and the JSON line of several.
 
+use crate::program::name;
+use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -92,6 +94,16 @@ impl Line {
             timers,
             ..Self::default()
         }
+    }
+
+    /// The same of what has names on the command line.
+    pub fn of(
+        subject: &impl ValueEnum,
+        workload: &impl ValueEnum,
+        threads: usize,
+        timers: usize,
+    ) -> Self {
+        Self::new(&name(subject), &name(workload), threads, timers)
     }
 
     /// Adds the figures of the repetitions.

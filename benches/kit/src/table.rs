@@ -29,6 +29,29 @@ pub const fn column(figure: &'static str, title: &'static str, digits: usize) ->
     }
 }
 
+/// One of which more is better, with a digit after the point.
+pub const fn rate(figure: &'static str, title: &'static str) -> Column {
+    Column {
+        higher_is_better: true,
+        ..column(figure, title, 1)
+    }
+}
+
+/// Thousands of operations a second.
+pub const KOPS: Column = rate("kops", "k/s");
+/// Thousands of timers a second that are stored before it is measured.
+pub const LOAD: Column = rate("load_kops", "load k/s");
+/// How long a call takes: the median,
+pub const CALL_P50: Column = column("call_us_p50", "p50 us", 0);
+/// 99 of 100,
+pub const CALL_P99: Column = column("call_us_p99", "p99 us", 0);
+/// and the longest one.
+pub const CALL_MAX: Column = column("call_us_max", "max us", 0);
+/// Timers that fired before they were due.
+pub const EARLY: Column = column("early", "early", 0);
+/// Timers that did not fire.
+pub const LOST: Column = column("lost", "lost", 0);
+
 impl Column {
     /// A subject's median, or `-`.
     pub fn median(&self, line: &Line) -> String {

@@ -101,13 +101,7 @@ pub(crate) fn measure(row: &Row) -> Figures {
     let mut figures = figures(&flight, row);
     figures.extend([("lost", flight.probes.saturating_sub(fired()) as f64)]);
     if let Some(lateness) = &*lock(&LATENESS) {
-        let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
-        figures.extend([
-            ("late_ms_p50", ms(0.5)),
-            ("late_ms_p99", ms(0.99)),
-            ("late_ms_max", ms(1.0)),
-            ("early", lateness.early as f64),
-        ]);
+        figures.0.extend(lateness.figures().0);
     }
     let stats = service.0.stats();
     let sum = |counter: fn(&ShardStats) -> u64| stats.sum(counter) as f64;

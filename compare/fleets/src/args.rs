@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 use wheelwork_kit::campaign::{Choice, Options};
-use wheelwork_kit::program::{count, duration, each_once};
+use wheelwork_kit::job;
+use wheelwork_kit::program::{count, duration};
 
 /// Durable timers on a PostgreSQL that processes share: wheelwork, job queues, a scheduler and a
 /// plain poller, in the same run, one database for each measurement, subjects in turn, medians.
@@ -122,11 +123,14 @@ impl Args {
     /// What is to be measured, in order, each once, in this database: those of a group differ in
     /// their subjects.
     pub(crate) fn groups(&self, database: &str) -> Vec<Vec<Job>> {
-        let groups = self.chosen_workloads().into_iter().flat_map(|workload| {
-            let counts = self.counts(workload).into_iter();
-            counts.map(move |count| self.group(workload, count, database))
-        });
-        each_once(groups.filter(|group| !group.is_empty()))
+        let chosen = self.chosen_workloads();
+        let counts = |workload| match chosen.contains(&workload) {
+            true => self.counts(workload),
+            false => Vec::new(),
+        };
+        self.choice.groups(counts, |subject, workload, count| {
+            self.job(subject, workload, count, database)
+        })
     }
 
     fn chosen_workloads(&self) -> Vec<Workload> {
@@ -138,7 +142,6 @@ impl Args {
     }
 
     fn counts(&self, workload: Workload) -> Vec<usize> {
-        let quick = self.options.quick;
         let (given, usual, few): (&[usize], &[usize], usize) = match workload {
             Workload::ArmBulk => (&[], &[1], 1),
             Workload::Arm => (&self.callers, &[64], 64),
@@ -148,35 +151,20 @@ impl Args {
             Workload::Killed => (&[], &[100], 100),
             Workload::BesideRandom | Workload::BesideHot => (&self.beside_transactions, &[48], 8),
         };
-        match given {
-            [] if quick => vec![few],
-            [] => usual.to_vec(),
-            given => given.to_vec(),
-        }
+        self.options.sizes(given, usual, &[few])
     }
 
-    fn group(&self, workload: Workload, count: usize, database: &str) -> Vec<Job> {
-        let quick = self.options.quick;
-        let usual = Duration::from_secs(if quick { 5 } else { 300 });
-        let mut subjects = self.choice.subjects();
-        if workload.is_beside() {
-            subjects.retain(|subject| !subject.is_rival());
-        }
-        subjects
-            .into_iter()
-            .map(|subject| Job {
-                subject,
-                workload,
-                count,
-                seconds: self.seconds,
-                patience_ms: self.patience.unwrap_or(usual).as_millis() as u64,
-                poll_ms: self.poll.map_or(0, |poll| poll.as_millis() as u64),
-                database: database.to_string(),
-                node_packages: self.node_packages.clone(),
-                seed: self.options.seed,
-                quick,
-            })
-            .collect()
+    /// Beside clients wheelwork alone is measured.
+    fn job(&self, subject: Name, workload: Workload, count: usize, database: &str) -> Option<Job> {
+        let usual = Duration::from_secs(if self.options.quick { 5 } else { 300 });
+        let is_measured = subject == Name::Wheelwork || !workload.is_beside();
+        is_measured.then(|| Job {
+            of: job::Job::new(subject, workload, count, self.seconds, &self.options),
+            patience_ms: self.patience.unwrap_or(usual).as_millis() as u64,
+            poll_ms: self.poll.map_or(0, |poll| poll.as_millis() as u64),
+            database: database.to_string(),
+            node_packages: self.node_packages.clone(),
+        })
     }
 }
 

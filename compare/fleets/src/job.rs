@@ -1,28 +1,21 @@
-//! A job: one measurement, of one subject in one workload, that has a process and a database for
-//! itself.
+//! A job of the comparison: with a database for itself.
 
 use crate::name::Name;
 use crate::workload::{RECOVERED, Workload};
 use clap::Args;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_kit::beside::{best_rival, head, table};
+use wheelwork_kit::beside::table_by_best_rival;
 use wheelwork_kit::campaign::Measurement;
+use wheelwork_kit::job;
 use wheelwork_kit::line::Line;
-use wheelwork_kit::program;
 use wheelwork_kit::table::Column;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {
-    #[arg(long)]
-    pub(crate) subject: Name,
-    #[arg(long)]
-    pub(crate) workload: Workload,
-    /// Callers, timers, or timers a second
-    #[arg(long)]
-    pub(crate) count: usize,
-    #[arg(long)]
-    pub(crate) seconds: u64,
+    #[command(flatten)]
+    pub(crate) of: job::Job<Name, Workload>,
     #[arg(long)]
     pub(crate) patience_ms: u64,
     /// 0: each subject's own
@@ -33,45 +26,36 @@ pub(crate) struct Job {
     pub(crate) database: String,
     #[arg(long)]
     pub(crate) node_packages: Option<PathBuf>,
-    #[arg(long)]
-    pub(crate) seed: u64,
-    #[arg(long)]
-    pub(crate) quick: bool,
+}
+
+impl Deref for Job {
+    type Target = job::Job<Name, Workload>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.of
+    }
 }
 
 impl Job {
     /// In a process of its own.
     pub(crate) fn measurement(&self) -> Measurement {
-        let Self { subject, count, .. } = *self;
-        let workload = self.workload;
-        let line = Line::new(
-            &program::name(&subject),
-            &program::name(&workload),
-            2,
-            count,
-        );
         let mut more = format!(
-            "--count {count} --seconds {} --patience-ms {} --poll-ms {} --database {}",
-            self.seconds, self.patience_ms, self.poll_ms, self.database
+            "--patience-ms {} --poll-ms {} --database {}",
+            self.patience_ms, self.poll_ms, self.database
         );
         if let Some(folder) = &self.node_packages {
             more += &format!(" --node-packages {}", folder.display());
         }
-        Measurement::own(line, &more).told(self.refused(), subject.remark(workload))
+        let measurement = self.of.measurement(&more);
+        measurement.told(self.refused(), self.subject.remark(self.workload))
     }
 
     /// The table of its group, whose lines these are.
     pub(crate) fn table(&self, lines: &[Line]) -> String {
-        let columns = self.workload.columns();
         let how_much = format!("{} {}", self.count, self.workload.unit());
-        let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
-        table(
-            &head(&self.workload, &how_much),
-            columns,
-            lines,
-            best.map(|(_, best)| best),
-            |column, line| self.cell(column, line),
-        )
+        let cell = |column: &Column, line: &Line| self.cell(column, line);
+        let columns = self.workload.columns();
+        table_by_best_rival(&self.workload, &how_much, columns, lines, cell)
     }
 
     /// A cell. A worker's timers that nobody has fired by the end of patience took longer.
@@ -93,11 +77,7 @@ impl Job {
 
     /// For how long it is measured.
     pub(crate) fn time(&self) -> Duration {
-        if self.quick {
-            Duration::from_millis(500)
-        } else {
-            Duration::from_secs(self.seconds)
-        }
+        self.of.time(Duration::from_millis(500))
     }
 
     /// How long the timers of a killed worker are waited for.

@@ -121,15 +121,13 @@ impl Told {
 
     /// Of a number of timers that should have fired.
     pub(crate) fn figures(&self, armed: u64) -> Figures {
-        let ms = |part| self.lateness.quantile_ns(part) as f64 / 1e6;
-        Figures::from([
-            ("late_ms_p50", ms(0.5)),
-            ("late_ms_p99", ms(0.99)),
-            ("late_ms_max", ms(1.0)),
+        let mut figures = self.lateness.figures();
+        figures.extend([
             ("early", self.early),
             ("again", self.again),
             ("lost", armed.saturating_sub(self.fired()) as f64),
-        ])
+        ]);
+        figures
     }
 }
 

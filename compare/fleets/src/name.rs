@@ -23,10 +23,6 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    pub(crate) fn is_rival(self) -> bool {
-        self != Self::Wheelwork
-    }
-
     /// The feature that it needs, if it was not built with it.
     fn missing(self) -> Option<&'static str> {
         match self {

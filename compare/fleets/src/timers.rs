@@ -2,20 +2,9 @@
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use std::time::SystemTime;
+pub(crate) use wheelwork_kit::clock::{now_ms, now_ns};
 
 const BODY: usize = 64;
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    now_ns() / 1_000_000
-}
-
-/// Nanoseconds since the Unix epoch.
-pub(crate) fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |since| since.as_nanos() as u64)
-}
 
 /// What each timer carries is all of it.
 #[derive(Clone, Debug)]

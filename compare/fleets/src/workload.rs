@@ -1,7 +1,9 @@
 //! The workloads by name: what they are, and which figures they have.
 
 use clap::ValueEnum;
-use wheelwork_kit::table::{Column, column};
+use wheelwork_kit::table::{
+    CALL_MAX, CALL_P50, CALL_P99, Column, EARLY, KOPS, LOAD, LOST, column, rate,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -24,34 +26,20 @@ pub(crate) enum Workload {
     BesideHot,
 }
 
-const fn rate(figure: &'static str, title: &'static str) -> Column {
-    Column {
-        higher_is_better: true,
-        ..column(figure, title, 1)
-    }
-}
-
 /// Shown as more than the patience where timers are missing.
 pub(crate) const RECOVERED: Column = column("recovered_s", "recovered s", 2);
 
-const KOPS: Column = rate("kops", "k/s");
-const CALL_P50: Column = column("call_us_p50", "p50 us", 0);
-const CALL_P99: Column = column("call_us_p99", "p99 us", 0);
-const CALL_MAX: Column = column("call_us_max", "max us", 0);
 const CPU: Column = column("cpu_us", "CPU us", 1);
 const SERVER_CPU: Column = column("server_cpu_us", "server us", 1);
 const LATE_P50: Column = column("late_ms_p50", "p50 ms", 1);
 const LATE_P99: Column = column("late_ms_p99", "p99 ms", 1);
 const LATE_MAX: Column = column("late_ms_max", "max ms", 0);
 const FIRED: Column = rate("fired_per_s", "fired/s");
-const EARLY: Column = column("early", "early", 0);
-const LOST: Column = column("lost", "lost", 0);
 const AGAIN: Column = column("again", "again", 0);
 const IDLE_CPU: Column = column("server_cpu_s", "server CPU s", 2);
 const IDLE_OWN_CPU: Column = column("worker_cpu_s", "worker CPU s", 2);
 const COMMITS: Column = column("transactions_per_s", "commits/s", 1);
 const ROWS: Column = column("rows_per_s", "rows read/s", 0);
-const LOAD: Column = rate("load_kops", "load k/s");
 const CALLS: Column = rate("calls_per_s", "calls/s");
 const CLIENT_P50: Column = column("call_ms_p50", "call p50 ms", 1);
 const CLIENT_P99: Column = column("call_ms_p99", "call p99 ms", 1);

@@ -8,7 +8,7 @@ use wheelwork_kit::beside::head;
 use wheelwork_kit::campaign::{self, Measurement, Options};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
-use wheelwork_kit::program::{chosen, count, name};
+use wheelwork_kit::program::{chosen, count};
 use wheelwork_kit::system;
 use wheelwork_kit::table::{Column, column, shown, table};
 
@@ -112,11 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .deadlines
         .unwrap_or(if quick { 20_000 } else { 1_000_000 });
     system::check_memory(deadlines, BYTES_PER_DEADLINE)?;
-    let threads: &[usize] = match args.threads.as_slice() {
-        [] if quick => &[1],
-        [] => &[1, 2],
-        threads => threads,
-    };
+    let threads = &args.options.sizes(&args.threads, &[1, 2], &[1]);
     let groups: Vec<(Workload, usize)> = Workload::value_variants()
         .iter()
         .flat_map(|&workload| threads.iter().map(move |&threads| (workload, threads)))
@@ -125,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let measurements = |&(workload, threads): &(Workload, usize)| {
         let timers = chosen(&args.timers).into_iter();
         let measurement = |timers| {
-            let line = Line::new(&name(&timers), &name(&workload), threads, deadlines);
+            let line = Line::of(&timers, &workload, threads, deadlines);
             let more = format!(
                 "--threads {threads} --deadlines {deadlines} --rate {rate} --seconds {seconds}"
             );

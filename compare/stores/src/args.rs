@@ -7,7 +7,8 @@ use crate::workload::Workload;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use wheelwork_kit::campaign::{Choice, Options};
-use wheelwork_kit::program::{count, each_once};
+use wheelwork_kit::job;
+use wheelwork_kit::program::count;
 
 /// Callers of the workload `arm-cancel`.
 const CALLERS: usize = 1_024;
@@ -91,14 +92,15 @@ impl Args {
     /// What is to be measured, in order, each once, with files in this folder: those of a group
     /// differ in their subjects.
     pub(crate) fn groups(&self, folder: &Path) -> Vec<Vec<Job>> {
-        each_once(self.choice.workloads().into_iter().flat_map(|workload| {
-            let counts = self.counts(workload).into_iter();
-            counts.map(move |count| self.group(workload, count, folder))
-        }))
+        let job = |subject, workload, count| {
+            let of = job::Job::new(subject, workload, count, self.seconds, &self.options);
+            let dir = folder.to_path_buf();
+            Some(Job { of, dir })
+        };
+        self.choice.groups(|workload| self.counts(workload), job)
     }
 
     fn counts(&self, workload: Workload) -> Vec<usize> {
-        let quick = self.options.quick;
         let (given, usual, few): (&[usize], &[usize], usize) = match workload {
             Workload::Floor => (&[], &[1], 1),
             Workload::Arm => (&self.callers, &[1, 64, CALLERS], 64),
@@ -108,26 +110,7 @@ impl Args {
             Workload::Lateness => (&self.rates, &[1_000, 20_000, 50_000], 1_000),
             Workload::Stored => (&self.stored, &[1_000_000, 10_000_000], 5_000),
         };
-        match given {
-            [] if quick => vec![few],
-            [] => usual.to_vec(),
-            given => given.to_vec(),
-        }
-    }
-
-    fn group(&self, workload: Workload, count: usize, folder: &Path) -> Vec<Job> {
-        let subjects = self.choice.subjects().into_iter();
-        subjects
-            .map(|subject| Job {
-                subject,
-                workload,
-                count,
-                seconds: self.seconds,
-                dir: folder.to_path_buf(),
-                seed: self.options.seed,
-                quick: self.options.quick,
-            })
-            .collect()
+        self.options.sizes(given, usual, &[few])
     }
 }
 

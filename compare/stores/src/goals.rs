@@ -1,12 +1,7 @@
 //! The goals for wheelwork's store on disk, and a verdict on each.
 
-use crate::workload::Workload;
-use wheelwork_kit::beside::{best_rival, ratio};
-use wheelwork_kit::goals::{self, Claim, at_most, number};
+use wheelwork_kit::goals::{self, Claim, OURS, at_most, median, number};
 use wheelwork_kit::line::Line;
-use wheelwork_kit::program;
-
-const OURS: &str = "wheelwork";
 
 /// What it stands on: its floor is that engine's own commit.
 const ENGINE: &str = "redb";
@@ -14,171 +9,46 @@ const ENGINE: &str = "redb";
 /// An arm by one caller, as a multiple of the engine's own commit.
 const OVER_FLOOR: f64 = 1.3;
 
-const MANY: usize = 10_000_000;
+const GOALS: &str = "
+    arm        1024     kops          >= 500   durable arm, 1,024 callers, k/s
+    arm        1024     call_us_p99   <= 5000  durable arm, 1,024 callers, p99 us
+    pipelined  65536    kops          >= 900   durable arm, pipelined, k/s
+    arm-cancel 1024     kops          >= 650   arm + cancel, 90 % cancelled, k ops/s
+    arm-cancel 1024     written_bytes <= 200   arm + cancel, bytes written each
+    fire-ack   1000000  kops          >= 500   fire + ack, k/s
+    lateness   50000    late_ms_p99   <= 2.00  lateness at 50 k/s, p99 ms
+    stored     10000000 reopen_ms     <= 1000  10 M timers, reopened, first fired, ms
+    stored     10000000 killed_ms     <= 1000  10 M timers, killed, first fired, ms
+    sweep      1000000  over_ms       <= 20.00 longest commit while sweeping, ms over
+    stored     10000000 rss_mb        <= 100   10 M timers, memory after opening, MB
+    stored     10000000 used_rss_mb   <= 100   10 M timers, memory in use, MB
+";
 
-/// Workload, its number, figure, whether it is a least or a most, limit, and what it is.
-type Goal = (Workload, usize, &'static str, bool, f64, &'static str);
-
-const GOALS: [Goal; 12] = [
-    (
-        Workload::Arm,
-        1_024,
-        "kops",
-        true,
-        500.0,
-        "durable arm, 1,024 callers, k/s",
-    ),
-    (
-        Workload::Arm,
-        1_024,
-        "call_us_p99",
-        false,
-        5_000.0,
-        "durable arm, 1,024 callers, p99 us",
-    ),
-    (
-        Workload::Pipelined,
-        65_536,
-        "kops",
-        true,
-        900.0,
-        "durable arm, pipelined, k/s",
-    ),
-    (
-        Workload::ArmCancel,
-        1_024,
-        "kops",
-        true,
-        650.0,
-        "arm + cancel, 90 % cancelled, k ops/s",
-    ),
-    (
-        Workload::ArmCancel,
-        1_024,
-        "written_bytes",
-        false,
-        200.0,
-        "arm + cancel, bytes written each",
-    ),
-    (
-        Workload::FireAck,
-        1_000_000,
-        "kops",
-        true,
-        500.0,
-        "fire + ack, k/s",
-    ),
-    (
-        Workload::Lateness,
-        50_000,
-        "late_ms_p99",
-        false,
-        2.0,
-        "lateness at 50 k/s, p99 ms",
-    ),
-    (
-        Workload::Stored,
-        MANY,
-        "reopen_ms",
-        false,
-        1_000.0,
-        "10 M timers, reopened, first fired, ms",
-    ),
-    (
-        Workload::Stored,
-        MANY,
-        "killed_ms",
-        false,
-        1_000.0,
-        "10 M timers, killed, first fired, ms",
-    ),
-    (
-        Workload::Sweep,
-        1_000_000,
-        "over_ms",
-        false,
-        20.0,
-        "longest commit while sweeping, ms over",
-    ),
-    (
-        Workload::Stored,
-        MANY,
-        "rss_mb",
-        false,
-        100.0,
-        "10 M timers, memory after opening, MB",
-    ),
-    (
-        Workload::Stored,
-        MANY,
-        "used_rss_mb",
-        false,
-        100.0,
-        "10 M timers, memory in use, MB",
-    ),
-];
-
-/// The lines of a workload with this number.
-fn group(lines: &[Line], workload: Workload, count: usize) -> Vec<&Line> {
-    let name = program::name(&workload);
-    let fits = |line: &&Line| line.workload == name && line.timers == count;
-    lines.iter().filter(fits).collect()
-}
-
-fn median(group: &[&Line], subject: &str, figure: &str) -> Option<f64> {
-    let mut lines = group.iter();
-    lines.find(|line| line.subject == subject)?.median(figure)
-}
-
-/// All goals, looked at by what was measured.
+/// All goals, looked at by what was measured; and the rates, by the best rival's.
 pub(crate) fn claims(lines: &[Line]) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = GOALS
-        .iter()
-        .map(|&(workload, count, figure, at_least, limit, what)| {
-            let sign = if at_least { ">=" } else { "<=" };
-            let claim = if at_least { goals::at_least } else { at_most };
-            claim(
-                format!("{what} {sign} {}", number(limit)),
-                median(&group(lines, workload, count), OURS, figure),
-                limit,
-            )
-        })
-        .collect();
+    let goals = goals::table(GOALS);
+    let mut claims: Vec<_> = goals.iter().map(|goal| goal.claim(lines)).collect();
     claims.push(over_floor(lines));
-    claims.extend(against_rivals(lines));
+    let rates = goals.iter().filter(|goal| goal.figure == "kops");
+    claims.extend(rates.map(|goal| goal.against_rivals(lines)));
     claims
 }
 
 /// One caller's arm, by the engine's own commit.
 fn over_floor(lines: &[Line]) -> Claim {
-    let floor = median(&group(lines, Workload::Floor, 1), ENGINE, "call_us_p50");
-    let own = median(&group(lines, Workload::Arm, 1), OURS, "call_us_p50");
-    let both = own.zip(floor);
+    let p50 = |workload: &str, subject| {
+        let fits = |line: &&Line| line.workload == workload && line.timers == 1;
+        let group: Vec<_> = lines.iter().filter(fits).collect();
+        median(&group, subject, "call_us_p50")
+    };
+    let floor = p50("floor", ENGINE);
+    let both = p50("arm", OURS).zip(floor);
     let beside = floor.map_or(String::new(), |floor| format!(" ({} us)", number(floor)));
     at_most(
         format!("durable arm, one caller, p50 <= {OVER_FLOOR} x {ENGINE}'s commit{beside}"),
         both.map(|(own, floor)| own / floor),
         OVER_FLOOR,
     )
-}
-
-/// The rates, by the best rival's of the same run.
-fn against_rivals(lines: &[Line]) -> Vec<Claim> {
-    let rates = GOALS.iter().filter(|(_, _, figure, ..)| *figure == "kops");
-    rates
-        .map(|&(workload, count, ..)| {
-            let group = group(lines, workload, count);
-            let column = &workload.columns()[0];
-            let best = best_rival(group.iter().copied(), column.figure, true);
-            let lead = median(&group, OURS, column.figure).zip(best);
-            let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
-            goals::at_least(
-                format!("{}: 1 x the best rival{rival}", program::name(&workload)),
-                lead.map(|(own, (_, best))| ratio(own, best, true)),
-                1.0,
-            )
-        })
-        .collect()
 }
 
 /// The block at the end of the output.
@@ -190,12 +60,23 @@ pub(crate) fn verdicts(claims: &[Claim]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Workload;
+    use clap::ValueEnum;
     use wheelwork_kit::line::Figures;
 
     fn line(workload: &str, subject: &str, count: usize, figure: (&str, f64)) -> Line {
         let mut line = Line::new(subject, workload, 2, count);
         line.summarize(&[Figures::from([figure])]);
         line
+    }
+
+    #[test]
+    fn goals_name_what_is_measured() {
+        for goal in goals::table(GOALS) {
+            let workload = Workload::from_str(goal.workload, false).expect("there is one");
+            let mut figures = workload.columns().iter().map(|column| column.figure);
+            assert!(figures.any(|figure| figure == goal.figure), "{goal:?}");
+        }
     }
 
     #[test]
@@ -214,12 +95,12 @@ mod tests {
             line("arm", OURS, 1, ("call_us_p50", 300.0)),
             line("floor", "redb", 1, ("call_us_p50", 200.0)),
             line("pipelined", OURS, 65_536, ("kops", 450.0)),
-            line("stored", OURS, MANY, ("rss_mb", 50.0)),
+            line("stored", OURS, 10_000_000, ("rss_mb", 50.0)),
             line("stored", OURS, 1_000_000, ("reopen_ms", 50.0)),
             line("sweep", OURS, 1_000_000, ("over_ms", -1.0)),
         ];
         let text = verdicts(&claims(&lines));
-        for expected in [
+        for (what, verdict) in [
             (
                 "durable arm, 1,024 callers, k/s >= 500:",
                 "holds by 1.22 x: 611",
@@ -237,9 +118,9 @@ mod tests {
                 "holds: -1.00",
             ),
         ] {
-            let line = text.lines().find(|line| line.contains(expected.0));
-            let line = line.unwrap_or_else(|| panic!("{expected:?} in {text}"));
-            assert!(line.ends_with(&format!(" {}", expected.1)), "{line}");
+            let line = text.lines().find(|line| line.contains(what));
+            let line = line.unwrap_or_else(|| panic!("{what} in {text}"));
+            assert!(line.ends_with(&format!(" {verdict}")), "{line}");
         }
     }
 }

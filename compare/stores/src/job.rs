@@ -1,73 +1,54 @@
-//! A job: one measurement, of one subject in one workload, that has a process for itself.
+//! A job of the comparison: with a folder for its files.
 
 use crate::name::Name;
 use crate::workload::Workload;
 use clap::Args;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
-use wheelwork_kit::beside::{best_rival, head, table};
+use wheelwork_kit::beside::table_by_best_rival;
 use wheelwork_kit::campaign::Measurement;
+use wheelwork_kit::job;
 use wheelwork_kit::line::Line;
-use wheelwork_kit::program;
 use wheelwork_kit::table::Column;
 
 #[derive(Args, Clone, PartialEq, Debug)]
 pub(crate) struct Job {
-    #[arg(long)]
-    pub(crate) subject: Name,
-    #[arg(long)]
-    pub(crate) workload: Workload,
-    /// Callers, timers, or timers a second
-    #[arg(long)]
-    pub(crate) count: usize,
-    #[arg(long)]
-    pub(crate) seconds: u64,
+    #[command(flatten)]
+    pub(crate) of: job::Job<Name, Workload>,
     /// Where the files are
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    #[arg(long)]
-    pub(crate) seed: u64,
-    #[arg(long)]
-    pub(crate) quick: bool,
+}
+
+impl Deref for Job {
+    type Target = job::Job<Name, Workload>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.of
+    }
 }
 
 impl Job {
     /// In a process of its own.
     pub(crate) fn measurement(&self) -> Measurement {
-        let Self { subject, count, .. } = *self;
-        let workload = self.workload;
-        let line = Line::new(
-            &program::name(&subject),
-            &program::name(&workload),
-            2,
-            count,
-        );
-        let (seconds, dir) = (self.seconds, self.dir.display());
-        let more = format!("--count {count} --seconds {seconds} --dir {dir}");
-        Measurement::own(line, &more).told(subject.refuses(workload), subject.remark(workload))
+        let (subject, workload) = (self.subject, self.workload);
+        let measurement = self
+            .of
+            .measurement(&format!("--dir {}", self.dir.display()));
+        measurement.told(subject.refuses(workload), subject.remark(workload))
     }
 
     /// The table of its group, whose lines these are.
     pub(crate) fn table(&self, lines: &[Line]) -> String {
-        let columns = self.workload.columns();
         let how_much = format!("{} {}", self.count, self.workload.unit());
-        let best = best_rival(lines, columns[0].figure, columns[0].higher_is_better);
-        table(
-            &head(&self.workload, &how_much),
-            columns,
-            lines,
-            best.map(|(_, best)| best),
-            Column::median,
-        )
+        let columns = self.workload.columns();
+        table_by_best_rival(&self.workload, &how_much, columns, lines, Column::median)
     }
 
     /// For how long it is measured.
     pub(crate) fn time(&self) -> Duration {
-        if self.quick {
-            Duration::from_millis(200)
-        } else {
-            Duration::from_secs(self.seconds)
-        }
+        self.of.time(Duration::from_millis(200))
     }
 
     /// What this subject gets of the timers.

@@ -52,15 +52,12 @@ impl Ledger {
     /// Of a number of timers that should have fired.
     pub(crate) fn figures(&self, armed: u64) -> Figures {
         let lateness = self.lateness();
-        let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
-        Figures::from([
-            ("late_ms_p50", ms(0.5)),
-            ("late_ms_p99", ms(0.99)),
-            ("late_ms_max", ms(1.0)),
-            ("early", lateness.early as f64),
+        let mut figures = lateness.figures();
+        figures.extend([
             ("lost", armed.saturating_sub(lateness.count()) as f64),
             ("again", lateness.count().saturating_sub(armed) as f64),
-        ])
+        ]);
+        figures
     }
 }
 

@@ -24,10 +24,6 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    pub(crate) fn is_rival(self) -> bool {
-        self != Self::Wheelwork
-    }
-
     /// Whether it is a job queue, a hundred times slower than the others.
     fn is_queue(self) -> bool {
         #[cfg(feature = "rivals")]
@@ -39,7 +35,7 @@ impl Name {
     /// Why it is not measured in a workload, if it is not.
     pub(crate) fn refuses(self, workload: Workload) -> Option<&'static str> {
         match workload {
-            Workload::Floor if !self.is_rival() => Some("redb is below it"),
+            Workload::Floor if self == Self::Wheelwork => Some("redb is below it"),
             Workload::ArmCancel if self.is_queue() => Some("it has no call that cancels a task"),
             Workload::Floor if self.is_queue() => Some("it is no engine: sqlite is below it"),
             Workload::Sweep if self.is_queue() => Some("it would take hours"),

@@ -1,7 +1,8 @@
 //! Payloads and deadlines.
 
 use fastrand::Rng;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+pub(crate) use wheelwork_kit::clock::{now_ms, now_ns};
 
 /// What each timer carries.
 pub(crate) type Payload = [u8; 64];
@@ -9,17 +10,6 @@ pub(crate) type Payload = [u8; 64];
 /// Far enough that nothing fires while it is measured.
 const FAR: Duration = Duration::from_secs(3600);
 const SPREAD_MS: u64 = 3_600_000;
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    now_ns() / 1_000_000
-}
-
-/// Nanoseconds since the Unix epoch.
-pub(crate) fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |since| since.as_nanos() as u64)
-}
 
 /// A source of timers.
 pub(crate) struct Timers {

@@ -1,7 +1,9 @@
 //! The workloads by name: what they are, and which figures they have.
 
 use clap::ValueEnum;
-use wheelwork_kit::table::{Column, column};
+use wheelwork_kit::table::{
+    CALL_MAX, CALL_P50, CALL_P99, Column, EARLY, KOPS, LOAD, LOST, column, rate,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -23,17 +25,6 @@ pub(crate) enum Workload {
     Stored,
 }
 
-const fn rate(figure: &'static str, title: &'static str) -> Column {
-    Column {
-        higher_is_better: true,
-        ..column(figure, title, 1)
-    }
-}
-
-const KOPS: Column = rate("kops", "k/s");
-const CALL_P50: Column = column("call_us_p50", "p50 us", 0);
-const CALL_P99: Column = column("call_us_p99", "p99 us", 0);
-const CALL_MAX: Column = column("call_us_max", "max us", 0);
 const WRITTEN: Column = column("written_bytes", "written B", 0);
 const FILES: Column = column("file_bytes", "files B", 0);
 const CPU: Column = column("cpu_us", "CPU us", 2);
@@ -48,9 +39,6 @@ const REOPEN: Column = column("reopen_ms", "reopen ms", 0);
 const KILLED: Column = column("killed_ms", "killed ms", 0);
 const RSS: Column = column("rss_mb", "RSS MB", 0);
 const USED_RSS: Column = column("used_rss_mb", "used MB", 0);
-const LOAD: Column = rate("load_kops", "load k/s");
-const EARLY: Column = column("early", "early", 0);
-const LOST: Column = column("lost", "lost", 0);
 
 impl Workload {
     /// Its figures; the first one is what subjects are compared by.

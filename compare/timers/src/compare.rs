@@ -18,14 +18,19 @@ fn gives_back(line: &Line) -> bool {
         .is_none_or(|(left, most)| left <= LEFT_BYTES || left <= most / 2.0)
 }
 
-/// The best rival's median of a figure. One that keeps the memory has not cancelled anything.
+/// Without the rivals that keep the memory: these have not cancelled anything.
+pub(crate) fn fair<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Vec<&'a Line> {
+    let is_fair = |line: &&Line| !beside::is_rival(line) || gives_back(line);
+    lines.into_iter().filter(is_fair).collect()
+}
+
+/// The best rival's median of a figure.
 pub(crate) fn best_rival<'a>(
     lines: impl IntoIterator<Item = &'a Line>,
     figure: &str,
     higher_is_better: bool,
 ) -> Option<(&'a str, f64)> {
-    let lines = lines.into_iter().filter(|line| gives_back(line));
-    beside::best_rival(lines, figure, higher_is_better)
+    beside::best_rival(fair(lines), figure, higher_is_better)
 }
 
 /// A group's table; the last column says how many times better than the best rival a subject is.

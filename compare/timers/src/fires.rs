@@ -37,7 +37,7 @@ pub(crate) fn spread<S: Subject>(job: &Job) -> Result<Figures, String> {
         2_000_000_000
     };
     let (lateness, cpu, _) = fire::<S>(job, spread_ns)?;
-    let mut figures = ledger::figures(&lateness);
+    let mut figures = lateness.figures();
     figures.extend([
         ("late_ms_p999", lateness.quantile_ns(0.999) as f64 / 1e6),
         ("cpu_s", cpu.as_secs_f64()),

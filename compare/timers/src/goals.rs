@@ -1,10 +1,9 @@
 //! The distance to the goals: what wheelwork should reach on the machine where the goals were set,
 //! and against the best rival of the same run on any.
 
-use crate::compare::best_rival;
+use crate::compare::{best_rival, fair};
 use crate::workload::{IN_FLIGHT, WINDOWS, Workload};
-use wheelwork_kit::beside::ratio;
-use wheelwork_kit::goals::{Claim, at_least, at_most, number, verdicts};
+use wheelwork_kit::goals::{self, Claim, OURS, at_least, at_most, median, number, verdicts};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::program;
 
@@ -14,7 +13,6 @@ const TIMERS: usize = 1_000_000;
 /// "Two producers" of the goals.
 const TWO: usize = 2;
 
-const OURS: &str = "wheelwork";
 const BATCH: &str = "wheelwork-batch";
 const FINE: &str = "wheelwork-fine";
 const SPIN: &str = "wheelwork-spin";
@@ -127,11 +125,6 @@ fn usual<'a>(lines: &'a [Line], workload: &str, threads: usize) -> Vec<&'a Line>
     group(lines, workload, threads, size.unwrap_or(0))
 }
 
-fn median(group: &[&Line], subject: &str, figure: &str) -> Option<f64> {
-    let mut lines = group.iter();
-    lines.find(|line| line.subject == subject)?.median(figure)
-}
-
 /// One figure over another.
 fn over(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.zip(other).map(|(one, other)| one / other)
@@ -180,17 +173,9 @@ fn ns_at(lines: &[Line], timers: usize) -> Option<f64> {
 /// What must hold against the best rival of the same run.
 fn against_rivals(lines: &[Line]) -> Vec<Claim> {
     let times = |ours: &str, workload, threads, figure, limit| {
-        let higher_is_better = figure == "mops";
-        let group = usual(lines, workload, threads);
-        let best = best_rival(group.iter().copied(), figure, higher_is_better);
-        let lead = median(&group, ours, figure).zip(best);
-        let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
-        let ours = unless_usual(ours);
-        at_least(
-            format!("{workload}{ours} T={threads} {figure}: {limit} x the best rival{rival}"),
-            lead.map(|(ours, (_, best))| ratio(ours, best, higher_is_better)),
-            limit,
-        )
+        let what = format!("{workload}{} T={threads} {figure}", unless_usual(ours));
+        let group = fair(usual(lines, workload, threads));
+        goals::against_rivals(&what, &group, ours, (figure, figure == "mops"), limit)
     };
     let rate = |workload, threads, limit| times(OURS, workload, threads, "mops", limit);
     let mut claims: Vec<Claim> = ["w2", "w2b", "w3", "w5b"]
@@ -333,16 +318,11 @@ fn in_flight(lines: &[Line]) -> Vec<Claim> {
         let name = program::name(&workload);
         let at = |window| group(lines, &name, TWO, window);
         for window in WINDOWS {
-            let best = best_rival(at(window).iter().copied(), "mops", true);
-            let lead = median(&at(window), OURS, "mops").zip(best);
-            let rival = lead.map_or(String::new(), |(_, (rival, _))| format!(" ({rival})"));
-            claims.push(at_least(
-                format!(
-                    "{name} T={TWO} at {window} mops: {IN_FLIGHT_TIMES} x the best rival{rival}"
-                ),
-                lead.map(|(ours, (_, best))| ratio(ours, best, true)),
-                IN_FLIGHT_TIMES,
-            ));
+            let what = format!("{name} T={TWO} at {window} mops");
+            let group = fair(at(window));
+            let figure = ("mops", true);
+            let claim = goals::against_rivals(&what, &group, OURS, figure, IN_FLIGHT_TIMES);
+            claims.push(claim);
         }
         let [wide, narrow] = IN_FLIGHT_WINDOWS;
         claims.push(at_least(

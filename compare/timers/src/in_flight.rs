@@ -90,7 +90,7 @@ pub(crate) fn window<S: Subject>(job: &Job, cancelled_by: CancelledBy) -> Figure
         ("left_bytes", resident.left() as f64),
     ]);
     if S::SHARED {
-        figures.0.extend(ledger::figures(&ledger::lateness()).0);
+        figures.0.extend(ledger::lateness().figures().0);
         figures.extend([("lost", flight.probes.saturating_sub(fired()) as f64)]);
     }
     let cut_short = flight

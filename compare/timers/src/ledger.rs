@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 pub(crate) use wheelwork_kit::lateness::Lateness;
 use wheelwork_kit::lateness::{self, Stripe};
-use wheelwork_kit::line::Figures;
 use wheelwork_kit::lock::lock;
 
 /// With a due time: the timer comes again a period later, and whoever runs it arms it anew.
@@ -83,15 +82,4 @@ pub(crate) fn fired_so_far() -> u64 {
 /// All stripes together.
 pub(crate) fn lateness() -> Lateness {
     lateness::sum(lock(&STRIPES).iter().map(Arc::as_ref))
-}
-
-/// The figures that all workloads with lateness have.
-pub(crate) fn figures(lateness: &Lateness) -> Figures {
-    let ms = |part| lateness.quantile_ns(part) as f64 / 1e6;
-    Figures::from([
-        ("late_ms_p50", ms(0.5)),
-        ("late_ms_p99", ms(0.99)),
-        ("late_ms_max", ms(1.0)),
-        ("early", lateness.early as f64),
-    ])
 }

@@ -311,7 +311,7 @@ fn loops<S: Subject>(
     let armed = owns.iter().map(|own| own.armed_due).sum();
     let lateness = wait_for_fires(armed);
     std::mem::forget(owns);
-    let mut late = ledger::figures(&lateness);
+    let mut late = lateness.figures();
     late.extend([("lost", armed.saturating_sub(lateness.count()) as f64)]);
     let of_loads = with.iter().zip(&alone).map(|(with, alone)| {
         let besides = alone.measured().cpu_per_s();
@@ -362,7 +362,7 @@ fn again<S: Subject>(
     let [(_, begun)] = owns;
     begun?;
     let mut figures = measured.figures("cpu_us_per_fire", 0.0);
-    figures.0.extend(ledger::figures(&ledger::lateness()).0);
+    figures.0.extend(ledger::lateness().figures().0);
     Ok(figures)
 }
 

@@ -86,11 +86,8 @@ fn main() -> ExitCode {
 
 /// All measurements.
 fn run(args: &Args) -> Result<(), String> {
-    let sizes: &[usize] = match args.timers.as_slice() {
-        [] if args.options.quick => &TIMERS_QUICK,
-        [] => &TIMERS,
-        sizes => sizes,
-    };
+    let sizes = args.options.sizes(&args.timers, &TIMERS, &TIMERS_QUICK);
+    let sizes = sizes.as_slice();
     let most = sizes.iter().max().copied().unwrap_or(0);
     system::check_memory(most, BYTES_PER_TIMER)?;
     let workloads = args.choice.workloads();
@@ -113,12 +110,9 @@ fn run(args: &Args) -> Result<(), String> {
 }
 
 fn measurement(subject: Name, workload: Workload, timers: usize) -> Measurement {
-    let (name, work) = (program::name(&subject), program::name(&workload));
-    Measurement::own(
-        Line::new(&name, &work, 1, timers),
-        &format!("--timers {timers}"),
-    )
-    .told(subject.refuses(workload, timers), subject.remark(workload))
+    let line = Line::of(&subject, &workload, 1, timers);
+    let measurement = Measurement::own(line, &format!("--timers {timers}"));
+    measurement.told(subject.refuses(workload, timers), subject.remark(workload))
 }
 
 /// A group's table; the last column says how many times as long as wheelwork a subject takes.

@@ -6,7 +6,7 @@
 //! Its `setup` switches syncs off; here each connection has WAL and `synchronous=FULL`, as the
 //! other subjects are durable too. Deadlines are whole seconds: they are rounded up.
 
-use super::engine::{Change, Engine, Key, Reader, failed};
+use super::engine::{Change, Engine, Reader, Row, Span, failed};
 use crate::ledger::Ledger;
 use crate::random::{Payload, now_ns};
 use apalis::prelude::*;
@@ -129,7 +129,7 @@ impl Engine for Apalis {
 }
 
 impl Reader for NoReader {
-    fn due(&mut self, _: u64, _: u64, _: usize, _: &mut Vec<(Key, Payload)>) -> Result<(), String> {
+    fn due(&mut self, _: Span, _: usize, _: &mut Vec<Row>) -> Result<(), String> {
         match *self {}
     }
 }

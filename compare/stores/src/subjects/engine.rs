@@ -3,6 +3,7 @@
 use crate::ledger::Ledger;
 use crate::random::Payload;
 use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,17 @@ pub(crate) struct Key {
     pub(crate) number: u64,
 }
 
+/// Deadlines, from the first to the last one.
+pub(crate) type Span = RangeInclusive<u64>;
+
+pub(crate) type Row = (Key, Payload);
+
 impl Key {
+    /// The keys of these deadlines, as bits.
+    pub(crate) fn span(span: &Span) -> Range<u128> {
+        Self::first(*span.start()).bits()..Self::first(span.end() + 1).bits()
+    }
+
     /// The first key of a deadline.
     pub(crate) fn first(due: u64) -> Self {
         Self { due, number: 0 }
@@ -70,15 +81,8 @@ pub(crate) trait Engine: Send + Sized + 'static {
 
 /// Reads what was committed.
 pub(crate) trait Reader: Send + 'static {
-    /// Appends up to `limit` rows in order, due from `from` to `until`, both included; reads their
-    /// payloads too.
-    fn due(
-        &mut self,
-        from: u64,
-        until: u64,
-        limit: usize,
-        rows: &mut Vec<(Key, Payload)>,
-    ) -> Result<(), String>;
+    /// Appends up to `limit` rows of these deadlines, in order; reads their payloads too.
+    fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String>;
 }
 
 /// An error of an engine as text.

@@ -1,9 +1,8 @@
 //! fjall alone: one keyspace, by deadline and number, with the library's defaults. Each batch is
 //! synced (`PersistMode::SyncAll`).
 
-use super::engine::{Change, Engine, Key, Reader, failed, payload};
+use super::engine::{Change, Engine, Key, Reader, Row, Span, failed, payload};
 use crate::ledger::Ledger;
-use crate::random::Payload;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,15 +50,10 @@ impl Engine for Fjall {
 }
 
 impl Reader for Rows {
-    fn due(
-        &mut self,
-        from: u64,
-        until: u64,
-        limit: usize,
-        rows: &mut Vec<(Key, Payload)>,
-    ) -> Result<(), String> {
-        let [from, until] = [from, until + 1].map(|due| Key::first(due).bits().to_be_bytes());
-        for row in self.0.range(from..until).take(limit) {
+    fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String> {
+        let keys = Key::span(&span);
+        let range = keys.start.to_be_bytes()..keys.end.to_be_bytes();
+        for row in self.0.range(range).take(limit) {
             let (key, value) = row.into_inner().map_err(|error| failed("fjall")(&error))?;
             let bits = <[u8; 16]>::try_from(&*key).map_err(|error| failed("a key")(&error))?;
             rows.push((Key::from_bits(u128::from_be_bytes(bits)), payload(&value)?));

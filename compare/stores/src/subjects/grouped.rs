@@ -160,7 +160,7 @@ impl Shared {
             let start = earliest.min(from);
             rows.clear();
             if start <= now {
-                reader.due(start, now, MOST, &mut rows)?;
+                reader.due(start..=now, MOST, &mut rows)?;
             }
             let Some((last, _)) = rows.last() else {
                 from = from.max(now);
@@ -265,6 +265,7 @@ impl<E: Engine> Subject for Grouped<E> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::engine::{Row, Span};
     use super::*;
     use std::collections::BTreeMap;
 
@@ -304,16 +305,9 @@ mod tests {
     }
 
     impl Reader for Rows {
-        fn due(
-            &mut self,
-            from: u64,
-            until: u64,
-            limit: usize,
-            rows: &mut Vec<(Key, Payload)>,
-        ) -> Result<(), String> {
-            let range = Key::first(from).bits()..Key::first(until + 1).bits();
+        fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String> {
             let map = lock(self);
-            let found = map.range(range).take(limit);
+            let found = map.range(Key::span(&span)).take(limit);
             rows.extend(found.map(|(&bits, &payload)| (Key::from_bits(bits), payload)));
             Ok(())
         }

@@ -1,9 +1,8 @@
 //! redb alone: one table, by deadline and number. Each commit is synced (`Durability::Immediate`),
 //! its cache is the library's default of 1 GiB.
 
-use super::engine::{Change, Engine, Key, Reader, failed};
+use super::engine::{Change, Engine, Key, Reader, Row, Span, failed};
 use crate::ledger::Ledger;
-use crate::random::Payload;
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,14 +56,8 @@ impl Engine for Redb {
 }
 
 impl Reader for Rows {
-    fn due(
-        &mut self,
-        from: u64,
-        until: u64,
-        limit: usize,
-        rows: &mut Vec<(Key, Payload)>,
-    ) -> Result<(), String> {
-        let range = Key::first(from).bits()..Key::first(until + 1).bits();
+    fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String> {
+        let range = Key::span(&span);
         let read = || -> Result<_, redb::Error> {
             let table = self.0.begin_read()?.open_table(TIMERS)?;
             for row in table.range(range)?.take(limit) {

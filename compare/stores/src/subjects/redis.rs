@@ -2,9 +2,8 @@
 //! loopback port, with `appendonly yes`, `appendfsync always` and no snapshots. A commit is one
 //! transaction of at most four commands, each with all its rows.
 
-use super::engine::{Change, Engine, Key, Reader, failed, payload};
+use super::engine::{Change, Engine, Key, Reader, Row, Span, failed, payload};
 use crate::ledger::Ledger;
-use crate::random::Payload;
 use redis::{Client, Connection, RedisResult};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -161,14 +160,9 @@ impl Engine for Redis {
 }
 
 impl Reader for Rows {
-    fn due(
-        &mut self,
-        from: u64,
-        until: u64,
-        limit: usize,
-        rows: &mut Vec<(Key, Payload)>,
-    ) -> Result<(), String> {
+    fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String> {
         let mut range = redis::cmd("ZRANGE");
+        let (from, until) = span.into_inner();
         range.arg(BY_DUE).arg(from).arg(until).arg("BYSCORE");
         range.arg("LIMIT").arg(0).arg(limit).arg("WITHSCORES");
         let found: RedisResult<Vec<(u64, f64)>> = range.query(&mut self.0);

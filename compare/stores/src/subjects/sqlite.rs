@@ -2,7 +2,7 @@
 //! 64 MB of cache for each connection, a checkpoint each 16,384 pages in place of 1,000, prepared
 //! statements.
 
-use super::engine::{Change, Engine, Key, Reader, failed};
+use super::engine::{Change, Engine, Key, Reader, Row, Span, failed};
 use crate::ledger::Ledger;
 use crate::random::Payload;
 use rusqlite::{Connection, params};
@@ -82,19 +82,17 @@ impl Engine for Sqlite {
 }
 
 impl Reader for Rows {
-    fn due(
-        &mut self,
-        from: u64,
-        until: u64,
-        limit: usize,
-        rows: &mut Vec<(Key, Payload)>,
-    ) -> Result<(), String> {
+    fn due(&mut self, span: Span, limit: usize, rows: &mut Vec<Row>) -> Result<(), String> {
         let read = || -> rusqlite::Result<Vec<_>> {
             let mut due = self.0.prepare_cached(DUE)?;
-            let found = due.query_map(params![from as i64, until as i64, limit as i64], |row| {
-                let (due, number) = (row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64);
-                Ok((Key { due, number }, row.get::<_, Payload>(2)?))
-            })?;
+            let found = due.query_map(
+                params![*span.start() as i64, *span.end() as i64, limit as i64],
+                |row| {
+                    let (due, number) =
+                        (row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64);
+                    Ok((Key { due, number }, row.get::<_, Payload>(2)?))
+                },
+            )?;
             found.collect()
         };
         rows.extend(read().map_err(|error| failed("sqlite")(&error))?);
