@@ -111,8 +111,7 @@ impl Ledger {
     /// Notes what a node has told. Returns the timer that it is about, if it is about one.
     pub(crate) fn note(&mut self, node: u32, at: Moment, event: Event) -> Option<u64> {
         match event {
-            Event::Ready { .. } | Event::Quiet | Event::Stopped { .. } => {}
-            Event::Took { .. } | Event::Begins(_) | Event::Commits(_) => {}
+            Event::Ready | Event::Alive | Event::Quiet | Event::Stopped { .. } => {}
             Event::Altered(id) => self.altered.push(id),
             Event::Failed(why) => self.complaints.push(format!("node {node}: {why}")),
             Event::Stale(count) => _ = self.stale.insert(node, count),
@@ -150,7 +149,7 @@ impl Ledger {
                 self.arming(number, Arming::RolledBack);
             }
             Event::Call(call, aim, due) => self.call(node, call, aim, at, due),
-            Event::Answer { call, is_done } => return self.answer(call, at, is_done),
+            Event::Answer(call, is_done) => return self.answer(call, at, is_done),
             Event::Row { number, id } => {
                 self.note_id(number, id);
                 match self.timers.get_mut(number) {
@@ -369,7 +368,7 @@ mod tests {
             Event::Absent(number),
             Event::Row { number, id },
             Event::Call(call, aim, None),
-            Event::Answer { call, is_done },
+            Event::Answer(call, is_done),
             begun(1, number, id),
         ] {
             let mut ledger = Ledger::default();

@@ -74,26 +74,6 @@ pub(crate) enum Aim {
     Key(String),
 }
 
-/// What a process has measured of its commits so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Commits {
-    pub(crate) commits: u64,
-    /// Upper bounds in microseconds, and how many took that long, in ascending order.
-    pub(crate) histogram: Vec<(u64, u64)>,
-    /// Bytes that the process has had written to disk.
-    pub(crate) written_bytes: u64,
-}
-
-/// What the threads of a process that has a file do, one after the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Phase {
-    #[default]
-    Opening,
-    Arming,
-    Cancelling,
-    Firing,
-}
-
 /// A timer that is about to be armed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ask {
@@ -120,10 +100,10 @@ pub(crate) struct Begun {
 /// What a process tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// It runs: its store was opened in this time.
-    Ready {
-        open_us: u64,
-    },
+    /// It runs: its store is open.
+    Ready,
+    /// It still runs. Told from time to time.
+    Alive,
     /// Its threads arm no more.
     Quiet,
     /// It has stopped, and its store has these left.
@@ -150,10 +130,7 @@ pub(crate) enum Event {
     Absent(u64),
     /// The call of this number cancels; or moves, if there is a new deadline.
     Call(u64, Aim, Option<Due>),
-    Answer {
-        call: u64,
-        is_done: bool,
-    },
+    Answer(u64, bool),
     Start(Begun),
     /// The server's clock, read by the handler: in microseconds.
     Clock {
@@ -171,15 +148,6 @@ pub(crate) enum Event {
     },
     /// A payload that is none of the job's, or was altered.
     Altered(Id),
-    /// Timers that a thread has armed, or cancelled, were answered in this time.
-    Took {
-        is_arm: bool,
-        us: u64,
-    },
-    /// All threads are over with what they did before.
-    Begins(Phase),
-    /// From time to time.
-    Commits(Commits),
 }
 
 /// What a parent wants.
@@ -325,7 +293,7 @@ mod tests {
     #[test]
     fn events_pass() {
         assert_pass(&[
-            Event::Ready { open_us: 5 },
+            Event::Ready,
             Event::Failed("the store has failed".to_owned()),
             Event::Ask(
                 1 << 40,
@@ -345,12 +313,6 @@ mod tests {
                 attempt: 1,
                 due_ms: 1 << 41,
                 done_us: Some(-1),
-            }),
-            Event::Begins(Phase::Firing),
-            Event::Commits(Commits {
-                commits: 3,
-                histogram: vec![(100, 1), (200, 2)],
-                written_bytes: 4096,
             }),
             Event::Stopped { rows: 0, dead: 1 },
         ]);

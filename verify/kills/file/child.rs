@@ -9,7 +9,7 @@
 use super::plan::{Fate, Plan};
 use crate::clock::system_us;
 use crate::process::OrderReader;
-use crate::wire::{Aim, Ask, Begun, Commits, Due, Event, Id, Kind, Order, Phase, Teller};
+use crate::wire::{Aim, Ask, Begun, Due, Event, Id, Kind, Order, Teller};
 use fastrand::Rng;
 use std::collections::{HashSet, VecDeque};
 use std::io::Read;
@@ -24,7 +24,8 @@ const LAG: usize = 16;
 /// Rows that are looked at together at the end.
 const ROWS: usize = 4_096;
 
-const REPORT: Duration = Duration::from_millis(100);
+/// Between two words that it is still there.
+const ALIVE: Duration = Duration::from_millis(100);
 
 /// A timer that is to be armed.
 pub(crate) struct Arm {
@@ -55,8 +56,6 @@ pub(crate) trait Timers: Send + Sync {
     /// How many dead letters there are, up to this number.
     fn dead(&self, limit: usize) -> Result<usize, String>;
 
-    fn commits(&self) -> Commits;
-
     fn stop(&self) -> Result<(), String>;
 }
 
@@ -82,21 +81,19 @@ pub(crate) fn run(
     orders: impl Read,
     teller: &Arc<Teller>,
 ) -> Result<(), String> {
-    let start = Instant::now();
     let timers = open(handler(plan.clone(), life, teller.clone()))?;
-    let open_us = start.elapsed().as_micros() as u64;
-    teller.tell(&Event::Ready { open_us })?;
+    teller.tell(&Event::Ready)?;
     let mut orders = OrderReader::new(orders);
     let todo = Todo::read(&mut orders)?;
     let timers = &*timers;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let reports = scope.spawn(|| {
+        let alive = scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                teller.tell(&Event::Commits(timers.commits()))?;
-                thread::park_timeout(REPORT);
+                teller.tell(&Event::Alive)?;
+                thread::park_timeout(ALIVE);
             }
-            teller.tell(&Event::Commits(timers.commits()))
+            Ok(())
         });
         let job = Job {
             plan,
@@ -111,9 +108,8 @@ pub(crate) fn run(
             _ => Err("an order too late".to_string()),
         });
         is_over.store(true, Relaxed);
-        reports.thread().unpark();
-        let reported = reports.join().expect("it does not panic");
-        done.and(reported)
+        alive.thread().unpark();
+        done.and(alive.join().expect("it does not panic"))
     })?;
     let rows = timers.rows(ROWS)?.len() as u64;
     let dead = timers.dead(ROWS)? as u64;
@@ -187,9 +183,7 @@ impl Job<'_> {
                 scope.spawn(move || {
                     let arming = self.arm_blocks(block, &mut late);
                     // All come here, whatever has happened to them.
-                    if armed.wait().is_leader() && arming.is_ok() {
-                        self.teller.tell(&Event::Begins(Phase::Cancelling))?;
-                    }
+                    armed.wait();
                     arming?;
                     let seed = self.plan.seed.wrapping_add(thread as u64);
                     Rng::with_seed(seed).shuffle(&mut late);
@@ -204,8 +198,7 @@ impl Job<'_> {
                 .map(|result| result.expect("it does not panic"))
                 .collect()
         });
-        results.into_iter().collect::<Result<(), _>>()?;
-        self.teller.tell(&Event::Begins(Phase::Firing))
+        results.into_iter().collect()
     }
 
     /// Arms blocks as long as there are some, and cancels those that are to go soon.
@@ -253,17 +246,13 @@ impl Job<'_> {
             });
         }
         self.teller.tell_all(&asks)?;
-        let start = Instant::now();
         let ids = self.timers.arm(timers)?;
-        let us = start.elapsed().as_micros() as u64;
         let armed = self.plan.numbers(block).zip(&ids);
         let armed = armed.map(|(number, &id)| {
             let number = number.into();
             Event::Armed { number, id }
         });
-        let took = Event::Took { is_arm: true, us };
-        self.teller
-            .tell_all(&armed.chain([took]).collect::<Vec<_>>())?;
+        self.teller.tell_all(&armed.collect::<Vec<_>>())?;
         Ok(ids)
     }
 
@@ -278,14 +267,10 @@ impl Job<'_> {
         let asks: Vec<_> = (first..).zip(timers).map(ask).collect();
         self.teller.tell_all(&asks)?;
         let ids: Vec<Id> = timers.iter().map(|(_, id)| *id).collect();
-        let start = Instant::now();
         let answers = self.timers.cancel(&ids)?;
-        let us = start.elapsed().as_micros() as u64;
-        let answer = |(call, is_done)| Event::Answer { call, is_done };
+        let answer = |(call, is_done)| Event::Answer(call, is_done);
         let answers = (first..).zip(answers).map(answer);
-        let took = Event::Took { is_arm: false, us };
-        self.teller
-            .tell_all(&answers.chain([took]).collect::<Vec<_>>())
+        self.teller.tell_all(&answers.collect::<Vec<_>>())
     }
 
     /// Asks the store for timers by their keys. Returns those of them that are to be cancelled.

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::clock::system_us;
 use crate::process::{Child, tell_of};
 use crate::verdict::{Offence, Verdict};
-use crate::wire::{Commits, Id};
+use crate::wire::Id;
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -209,14 +209,6 @@ impl Timers for FakeTimers {
         Ok(usize::from(self.world.fault == Fault::Buries))
     }
 
-    fn commits(&self) -> Commits {
-        Commits {
-            commits: 1,
-            histogram: vec![(100, 1)],
-            written_bytes: 4_096,
-        }
-    }
-
     fn stop(&self) -> Result<(), String> {
         self.world.rows(self.life).map(drop)
     }
@@ -331,10 +323,6 @@ fn a_job_without_faults_is_clean() {
         assert!(done <= arms_in_doubt);
         assert!(sums.handled > 1_500 && sums.cancelled > 10_000, "{sums:?}");
         assert_eq!(arms_in_doubt > 0, kills > 0, "{sums:?}");
-        // One a life. A life that is killed before it has told of it has none.
-        let (lives, commits) = (1 + u64::from(kills), &run.pace.commits);
-        assert!((1..=lives).contains(&commits.commits), "{commits:?}");
-        assert_eq!(commits.written_bytes, 4_096 * commits.commits);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(life) = args.child {
         return Ok(serve(args, life));
     }
-    let folder = Folder::take(&args.folder)?;
+    let _folder = Folder::take(&args.folder)?;
     let (plan, kills) = (plan(args), args.kills as u32);
     let (cancels, fires) = plan.fates();
     say(format_args!(
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let ended = run.all(moments, PATIENCE, start, show);
     bars.end();
     ended?;
-    let broken = report::report(args, &plan, &mut run, &folder)?;
+    let broken = report::report(args, &mut run)?;
     Ok(ExitCode::from(u8::from(!broken.is_empty())))
 }
 

@@ -10,7 +10,6 @@ mod child;
 mod fake;
 mod folder;
 mod job;
-mod pace;
 mod parent;
 mod plan;
 mod progress;

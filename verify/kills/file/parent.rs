@@ -1,6 +1,5 @@
 //! Parent: starts a process, kills it, starts it again, and keeps the ledger of what it tells.
 
-use super::pace::Pace;
 use super::plan::{Fate, Plan};
 use super::progress::Progress;
 use crate::clock::{now_ns, offset_ns, system_us};
@@ -74,7 +73,6 @@ pub(crate) struct Run {
     plan: Plan,
     pub(crate) ledger: Ledger,
     pub(crate) progress: Progress,
-    pub(crate) pace: Pace,
     happened: Vec<Happened>,
     facts: Facts,
     begun: u64,
@@ -95,7 +93,6 @@ impl Run {
         Self {
             progress: Progress::new(plan.clone()),
             ledger: Ledger::default(),
-            pace: Pace::default(),
             happened: Vec::new(),
             facts: Facts::default(),
             begun: now_ns(),
@@ -162,7 +159,6 @@ impl Run {
     fn begin_life(&mut self) {
         self.life += 1;
         self.is_ready = false;
-        self.pace.begin_life(self.life);
         self.look_at_clock();
         let sums = &self.ledger.sums;
         let waiting = sums.armed.saturating_sub(sums.cancelled + sums.handled);
@@ -170,7 +166,6 @@ impl Run {
     }
 
     fn end_life(&mut self) {
-        self.pace.end_life(now_ns());
         self.progress.end_life(&mut self.ledger, self.life);
     }
 
@@ -185,7 +180,7 @@ impl Run {
                 self.why = Some(why.clone());
                 return Ok(());
             }
-            Event::Ready { .. } => self.is_ready = true,
+            Event::Ready => self.is_ready = true,
             Event::Stopped { rows, dead } => {
                 self.is_done = true;
                 if rows + dead > 0 {
@@ -204,21 +199,8 @@ impl Run {
             }
             _ => {}
         }
-        let offset = self.facts.offsets.last().map_or(0, |(_, offset)| *offset);
-        let system_us = (at as i64 + offset) / 1_000;
-        self.pace.hear(at, system_us, &event);
-        let handled = match event {
-            Event::Start(ref begun) => begun.done_us.map(|us| (begun.due_ms, us)),
-            _ => None,
-        };
-        let Some(number) = self.ledger.note(self.life, at, event) else {
-            return Ok(());
-        };
-        self.progress.look(number, &self.ledger, self.life);
-        if let (Some((due_ms, us)), Some(timer)) = (handled, self.ledger.timers.get(number))
-            && timer.starts.len() == 1
-        {
-            self.pace.handled(due_ms, us);
+        if let Some(number) = self.ledger.note(self.life, at, event) {
+            self.progress.look(number, &self.ledger, self.life);
         }
         Ok(())
     }

@@ -255,7 +255,7 @@ mod tests {
             let (call, aim) = (self.calls, Aim::Number(number));
             self.tell(Event::Call(call, aim, None));
             if let Some(is_done) = answer {
-                self.tell(Event::Answer { call, is_done });
+                self.tell(Event::Answer(call, is_done));
             }
         }
 

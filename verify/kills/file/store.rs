@@ -1,8 +1,7 @@
 //! Store: `wheelwork_durable` in a file, as the child uses it.
 
 use super::child::{Arm, Delivered, Handler, Timers};
-use crate::wire::{Commits, Id};
-use std::fs;
+use crate::wire::Id;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::{
@@ -79,19 +78,6 @@ impl Timers for Durable {
         Ok(dead.len())
     }
 
-    fn commits(&self) -> Commits {
-        let stats = self.stats();
-        let buckets = stats.commit_time.buckets();
-        let buckets = buckets.filter(|(_, count)| *count > 0);
-        Commits {
-            commits: stats.commits,
-            histogram: buckets
-                .map(|(range, count)| (range.end.as_micros() as u64, count))
-                .collect(),
-            written_bytes: written_bytes(),
-        }
-    }
-
     fn stop(&self) -> Result<(), String> {
         Durable::stop(self).map_err(|error| format!("stopping: {error}"))
     }
@@ -103,15 +89,4 @@ fn answers<T>(
 ) -> Result<Vec<T>, DurableError> {
     let tickets = tickets.collect::<Result<Vec<_>, _>>()?;
     tickets.into_iter().map(Ticket::wait).collect()
-}
-
-/// Bytes that this process has had written to disk, where /proc says it; else 0.
-fn written_bytes() -> u64 {
-    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let written = io
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    written
-        .and_then(|bytes| bytes.parse().ok())
-        .unwrap_or_default()
 }

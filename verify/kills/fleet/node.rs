@@ -68,10 +68,8 @@ fn open(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(Durable, Postgr
 }
 
 fn run(args: &Args, node: u32, teller: &Arc<Teller>) -> Result<(), String> {
-    let begun = Instant::now();
     let (timers, outbox) = open(args, node, teller)?;
-    let open_us = begun.elapsed().as_micros() as u64;
-    teller.tell_or_end(&[Event::Ready { open_us }]);
+    teller.tell_or_end(&[Event::Ready]);
     let work = Work {
         teller: teller.clone(),
         timers: timers.client(),

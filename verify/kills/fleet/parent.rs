@@ -205,7 +205,7 @@ fn keep(
         let heard = listener.hear(&told, |at, event| {
             let _ = writeln!(log, "{node} {at} {event:?}");
             match &event {
-                Event::Ready { .. } => _ = lock(&common.ready).insert(node),
+                Event::Ready => _ = lock(&common.ready).insert(node),
                 Event::Quiet => _ = lock(&common.quiet).insert(node),
                 Event::Ask(number, ask) if ask.key.is_some() => _ = is_keyed.insert(*number),
                 Event::Armed { number, id }

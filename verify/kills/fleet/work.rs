@@ -145,7 +145,7 @@ impl Work {
         let call = self.number();
         self.tell(&[Event::Call(call, aim, due)]);
         if let Ok(is_done) = made(&self.timers) {
-            self.tell(&[Event::Answer { call, is_done }]);
+            self.tell(&[Event::Answer(call, is_done)]);
         }
     }
 }
@@ -275,7 +275,7 @@ impl Worker<'_> {
         let tickets: Vec<_> = own.into_iter().map(cancel).collect();
         for (call, ticket) in tickets {
             if let Ok(is_done) = ticket.and_then(Ticket::wait) {
-                self.work.tell(&[Event::Answer { call, is_done }]);
+                self.work.tell(&[Event::Answer(call, is_done)]);
             }
         }
         count
@@ -399,10 +399,7 @@ impl Worker<'_> {
             });
             armed.collect()
         };
-        events.extend(cancelled.map(|_| Event::Answer {
-            call,
-            is_done: is_cancelled && !is_rolled_back,
-        }));
+        events.extend(cancelled.map(|_| Event::Answer(call, is_cancelled && !is_rolled_back)));
         self.work.tell(&events);
         if !is_rolled_back {
             for (timer, id) in timers.iter().zip(ids) {
@@ -504,6 +501,6 @@ fn sql_call(
         None => client.query_one("SELECT wheelwork.wheelwork_cancel($1::text::uuid)", &[&id]),
     };
     let is_done = row?.get(0);
-    teller.tell_or_end(&[Event::Answer { call, is_done }]);
+    teller.tell_or_end(&[Event::Answer(call, is_done)]);
     Ok(())
 }

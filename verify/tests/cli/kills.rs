@@ -30,15 +30,8 @@ fn durable_timers_survive_kills() {
         let of = |name: &str| figures[name].as_u64().unwrap_or(u64::MAX);
         assert_eq!((of("kills"), of("lost"), of("early")), (3, 0, 0));
         assert_eq!((of("doubled"), of("handled_cancelled")), (0, 0));
-        let names = [
-            "commit_us_p99",
-            "written_bytes",
-            "reopen_ms_p50",
-            "across_kills",
-        ];
-        assert_numbers(&figures, &names);
-        let names = ["armed", "handled", "cancelled", "commits", "arming_per_s"];
-        assert_positive(&figures, &names);
+        assert_numbers(&figures, &["handled_again", "cancels_in_doubt"]);
+        assert_positive(&figures, &["armed", "handled", "cancelled"]);
     }
 }
 

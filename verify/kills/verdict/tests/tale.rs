@@ -238,7 +238,7 @@ impl Tale {
         let until = words.time("until").unwrap_or(at + CALL_MS);
         let is_done = !words.has("refused");
         if !words.has("unanswered") {
-            self.tell(node, until, Event::Answer { call, is_done });
+            self.tell(node, until, Event::Answer(call, is_done));
             if let Some(due) = due.filter(|_| is_done && !is_key) {
                 self.dues.insert(number(whom) as u64, due);
             }
