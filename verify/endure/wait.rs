@@ -1,5 +1,6 @@
-//! Wait: until nothing is left, or it is stuck.
+//! Wait: until nothing is left, or it is stuck; until all is over.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +34,15 @@ impl Patience {
             thread::sleep(self.look);
         }
         None
+    }
+}
+
+/// When it is dropped, at the latest, it is over.
+pub(crate) struct EndsAll<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
     }
 }
 

@@ -18,7 +18,6 @@ mod file;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod ledger;
-mod mix;
 mod process;
 mod timers;
 mod trouble;

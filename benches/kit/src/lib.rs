@@ -12,6 +12,7 @@ pub mod lateness;
 pub mod line;
 pub mod lock;
 pub mod machine;
+pub mod mix;
 pub mod program;
 pub mod progress;
 pub mod report;

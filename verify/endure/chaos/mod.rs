@@ -6,8 +6,9 @@ mod episode;
 mod payload;
 mod trouble;
 
+use crate::wait::EndsAll;
 use episode::{Size, Summary};
-use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::panic;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -48,7 +49,8 @@ pub(crate) struct Args {
     seed: Option<u64>,
 
     /// Full episodes at the most, before the time is over; small ones run beside them
-    #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true)]
+    #[arg(long, value_name = "COUNT", default_value_t = u64::MAX, hide_default_value = true,
+        value_parser = clap::value_parser!(u64).range(1..))]
     episodes: u64,
 }
 
@@ -91,12 +93,26 @@ struct Running {
 }
 
 impl Running {
-    fn run(&self, seed: u64, size: Size) -> Result<Summary, String> {
-        self.seed.store(seed, SeqCst);
-        self.steps.store(0, SeqCst);
-        let summary = episode::run(seed, size);
-        self.ended.fetch_add(1, SeqCst);
-        summary.map_err(|why| format!("{size:?} episode of seed {seed}: {why}"))
+    /// Episodes of one size, until there is a fault, or `is_enough` says so.
+    fn series(
+        &self,
+        size: Size,
+        first_seed: u64,
+        mut is_enough: impl FnMut(&Summary) -> bool,
+    ) -> Result<Summary, String> {
+        let _end = EndsAll(&self.is_over);
+        let mut all = Summary::default();
+        for seed in first_seed.. {
+            self.seed.store(seed, SeqCst);
+            self.steps.store(0, SeqCst);
+            let summary = episode::run(seed, size);
+            all.add(summary.map_err(|why| format!("{size:?} episode of seed {seed}: {why}"))?);
+            self.ended.fetch_add(1, SeqCst);
+            if is_enough(&all) || all.faults() > 0 {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Ends the process if the episode hangs.
@@ -116,58 +132,31 @@ impl Running {
 /// Episodes until the time is over; small ones beside them. Returns how many faults there were.
 fn episodes(time: Duration, first_seed: u64, episodes: u64) -> Result<u64, String> {
     let start = Instant::now();
-    let (full, small) = (Running::default(), Running::default());
-    let beside = || {
-        let mut all = Summary::default();
-        for seed in first_seed.. {
-            match small.run(seed, Size::Small) {
-                Ok(summary) => all.add(summary),
-                Err(why) => return (all, Err(why)),
-            }
-            if all.faults() > 0 || full.is_over.load(SeqCst) {
-                break;
-            }
-        }
-        (all, Ok(()))
-    };
+    let (full, small) = (&Running::default(), &Running::default());
     let (ended, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let has_ended = has_ended;
+        scope.spawn(move || {
             while has_ended.recv_timeout(WATCH_STEP) == Err(RecvTimeoutError::Timeout) {
                 small.look(Size::Small);
                 full.look(Size::Full);
             }
         });
-        let beside = scope.spawn(|| {
-            let of_all = catch_unwind(AssertUnwindSafe(beside));
-            small.is_over.store(true, SeqCst);
-            of_all
-        });
-        let mut all = Summary::default();
-        let mut result = Ok(());
-        for (number, seed) in (1..=episodes).zip(first_seed..) {
-            match full.run(seed, Size::Full) {
-                Ok(summary) => all.add(summary),
-                Err(why) => result = Err(why),
-            }
+        let beside = scope
+            .spawn(move || small.series(Size::Small, first_seed, |_| full.is_over.load(SeqCst)));
+        let all = full.series(Size::Full, first_seed, |all| {
+            let number = full.ended.load(SeqCst);
             say(format_args!(
                 "{:6.1} min, {} MB, {number} episodes and {} small ones: {all}",
                 start.elapsed().as_secs_f64() / 60.0,
                 system::resident_bytes() / 1_000_000,
                 small.ended.load(SeqCst)
             ));
-            let is_over = result.is_err() || all.faults() > 0 || start.elapsed() >= time;
-            if is_over || small.is_over.load(SeqCst) {
-                break;
-            }
-        }
-        full.is_over.store(true, SeqCst);
-        let panicked = |_| "a small episode panicked".to_string();
-        let (beside, result_beside) = beside.join().map_err(panicked)?.map_err(panicked)?;
+            number == episodes || start.elapsed() >= time || small.is_over.load(SeqCst)
+        });
+        let beside = beside.join();
         drop(ended);
+        let beside = beside.map_err(|_| "a small episode panicked".to_string())??;
         say(format_args!("  the small ones: {beside}"));
-        result.and(result_beside)?;
-        Ok(all.faults() + beside.faults())
+        Ok(all?.faults() + beside.faults())
     })
 }

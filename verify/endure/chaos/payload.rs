@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use wheelwork::{Batch, IntoPayload, ServiceHandle, Task, TimerId};
+use wheelwork_kit::mix::mix;
 
 /// Payloads that come of payloads that come of ...
 const DEPTH_MAX: u32 = 6;
@@ -61,13 +62,9 @@ pub(crate) struct Payload<C: Cargo> {
     seal: Box<[u64; 3]>,
 }
 
-/// Bits that depend on everything, for choices without a generator: thread-locals may be gone.
-fn mix(seed: u64, number: u64) -> u64 {
-    let mut x =
-        (seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_add(0x5851_F42D_4C95_7F2D);
-    x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ x >> 31
+/// Bits for choices without a generator: thread-locals may be gone.
+fn choice(seed: u64, line: &Line) -> u64 {
+    mix(seed ^ mix(line.number().into()))
 }
 
 impl<C: Cargo> World<C> {
@@ -80,17 +77,14 @@ impl<C: Cargo> World<C> {
     ) -> (Arc<Line>, C) {
         let line = self.ledger.open(self.ledger.after_ns(delay), false);
         let number = u64::from(line.number());
-        let seal = Box::new([number, !number, number ^ 0x5555]);
-        (
-            line.clone(),
-            C::pack(Payload {
-                line,
-                world: self.clone(),
-                depth,
-                blocks,
-                seal,
-            }),
-        )
+        let payload = Payload {
+            line: line.clone(),
+            world: self.clone(),
+            depth,
+            blocks,
+            seal: Box::new([number, !number, number ^ 0x5555]),
+        };
+        (line, C::pack(payload))
     }
 
     /// Arms a payload. `None` if the service refused it.
@@ -145,22 +139,20 @@ impl<C: Cargo> Payload<C> {
         if !self.blocks.is_zero() {
             thread::sleep(self.blocks);
         }
-        let choice = mix(self.world.seed, self.line.number().into());
+        let choice = choice(self.world.seed, &self.line);
         match choice % 100 {
             0..4 => panic!("chaos: a task panics"),
             4..24 => self.bear(choice),
             24 => thread::sleep(Duration::from_micros(500)),
             25 => {
                 // From inside a task it is an error, and does nothing.
-                if let Some((id, _)) =
-                    self.world
-                        .arm(Duration::from_secs(3600), DEPTH_MAX, Duration::ZERO)
-                    && self.world.handle.cancel_and_wait(id).is_ok()
-                    && !self.world.ledger.is_deferred
+                let world = &self.world;
+                let armed = world.arm(Duration::from_secs(3600), DEPTH_MAX, Duration::ZERO);
+                if let Some((id, _)) = armed
+                    && world.handle.cancel_and_wait(id).is_ok()
+                    && !ledger.is_deferred
                 {
-                    self.world
-                        .ledger
-                        .fault(format_args!("cancel_and_wait waited inside a task"));
+                    ledger.fault(format_args!("cancel_and_wait waited inside a task"));
                 }
             }
             _ => {}
@@ -172,7 +164,7 @@ impl<C: Cargo> Drop for Payload<C> {
     fn drop(&mut self) {
         self.check("is dropped");
         *self.seal = [0xDEAD; 3];
-        let choice = mix(!self.world.seed, self.line.number().into());
+        let choice = choice(!self.world.seed, &self.line);
         if choice % 100 < 5 {
             self.bear(choice);
         }

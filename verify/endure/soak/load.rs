@@ -4,6 +4,7 @@
 //! the service has lost must not be cancelled before it is missed.
 
 use crate::ledger::{Ledger, Line, OUTCOME, Outcome};
+use crate::wait::EndsAll;
 use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -177,14 +178,5 @@ impl Load<'_> {
             self.end(place, Outcome::Refused);
         }
         armed.ok()
-    }
-}
-
-/// When it is dropped, at the latest, it is over.
-pub(crate) struct EndsAll<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for EndsAll<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, SeqCst);
     }
 }

@@ -6,9 +6,9 @@ mod periodic;
 mod samples;
 
 use crate::ledger::{Ledger, Outcome};
-use crate::wait::Patience;
+use crate::wait::{EndsAll, Patience};
 use fastrand::Rng;
-use load::{Done, EndsAll, Load, Region};
+use load::{Done, Load, Region};
 use periodic::Periodic;
 use samples::Sampler;
 use std::mem;

@@ -4,7 +4,6 @@ use super::plan::{Fate, Plan};
 use super::progress::Progress;
 use crate::clock::{now_ns, offset_ns, system_us};
 use crate::ledger::Ledger;
-use crate::mix::mix;
 use crate::process::{Child, Listener, Orders, read_from};
 use crate::trouble::{Happened, Trouble};
 use crate::verdict::{Facts, Judge, Verdict};
@@ -12,6 +11,7 @@ use crate::wire::{Due, Event, Order};
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use wheelwork_kit::mix::mix;
 
 /// The parent looks at what is to be done this often, if nothing comes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -1,8 +1,8 @@
 //! Plan: what is to become of each timer, by the seed. Parent and child make the same one, so no
 //! record has to say it.
 
-use crate::mix::mix;
 use std::ops::Range;
+use wheelwork_kit::mix::mix;
 
 /// Timers that are armed together. Each thread has this many on the way.
 const BLOCK_MAX: u32 = 1_024;

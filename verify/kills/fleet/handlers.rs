@@ -1,7 +1,6 @@
 //! Handlers of a node: each tells when it starts and how it ends.
 
 use crate::clock::now_ns;
-use crate::mix::mix;
 use crate::wire::{Begun, Event, Kind, Teller};
 use postgres::{Client, NoTls};
 use std::num::NonZeroUsize;
@@ -10,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use wheelwork_durable::{Delivery, DurableBuilder, HandlerResult, Postgres, RetryPolicy};
+use wheelwork_kit::mix::mix;
 
 /// The server's clock, in microseconds.
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";

@@ -3,7 +3,6 @@
 use super::args::Args;
 use super::handlers;
 use super::work::{Foreign, Work, Worker, first_number};
-use crate::mix::mix;
 use crate::process::{self, OrderReader};
 use crate::wire::{Event, Order, Teller};
 use std::collections::VecDeque;
@@ -16,6 +15,7 @@ use std::time::{Duration, Instant};
 use wheelwork::Dispatch;
 use wheelwork_durable::{Durable, DurableId, Postgres, PostgresOutbox};
 use wheelwork_kit::lock::lock;
+use wheelwork_kit::mix::mix;
 
 /// The connection string of nodes.
 pub(crate) const DATABASE: &str = "WHEELWORK_FLEETCHECK_DATABASE";
