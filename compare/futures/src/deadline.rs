@@ -5,16 +5,20 @@ use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Duration;
 use wheelwork::{Batch, TimerId, TimerService};
 
-/// A deadline that moves: a future that is ready when it has passed.
-pub(crate) trait Deadline: Future<Output = ()> + Send + 'static {
+/// A deadline that moves.
+pub(crate) trait Deadline: Send + 'static {
     fn after(time: Duration) -> Self;
 
-    /// Moves it to so long from now. Its task polls it afterwards.
+    /// Moves it to so long from now. Its task waits for it afterwards.
     fn reset(self: Pin<&mut Self>, time: Duration);
+
+    /// Its task waits for it, if it is a future. Should it be over after all, the next message
+    /// moves it.
+    fn wait(self: Pin<&mut Self>, _: &mut Context<'_>) {}
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -42,14 +46,6 @@ impl Deadline for Never {
     fn reset(self: Pin<&mut Self>, _: Duration) {}
 }
 
-impl Future for Never {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-}
-
 impl Deadline for tokio::time::Sleep {
     fn after(time: Duration) -> Self {
         tokio::time::sleep(time)
@@ -57,6 +53,10 @@ impl Deadline for tokio::time::Sleep {
 
     fn reset(self: Pin<&mut Self>, time: Duration) {
         self.reset(tokio::time::Instant::now() + time);
+    }
+
+    fn wait(self: Pin<&mut Self>, context: &mut Context<'_>) {
+        let _ = self.poll(context);
     }
 }
 
@@ -71,13 +71,9 @@ impl Deadline for PingoraDeadline {
     fn reset(mut self: Pin<&mut Self>, time: Duration) {
         *self = Self::after(time);
     }
-}
 
-impl Future for PingoraDeadline {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(context)
+    fn wait(mut self: Pin<&mut Self>, context: &mut Context<'_>) {
+        let _ = self.0.as_mut().poll(context);
     }
 }
 
@@ -88,6 +84,10 @@ impl Deadline for wheelwork::future::Sleep {
 
     fn reset(self: Pin<&mut Self>, time: Duration) {
         self.get_mut().reset(time);
+    }
+
+    fn wait(self: Pin<&mut Self>, context: &mut Context<'_>) {
+        let _ = self.poll(context);
     }
 }
 
@@ -112,13 +112,5 @@ impl Deadline for WheelworkId {
 
     fn reset(self: Pin<&mut Self>, time: Duration) {
         service().reschedule(self.0, time);
-    }
-}
-
-impl Future for WheelworkId {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
     }
 }

@@ -4,13 +4,13 @@
 use crate::deadline::Name;
 use clap::ValueEnum;
 use std::time::Duration;
-use wheelwork_kit::beside::head;
+use wheelwork_kit::beside;
 use wheelwork_kit::campaign::{self, Measurement, Options};
 use wheelwork_kit::line::Line;
 use wheelwork_kit::machine::Packages;
 use wheelwork_kit::program::{chosen, count};
 use wheelwork_kit::system;
-use wheelwork_kit::table::{Column, column, shown, table};
+use wheelwork_kit::table::{Column, column};
 
 /// The most that a deadline takes with any timers.
 const BYTES_PER_DEADLINE: u64 = 600;
@@ -113,10 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         .unwrap_or(if quick { 20_000 } else { 1_000_000 });
     system::check_memory(deadlines, BYTES_PER_DEADLINE)?;
     let threads = &args.options.sizes(&args.threads, &[1, 2], &[1]);
-    let groups: Vec<(Workload, usize)> = Workload::value_variants()
-        .iter()
-        .flat_map(|&workload| threads.iter().map(move |&threads| (workload, threads)))
-        .collect();
+    let of = |&workload: &Workload| threads.iter().map(move |&threads| (workload, threads));
+    let groups: Vec<_> = Workload::value_variants().iter().flat_map(of).collect();
     let (rate, seconds) = (args.messages, args.seconds);
     let measurements = |&(workload, threads): &(Workload, usize)| {
         let timers = chosen(&args.timers).into_iter();
@@ -133,25 +131,18 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// A group's table; the last column has how many times as much as tokio's the first figure is.
+/// A group's table; the last column says how many times as much as tokio's the first figure is.
 fn group_table(&(workload, threads): &(Workload, usize), lines: &[Line]) -> String {
-    let columns = workload.columns();
+    let mut columns = workload.columns().to_vec();
+    let tokio = lines.iter().find(|line| line.subject == "tokio");
+    let tokio = tokio.and_then(|line| line.median(columns[0].figure));
+    // More is no better: the ratio is told the other way round.
+    columns[0].higher_is_better = true;
     let deadlines = lines.first().map_or(0, |line| line.timers);
     let plural = if threads == 1 { "" } else { "s" };
     let how_much = format!("{deadlines} deadlines of 60 s; {threads} worker thread{plural}");
-    let head = head(&workload, &how_much);
-    let mut titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
-    titles.push("/ tokio");
-    let first = |line: &Line| line.median(columns[0].figure);
-    let tokio = lines
-        .iter()
-        .find(|line| line.subject == "tokio")
-        .and_then(first);
-    table(&head, &titles, &columns[0], lines, |line| {
-        let quotient = first(line).zip(tokio).map(|(own, tokio)| own / tokio);
-        let cells = columns.iter().map(|column| column.median(line));
-        cells.chain([shown(quotient, 2)]).collect()
-    })
+    let head = beside::head(&workload, &how_much);
+    beside::table(&head, &columns, lines, tokio, Column::median)
 }
 
 #[cfg(test)]
@@ -168,17 +159,11 @@ mod tests {
         };
         let lines = [line("tokio", 50.0), line("wheelwork", 25.0)];
         let text = group_table(&(Workload::Resets, 2), &lines);
-        let head = "resets 1000 deadlines of 60 s; 2 worker threads\n  Messages as fast";
-        assert!(text.contains(head), "{text}");
-        for (timers, told) in [
-            ("tokio", "1.00  50.0 - 50.0"),
-            ("wheelwork", "0.50  25.0 - 25.0"),
-        ] {
-            let mut rows = text.lines().map(str::trim);
-            assert!(
-                rows.any(|row| row.starts_with(timers) && row.ends_with(told)),
-                "{text}"
-            );
-        }
+        assert!(
+            text.contains("resets 1000 deadlines of 60 s; 2 worker threads"),
+            "{text}"
+        );
+        assert!(text.contains("1.00 x  50.0 - 50.0"), "{text}");
+        assert!(text.contains("0.50 x  25.0 - 25.0"), "{text}");
     }
 }

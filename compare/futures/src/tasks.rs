@@ -76,8 +76,7 @@ impl<D: Deadline> Deadlines<D> {
     /// What a task does when a message has come: it moves the deadline, and waits again.
     fn message(&mut self, place: usize, context: &mut Context<'_>) {
         self.at(place).reset(DEADLINE);
-        // Should it be over after all, the next message moves it.
-        let _ = self.at(place).poll(context);
+        self.at(place).wait(context);
     }
 }
 
@@ -156,7 +155,7 @@ async fn task<D: Deadline>(job: Job, number: usize, shared: Arc<Shared>) -> (usi
     while deadlines.left() > 0 {
         in_turn(deadlines.left().min(BLOCK), |context| {
             let place = deadlines.add(Duration::from_millis(rng.u64(FIRST_MS)));
-            let _ = deadlines.at(place).poll(context);
+            deadlines.at(place).wait(context);
             deadlines.message(place, context);
         })
         .await;

@@ -22,9 +22,10 @@ fn resets_print_tables_and_write_lines() {
     let json = Place::new("resets.json");
     let small = "resets --quick --deadlines 1000 --threads 2";
     let out = futures(&format!("{small} --json {}", json.path())).out();
-    for told in ["1000 deadlines of 60 s; 2 worker threads", "/ tokio"] {
-        assert!(out.contains(told), "{told} in {out}");
-    }
+    assert!(
+        out.contains("1000 deadlines of 60 s; 2 worker threads"),
+        "{out}"
+    );
     let lines = json.json_lines();
     let machine = lines[0]["machine"].as_str().expect("it is told");
     assert!(machine.contains("pingora-timeout"), "{machine}");
