@@ -189,98 +189,68 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Aim, Ask, Begun, Due, Event, Id, Kind};
+    use crate::verdict::tests::tale::{Tale, id};
 
     /// A job in its first life, with one timer in each block.
     struct Job {
-        ledger: Ledger,
+        tale: Tale,
         progress: Progress,
         life: u32,
-        calls: u64,
     }
 
     impl Job {
-        fn new(cancel_percent: u8) -> Self {
-            Self::of(Plan::new(100, 1, cancel_percent, 1_000, 64))
-        }
-
-        fn of(plan: Plan) -> Self {
+        fn new(timers: u32, cancel_percent: u8) -> Self {
             Self {
-                ledger: Ledger::default(),
-                progress: Progress::new(plan),
+                tale: Tale::default(),
+                progress: Progress::new(Plan::new(timers, 1, cancel_percent, 1_000, 64)),
                 life: 1,
-                calls: 0,
             }
         }
 
-        fn tell(&mut self, event: Event) {
-            if let Event::Ask(number, _) = event {
-                assert_eq!(self.progress.ask(number, &self.ledger), Ok(()));
-            }
-            if let Some(number) = self.ledger.note(self.life, 1, event) {
-                self.progress.look(number, &self.ledger, self.life);
-            }
-        }
-
-        fn ask(&mut self, number: u64) {
-            let ask = Ask {
-                kind: Kind::Sealed,
-                key: self.progress.plan.key(number as u32),
-                due: Due::At(5),
-                is_outbox: false,
+        /// Its process tells this.
+        fn tell(&mut self, text: &str) {
+            let numbers = |tale: &Tale| -> Vec<u64> {
+                tale.ledger
+                    .timers
+                    .iter()
+                    .map(|(number, _)| number)
+                    .collect()
             };
-            self.tell(Event::Ask(number, ask));
-        }
-
-        fn arm(&mut self, number: u64) {
-            self.ask(number);
-            let id = Id::from(number);
-            self.tell(Event::Armed { number, id });
-        }
-
-        fn handle(&mut self, number: u64) {
-            self.tell(Event::Start(Begun {
-                handling: 0,
-                number,
-                id: number.into(),
-                fence: self.life.into(),
-                attempt: 1,
-                due_ms: 5,
-                done_us: Some(5_000),
-            }));
-        }
-
-        fn cancel(&mut self, number: u64, answer: Option<bool>) {
-            self.calls += 1;
-            let (call, aim) = (self.calls, Aim::Number(number));
-            self.tell(Event::Call(call, aim, None));
-            if let Some(is_done) = answer {
-                self.tell(Event::Answer(call, is_done));
+            let before = numbers(&self.tale);
+            self.tale.tell_all(text);
+            for number in numbers(&self.tale) {
+                if !before.contains(&number) {
+                    assert_eq!(self.progress.ask(number, &Ledger::default()), Ok(()));
+                }
+                self.progress.look(number, &self.tale.ledger, self.life);
             }
         }
 
         fn next_life(&mut self) {
-            self.progress.end_life(&mut self.ledger, self.life);
+            self.progress.end_life(&mut self.tale.ledger, self.life);
             self.life += 1;
         }
 
         fn orders(&self) -> Vec<Order> {
-            self.progress.orders(&self.ledger, self.life)
+            self.progress.orders(&self.tale.ledger, self.life)
+        }
+
+        fn in_doubt(&self) -> [u64; 2] {
+            self.progress.in_doubt(&self.tale.ledger)
         }
     }
 
     #[test]
     fn a_job_is_complete_when_all_are_handled_or_cancelled() {
-        for cancel_percent in [0, 100] {
-            let mut job = Job::new(cancel_percent);
-            (0..100).for_each(|number| job.arm(number));
+        for (cancel_percent, end) in [(0, "A seals"), (100, "cancel")] {
+            let mut job = Job::new(100, cancel_percent);
+            for number in 0..100 {
+                job.tell(&format!("arm {number} Sealed at 0 due 5"));
+            }
             assert_eq!(job.progress.steps(), 100);
             for number in 0..100 {
                 assert!(!job.progress.is_complete());
-                match cancel_percent {
-                    0 => job.handle(number),
-                    _ => job.cancel(number, Some(true)),
-                }
+                job.tell(&format!("{end} {number} at 5"));
             }
             assert!(job.progress.is_complete() && job.progress.complaint().is_none());
         }
@@ -288,81 +258,70 @@ mod tests {
 
     #[test]
     fn what_is_left_is_ordered() {
-        let mut job = Job::new(100);
-        (10..13).for_each(|number| job.arm(number));
-        job.cancel(10, Some(true));
-        // It is to be handled now.
-        job.cancel(11, Some(false));
-        // Nobody knows whether that was done.
-        job.cancel(12, None);
+        let mut job = Job::new(100, 100);
+        job.tell("arm 10 at 0 due 5; arm 11 at 0 due 5; arm 12 at 0 due 5");
+        // The second one is to be handled now. Of the third one nobody knows whether that was done.
+        job.tell("cancel 10 at 3; cancel 11 at 3 refused; cancel 12 at 3 unanswered");
         assert_eq!(job.progress.steps(), 4);
         job.next_life();
         let blocks = (0..10).collect();
         let arm = Order::Arm { blocks, from: 13 };
-        let take = Order::Take(vec![(12, 12)]);
-        assert_eq!(
-            job.orders(),
-            [Order::Resolve(vec![]), arm, take, Order::Begin]
-        );
+        let take = Order::Take(vec![(12, id(12))]);
+        let resolve = Order::Resolve(vec![]);
+        assert_eq!(job.orders(), [resolve, arm, take, Order::Begin]);
         // What an earlier cancel may have done has ended.
-        job.cancel(12, Some(false));
+        job.tell("cancel 12 at 9 by B refused");
         assert_eq!(job.progress.steps(), 5);
-        job.handle(11);
+        job.tell("B seals 11 at 9");
         assert_eq!(job.progress.steps(), 6);
-        let complaint = job.progress.complaint();
-        assert_eq!(
-            complaint.as_deref(),
-            Some("97 of 100 blocks were never armed")
-        );
+        let complaint = job.progress.complaint().expect("there is one");
+        assert_eq!(complaint, "97 of 100 blocks were never armed");
     }
 
-    /// Number 16 has a key, 17 has none.
     #[test]
     fn what_is_in_doubt_is_resolved_by_its_key() {
-        let in_doubt = || {
-            let mut job = Job::new(0);
-            [16, 17].into_iter().for_each(|number| job.ask(number));
+        for (told, steps, done, unresolved) in [
+            ("", 2, 0, vec![16]),
+            (
+                "there 16 at 9; B seals 16 at 9; B seals 17 at 9",
+                4,
+                2,
+                vec![],
+            ),
+            ("absent 16 at 9", 4, 0, vec![]),
+            // Found at the end.
+            ("found 17 at 9", 2, 1, vec![16]),
+        ] {
+            let mut job = Job::new(100, 0);
+            job.tell("arm 16 key k at 0 due 5 unanswered; arm 17 at 0 due 5 unanswered");
             job.next_life();
-            assert_eq!(job.progress.steps(), 2);
-            assert_eq!(job.progress.in_doubt(&job.ledger), [2, 0]);
-            assert_eq!(job.orders()[0], Order::Resolve(vec![16]));
-            job
-        };
-        let mut job = in_doubt();
-        let (number, id) = (16, 5);
-        job.tell(Event::Armed { number, id });
-        [16, 17].into_iter().for_each(|number| job.handle(number));
-        assert_eq!(job.progress.in_doubt(&job.ledger), [2, 2]);
-        assert_eq!(job.progress.steps(), 4);
-        let mut job = in_doubt();
-        job.tell(Event::Absent(16));
-        assert_eq!(job.progress.in_doubt(&job.ledger), [2, 0]);
-        assert_eq!(job.progress.steps(), 4);
-        assert_eq!(job.orders()[0], Order::Resolve(vec![]));
-        // Found at the end.
-        let mut job = in_doubt();
-        let (number, id) = (17, 9);
-        job.tell(Event::Row { number, id });
-        assert_eq!(job.progress.in_doubt(&job.ledger), [2, 1]);
+            job.tell(told);
+            assert_eq!((job.progress.steps(), job.in_doubt()), (steps, [2, done]));
+            assert_eq!(job.orders()[0], Order::Resolve(unresolved));
+        }
     }
 
     #[test]
     fn a_block_whose_asks_were_cut_off_was_not_armed() {
-        let mut job = Job::of(Plan::new(256, 1, 0, 1_000, 64));
-        [0, 1, 2].into_iter().for_each(|number| job.ask(number));
+        let mut job = Job::new(256, 0);
+        for number in 0..3 {
+            job.tell(&format!("arm {number} at 0 due 5 unanswered"));
+        }
         job.next_life();
-        assert!(job.ledger.timers.get(1).is_some() && job.ledger.timers.get(2).is_none());
+        let timers = &job.tale.ledger.timers;
+        assert!(timers.get(1).is_some() && timers.get(2).is_none());
         let blocks = Vec::new();
         assert_eq!(job.orders()[1], Order::Arm { blocks, from: 1 });
-        job.ask(2);
+        job.tell("arm 2 at 9 due 9");
     }
 
     #[test]
     fn a_process_that_tells_of_what_it_was_not_asked_is_none_of_ours() {
-        let mut job = Job::new(0);
-        job.arm(17);
+        let mut job = Job::new(100, 0);
+        job.tell("arm 17 at 0 due 5");
         for number in [17, 100] {
-            assert!(job.progress.ask(number, &job.ledger).is_err(), "{number}");
+            let asked = job.progress.ask(number, &job.tale.ledger);
+            assert!(asked.is_err(), "{number}");
         }
     }
 }

@@ -7,7 +7,7 @@
 mod keys;
 mod story;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::ledger::{Arming, Call, Ledger, Moment, Start, Timer};
 use crate::trouble::{Happened, Trouble};

@@ -8,5 +8,5 @@ mod leases;
 mod lives;
 mod moves;
 mod take_overs;
-mod tale;
+pub(crate) mod tale;
 mod times;

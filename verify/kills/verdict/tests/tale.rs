@@ -8,7 +8,7 @@
 //! | `arm 7 at 0 due 400` | an arm, and its answer 2 ms later |
 //! | ... `Slow`, `key k`, `order` | of that kind; with that key; in a transaction of its own |
 //! | ... `in 400` for `due 400` | due so long after the call |
-//! | `rollback 7 at 9`, `doubt`, `absent`, `found` | what became of an arm |
+//! | `rollback 7 at 9`, `doubt`, `absent`, `there`, `found` | what became of an arm |
 //! | `cancel 7 at 500`, `cancel k at 500` | a cancel by id or by key, which says `true` 2 ms later |
 //! | `move 7 at 500 to 900` | the same of a move |
 //! | ... `until 510`, `refused`, `unanswered`, `by B` | when and how a call is answered; who calls |
@@ -125,8 +125,8 @@ fn lease(text: &str) -> (u32, u64) {
     (node, fence.parse().unwrap_or(node.into()))
 }
 
-struct Tale {
-    ledger: Ledger,
+pub(crate) struct Tale {
+    pub(crate) ledger: Ledger,
     facts: Facts,
     happened: Vec<Happened>,
     /// When timers are due, as their next handler is told.
@@ -135,25 +135,32 @@ struct Tale {
     last: u64,
 }
 
-impl Tale {
-    fn new(text: &str) -> Self {
+impl Default for Tale {
+    fn default() -> Self {
         let offset = (SERVER_MS - BEGUN_MS) * 1_000_000;
-        let mut tale = Self {
+        let facts = Facts {
+            offsets: vec![(moment(0), offset)],
+            ..Facts::default()
+        };
+        Self {
             ledger: Ledger::default(),
-            facts: Facts::default(),
+            facts,
             happened: Vec::new(),
             dues: HashMap::new(),
             last: 0,
-        };
-        tale.facts.offsets.push((moment(0), offset));
+        }
+    }
+}
+
+impl Tale {
+    pub(crate) fn tell_all(&mut self, text: &str) {
         for sentence in text.split([';', '\n']).map(str::trim) {
             if !sentence.is_empty() {
                 let mut words = Words(sentence.split_whitespace().collect());
-                tale.sentence(&mut words);
+                self.sentence(&mut words);
                 assert!(words.0.is_empty(), "{sentence}: what is {:?}?", words.0);
             }
         }
-        tale
     }
 
     fn tell(&mut self, node: u32, at: i64, event: Event) {
@@ -176,6 +183,7 @@ impl Tale {
             "rollback" => self.became(words, |number, _| Event::RolledBack(number)),
             "doubt" => self.became(words, |number, _| Event::Doubt(number)),
             "absent" => self.became(words, |number, _| Event::Absent(number)),
+            "there" => self.became(words, |number, id| Event::Armed { number, id }),
             "found" => self.became(words, |number, id| Event::Row { number, id }),
             "altered" => self.became(words, |_, id| Event::Altered(id)),
             "stored" => _ = self.facts.orders.insert(words.number()),
@@ -312,7 +320,7 @@ impl Tale {
     }
 }
 
-fn id(number: u64) -> u128 {
+pub(crate) fn id(number: u64) -> u128 {
     u128::from(PART) << 112 | u128::from(number)
 }
 
@@ -361,7 +369,8 @@ pub(super) fn cases(begin: &str, cases: &str) -> Verdict {
         is_told = expected.is_some();
         let Some(expected) = expected else { continue };
         let (broken, counts) = expected.split_once('|').unwrap_or((expected, ""));
-        let own = Tale::new(&tale);
+        let mut own = Tale::default();
+        own.tell_all(&tale);
         verdict = own.judged();
         let found = verdict.broken.iter();
         let found: Vec<_> = found.map(|one| format!("{:?} {}", one.0, one.1)).collect();
