@@ -18,7 +18,7 @@ use wheelwork_kit::lock::lock;
 use wheelwork_kit::mix::mix;
 
 /// The connection string of nodes.
-pub(crate) const DATABASE: &str = "WHEELWORK_FLEETCHECK_DATABASE";
+pub(crate) const DATABASE: &str = "WHEELWORK_FLEET_DATABASE";
 
 /// How long calls wait for the server. No trouble lasts longer.
 const PATIENCE: Duration = Duration::from_secs(120);
