@@ -308,6 +308,12 @@ impl Ledger {
         })
     }
 
+    /// How many periodic timers should have run before a time, and have not.
+    pub(crate) fn overdue(&self, before_ns: u64) -> u64 {
+        self.count(|line| line.is_periodic && line.due_ns() < before_ns)
+            .0
+    }
+
     /// How many timers have no outcome yet, without the periodic ones.
     pub(crate) fn pending(&self) -> u64 {
         self.count(|line| !line.has(OUTCOME) && !line.is_periodic).0
@@ -408,6 +414,10 @@ mod tests {
         assert_eq!(missing, [1, 0], "lost");
         line.may_fire_from(0);
         assert_eq!(ledger.missing(ledger.now_ns()).0, 0, "perhaps moved later");
+        let periodic = ledger.open(5, true);
+        assert_eq!([5, 6].map(|before| ledger.overdue(before)), [0, 1]);
+        periodic.fires_from(9);
+        assert_eq!(ledger.overdue(9), 0, "it has run");
     }
 
     /// Where payloads go through a channel, `cancel_and_wait` does not wait for who receives them;

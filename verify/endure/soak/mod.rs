@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<Vec<String>, String> {
             (0, _) => None,
             (count, one) => Some((count, format!("timers do not come: {one:?}"))),
         };
-        let runs = || match periodic.overdue(before_ns) {
+        let runs = || match ledger.overdue(before_ns) {
             0 => None,
             count => Some((count, "periodic timers do not come".to_string())),
         };
