@@ -354,3 +354,33 @@ fn what_is_left_and_a_child_that_ends_by_itself_are_seen() {
     let is_unarmed = |what: &String| what.ends_with("never armed");
     assert!(broken.iter().any(is_unarmed), "{broken:?}");
 }
+
+/// A child that tells nothing.
+struct Mute(Option<PipeWriter>);
+
+impl Child for Mute {
+    fn pipes(&mut self) -> (Box<dyn Write + Send>, Box<dyn Read + Send>) {
+        let (read, write) = io::pipe().expect("there are pipes");
+        self.0 = Some(write);
+        (Box::new(io::sink()), Box::new(read))
+    }
+
+    fn kill(&mut self) {
+        self.0 = None;
+    }
+
+    fn wait(&mut self) -> String {
+        "it was killed".to_string()
+    }
+}
+
+#[test]
+fn a_child_that_hangs_is_killed() {
+    let mut run = Run::new(Plan::new(1_000, 5, 90, 0, 40));
+    run.silence_max = Duration::from_millis(300);
+    let ended = run.all([].into(), PATIENCE, |_| Ok(Mute(None)), |_| {});
+    assert_eq!(ended, Ok(()));
+    let (_, broken) = run.verdict();
+    let is_told = |what: &String| what.contains("it was silent for 0.3 s");
+    assert!(broken.iter().any(is_told), "{broken:?}");
+}

@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Between two looks at how the system's clock goes.
 const CLOCK: Duration = Duration::from_millis(100);
 
-/// A process tells something ten times a second. One that is silent for longer has hung.
+/// A process tells something ten times a second.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// One kill in 5 hits a process that has just been started.
@@ -59,15 +59,6 @@ pub(crate) fn moments(kills: u32, seed: u64, steps: u64) -> VecDeque<Moment> {
     (0..kills).map(moment).collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// By one of the moments.
-    Killed,
-    Ended,
-    /// Killed, since it said nothing any more.
-    Silent,
-}
-
 /// A job, as the parent knows it.
 pub(crate) struct Run {
     plan: Plan,
@@ -86,6 +77,8 @@ pub(crate) struct Run {
     due_last_ms: i64,
     /// Timers that waited when a process was started, at the most.
     pub(crate) waiting_max: u64,
+    /// A process that is silent for longer has hung.
+    pub(crate) silence_max: Duration,
 }
 
 impl Run {
@@ -102,6 +95,7 @@ impl Run {
             why: None,
             due_last_ms: 0,
             waiting_max: 0,
+            silence_max: SILENCE_MAX,
             plan,
         }
     }
@@ -123,35 +117,25 @@ impl Run {
         loop {
             self.begin_life();
             let mut child = start(self.life)?;
-            let from = now_ns();
             let watched = self.watch(&mut moments, patience, &mut child, &mut show);
             if watched.is_err() {
                 child.kill();
             }
             let how = child.wait();
-            let (end, killed_at) = watched?;
+            let killed = watched?;
             self.end_life();
-            if end == End::Killed {
-                let from = killed_at.unwrap_or(from);
-                let kill = Happened::since(from, Trouble::Kill, Some(self.life));
+            if let Some(at) = killed {
+                let kill = Happened::since(at, Trouble::Kill, Some(self.life));
                 self.happened.push(kill);
             }
             show(self);
-            match end {
-                End::Killed => {}
-                End::Ended if self.is_done => return Ok(()),
-                End::Ended => {
+            if killed.is_none() {
+                if !self.is_done {
                     let why = self.why.as_deref().unwrap_or("it did not say why");
                     let what = format!("the process ended by itself ({how}): {why}");
                     self.ledger.complain(what);
-                    return Ok(());
                 }
-                End::Silent => {
-                    let seconds = SILENCE_MAX.as_secs();
-                    let what = format!("the process was silent for {seconds} s");
-                    self.ledger.complain(what);
-                    return Ok(());
-                }
+                return Ok(());
             }
         }
     }
@@ -205,14 +189,15 @@ impl Run {
         Ok(())
     }
 
-    /// Notes what a process tells until it ends. Returns how it has ended, and when it was killed.
+    /// Notes what a process tells until it ends. Returns when it was killed, if it was by one of the
+    /// moments.
     fn watch(
         &mut self,
         moments: &mut VecDeque<Moment>,
         patience: Duration,
         child: &mut impl Child,
         show: &mut impl FnMut(&Self),
-    ) -> Result<(End, Option<u64>), String> {
+    ) -> Result<Option<u64>, String> {
         let (orders, events) = child.pipes();
         let (sender, told) = mpsc::sync_channel(TOLD_MAX);
         let (orders, mut listener) = (Orders::new(orders), Listener::default());
@@ -224,7 +209,7 @@ impl Run {
             Some(Moment::Opening(after)) => Some(started + *after),
             _ => None,
         };
-        let (mut end, mut killed_at, mut is_finishing) = (End::Ended, None, false);
+        let (mut killed, mut is_silent, mut is_finishing) = (None, false, false);
         loop {
             let wait = kill_at.map_or(LOOK_AGAIN, |at| {
                 at.saturating_duration_since(Instant::now()).min(LOOK_AGAIN)
@@ -235,7 +220,7 @@ impl Run {
                     listener.hear(&told, |at, event| self.hear(at, event))?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok((end, killed_at)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(killed),
             }
             let now = Instant::now();
             if now - looked > CLOCK {
@@ -247,7 +232,7 @@ impl Run {
                 was_ready = true;
                 orders.give(&self.progress.orders(&self.ledger, self.life));
             }
-            if end != End::Ended {
+            if killed.is_some() || is_silent {
                 continue;
             }
             let steps = self.progress.steps();
@@ -263,12 +248,13 @@ impl Run {
             }
             if kill_at.is_some_and(|at| at <= now) {
                 moments.pop_front();
-                killed_at = Some(now_ns());
+                (killed, kill_at) = (Some(now_ns()), None);
                 child.kill();
-                (end, kill_at) = (End::Killed, None);
-            } else if now - heard > SILENCE_MAX {
+            } else if now - heard > self.silence_max {
+                let seconds = self.silence_max.as_secs_f64();
+                self.why = Some(format!("it was silent for {seconds} s, and was killed"));
                 child.kill();
-                end = End::Silent;
+                (is_silent, self.is_done) = (true, false);
             } else if self.is_ready && !is_finishing {
                 let is_stuck = now - moved.0 > patience
                     && system_us() > self.due_last_ms * 1_000 + patience.as_micros() as i64;
