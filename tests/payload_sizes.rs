@@ -11,8 +11,8 @@ const MS: Duration = Duration::from_millis(1);
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Large payloads are moved by way of the stack.
-const STACK: usize = 512 * MIB;
+/// Large payloads are moved by way of the stack, and often where nothing is optimized.
+const STACK: usize = 1024 * MIB;
 
 /// `BYTES` bytes, of which the first and the last show a number. Counts the living.
 struct Payload<const BYTES: usize> {
@@ -135,6 +135,10 @@ fn one_of_sixteen_mebibytes() {
 /// cell.
 #[test]
 fn cells_of_large_ones_change_hands() {
+    on_a_large_stack(cells_change_hands);
+}
+
+fn cells_change_hands() {
     const TIMERS: usize = 300;
     let alive = Arc::new(());
     let fired = Arc::new(AtomicUsize::new(0));
@@ -142,9 +146,13 @@ fn cells_of_large_ones_change_hands() {
     let handler = move |batch: &mut Batch<'_, Payload<{ 256 * KIB }>>| {
         _ = count.fetch_add(batch.count(), Ordering::Relaxed)
     };
+    // The thread that fires them has a large stack too.
+    let (give, jobs) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    let fires = thread::Builder::new().stack_size(STACK);
+    let fires = fires.spawn(move || jobs.into_iter().for_each(|job| job()));
     let service = TimerService::builder()
         .tick(MS)
-        .dispatch(Dispatch::Inline)
+        .dispatch(Dispatch::executor(move |job| give.send(job).unwrap()))
         .on_expire(handler)
         .start()
         .unwrap();
@@ -184,4 +192,6 @@ fn cells_of_large_ones_change_hands() {
         thread::yield_now();
     }
     assert_eq!((service.stop().len(), Arc::strong_count(&alive)), (0, 1));
+    drop(service);
+    fires.unwrap().join().unwrap();
 }
