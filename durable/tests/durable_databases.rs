@@ -2,8 +2,8 @@
 //! with one line; an error of the store has the database's error as its source; a connection that
 //! has died silently is noticed; the database's clock is read while timers are due.
 //!
-//! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
-//! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
+//! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
+//! left out, which is said.
 
 #[path = "common/own_schema.rs"]
 mod own_schema;

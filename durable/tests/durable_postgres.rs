@@ -4,11 +4,12 @@
 //! - In random histories of two nodes it does what a store in memory does: `WHEELWORK_SEEDS`
 //!   histories, from `WHEELWORK_SEED` on.
 //!
-//! It needs a server, by `WHEELWORK_POSTGRES`: `scripts/with-postgres cargo test ..` runs one.
-//! Without it the tests are left out.
+//! It needs a server (`common/server.rs`). Without one the tests are left out, which is said.
 
 #[path = "common/both_stores/mod.rs"]
 mod both_stores;
+#[path = "common/own_schema.rs"]
+mod own_schema;
 #[path = "common/shared_memory/mod.rs"]
 mod shared_memory;
 

@@ -1,7 +1,10 @@
 //! Promise: one program runs on a file and on a database that nodes share, with one line changed.
 //!
 //! The program is `tests/common/program.rs`, which is included twice. What differs is `store`. With
-//! a database only if WHEELWORK_POSTGRES names one (`scripts/with-postgres`).
+//! a database only if there is a server (`common/server.rs`).
+
+#[path = "common/server.rs"]
+mod server;
 
 mod on_a_file {
     use std::time::Duration;
@@ -19,7 +22,7 @@ mod on_a_database {
     use wheelwork_durable::{Durable, Postgres, RetryPolicy, StoreError};
 
     fn store() -> Result<Postgres, StoreError> {
-        Postgres::connect(&super::database())
+        Postgres::connect(super::server::database().unwrap())
     }
 
     include!("common/program.rs");
@@ -31,10 +34,6 @@ fn file() -> std::path::PathBuf {
     folder.join("timers.redb")
 }
 
-fn database() -> String {
-    std::env::var("WHEELWORK_POSTGRES").unwrap_or_default()
-}
-
 #[test]
 fn it_runs_on_a_file() {
     assert_eq!(on_a_file::run().unwrap(), ["4711", "4713", "4714"]);
@@ -43,8 +42,7 @@ fn it_runs_on_a_file() {
 
 #[test]
 fn it_runs_on_a_database() {
-    if database().is_empty() {
-        println!("left out: WHEELWORK_POSTGRES names no database");
+    if server::database().is_none() {
         return;
     }
     assert_eq!(on_a_database::run().unwrap(), ["4711", "4713", "4714"]);

@@ -1,7 +1,7 @@
 //! Promise: what a node of a fleet does of its own accord is bounded, whatever lies in its tables.
 //!
-//! Each test has a schema of its own in the database of WHEELWORK_POSTGRES
-//! (`scripts/with-postgres`). Without it they say that they are left out, and pass.
+//! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
+//! left out, which is said.
 
 #[path = "common/own_schema.rs"]
 mod own_schema;

@@ -1,9 +1,11 @@
-//! A schema of a test's own in the database of WHEELWORK_POSTGRES, and nodes that use it.
+//! A schema of a test's own on the server of the tests, and nodes that use it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+#[path = "server.rs"]
+pub mod server;
+
 use postgres::{Client, NoTls};
-use std::env;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,10 +23,7 @@ pub struct Schema {
 impl Schema {
     /// `None`: there is no database.
     pub fn new(name: &str) -> Option<Self> {
-        let Ok(database) = env::var("WHEELWORK_POSTGRES") else {
-            println!("left out: WHEELWORK_POSTGRES names no database");
-            return None;
-        };
+        let database = server::database()?.to_string();
         let name = format!("nodes_{name}_{}", std::process::id());
         Some(Self { database, name })
     }

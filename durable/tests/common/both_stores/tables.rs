@@ -1,7 +1,7 @@
 //! Tables: those of a test, on a server.
 
 use super::HOUR;
-use std::env;
+use crate::own_schema::server;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use wheelwork_durable::Postgres;
@@ -17,12 +17,7 @@ impl Tables {
     /// `None`: there is no server.
     pub fn new() -> Option<Self> {
         static SCHEMAS: AtomicU32 = AtomicU32::new(0);
-        let Ok(config) = env::var("WHEELWORK_POSTGRES") else {
-            println!(
-                "left out: WHEELWORK_POSTGRES is not set (scripts/with-postgres runs a server)"
-            );
-            return None;
-        };
+        let config = server::database()?.to_string();
         let number = SCHEMAS.fetch_add(1, SeqCst);
         let schema = format!("test_{}_{number}", std::process::id());
         let client = postgres::Client::connect(&config, postgres::NoTls).unwrap();
