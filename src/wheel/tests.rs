@@ -1,5 +1,5 @@
 //! What the public calls do not show: that lists, slots and cells agree after each call. What the
-//! calls promise is in `tests/wheel.rs`.
+//! calls promise is in `tests/long/wheel.rs`.
 
 use super::link::lists;
 use super::*;

@@ -1,9 +1,7 @@
 //! Promise: time limits, a pace and chunks for streams lose no item and change no order. Nothing
 //! comes early; what is late is told once. Their ends are final, and leave no timer behind.
 
-#[path = "common/tasks.rs"]
-mod tasks;
-
+use crate::tasks::{MS, Task, armed, manual};
 use futures_core::{FusedStream, Stream};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -11,7 +9,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tasks::{MS, Task, armed, manual};
 use wheelwork::future::StreamExt;
 
 /// A stream to which the test gives items. It panics if it is polled after its end.

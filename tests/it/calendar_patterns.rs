@@ -4,10 +4,7 @@
 //! knows neither our parser nor our search. What the documents of the dialects say:
 //! `calendar_dialects.rs`.
 
-#[path = "common/calendars.rs"]
-mod calendars;
-
-use calendars::{Read, runs};
+use crate::calendars::{Read, runs};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};

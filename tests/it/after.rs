@@ -1,5 +1,6 @@
 //! Promise: `after` runs a callback without a service of one's own, on one that all share.
 
+use crate::apart::apart;
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +16,16 @@ fn delay(number: u32) -> Duration {
     MS * (number % 5)
 }
 
+/// In a process of its own, in which nobody else has started the service.
 #[test]
 fn the_first_calls_of_many_threads_start_one_service() {
+    apart(
+        "after::the_first_calls_of_many_threads_start_one_service",
+        first_calls,
+    );
+}
+
+fn first_calls() {
     const THREADS: u32 = 8;
     let (send, receive) = mpsc::channel();
     let barrier = Barrier::new(THREADS as usize);

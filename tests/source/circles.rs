@@ -3,10 +3,7 @@
 //! A file leans on another one that it names: by `super::`, `crate::room::`, or, in a `mod.rs`, by
 //! the child's own name. What a `mod.rs` hands on (`pub use`) is looked up where it is made.
 
-#[path = "common/source.rs"]
-mod source;
-
-use source::{File, code, is_word};
+use crate::source::{File, code, is_word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

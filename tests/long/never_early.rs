@@ -7,9 +7,7 @@
 //! timer. The calls come one after the other, some of them on threads of their own, which spreads
 //! them over the shards. How to repeat a failure: `common/mod.rs`.
 
-mod common;
-
-use common::{Span, Start, end_ns, from_every_start, nanos, span};
+use crate::spans::{Span, Start, end_ns, from_every_start, nanos, span};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 use std::collections::BTreeMap;

@@ -6,11 +6,8 @@
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
 
-#[path = "common/text.rs"]
-mod text;
-
+use crate::text::{read, root, rows};
 use std::collections::BTreeSet;
-use text::{read, root, rows};
 
 /// The rows of README.md's table, with the workload of each. All are of two threads and a million
 /// timers.

@@ -7,9 +7,7 @@
 //! hundred years. Workers that are held up make runs late: then runs are missed. How to repeat a
 //! failure: `common/mod.rs`.
 
-mod common;
-
-use common::{NANOS_MAX, Span, Start, end_ns, from_every_start, nanos, span};
+use crate::spans::{NANOS_MAX, Span, Start, end_ns, from_every_start, nanos, span};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,10 +4,7 @@
 //! with the name of a part. The start fails because the system allows no further thread.
 #![cfg(target_os = "linux")]
 
-#[path = "common/apart.rs"]
-mod apart;
-
-use apart::apart;
+use crate::apart::apart;
 use futures_lite::future::block_on;
 use std::panic::catch_unwind;
 use std::sync::mpsc;
@@ -53,7 +50,7 @@ fn without_threads<R>(f: impl FnOnce() -> R) -> Option<R> {
 
 #[test]
 fn the_service_for_callbacks() {
-    apart("the_service_for_callbacks", || {
+    apart("start_again::the_service_for_callbacks", || {
         let (send, receive) = mpsc::channel();
         let refused = without_threads(|| {
             assert!(matches!(global(), Err(StartError::Pool(_))));
@@ -72,7 +69,7 @@ fn the_service_for_callbacks() {
 
 #[test]
 fn the_service_for_futures() {
-    apart("the_service_for_futures", || {
+    apart("start_again::the_service_for_futures", || {
         let failed = without_threads(|| {
             assert!(matches!(Timers::global(), Err(StartError::Thread(_))));
             assert!(catch_unwind(|| drop(sleep(MS))).is_err(), "it panics");
@@ -87,16 +84,19 @@ fn the_service_for_futures() {
 
 #[test]
 fn a_service_that_is_set_after_its_start_has_failed() {
-    apart("a_service_that_is_set_after_its_start_has_failed", || {
-        let failed = without_threads(|| {
-            assert!(matches!(Timers::global(), Err(StartError::Thread(_))));
-            let failed = Timers::set_global(TimerService::builder()).unwrap_err();
-            assert!(matches!(failed, SetGlobalError::Start(_)));
-        });
-        if failed.is_some() {
-            let set = Timers::set_global(TimerService::builder().tick(7 * MS)).unwrap();
-            assert!(std::ptr::eq(set, Timers::global().unwrap()));
-            block_on(sleep(MS));
-        }
-    });
+    apart(
+        "start_again::a_service_that_is_set_after_its_start_has_failed",
+        || {
+            let failed = without_threads(|| {
+                assert!(matches!(Timers::global(), Err(StartError::Thread(_))));
+                let failed = Timers::set_global(TimerService::builder()).unwrap_err();
+                assert!(matches!(failed, SetGlobalError::Start(_)));
+            });
+            if failed.is_some() {
+                let set = Timers::set_global(TimerService::builder().tick(7 * MS)).unwrap();
+                assert!(std::ptr::eq(set, Timers::global().unwrap()));
+                block_on(sleep(MS));
+            }
+        },
+    );
 }

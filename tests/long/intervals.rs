@@ -2,14 +2,11 @@
 //! they were meant, come when these have come, and wake the task that waits for them, though the
 //! interval is moved meanwhile.
 
-#[path = "common/tasks.rs"]
-mod tasks;
-
+use crate::tasks::{MS, Task, armed, manual};
 use futures_lite::future::block_on;
 use proptest::prelude::*;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tasks::{MS, Task, armed, manual};
 use wheelwork::future::{Interval, Timers, interval_at};
 use wheelwork::{ManualClock, Missed, TimerService};
 

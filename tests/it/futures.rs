@@ -1,9 +1,7 @@
 //! Promise: futures wait for their timers under any runtime, are never early, are woken once, and
 //! leave nothing behind.
 
-#[path = "common/tasks.rs"]
-mod tasks;
-
+use crate::tasks::{MS, Task, armed, manual};
 use futures_lite::StreamExt;
 use futures_lite::future::block_on;
 use std::future::{Future, pending, ready};
@@ -13,7 +11,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
-use tasks::{MS, Task, armed, manual};
 use wheelwork::future::{
     DelayQueue, Expired, Sleep, Timers, interval, sleep, sleep_until, timeout, timeout_at,
 };

@@ -2,9 +2,7 @@
 //! deadline would be ready, or by a remove, a drain. It wakes the task that waits in time, also
 //! when nothing is left to wait for. Keys tell the truth at any age, with any queue.
 
-#[path = "common/tasks.rs"]
-mod tasks;
-
+use crate::tasks::{MS, Task, manual};
 use futures_lite::StreamExt;
 use futures_lite::future::block_on;
 use proptest::prelude::*;
@@ -15,7 +13,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tasks::{MS, Task, manual};
 use wheelwork::future::{DelayQueue, Expired, Key, Timers};
 use wheelwork::{ManualClock, TimerService};
 

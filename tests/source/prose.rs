@@ -8,10 +8,7 @@
 //! - Each step that a comment, the models' table or a fault names is defined by a room.
 //! - A thing has one name: no word that the glossary has replaced.
 
-#[path = "common/source.rs"]
-mod source;
-
-use source::is_word;
+use crate::source::is_word;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

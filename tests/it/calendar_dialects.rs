@@ -5,10 +5,7 @@
 //! tutorial and the reference of Quartz's `CronExpression`, and our own rustdoc. What random
 //! patterns mean: `calendar_patterns.rs`.
 
-#[path = "common/calendars.rs"]
-mod calendars;
-
-use calendars::{Read, runs};
+use crate::calendars::{Read, runs};
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan};
 use proptest::prelude::*;

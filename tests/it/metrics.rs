@@ -1,10 +1,7 @@
 //! Promise: a report tells the recorder what `stats` says, of each service under its own name, and
 //! of each fire's lateness once, never less than it was.
 
-#[path = "common/blocked.rs"]
-mod blocked;
-
-use blocked::block_a_worker;
+use crate::blocked::block_a_worker;
 use metrics::{Unit, with_local_recorder};
 use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};

@@ -16,13 +16,10 @@
 //!
 //! In a package that was downloaded only a part of this is there: what is not is not looked at.
 
-#[path = "common/text.rs"]
-mod text;
-
+use crate::text::{quoted, read, root, rows};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use text::{quoted, read, root, rows};
 
 /// Files below a folder, of this extension.
 fn walk(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) {
@@ -470,7 +467,7 @@ fn the_table_of_counts_has_them_all() {
 
 #[test]
 fn lessons_name_their_tests() {
-    let lessons = read("tests/lessons.rs").unwrap();
+    let lessons = read("tests/it/lessons.rs").unwrap();
     let table: String = lessons
         .lines()
         .filter_map(|line| Some(line.strip_prefix("//! |")?.to_string() + "\n"))

@@ -665,7 +665,7 @@ fn a_zone_may_stand_before_the_fields() {
 
 #[test]
 fn a_variable_that_names_no_zone_is_an_error() {
-    const TEST: &str = "a_variable_that_names_no_zone_is_an_error";
+    const TEST: &str = "calendar::a_variable_that_names_no_zone_is_an_error";
     const TRIED: &str = "WHEELWORK_TEST_ZONE";
     if std::env::var_os(TRIED).is_some() {
         let error = Calendar::daily(9, 0).unwrap_err();

@@ -5,8 +5,6 @@
 //! the peers' public documentation. They run on a manual clock. What only the real clock has (the
 //! service of `wheelwork::after`) is waited for, however long it takes.
 
-#[path = "../common/apart.rs"]
-mod apart;
 mod go_time;
 mod javascript;
 mod jdk;

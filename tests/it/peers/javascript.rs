@@ -1,7 +1,7 @@
 //! What users of `setTimeout` and `setInterval` rely on, in browsers and in Node.
 
 use super::MS;
-use super::apart::apart;
+use crate::apart::apart;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn an_interval_runs_until_it_is_cleared() {
 #[test]
 fn a_pending_timeout_keeps_no_process_alive() {
     apart(
-        "javascript::a_pending_timeout_keeps_no_process_alive",
+        "peers::javascript::a_pending_timeout_keeps_no_process_alive",
         || {
             let id = after(HOUR, || unreachable!("it waits")).unwrap();
             let every = global().unwrap().every(HOUR).start(|| ()).unwrap();

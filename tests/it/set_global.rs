@@ -4,10 +4,7 @@
 //! A process has one such service. So each test runs as a process of its own: this program, called
 //! with the name of a part.
 
-#[path = "common/apart.rs"]
-mod apart;
-
-use apart::apart;
+use crate::apart::apart;
 use futures_lite::future::block_on;
 use std::pin::pin;
 use std::sync::{Arc, Barrier};
@@ -23,61 +20,65 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn the_functions_run_on_the_service_that_was_set() {
-    apart("the_functions_run_on_the_service_that_was_set", || {
-        // One that cannot start leaves the next one the choice.
-        let error = Timers::set_global(TimerService::builder().tick(Duration::ZERO)).unwrap_err();
-        assert!(matches!(error, SetGlobalError::Start(StartError::Tick(_))));
-        assert_eq!(
-            error.to_string(),
-            "a tick of 0ns is not between 1us and 24h"
-        );
+    apart(
+        "set_global::the_functions_run_on_the_service_that_was_set",
+        || {
+            // One that cannot start leaves the next one the choice.
+            let error =
+                Timers::set_global(TimerService::builder().tick(Duration::ZERO)).unwrap_err();
+            assert!(matches!(error, SetGlobalError::Start(StartError::Tick(_))));
+            assert_eq!(
+                error.to_string(),
+                "a tick of 0ns is not between 1us and 24h"
+            );
 
-        let clock = ManualClock::new();
-        let builder = || TimerService::builder().tick(7 * MS).clock(clock.clone());
-        let timers = Timers::set_global(builder()).unwrap();
-        assert!(std::ptr::eq(timers, Timers::global().unwrap()));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut futures = (
-            pin!(sleep(10 * MS)),
-            pin!(sleep_until(clock.now() + 10 * MS)),
-            pin!(timeout(10 * MS, std::future::pending::<()>())),
-            interval(7 * MS),
-            DelayQueue::new(),
-        );
-        futures.4.insert((), 10 * MS);
-        assert!(futures.3.poll_tick(&mut context).is_ready());
-        let mut poll = || {
-            [
-                futures.0.as_mut().poll(&mut context).is_ready(),
-                futures.1.as_mut().poll(&mut context).is_ready(),
-                futures.2.as_mut().poll(&mut context).is_ready(),
-                futures.3.poll_tick(&mut context).is_ready(),
-                futures.4.poll_expired(&mut context).is_ready(),
-            ]
-        };
-        assert_eq!(poll(), [false; 5]);
-        clock.advance(10 * MS);
-        assert_eq!(poll(), [false, false, false, true, false]);
-        clock.advance(4 * MS);
-        assert_eq!(poll(), [true; 5]);
+            let clock = ManualClock::new();
+            let builder = || TimerService::builder().tick(7 * MS).clock(clock.clone());
+            let timers = Timers::set_global(builder()).unwrap();
+            assert!(std::ptr::eq(timers, Timers::global().unwrap()));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut futures = (
+                pin!(sleep(10 * MS)),
+                pin!(sleep_until(clock.now() + 10 * MS)),
+                pin!(timeout(10 * MS, std::future::pending::<()>())),
+                interval(7 * MS),
+                DelayQueue::new(),
+            );
+            futures.4.insert((), 10 * MS);
+            assert!(futures.3.poll_tick(&mut context).is_ready());
+            let mut poll = || {
+                [
+                    futures.0.as_mut().poll(&mut context).is_ready(),
+                    futures.1.as_mut().poll(&mut context).is_ready(),
+                    futures.2.as_mut().poll(&mut context).is_ready(),
+                    futures.3.poll_tick(&mut context).is_ready(),
+                    futures.4.poll_expired(&mut context).is_ready(),
+                ]
+            };
+            assert_eq!(poll(), [false; 5]);
+            clock.advance(10 * MS);
+            assert_eq!(poll(), [false, false, false, true, false]);
+            clock.advance(4 * MS);
+            assert_eq!(poll(), [true; 5]);
 
-        // Other threads have it, too.
-        let before = clock.elapsed();
-        thread::scope(|scope| {
-            let far = scope.spawn(|| sleep(70 * MS)).join().unwrap();
-            clock.advance(70 * MS);
-            block_on(far);
-        });
-        assert_eq!(clock.elapsed() - before, 70 * MS);
+            // Other threads have it, too.
+            let before = clock.elapsed();
+            thread::scope(|scope| {
+                let far = scope.spawn(|| sleep(70 * MS)).join().unwrap();
+                clock.advance(70 * MS);
+                block_on(far);
+            });
+            assert_eq!(clock.elapsed() - before, 70 * MS);
 
-        let again = Timers::set_global(builder()).unwrap_err();
-        assert!(matches!(again, SetGlobalError::TooLate));
-    });
+            let again = Timers::set_global(builder()).unwrap_err();
+            assert!(matches!(again, SetGlobalError::TooLate));
+        },
+    );
 }
 
 #[test]
 fn after_the_first_use_it_is_too_late() {
-    apart("after_the_first_use_it_is_too_late", || {
+    apart("set_global::after_the_first_use_it_is_too_late", || {
         block_on(sleep(MS));
         let clock = ManualClock::new();
         let error = Timers::set_global(TimerService::builder().clock(clock)).unwrap_err();
@@ -93,7 +94,7 @@ fn after_the_first_use_it_is_too_late() {
 /// A test's own service is not the first use, and leaves the shared one alone.
 #[test]
 fn one_that_is_entered_is_another_one() {
-    apart("one_that_is_entered_is_another_one", || {
+    apart("set_global::one_that_is_entered_is_another_one", || {
         wheelwork::testing::block_on(async { sleep(24 * 3_600_000 * MS).await });
         let clock = ManualClock::new();
         assert!(Timers::set_global(TimerService::builder().clock(clock.clone())).is_ok());
@@ -153,5 +154,5 @@ fn race() {
 
 #[test]
 fn of_those_who_come_first_one_decides() {
-    (0..10).for_each(|_| apart("of_those_who_come_first_one_decides", race));
+    (0..10).for_each(|_| apart("set_global::of_those_who_come_first_one_decides", race));
 }

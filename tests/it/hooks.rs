@@ -1,10 +1,7 @@
 //! Promise: hooks are told of what they were set for, each time; and a hook that panics harms
 //! nothing.
 
-#[path = "common/blocked.rs"]
-mod blocked;
-
-use blocked::block_a_worker;
+use crate::blocked::block_a_worker;
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex, Once, mpsc};
 use std::time::Duration;

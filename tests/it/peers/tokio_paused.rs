@@ -1,8 +1,8 @@
 //! What users of tokio's paused clock rely on: `#[tokio::test(start_paused = true)]`, `pause`,
 //! `advance`. And the service that the functions of a program share.
 
-use super::apart::apart;
 use super::{Log, MS, timers};
+use crate::apart::apart;
 use futures_lite::future::yield_now;
 use std::cell::Cell;
 use std::future::pending;
@@ -195,7 +195,7 @@ fn a_service_is_entered_until_its_guard_is_dropped() {
 #[test]
 fn a_program_may_run_on_one_manual_clock() {
     apart(
-        "tokio_paused::a_program_may_run_on_one_manual_clock",
+        "peers::tokio_paused::a_program_may_run_on_one_manual_clock",
         || {
             let clock = ManualClock::new();
             let builder = || TimerService::builder().clock(clock.clone());

@@ -1,10 +1,7 @@
 //! Promise: every timer is counted, once for each thing that happens to it, whichever threads do it
 //! and whether they are still there.
 
-#[path = "common/blocked.rs"]
-mod blocked;
-
-use blocked::block_a_worker;
+use crate::blocked::block_a_worker;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;

@@ -7,10 +7,7 @@
 //!   atomics.
 //! - wheelwork-durable uses what is public, as any program does; and wheelwork knows no store.
 
-#[path = "common/source.rs"]
-mod source;
-
-use source::{DOORS, File, arrows, code, document, files, has_durable, part, quoted, words};
+use crate::source::{DOORS, File, arrows, code, document, files, has_durable, part, quoted, words};
 
 /// The rooms of each floor.
 const FLOORS: [&[&str]; 9] = [

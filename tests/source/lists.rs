@@ -6,10 +6,7 @@
 //! - Who reads all shards, or the cells of all, is listed in ARCHITECTURE.md too.
 //! - Each atomic access has its reason above it.
 
-#[path = "common/source.rs"]
-mod source;
-
-use source::{
+use crate::source::{
     DOORS, File, by_function, document, files, has_durable, is_word, lines, part, quoted, squeezed,
     words,
 };
@@ -575,8 +572,7 @@ fn each_atomic_access_has_its_reason() {
 #[test]
 fn a_file_with_unsafe_that_is_not_listed_is_seen() {
     let file = |path, source| File::new(path, source);
-    let security =
-        "`unsafe` is in `src/a.rs`, `src/b/c.rs`; see `tests/rooms.rs`.\n## Next\n`src/d.rs`";
+    let security = "`unsafe` is in `src/a.rs`, `src/b/c.rs`; see `tests/source/rooms.rs`.\n## Next\n`src/d.rs`";
     let (a, c) = (
         file("a.rs", "unsafe impl Send for A {}"),
         file("b/c.rs", "    unsafe { f() }"),

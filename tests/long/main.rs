@@ -1,0 +1,13 @@
+//! Promises that are tried in very many steps, a module each. `scripts/test` optimizes this
+//! program.
+
+mod calendar;
+mod intervals;
+mod never_early;
+mod payload_sizes;
+mod periodic;
+mod periodic_model;
+mod spans;
+#[path = "../common/tasks.rs"]
+mod tasks;
+mod wheel;
