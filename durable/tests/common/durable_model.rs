@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use wheelwork_durable::contract::{
     Gate, KindSlice, Outcome, Position, Settled, SliceLimit, Store, Target, TrialBegun, Write,
 };
@@ -17,7 +18,9 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Self {
-        let folder = format!("wheelwork-{name}-{}", std::process::id());
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, SeqCst);
+        let folder = format!("wheelwork-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(folder);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();

@@ -6,6 +6,7 @@
 pub mod server;
 
 use postgres::{Client, NoTls};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,9 @@ impl Schema {
     /// `None`: there is no database.
     pub fn new(name: &str) -> Option<Self> {
         let database = server::database()?.to_string();
-        let name = format!("nodes_{name}_{}", std::process::id());
+        static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+        let number = SCHEMAS.fetch_add(1, SeqCst);
+        let name = format!("nodes_{name}_{}_{number}", std::process::id());
         Some(Self { database, name })
     }
 

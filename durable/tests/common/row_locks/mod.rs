@@ -38,14 +38,14 @@
 //!   order of moves is any.
 //! - Times are those of deadlines and watermarks: 1 and 2. How long a node has the right to hand
 //!   out is no number. By the node's own clock it ends before the node's time runs out by the
-//!   database's: `fleet_model.rs` shows how that comes about.
+//!   database's: `models/fleet.rs` shows how that comes about.
 //! - A node that makes no move is paused, or cut off, or has crashed.
 //! - In the end what nodes and open transactions have to do they do.
 //!
 //! # Limits
 //! One partition: a row, its gate and its lease concern no other. Two nodes, two timers, two users'
 //! transactions; the numbers of calls, renewals, ends of rights and give-backs, as [`Bounds`] says.
-//! Acks, retries and arms are left out: of those `fleet_model.rs` has all orders.
+//! Acks, retries and arms are left out: of those `models/fleet.rs` has all orders.
 
 mod clients;
 mod nodes;

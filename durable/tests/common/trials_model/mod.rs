@@ -27,7 +27,7 @@
 //! - An epoch is a life: it ends with its process, or when its lease runs out. A node that has
 //!   crashed is another process at once.
 //! - How long a lease or a trial lasts is no number. A node's right to hand out ends before another
-//!   takes the lease: `fleet_model.rs` shows how that comes about.
+//!   takes the lease: `models/fleet.rs` shows how that comes about.
 //! - Between TrialBegin's commit and the call, or until the charge is taken back, no process ends
 //!   and no lease is taken, unless [`Bounds::has_gap`] says so.
 //! - In the end transactions end, trials are over, and what nodes have to do they do.

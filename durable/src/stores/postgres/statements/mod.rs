@@ -3,7 +3,7 @@
 //! Each statement stands beside the struct of its parameters and the reader of its answer.
 //! `statement.rs` says how. `{s}` stands for the schema.
 //!
-//! They keep to what other databases take that speak PostgreSQL's protocol: `tests/durable_sql.rs`
+//! They keep to what other databases take that speak PostgreSQL's protocol: `tests/it/sql.rs`
 //! reads them all, and refuses what is not on its list. Times are the database's `now()`; deadlines
 //! are milliseconds since the Unix epoch.
 //!

@@ -1,10 +1,7 @@
 //! A store that hangs is seen from outside: how long the writer's turn lasts is in `stats` and in
 //! `lag`, and a hook is told. On a manual clock, and with a thread that stands in the store.
 
-#[path = "common/over_memory.rs"]
-mod over_memory;
-
-use over_memory::{Over, OverMemory};
+use crate::over_memory::{Over, OverMemory};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 use wheelwork::{Dispatch, ManualClock};

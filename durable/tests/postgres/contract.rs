@@ -6,16 +6,9 @@
 //!
 //! It needs a server (`common/server.rs`). Without one the tests are left out, which is said.
 
-#[path = "common/both_stores/mod.rs"]
-mod both_stores;
-#[path = "common/own_schema.rs"]
-mod own_schema;
-#[path = "common/shared_memory/mod.rs"]
-mod shared_memory;
-
-use both_stores::demands::{Opened, demands, texts_may_have_anything};
-use both_stores::histories::hold_against_memory;
-use both_stores::{Standing, Tables, memory};
+use crate::both_stores::demands::{Opened, demands, texts_may_have_anything};
+use crate::both_stores::histories::hold_against_memory;
+use crate::both_stores::{Standing, Tables, memory};
 use std::env;
 use std::sync::Arc;
 

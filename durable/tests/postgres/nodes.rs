@@ -3,10 +3,7 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
-#[path = "common/own_schema.rs"]
-mod own_schema;
-
-use own_schema::{Schema, next, until};
+use crate::own_schema::{Schema, next, until};
 use postgres::NoTls;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;

@@ -7,7 +7,7 @@
 //! - `spare_*`: a guard is left out or put elsewhere, and no promise is broken.
 //! - `broken_*`: a step is broken, and the checker finds the promise that this breaks.
 
-#[path = "common/row_locks/mod.rs"]
+#[path = "../common/row_locks/mod.rs"]
 mod model;
 
 use model::{Bounds, Event, Kind, LockFault, Promise, RowLocks};

@@ -8,7 +8,7 @@
 //! - `broken_*`: a step is broken, and the checker finds the promise that this breaks.
 //! - `limit_*`: what the protocol does not promise, and how that comes about.
 
-#[path = "common/fleet_model/mod.rs"]
+#[path = "../common/fleet_model/mod.rs"]
 mod model;
 
 use model::{Bounds, Event, Fleet, LeaseFault, Promise};

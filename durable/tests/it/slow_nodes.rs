@@ -3,13 +3,8 @@
 //!
 //! The store takes time for what one of two nodes does, on a manual clock.
 
-#[path = "common/shared_memory/mod.rs"]
-mod shared_memory;
-#[path = "common/slow_store.rs"]
-mod slow_store;
-
-use shared_memory::{Making, MemoryClock, SharedPlace};
-use slow_store::{Slow, Speed};
+use crate::shared_memory::{Making, MemoryClock, SharedPlace};
+use crate::slow_store::{Slow, Speed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;

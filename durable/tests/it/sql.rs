@@ -8,22 +8,22 @@ use std::collections::BTreeSet;
 
 /// The files that have the statements of nodes.
 const SOURCES: [&str; 9] = [
-    include_str!("../src/stores/postgres/statements/arm.rs"),
-    include_str!("../src/stores/postgres/statements/cancel.rs"),
-    include_str!("../src/stores/postgres/statements/commit.rs"),
-    include_str!("../src/stores/postgres/statements/dead.rs"),
-    include_str!("../src/stores/postgres/statements/lease.rs"),
-    include_str!("../src/stores/postgres/statements/load.rs"),
-    include_str!("../src/stores/postgres/statements/locked.rs"),
-    include_str!("../src/stores/postgres/statements/reschedule.rs"),
-    include_str!("../src/stores/postgres/statements/settle.rs"),
+    include_str!("../../src/stores/postgres/statements/arm.rs"),
+    include_str!("../../src/stores/postgres/statements/cancel.rs"),
+    include_str!("../../src/stores/postgres/statements/commit.rs"),
+    include_str!("../../src/stores/postgres/statements/dead.rs"),
+    include_str!("../../src/stores/postgres/statements/lease.rs"),
+    include_str!("../../src/stores/postgres/statements/load.rs"),
+    include_str!("../../src/stores/postgres/statements/locked.rs"),
+    include_str!("../../src/stores/postgres/statements/reschedule.rs"),
+    include_str!("../../src/stores/postgres/statements/settle.rs"),
 ];
 
 /// What makes the tables.
-const TABLES_SOURCE: &str = include_str!("../src/stores/postgres/migrations/tables.rs");
+const TABLES_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/tables.rs");
 
 /// The functions of the schema.
-const FUNCTIONS_SOURCE: &str = include_str!("../src/stores/postgres/migrations/functions.rs");
+const FUNCTIONS_SOURCE: &str = include_str!("../../src/stores/postgres/migrations/functions.rs");
 
 /// Words of statements that nodes send.
 const WORDS: &[&str] = &[

@@ -3,10 +3,7 @@
 //! The store is one in memory that leaves changes of some keys out, as `Postgres` does where
 //! another transaction has locked a row. The clock is moved by hand.
 
-#[path = "common/over_memory.rs"]
-mod over_memory;
-
-use over_memory::{Over, OverMemory};
+use crate::over_memory::{Over, OverMemory};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -8,7 +8,7 @@
 //! - `broken_*`: a step is broken, and the checker finds the promise that this breaks.
 //! - `limit_*`: what trials do not promise, and how that comes about.
 
-#[path = "common/trials_model/mod.rs"]
+#[path = "../common/trials_model/mod.rs"]
 mod model;
 
 use model::{Bounds, Event, Promise, TrialFault, Trials};

@@ -5,21 +5,14 @@
 //!   `WHEELWORK_SEED` on.
 //! - Stores that are broken on purpose are found, by both.
 
-#[path = "common/histories.rs"]
-mod histories;
-#[path = "common/over_memory.rs"]
-mod over_memory;
-#[path = "common/stores/mod.rs"]
-mod stores;
-
-use histories::hold_against;
-use over_memory::{Over, OverMemory};
+use crate::histories::hold_against;
+use crate::over_memory::{Over, OverMemory};
+use crate::stores::{DEMANDS, Place, at, hold_to_all_demands};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 use std::{env, fs, panic, process};
-use stores::{DEMANDS, Place, at, hold_to_all_demands};
 use wheelwork_durable::contract::{
     Gate, Lease, Outcome, Position, SliceLimit, Store, Target, Write,
 };
@@ -111,7 +104,7 @@ fn the_former_holder_is_refused() {
         "kind".into(),
         (*b"").into(),
     );
-    let mut gate = stores::HandedOut::default();
+    let mut gate = crate::stores::HandedOut::default();
     let arm = vec![Write::Arm(row)];
     former.commit(arm.clone(), &mut gate).unwrap();
     let mut holder = place.clone();

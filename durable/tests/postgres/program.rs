@@ -3,8 +3,7 @@
 //! The program is `tests/common/program.rs`, which is included twice. What differs is `store`. With
 //! a database only if there is a server (`common/server.rs`).
 
-#[path = "common/server.rs"]
-mod server;
+use crate::own_schema::server;
 
 mod on_a_file {
     use std::time::Duration;
@@ -14,7 +13,7 @@ mod on_a_file {
         Redb::open(super::file())
     }
 
-    include!("common/program.rs");
+    include!("../common/program.rs");
 }
 
 mod on_a_database {
@@ -25,7 +24,7 @@ mod on_a_database {
         Postgres::connect(super::server::database().unwrap())
     }
 
-    include!("common/program.rs");
+    include!("../common/program.rs");
 }
 
 fn file() -> std::path::PathBuf {

@@ -1,10 +1,7 @@
 //! Promise: on a manual clock a durable store takes turns for what happens, and none for time that
 //! passes. A turn comes when the time of day is set.
 
-#[path = "common/over_memory.rs"]
-mod over_memory;
-
-use over_memory::{Over, OverMemory};
+use crate::over_memory::{Over, OverMemory};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

@@ -4,10 +4,7 @@
 //! On a manual clock. A process dies when its store takes nothing more, and its handlers do nothing
 //! more. Then it is started again. Each test runs on the store for tests and on a file.
 
-#[path = "common/durable_model.rs"]
-mod durable_model;
-
-use durable_model::Folder;
+use crate::durable_model::Folder;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::num::NonZeroUsize;

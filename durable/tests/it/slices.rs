@@ -1,10 +1,7 @@
 //! Whatever a call asks of durable timers, others have their turn: a commit and a read have a bound
 //! in rows and in bytes, and calls that are made meanwhile are served in between.
 
-#[path = "common/over_memory.rs"]
-mod over_memory;
-
-use over_memory::{Over, OverMemory};
+use crate::over_memory::{Over, OverMemory};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;

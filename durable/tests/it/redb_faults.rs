@@ -8,10 +8,7 @@
 //! Each test takes a sample of the places. With `WHEELWORK_EVERY_FAULT=1` it takes every access,
 //! and 20,000 flips: some minutes.
 
-#[path = "common/durable_model.rs"]
-mod durable_model;
-
-use durable_model::{Answer, Call, HandedOut, History, Model, contents, make, time};
+use crate::durable_model::{Answer, Call, HandedOut, History, Model, contents, make, time};
 use redb::StorageBackend;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};

@@ -5,12 +5,8 @@
 //! Each test has a schema of its own on a server (`common/server.rs`). Without one the tests are
 //! left out, which is said.
 
-#[path = "common/own_schema.rs"]
-mod own_schema;
-#[path = "common/proxy.rs"]
-mod proxy;
-
-use own_schema::{Schema, next, until};
+use crate::own_schema::{Schema, next, until};
+use crate::proxy;
 use postgres::{Client, Config, NoTls};
 use std::error::Error;
 use std::sync::Arc;

@@ -1,0 +1,36 @@
+//! The promises of durable timers, a module each. They are one program, because linking takes
+//! longer than running most of them. None of these tests starts a process: until that runs its
+//! program it has a copy of each open file, and a lock of it.
+//!
+//! Beside this program are those that take very many steps (`../long/`), the models (`../models/`),
+//! those that need a PostgreSQL (`../postgres/`), and those that start or fork processes, or need
+//! one of their own.
+
+mod beside_large;
+mod board;
+mod crashes;
+#[path = "../common/durable_model.rs"]
+mod durable_model;
+mod fair;
+mod held_up;
+#[path = "../common/histories.rs"]
+mod histories;
+mod kinds;
+mod manual_clock;
+mod metrics;
+#[path = "../common/over_memory.rs"]
+mod over_memory;
+mod redb_faults;
+#[path = "../common/shared_memory/mod.rs"]
+mod shared_memory;
+mod slices;
+mod slow_nodes;
+#[path = "../common/slow_store.rs"]
+mod slow_store;
+mod sql;
+mod stalls;
+mod stop_async;
+mod store;
+#[path = "../common/stores/mod.rs"]
+mod stores;
+mod typed;

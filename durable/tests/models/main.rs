@@ -1,0 +1,5 @@
+//! Models that are explored whole, a module each. `scripts/test` optimizes this program.
+
+mod fleet;
+mod row_locks;
+mod trials;

@@ -1,0 +1,16 @@
+//! The promises that take a PostgreSQL to try, a module each. The server is one for all of them
+//! (`../common/server.rs`).
+
+#[path = "../common/both_stores/mod.rs"]
+mod both_stores;
+mod contract;
+mod databases;
+mod nodes;
+#[path = "../common/own_schema.rs"]
+mod own_schema;
+mod program;
+#[path = "../common/proxy.rs"]
+mod proxy;
+#[path = "../common/shared_memory/mod.rs"]
+mod shared_memory;
+mod upkeep;
