@@ -31,6 +31,8 @@ mod panics;
 mod paused;
 mod peers;
 mod periodic_run;
+#[path = "../common/quiet.rs"]
+mod quiet;
 mod recall;
 mod schedule;
 mod set_global;

@@ -7,6 +7,8 @@ mod never_early;
 mod payload_sizes;
 mod periodic;
 mod periodic_model;
+#[path = "../common/quiet.rs"]
+mod quiet;
 mod spans;
 #[path = "../common/tasks.rs"]
 mod tasks;

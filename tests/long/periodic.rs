@@ -1,6 +1,7 @@
 //! Promise: a periodic timer runs when its rhythm says, without drift, never twice at a time, as
 //! often as was asked for; and no more once it was cancelled.
 
+use crate::quiet::panic_on_purpose;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -363,14 +364,12 @@ fn a_run_that_panics_is_counted_and_the_next_one_comes() {
     let mut run = note(&clock, &log);
     let run = move || {
         run();
-        std::panic::panic_any("deliberate");
+        panic_on_purpose();
     };
     service.every(MS).times(3).start(run).unwrap();
-    let next = |_| std::panic::panic_any("deliberate");
+    let next = |_| panic_on_purpose();
     let ended = service.every_by(next).start(|| ()).unwrap();
-    std::panic::set_hook(Box::new(|_| ()));
     clock.advance(MS * 10);
-    drop(std::panic::take_hook());
     assert_eq!(*log.lock().unwrap(), [MS, MS * 2, MS * 3]);
     assert_eq!(service.stats().panics, 4);
     assert!(
