@@ -108,7 +108,7 @@ impl<S: Store> DurableBuilder<S> {
         kind: &str,
         handler: impl Fn(&Delivery) -> HandlerResult + Send + Sync + 'static,
     ) -> Self {
-        let handler = move |delivery: &Delivery, _| Said::Result(handler(delivery));
+        let handler = move |delivery: &Delivery| Said::Result(handler(delivery));
         self.kinds.entry(kind).handler = Some(KindHandler::One(Box::new(handler)));
         self
     }

@@ -2,9 +2,8 @@
 
 use super::builder::DurableBuilder;
 use crate::handler::delivery::{Delivery, HandlerResult};
-use crate::handler::kinds::{KindHandler, Said};
-use crate::handler::recurrence::next_run;
-use crate::store::row::StoreTime;
+use crate::handler::kinds::KindHandler;
+use crate::store::contract::Write;
 use crate::stores::postgres::session::{ConnectClient, apart, idle_setting};
 use crate::stores::postgres::statements::settle::{Again, Deliveries};
 use crate::stores::postgres::statements::statement::Statement;
@@ -116,41 +115,30 @@ fn in_transaction(
         connect,
         free: Mutex::default(),
     };
-    let run = move |delivery: &Delivery, begun| {
-        let (row, made_up) = (&delivery.row, delivery.made_up);
-        let next = match next_run(row.calendar.as_deref(), row.due, begun, made_up) {
-            Ok(next) => next,
-            Err(why) => return Said::Result(Err(why.into())),
-        };
+    let run = move |delivery: &Delivery, ack: &Write| {
         // (In a task of tokio the crate `postgres` would panic.)
-        let done = apart(|| {
-            run_in(&clients, &schema, idle, delivery, next.at, |transaction| {
+        apart(|| {
+            run_in(&clients, &schema, idle, ack, |transaction| {
                 handler(delivery, transaction)
             })
-        });
-        match done {
-            Ok(()) => Said::Acked(next),
-            Err(error) => Said::Result(Err(error)),
-        }
+        })
     };
-    KindHandler::One(Box::new(run))
+    KindHandler::InTransaction(Box::new(run))
 }
 
 fn run_in(
     clients: &Clients,
     schema: &str,
     idle: Duration,
-    delivery: &Delivery,
-    next: Option<StoreTime>,
+    ack: &Write,
     handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     let mut client = match clients.take() {
         Some(client) => client,
         None => (clients.connect)()?,
     };
-    let work = |transaction: postgres::Transaction<'_>| {
-        work_in(transaction, schema, idle, delivery, next, &handler)
-    };
+    let work =
+        |transaction: postgres::Transaction<'_>| work_in(transaction, schema, idle, ack, &handler);
     let mut done = begin(&mut client).map(work);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
@@ -203,30 +191,32 @@ fn work_in(
     mut transaction: postgres::Transaction<'_>,
     schema: &str,
     idle: Duration,
-    delivery: &Delivery,
-    next: Option<StoreTime>,
+    ack: &Write,
     handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     handler(&mut transaction)?;
     // From here on the lease is locked, which other nodes want if this one stands still.
     let idle = idle_setting(idle).replace("SET ", "SET LOCAL ");
     transaction.batch_execute(&idle)?;
-    let settled = delivery.settled();
-    let gone = match next {
-        None => {
+    let gone = match ack {
+        Write::Ack { of, next: None } => {
             let mut rows = Deliveries::default();
-            rows.push(&settled, 0);
+            rows.push(of, 0);
             run(&mut transaction, schema, &rows.ack())?
         }
-        Some(next) => {
+        Write::Ack {
+            of,
+            next: Some(next),
+        } => {
             let mut again = Again::default();
-            again.push(&settled, next, (0, 0), 0);
+            again.push(of, *next, (0, 0), 0);
             match run(&mut transaction, schema, &again.retry())? {
                 // One that was cancelled meanwhile has no further run.
                 0 => run(&mut transaction, schema, &again.rows.ack_superseded())?,
                 moved => moved,
             }
         }
+        _ => 0,
     };
     if gone == 0 {
         return Err(STALE.into());

@@ -74,7 +74,7 @@ impl<S: Store> DurableBuilder<S> {
         handler: impl Fn(&Delivery, T) -> HandlerResult + Send + Sync + 'static,
     ) -> Self {
         let codec = self.kinds.codec;
-        let handler = move |delivery: &Delivery, _| match codec.decode(delivery.payload()) {
+        let handler = move |delivery: &Delivery| match codec.decode(delivery.payload()) {
             Ok(value) => Said::Result(handler(delivery, value)),
             Err(why) => Said::Undecodable(why),
         };

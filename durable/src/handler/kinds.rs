@@ -4,10 +4,10 @@
 use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
 use super::places::Places;
-#[cfg(feature = "postgres")]
-use super::recurrence::NextRun;
 use super::retry::RetryPolicy;
-use crate::store::row::{DurableId, StoreTime};
+#[cfg(feature = "postgres")]
+use crate::store::contract::Write;
+use crate::store::row::DurableId;
 use crate::sync::{AtomicBool, Ordering};
 use std::collections::HashMap;
 use std::future::Future;
@@ -29,13 +29,20 @@ pub type SpawnedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A handler of timers of one kind that are due together.
 pub(crate) type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + Send + Sync>;
 
-/// A handler of one timer. It is told when its call begins.
-pub(crate) type OneHandler = Box<dyn Fn(&Delivery, StoreTime) -> Said + Send + Sync>;
+/// A handler of one timer.
+pub(crate) type OneHandler = Box<dyn Fn(&Delivery) -> Said + Send + Sync>;
+
+/// A handler that works in a transaction of the store. If it answers `Ok`, it has also made this
+/// change in it, which ends the timer.
+#[cfg(feature = "postgres")]
+pub(crate) type TransactionHandler = Box<dyn Fn(&Delivery, &Write) -> HandlerResult + Send + Sync>;
 
 /// What runs for a kind.
 pub(crate) enum KindHandler {
     One(OneHandler),
     Batch(BatchHandler),
+    #[cfg(feature = "postgres")]
+    InTransaction(TransactionHandler),
     Async(Box<dyn Fn(Delivery) -> HandlerFuture + Send + Sync>),
 }
 
@@ -45,9 +52,6 @@ pub(crate) enum Said {
     /// The payload is not what it reads: why.
     #[cfg(feature = "serde")]
     Undecodable(String),
-    /// It is done, and the store has that already, with the next run.
-    #[cfg(feature = "postgres")]
-    Acked(NextRun),
 }
 
 /// All that is set for a kind.

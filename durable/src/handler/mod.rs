@@ -4,6 +4,7 @@ pub(crate) mod caught;
 #[cfg(feature = "serde")]
 pub(crate) mod codec;
 pub(crate) mod delivery;
+pub(crate) mod ending;
 pub(crate) mod error;
 pub(crate) mod kinds;
 pub(crate) mod places;

@@ -48,8 +48,6 @@ pub(crate) struct NextRun {
 /// The run of a row with this calendar after the one that was meant for `due` and was begun at
 /// `begun`. `made_up` counts the runs in a row before it that were made up for. An error: it is no
 /// calendar.
-///
-/// All ways to acknowledge a delivery ask here.
 pub(crate) fn next_run(
     calendar: Option<&str>,
     due: StoreTime,

@@ -3,6 +3,8 @@
 mod admit;
 mod batch;
 mod future;
+#[cfg(feature = "postgres")]
+mod in_transaction;
 mod one;
 pub(crate) mod run;
 mod settle;

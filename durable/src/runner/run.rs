@@ -5,6 +5,8 @@
 use super::admit::{admit, begins, still_tried};
 use super::batch::call_batch;
 use super::future::AsyncRun;
+#[cfg(feature = "postgres")]
+use super::in_transaction::call_in_transaction;
 use super::one::call_one;
 use super::settle::settle;
 use crate::handler::caught::caught;
@@ -181,6 +183,12 @@ fn call(
             timers
                 .iter()
                 .for_each(|delivery| call_one(shared, handler, delivery));
+        }
+        #[cfg(feature = "postgres")]
+        Some(KindHandler::InTransaction(handler)) => {
+            timers
+                .iter()
+                .for_each(|delivery| call_in_transaction(shared, handler, delivery));
         }
         Some(KindHandler::Batch(handler)) if !timers.is_empty() => {
             call_batch(shared, handler, &timers);

@@ -1,20 +1,20 @@
 //! Settle: what handlers have said becomes changes of the store, and is told when it is stored.
 //!
-//! RunSettle ends here: an ack, a retry or a burial. So does the way of a row that was not handed
-//! out after all.
+//! RunSettle ends here: an ack, a retry or a burial, as `src/handler/ending.rs` decides. So does
+//! the way of a row that was not handed out after all.
 
 use super::outcomes::Outcomes;
 use super::plan::{Changes, Ended, Plan};
 use super::turn::Writer;
 use super::window::ClockReading;
-use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
-use crate::handler::recurrence::{NextRun, begun, next_run};
+use crate::handler::delivery::{Delivery, Done, Settlement};
+use crate::handler::ending::Ending;
+use crate::handler::recurrence::NextRun;
 use crate::queue::fired::Fired;
 use crate::queue::request::{Reply, Told};
 use crate::store::contract::{Outcome, Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, DeadLetter, Row, StoreTime};
-use crate::store::why::stored_why;
 use std::time::Duration;
 
 impl Writer {
@@ -98,77 +98,51 @@ impl Writer {
 
     /// A write that settles a delivery.
     fn plan_settle(&mut self, settlement: Settlement, now: StoreTime) -> (Write, Ended) {
-        let Settlement {
-            of,
-            kind,
-            attempts,
-            crashes,
-            calendar,
-            made_up,
-            verdict,
-            lateness_ns,
-        } = settlement;
-        if let Some(lateness_ns) = lateness_ns {
-            self.core
-                .shared
-                .counts
-                .lateness
-                .record(Duration::from_nanos(lateness_ns), 1);
+        let counts = &self.core.shared.counts;
+        if let Some(lateness_ns) = settlement.lateness_ns {
+            let late = Duration::from_nanos(lateness_ns);
+            counts.lateness.record(late, 1);
         }
+        let retry = || self.core.shared.kinds.retry_of(&settlement.kind);
+        let ending = settlement.ending(retry, now);
+        let attempts = settlement.attempts_made();
+        let Settlement {
+            of, kind, crashes, ..
+        } = settlement;
         let Settled { id, due, .. } = of;
-        let begun = lateness_ns.map_or(now, |late| begun(due, late));
-        let has_failed = !matches!(verdict, Verdict::Crashed);
-        let attempts = attempts.saturating_add(has_failed.into());
-        let cause = match verdict {
-            Verdict::Done => match next_run(calendar.as_deref(), due, begun, made_up) {
-                Ok(NextRun { at, made_up }) => {
-                    self.core.note_made_up(id, made_up);
-                    return (Write::Ack { of, next: at }, Ended::Done);
-                }
-                Err(why) => Cause::Undecodable(stored_why(&why)),
-            },
-            Verdict::LeftOut(next) => return (Write::Ack { of, next }, Ended::LeftOut),
-            Verdict::Failed(why) => {
-                let wait = self
-                    .core
-                    .shared
-                    .kinds
-                    .retry_of(&kind)
-                    .wait_after(attempts, id);
-                if let Some(wait) = wait {
-                    // (With a slow store the row is due after this turn has read the clock.)
-                    let at = now.max(due).after(wait);
-                    let retry = Write::Retry {
-                        of,
-                        at,
-                        attempts,
-                        crashes,
-                    };
-                    return (retry, Ended::Failed);
-                }
-                Cause::Failed(why)
+        match ending {
+            Ending::Acked(NextRun { at, made_up }) => {
+                self.core.note_made_up(id, made_up);
+                (Write::Ack { of, next: at }, Ended::Done)
             }
-            Verdict::Undecodable(why) => Cause::Undecodable(why),
-            Verdict::UnknownKind => Cause::UnknownKind,
-            Verdict::Crashed => Cause::Crashed,
-        };
-        // (A row whose calendar cannot be read becomes the dead letter itself.)
-        let next = next_run(calendar.as_deref(), due, begun, made_up).unwrap_or_default();
-        self.core.note_made_up(id, next.made_up);
-        let next = next.at.map(|at| (at, self.core.store.new_id(None, due)));
-        // (The hook is told of the row as it is stored; the payload stays in the store.)
-        let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
-        (row.attempts, row.crashes) = (attempts, crashes);
-        let letter = DeadLetter::new(row, cause.clone(), now);
-        let write = Write::Bury {
-            of,
-            cause,
-            since: now,
-            attempts,
-            crashes,
-            next,
-        };
-        (write, Ended::Died(Box::new(letter)))
+            Ending::LeftOut(next) => (Write::Ack { of, next }, Ended::LeftOut),
+            Ending::Retried(at) => {
+                let retry = Write::Retry {
+                    of,
+                    at,
+                    attempts,
+                    crashes,
+                };
+                (retry, Ended::Failed)
+            }
+            Ending::Buried(cause, next) => {
+                self.core.note_made_up(id, next.made_up);
+                let next = next.at.map(|at| (at, self.core.store.new_id(None, due)));
+                // (The hook is told of the row as it is stored; the payload stays in the store.)
+                let mut row = Row::new(next.map_or(id, |(_, copy)| copy), due, kind, [].into());
+                (row.attempts, row.crashes) = (attempts, crashes);
+                let letter = DeadLetter::new(row, cause.clone(), now);
+                let write = Write::Bury {
+                    of,
+                    cause,
+                    since: now,
+                    attempts,
+                    crashes,
+                    next,
+                };
+                (write, Ended::Died(Box::new(letter)))
+            }
+        }
     }
 
     /// What a handler has said is stored, or is refused.

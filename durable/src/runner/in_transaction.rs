@@ -1,0 +1,47 @@
+//! In transaction: calls a handler that works in a transaction of the store, which also ends its
+//! timer.
+
+use super::settle::{lateness, settle, verdict};
+use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
+use crate::handler::ending::Ending;
+use crate::handler::kinds::TransactionHandler;
+use crate::handler::recurrence::begun;
+use crate::queue::link::DurableShared;
+use crate::queue::request::Told;
+use crate::store::contract::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Calls the handler with this timer and with what becomes of it if the answer is `Ok`: the store
+/// has that when the handler has returned. If the answer is another one, the transaction was rolled
+/// back, and the writer settles the timer, as after other handlers.
+pub(super) fn call_in_transaction(
+    shared: &DurableShared,
+    handler: &TransactionHandler,
+    delivery: &Delivery,
+) {
+    let lateness_ns = lateness(shared, delivery);
+    let (row, of) = (&delivery.row, delivery.settled());
+    let done = Settlement::new(delivery, Verdict::Done, Some(lateness_ns));
+    let retry = || shared.kinds.retry_of(&row.kind);
+    let Ending::Acked(next) = done.ending(retry, begun(row.due, lateness_ns)) else {
+        // (Its calendar cannot be read: no transaction can end it. The writer buries it.)
+        return settle(shared, delivery, Verdict::Done, Some(lateness_ns));
+    };
+    let ack = Write::Ack {
+        of: of.clone(),
+        next: next.at,
+    };
+    match catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack))) {
+        Ok(Ok(())) => {
+            shared.tell(Told::Acked(Done { of, lateness_ns }, next.made_up));
+            if row.calendar.is_some() {
+                // It may have a next run.
+                shared.tell(Told::News);
+            }
+        }
+        answer => {
+            let verdict = verdict(shared, delivery, answer);
+            settle(shared, delivery, verdict, Some(lateness_ns));
+        }
+    }
+}
