@@ -76,7 +76,10 @@ pub use store::row::{Cause, DeadLetter, DurableId, ParseIdError, Partition, Row,
 pub use store::when::{PayloadBytes, When};
 pub use stores::memory::Memory;
 #[cfg(feature = "postgres")]
-pub use stores::postgres::{OutboxKeyed, OutboxWithin, Postgres, PostgresBuilder, PostgresOutbox};
+pub use stores::postgres::{
+    BlockingTransaction, OutboxKeyed, OutboxWithin, Postgres, PostgresBuilder, PostgresOutbox,
+    PostgresTransaction,
+};
 #[cfg(feature = "redb")]
 pub use stores::redb::{Redb, RedbBuilder};
 

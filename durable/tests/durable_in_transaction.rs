@@ -12,8 +12,9 @@ use own_schema::{Schema, until};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+use tokio_postgres::error::SqlState;
 use wheelwork::Dispatch;
-use wheelwork_durable::{Cause, Durable, RetryPolicy};
+use wheelwork_durable::{BlockingTransaction, Cause, Durable, PostgresOutbox, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -157,6 +158,162 @@ fn a_dead_letter_says_what_the_database_said() {
         why.contains("no_such_table") && why.lines().count() == 1,
         "{why}"
     );
+    node.stop().unwrap();
+}
+
+/// Arms a timer in a transaction that blocks.
+fn arm(outbox: &PostgresOutbox, transaction: &mut impl BlockingTransaction, key: &str) {
+    let mut timers = outbox.within(transaction);
+    let hour = Duration::from_secs(3_600);
+    timers.key(key).schedule("later", hour, key).unwrap();
+    // (The other calls see what it has done.)
+    assert!(timers.key(key).reschedule(hour).unwrap());
+    let id = timers.schedule("later", hour, "gone").unwrap();
+    assert!(timers.cancel(id).unwrap());
+}
+
+#[test]
+fn the_outbox_takes_transactions_of_both_clients_and_of_handlers() {
+    let Some(schema) = Schema::new("both") else {
+        return;
+    };
+    let store = schema.store();
+    let outbox = store.outbox();
+    let within = outbox.clone();
+    let node = Durable::builder(store)
+        .on_in_transaction("work", move |work, transaction| {
+            arm(&within, transaction, &work.payload_text());
+            match work.payload() {
+                b"handler kept" => Ok(()),
+                _ => Err("it fails".into()),
+            }
+        })
+        .on("later", |_| Ok(()))
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "handler kept").unwrap();
+    node.schedule("work", MS, "handler lost").unwrap();
+
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    arm(&outbox, &mut transaction, "postgres kept");
+    transaction.commit().unwrap();
+    let mut transaction = client.transaction().unwrap();
+    arm(&outbox, &mut transaction, "postgres lost");
+    transaction.rollback().unwrap();
+
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connected = tokio_postgres::connect(&schema.database, tokio_postgres::NoTls).await;
+        let (mut client, connection) = connected.unwrap();
+        tokio::spawn(connection);
+        for key in ["tokio kept", "tokio lost"] {
+            let transaction = client.transaction().await.unwrap();
+            let hour = Duration::from_secs(3_600);
+            let timers = outbox.within_async(&transaction).key(key);
+            timers.schedule("later", hour, key).await.unwrap();
+            if key == "tokio kept" {
+                transaction.commit().await.unwrap();
+            } else {
+                transaction.rollback().await.unwrap();
+            }
+        }
+    });
+
+    until("both have answered", || {
+        node.stats().done + node.stats().died == 2
+    });
+    for who in ["handler", "postgres", "tokio"] {
+        let is_there = |end| node.key(&format!("{who} {end}")).get().unwrap().is_some();
+        assert!(is_there("kept") && !is_there("lost"), "{who}");
+    }
+    assert_eq!(
+        node.list(.., 9).unwrap().len(),
+        3,
+        "what was cancelled is gone"
+    );
+    node.stop().unwrap();
+}
+
+#[test]
+fn a_handler_has_all_calls_of_a_transaction() {
+    let Some(schema) = Schema::new("calls") else {
+        return;
+    };
+    drop(schema.store());
+    let make = schema.sql("CREATE TABLE {s}.work (n int PRIMARY KEY)");
+    schema.client().batch_execute(&make).unwrap();
+    let name = schema.name.clone();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
+            let insert = format!("INSERT INTO {name}.work VALUES ($1)");
+            assert_eq!(transaction.execute(&insert, &[&1])?, 1);
+            transaction.batch_execute(&format!("INSERT INTO {name}.work VALUES (2), (3)"))?;
+            let all = format!("SELECT n FROM {name}.work WHERE n > $1 ORDER BY n");
+            assert_eq!(transaction.query(&all, &[&0])?.len(), 3);
+            assert_eq!(transaction.query_one(&all, &[&2])?.get::<_, i32>(0), 3);
+            assert!(
+                transaction.query_one(&all, &[&0]).is_err(),
+                "there are three"
+            );
+            assert!(transaction.query_opt(&all, &[&3])?.is_none());
+            // An error in a savepoint leaves the rest as it is.
+            let refused = transaction.block_on(async |transaction| {
+                let part = transaction.savepoint("part").await?;
+                let refused = part.execute(&insert, &[&3]).await;
+                part.rollback().await?;
+                Ok::<_, tokio_postgres::Error>(refused)
+            })?;
+            let code = refused.unwrap_err().code().cloned();
+            assert_eq!(code, Some(SqlState::UNIQUE_VIOLATION));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    until("it is done", || node.stats().done + node.stats().failed > 0);
+    assert_eq!(node.stats().failed, 0);
+    let count = schema.sql("SELECT count(*) FROM {s}.work");
+    let count = schema.client().query_one(&count, &[]).unwrap();
+    assert_eq!(count.get::<_, i64>(0), 3);
+    node.stop().unwrap();
+}
+
+/// A handler that panics leaves no lock behind, and its connection goes on.
+#[test]
+fn a_panic_rolls_back_before_the_writer_hears_of_it() {
+    let Some(schema) = Schema::new("panics") else {
+        return;
+    };
+    drop(schema.store());
+    let make = "CREATE TABLE {s}.work (n int); INSERT INTO {s}.work VALUES (0)";
+    schema.client().batch_execute(&schema.sql(make)).unwrap();
+    let raise = schema.sql("UPDATE {s}.work SET n = n + 1");
+    let try_lock = schema.sql("SELECT n FROM {s}.work FOR UPDATE NOWAIT");
+    let other = Mutex::new(schema.client());
+    let told = Arc::new(Mutex::new(None));
+    let tells = told.clone();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
+            transaction.execute(&raise, &[])?;
+            panic!("it panics");
+        })
+        .on_failed(move |_, _| {
+            let row = other
+                .lock()
+                .unwrap()
+                .query_one(&try_lock, &[])
+                .map(|row| row.get::<_, i32>(0));
+            *tells.lock().unwrap() = Some(row.ok());
+        })
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    until("it is dead", || node.stats().died == 1);
+    assert_eq!(*told.lock().unwrap(), Some(Some(0)));
     node.stop().unwrap();
 }
 

@@ -4,23 +4,21 @@ use super::builder::DurableBuilder;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::KindHandler;
 use crate::store::contract::Write;
-use crate::stores::postgres::session::{ConnectClient, apart, idle_setting};
-use crate::stores::postgres::statements::settle::{Again, Deliveries};
-use crate::stores::postgres::statements::statement::Statement;
+use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
+use crate::stores::postgres::session::apart;
 use crate::stores::postgres::store::Postgres;
-use crate::sync::ThreadBuilder;
 use crossbeam_channel::never;
-use postgres::IsolationLevel;
-use postgres::error::SqlState;
 use std::error::Error;
-use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio_postgres::error::SqlState;
 
-/// Connections that no handler has just now.
-struct Clients {
-    connect: ConnectClient,
-    free: Mutex<Vec<postgres::Client>>,
+/// The connections of a kind.
+struct Connections {
+    database: HandlerDatabase,
+    /// Those that no handler has just now.
+    free: Mutex<Vec<HandlerConnection>>,
 }
 
 /// Why an acknowledgement was not made.
@@ -29,30 +27,16 @@ const STALE: &str = "the timer was handed to another node meanwhile";
 /// The waits, in milliseconds, before a handler is called again whose transaction met others.
 const CONFLICT_WAITS_MS: [u64; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 
-/// A connection waits for its end when it goes, which must not be done in async code: a thread of
-/// its own does it. Without a thread the connections stay open.
-impl Drop for Clients {
-    fn drop(&mut self) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let clients = ManuallyDrop::new(std::mem::take(&mut *free));
-        if clients.is_empty() {
-            return;
-        }
-        let thread = ThreadBuilder::new().name("wheelwork-close".to_owned());
-        let _ = thread.spawn(move || drop(ManuallyDrop::into_inner(clients)));
-    }
-}
-
-impl Clients {
+impl Connections {
     /// A connection that a handler had before.
-    fn take(&self) -> Option<postgres::Client> {
+    fn take(&self) -> Option<HandlerConnection> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.pop()
     }
 
-    fn give_back(&self, client: postgres::Client) {
+    fn give_back(&self, connection: HandlerConnection) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(client);
+        free.push(connection);
     }
 }
 
@@ -91,59 +75,40 @@ impl DurableBuilder<Postgres> {
     pub fn on_in_transaction(
         mut self,
         kind: &str,
-        handler: impl Fn(&Delivery, &mut postgres::Transaction<'_>) -> HandlerResult
+        handler: impl Fn(&Delivery, &mut PostgresTransaction<'_>) -> HandlerResult
         + Send
         + Sync
         + 'static,
     ) -> Self {
-        let (connect, schema) = (self.store.connect_client.clone(), self.store.schema.clone());
-        let idle = self.store.leases.lasts / 2;
-        let handler = in_transaction(connect, schema, idle, handler);
-        self.kinds.entry(kind).handler = Some(handler);
+        let connections = Connections {
+            database: self.store.for_handlers(),
+            free: Mutex::default(),
+        };
+        let run = move |delivery: &Delivery, ack: &Write| {
+            let work = |transaction: &mut PostgresTransaction<'_>| handler(delivery, transaction);
+            // (In a task of tokio no thread may block on another runtime.)
+            apart(|| run_in(&connections, ack, work))
+        };
+        self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
         self
     }
 }
 
-/// What runs for a kind whose handler works in a transaction.
-fn in_transaction(
-    connect: ConnectClient,
-    schema: Arc<str>,
-    idle: Duration,
-    handler: impl Fn(&Delivery, &mut postgres::Transaction<'_>) -> HandlerResult + Send + Sync + 'static,
-) -> KindHandler {
-    let clients = Clients {
-        connect,
-        free: Mutex::default(),
-    };
-    let run = move |delivery: &Delivery, ack: &Write| {
-        // (In a task of tokio the crate `postgres` would panic.)
-        apart(|| {
-            run_in(&clients, &schema, idle, ack, |transaction| {
-                handler(delivery, transaction)
-            })
-        })
-    };
-    KindHandler::InTransaction(Box::new(run))
-}
-
 fn run_in(
-    clients: &Clients,
-    schema: &str,
-    idle: Duration,
+    connections: &Connections,
     ack: &Write,
-    handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
+    handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
-    let mut client = match clients.take() {
-        Some(client) => client,
-        None => (clients.connect)()?,
+    let mut connection = match connections.take() {
+        Some(connection) => connection,
+        None => connections.database.connect()?,
     };
-    let work =
-        |transaction: postgres::Transaction<'_>| work_in(transaction, schema, idle, ack, &handler);
-    let mut done = begin(&mut client).map(work);
+    let work = |transaction: PostgresTransaction<'_>| work_in(transaction, ack, &handler);
+    let mut done = connection.begin().map(work);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
-        client = (clients.connect)()?;
-        done = begin(&mut client).map(work);
+        connection = connections.database.connect()?;
+        done = connection.begin().map(work);
     }
     // What others were in the way of was rolled back: it is no attempt yet.
     for wait_ms in CONFLICT_WAITS_MS {
@@ -152,19 +117,10 @@ fn run_in(
             break;
         }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
-        done = begin(&mut client).map(work);
+        done = connection.begin().map(work);
     }
-    clients.give_back(client);
+    connections.give_back(connection);
     done?
-}
-
-/// Begins a transaction. The acknowledgement is made for this level, whatever the role's default
-/// is. The handler may set another one.
-fn begin(client: &mut postgres::Client) -> Result<postgres::Transaction<'_>, postgres::Error> {
-    let builder = client.build_transaction();
-    builder
-        .isolation_level(IsolationLevel::ReadCommitted)
-        .start()
 }
 
 /// Whether an error, or what has caused it, is a conflict with another transaction: 40001 or 40P01.
@@ -176,8 +132,8 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let code = error
-            .downcast_ref::<postgres::Error>()
-            .and_then(postgres::Error::code);
+            .downcast_ref::<tokio_postgres::Error>()
+            .and_then(tokio_postgres::Error::code);
         if code.is_some_and(|code| conflicts.contains(&code)) {
             return true;
         }
@@ -188,49 +144,23 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
 
 /// Calls the handler, acknowledges its timer, and commits both.
 fn work_in(
-    mut transaction: postgres::Transaction<'_>,
-    schema: &str,
-    idle: Duration,
+    mut transaction: PostgresTransaction<'_>,
     ack: &Write,
-    handler: impl Fn(&mut postgres::Transaction<'_>) -> HandlerResult,
+    handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
-    handler(&mut transaction)?;
-    // From here on the lease is locked, which other nodes want if this one stands still.
-    let idle = idle_setting(idle).replace("SET ", "SET LOCAL ");
-    transaction.batch_execute(&idle)?;
-    let gone = match ack {
-        Write::Ack { of, next: None } => {
-            let mut rows = Deliveries::default();
-            rows.push(of, 0);
-            run(&mut transaction, schema, &rows.ack())?
+    match catch_unwind(AssertUnwindSafe(|| handler(&mut transaction))) {
+        Ok(Ok(())) => match transaction.commit_with(ack)? {
+            true => Ok(()),
+            false => Err(STALE.into()),
+        },
+        // (All is rolled back before the writer hears of it.)
+        Ok(Err(error)) => {
+            transaction.rollback();
+            Err(error)
         }
-        Write::Ack {
-            of,
-            next: Some(next),
-        } => {
-            let mut again = Again::default();
-            again.push(of, *next, (0, 0), 0);
-            match run(&mut transaction, schema, &again.retry())? {
-                // One that was cancelled meanwhile has no further run.
-                0 => run(&mut transaction, schema, &again.rows.ack_superseded())?,
-                moved => moved,
-            }
+        Err(panic) => {
+            transaction.rollback();
+            resume_unwind(panic)
         }
-        _ => 0,
-    };
-    if gone == 0 {
-        return Err(STALE.into());
     }
-    transaction.commit()?;
-    Ok(())
-}
-
-/// Runs a statement of nodes in this transaction. Returns how many rows it has answered.
-fn run<S: Statement>(
-    transaction: &mut postgres::Transaction<'_>,
-    schema: &str,
-    statement: &S,
-) -> Result<usize, postgres::Error> {
-    let rows = transaction.query(&S::SQL.in_schema(schema), &statement.values())?;
-    Ok(rows.len())
 }

@@ -3,7 +3,7 @@
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random, random_node};
 use super::migrations::schema;
-use super::session::{Cancel, Connect, ConnectClient, Connected, Patience, Session, apart};
+use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
 use super::statements;
 use super::store::Postgres;
 use crate::store::contract::{StoreCause, StoreError, StoreSize};
@@ -30,7 +30,7 @@ pub struct PostgresBuilder {
     name: Option<String>,
     lasts: Duration,
     patience: Duration,
-    connect: Option<Box<dyn FnOnce(Config) -> Connects + Send>>,
+    connect: Option<Box<dyn FnOnce(Config) -> Connect + Send>>,
 }
 impl Postgres {
     /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
@@ -186,14 +186,14 @@ impl PostgresBuilder {
             return Err(setting("the connection string has no host".to_owned()));
         }
         let what = describe(&config);
-        let (connect, connect_client) = match self.connect {
+        let connect = match self.connect {
             Some(connect) => connect(config),
             None => connecting(config, NoTls),
         };
         // The first time it is there, or it is an error.
         let idle = idle_of(self.lasts, self.patience);
-        let texts = statements::texts(&schema);
-        let mut session = Session::new(connect.clone(), what, texts, Duration::ZERO, idle)?;
+        let texts = Arc::new(statements::texts(&schema));
+        let mut session = Session::new(connect.clone(), what, texts.clone(), Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
         schema::check(&mut session)?;
         session.patience = self.patience;
@@ -206,7 +206,7 @@ impl PostgresBuilder {
         Ok(Postgres {
             session,
             connect,
-            connect_client,
+            texts,
             schema: schema.into(),
             leases: Leases::new(random_node(), name, self.lasts),
             clock: Arc::new(DatabaseClock::new()),
@@ -220,9 +220,6 @@ impl PostgresBuilder {
         })
     }
 }
-
-/// How connections are made: for the store, and for handlers.
-type Connects = (Connect, ConnectClient);
 
 /// The driver's setting for connections that are never asked whether they are alive.
 const IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
@@ -262,15 +259,14 @@ fn describe(config: &Config) -> Arc<str> {
 }
 
 /// Connects by this connector.
-pub(super) fn connecting<T>(config: Config, tls: T) -> Connects
+pub(super) fn connecting<T>(config: Config, tls: T) -> Connect
 where
     T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
     T::Stream: Send,
     T::TlsConnect: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    let (own_config, own_tls) = (postgres::Config::from(config.clone()), tls.clone());
-    let connect: Connect = Arc::new(move |news| {
+    Arc::new(move |news| {
         let (config, tls) = (config.clone(), tls.clone());
         Box::pin(async move {
             let (client, mut connection) = config.connect(tls.clone()).await?;
@@ -297,11 +293,7 @@ where
                 cancel,
             })
         })
-    });
-    (
-        connect,
-        Arc::new(move || own_config.connect(own_tls.clone())),
-    )
+    })
 }
 
 impl fmt::Debug for PostgresBuilder {

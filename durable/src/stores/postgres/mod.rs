@@ -1,19 +1,21 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod blocking;
 mod clock;
 mod connect;
-pub(crate) mod leases;
+mod leases;
 mod listen;
 mod migrations;
 mod outbox;
 pub(crate) mod session;
 mod shared;
-pub(crate) mod statements;
+mod statements;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
+pub use blocking::{BlockingTransaction, PostgresTransaction};
 pub use connect::PostgresBuilder;
 pub use outbox::{OutboxKeyed, OutboxWithin, PostgresOutbox};
 pub use store::Postgres;

@@ -1,12 +1,13 @@
 //! Outbox: the calls that are part of the user's own transaction.
 
+use super::blocking::BlockingTransaction;
 use super::statements::rows::{durable_id, millis, uuid};
 use crate::store::row::{DurableId, StoreTime};
 use crate::store::when::{PayloadBytes, When};
 use std::fmt;
 use std::sync::Arc;
-use tokio_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, GenericClient};
 
 /// Arms, cancels and moves timers in a transaction of your own: what it does to your rows and to
 /// timers is done together, or not at all.
@@ -40,6 +41,33 @@ use tokio_postgres::types::ToSql;
 #[derive(Clone)]
 pub struct PostgresOutbox {
     schema: Arc<str>,
+    calls: Arc<Calls>,
+}
+
+/// The statements of the calls.
+struct Calls {
+    schedule: String,
+    reschedule: String,
+    reschedule_key: String,
+    cancel: String,
+    cancel_key: String,
+}
+
+impl Calls {
+    fn new(schema: &str) -> Self {
+        let due = "CASE WHEN $2 THEN {s}.wheelwork_clock() ELSE 0 END + $3";
+        let call = |function: &str, values: &str| {
+            let call = format!("SELECT {{s}}.wheelwork_{function}({values})");
+            call.replace("{due}", due).replace("{s}", schema)
+        };
+        Self {
+            schedule: call("schedule_at", "$1, {due}, $4, $5"),
+            reschedule: call("reschedule_at", "$1, {due}"),
+            reschedule_key: call("reschedule_key_at", "$1, {due}"),
+            cancel: call("cancel", "$1"),
+            cancel_key: call("cancel_key", "$1"),
+        }
+    }
 }
 
 /// When a timer is due, as the statement takes it: milliseconds, from now or since 1970.
@@ -52,30 +80,20 @@ fn due(when: When) -> (bool, i64) {
 
 impl PostgresOutbox {
     pub(super) fn new(schema: Arc<str>) -> Self {
-        Self { schema }
+        let calls = Arc::new(Calls::new(&schema));
+        Self { schema, calls }
     }
 
-    fn call(&self, function: &str) -> String {
-        let due = "CASE WHEN $2 THEN {s}.wheelwork_clock() ELSE 0 END + $3";
-        let call = match function {
-            "schedule" => format!("SELECT {{s}}.wheelwork_schedule_at($1, {due}, $4, $5)"),
-            "reschedule" => format!("SELECT {{s}}.wheelwork_reschedule_at($1, {due})"),
-            "reschedule_key" => format!("SELECT {{s}}.wheelwork_reschedule_key_at($1, {due})"),
-            "cancel" => "SELECT {s}.wheelwork_cancel($1)".to_owned(),
-            _ => "SELECT {s}.wheelwork_cancel_key($1)".to_owned(),
-        };
-        call.replace("{s}", &self.schema)
-    }
-
-    /// The calls inside this transaction of the crate `postgres`.
+    /// The calls inside this transaction: one of the crate `postgres`, or the one of a handler of
+    /// [`on_in_transaction`](crate::DurableBuilder::on_in_transaction).
     ///
     /// # Example
     /// See [`OutboxWithin`].
     #[must_use]
-    pub fn within<'a, 't>(
+    pub fn within<'a, T: BlockingTransaction>(
         &'a self,
-        transaction: &'a mut postgres::Transaction<'t>,
-    ) -> OutboxWithin<'a, &'a mut postgres::Transaction<'t>> {
+        transaction: &'a mut T,
+    ) -> OutboxWithin<'a, &'a mut T> {
         OutboxWithin {
             outbox: self,
             transaction,
@@ -152,13 +170,10 @@ pub struct OutboxKeyed<'a, T> {
     key: &'a str,
 }
 
-impl<'t> OutboxWithin<'_, &mut postgres::Transaction<'t>> {
+impl<T: BlockingTransaction> OutboxWithin<'_, &mut T> {
     /// The calls for the timer with this key: one timer a key.
     #[must_use]
-    pub fn key<'k>(
-        &'k mut self,
-        key: &'k str,
-    ) -> OutboxKeyed<'k, &'k mut postgres::Transaction<'t>> {
+    pub fn key<'k>(&'k mut self, key: &'k str) -> OutboxKeyed<'k, &'k mut T> {
         let within = self.outbox.within(self.transaction);
         OutboxKeyed { within, key }
     }
@@ -172,7 +187,7 @@ impl<'t> OutboxWithin<'_, &mut postgres::Transaction<'t>> {
         kind: &str,
         when: impl Into<When>,
         payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, postgres::Error> {
+    ) -> Result<DurableId, Error> {
         self.arm(None, kind, when.into(), &payload.into())
     }
 
@@ -181,21 +196,17 @@ impl<'t> OutboxWithin<'_, &mut postgres::Transaction<'t>> {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn cancel(&mut self, id: DurableId) -> Result<bool, postgres::Error> {
-        self.ask("cancel", &[&uuid(id)])
+    pub fn cancel(&mut self, id: DurableId) -> Result<bool, Error> {
+        self.ask(&self.outbox.calls.cancel, &[&uuid(id)])
     }
 
     /// Gives a timer another deadline. `false`: it was handed out already, or has ended.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn reschedule(
-        &mut self,
-        id: DurableId,
-        when: impl Into<When>,
-    ) -> Result<bool, postgres::Error> {
+    pub fn reschedule(&mut self, id: DurableId, when: impl Into<When>) -> Result<bool, Error> {
         let (is_delay, ms) = due(when.into());
-        self.ask("reschedule", &[&uuid(id), &is_delay, &ms])
+        self.ask(&self.outbox.calls.reschedule, &[&uuid(id), &is_delay, &ms])
     }
 
     fn arm(
@@ -204,25 +215,20 @@ impl<'t> OutboxWithin<'_, &mut postgres::Transaction<'t>> {
         kind: &str,
         when: When,
         payload: &PayloadBytes,
-    ) -> Result<DurableId, postgres::Error> {
+    ) -> Result<DurableId, Error> {
         let (is_delay, ms) = due(when);
         let params: [&(dyn ToSql + Sync); 5] = [&kind, &is_delay, &ms, &&*payload.0, &key];
-        let call = self.outbox.call("schedule");
-        let row = self.transaction.query_one(&call, &params)?;
+        let call = self.outbox.calls.schedule.as_str();
+        let row = self.transaction.query_one(call, &params)?;
         Ok(durable_id(row.get(0)))
     }
 
-    fn ask(
-        &mut self,
-        function: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<bool, postgres::Error> {
-        let call = self.outbox.call(function);
-        Ok(self.transaction.query_one(&call, params)?.get(0))
+    fn ask(&mut self, call: &str, params: &[&(dyn ToSql + Sync)]) -> Result<bool, Error> {
+        Ok(self.transaction.query_one(call, params)?.get(0))
     }
 }
 
-impl OutboxKeyed<'_, &mut postgres::Transaction<'_>> {
+impl<T: BlockingTransaction> OutboxKeyed<'_, &mut T> {
     /// Arms the timer with this key, in place of the one that there is, if that was not handed out.
     /// Until the transaction is committed, other calls that use the key wait.
     ///
@@ -233,7 +239,7 @@ impl OutboxKeyed<'_, &mut postgres::Transaction<'_>> {
         kind: &str,
         when: impl Into<When>,
         payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, postgres::Error> {
+    ) -> Result<DurableId, Error> {
         let key = Some(self.key);
         self.within.arm(key, kind, when.into(), &payload.into())
     }
@@ -242,18 +248,21 @@ impl OutboxKeyed<'_, &mut postgres::Transaction<'_>> {
     ///
     /// # Errors
     /// Those of the database.
-    pub fn cancel(&mut self) -> Result<bool, postgres::Error> {
-        self.within.ask("cancel_key", &[&self.key])
+    pub fn cancel(&mut self) -> Result<bool, Error> {
+        self.within
+            .ask(&self.within.outbox.calls.cancel_key, &[&self.key])
     }
 
     /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
     ///
     /// # Errors
     /// Those of the database.
-    pub fn reschedule(&mut self, when: impl Into<When>) -> Result<bool, postgres::Error> {
+    pub fn reschedule(&mut self, when: impl Into<When>) -> Result<bool, Error> {
         let (is_delay, ms) = due(when.into());
-        self.within
-            .ask("reschedule_key", &[&self.key, &is_delay, &ms])
+        self.within.ask(
+            &self.within.outbox.calls.reschedule_key,
+            &[&self.key, &is_delay, &ms],
+        )
     }
 }
 
@@ -273,7 +282,7 @@ impl<'a, C: GenericClient> OutboxWithin<'a, &'a C> {
         kind: &str,
         when: impl Into<When>,
         payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, tokio_postgres::Error> {
+    ) -> Result<DurableId, Error> {
         let (when, payload) = (when.into(), payload.into());
         self.arm(None, kind, when, &payload).await
     }
@@ -283,21 +292,18 @@ impl<'a, C: GenericClient> OutboxWithin<'a, &'a C> {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn cancel(self, id: DurableId) -> Result<bool, tokio_postgres::Error> {
-        self.ask("cancel", &[&uuid(id)]).await
+    pub async fn cancel(self, id: DurableId) -> Result<bool, Error> {
+        self.ask(&self.outbox.calls.cancel, &[&uuid(id)]).await
     }
 
     /// Gives a timer another deadline. `false`: it was handed out already, or has ended.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn reschedule(
-        self,
-        id: DurableId,
-        when: impl Into<When>,
-    ) -> Result<bool, tokio_postgres::Error> {
+    pub async fn reschedule(self, id: DurableId, when: impl Into<When>) -> Result<bool, Error> {
         let (is_delay, ms) = due(when.into());
-        self.ask("reschedule", &[&uuid(id), &is_delay, &ms]).await
+        self.ask(&self.outbox.calls.reschedule, &[&uuid(id), &is_delay, &ms])
+            .await
     }
 
     async fn arm(
@@ -306,21 +312,16 @@ impl<'a, C: GenericClient> OutboxWithin<'a, &'a C> {
         kind: &str,
         when: When,
         payload: &PayloadBytes,
-    ) -> Result<DurableId, tokio_postgres::Error> {
+    ) -> Result<DurableId, Error> {
         let (is_delay, ms) = due(when);
         let params: [&(dyn ToSql + Sync); 5] = [&kind, &is_delay, &ms, &&*payload.0, &key];
-        let call = self.outbox.call("schedule");
-        let row = self.transaction.query_one(&call, &params).await?;
+        let call = self.outbox.calls.schedule.as_str();
+        let row = self.transaction.query_one(call, &params).await?;
         Ok(durable_id(row.get(0)))
     }
 
-    async fn ask(
-        self,
-        function: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<bool, tokio_postgres::Error> {
-        let call = self.outbox.call(function);
-        Ok(self.transaction.query_one(&call, params).await?.get(0))
+    async fn ask(self, call: &str, params: &[&(dyn ToSql + Sync)]) -> Result<bool, Error> {
+        Ok(self.transaction.query_one(call, params).await?.get(0))
     }
 }
 
@@ -335,7 +336,7 @@ impl<'a, C: GenericClient> OutboxKeyed<'a, &'a C> {
         kind: &str,
         when: impl Into<When>,
         payload: impl Into<PayloadBytes>,
-    ) -> Result<DurableId, tokio_postgres::Error> {
+    ) -> Result<DurableId, Error> {
         let (key, when, payload) = (Some(self.key), when.into(), payload.into());
         self.within.arm(key, kind, when, &payload).await
     }
@@ -344,18 +345,22 @@ impl<'a, C: GenericClient> OutboxKeyed<'a, &'a C> {
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn cancel(self) -> Result<bool, tokio_postgres::Error> {
-        self.within.ask("cancel_key", &[&self.key]).await
+    pub async fn cancel(self) -> Result<bool, Error> {
+        self.within
+            .ask(&self.within.outbox.calls.cancel_key, &[&self.key])
+            .await
     }
 
     /// Gives the timer another deadline. `false`: there is none, or it was handed out already.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn reschedule(self, when: impl Into<When>) -> Result<bool, tokio_postgres::Error> {
+    pub async fn reschedule(self, when: impl Into<When>) -> Result<bool, Error> {
         let (is_delay, ms) = due(when.into());
         let params: [&(dyn ToSql + Sync); 3] = [&self.key, &is_delay, &ms];
-        self.within.ask("reschedule_key", &params).await
+        self.within
+            .ask(&self.within.outbox.calls.reschedule_key, &params)
+            .await
     }
 }
 

@@ -69,9 +69,8 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Connected, Error>> + Send>>
 /// Makes a connection, whose notifications go there.
 pub(super) type Connect = Arc<dyn Fn(News) -> Connecting + Send + Sync>;
 
-/// Connects, for the transactions of handlers.
-pub(crate) type ConnectClient =
-    Arc<dyn Fn() -> Result<postgres::Client, postgres::Error> + Send + Sync>;
+/// The statements as the database takes them, by their texts with names.
+pub(super) type Texts = HashMap<&'static str, String>;
 
 /// A connection that is open.
 pub(super) struct Live {
@@ -88,12 +87,54 @@ impl Drop for Live {
 }
 
 impl Live {
+    /// The connection, as statements see it.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking {
+            client: &self.client,
+            known: Known::Prepared(&self.prepared),
+        }
+    }
+
     /// Runs one of the prepared statements. Returns what its reader makes of the rows.
     pub(super) async fn ask<S: Statement>(&self, statement: &S) -> Result<Vec<S::Answer>, Error> {
+        self.asking().ask(statement).await
+    }
+}
+
+/// A connection, as statements see it: that of a node, or of a handler.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) client: &'a Client,
+    known: Known<'a>,
+}
+
+/// What a connection has of the statements.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    Prepared(&'a HashMap<&'static str, Prepared>),
+    /// Prepared anew each time: handlers may change settings there, and forget what is prepared.
+    Texts(&'a Texts),
+}
+
+impl<'a> Asking<'a> {
+    /// The connection of a handler.
+    pub(super) const fn of_texts(client: &'a Client, texts: &'a Texts) -> Self {
+        Self {
+            client,
+            known: Known::Texts(texts),
+        }
+    }
+
+    /// Runs a statement. Returns what its reader makes of the rows.
+    pub(super) async fn ask<S: Statement>(self, statement: &S) -> Result<Vec<S::Answer>, Error> {
         let (text, values) = (S::SQL.text, statement.values());
-        let rows = match self.prepared.get(text) {
-            Some(prepared) => self.client.query(prepared, &values).await?,
-            None => self.client.query(text, &values).await?,
+        let prepared = match self.known {
+            Known::Prepared(all) => all.get(text).ok_or(text),
+            Known::Texts(all) => Err(all.get(text).map_or(text, String::as_str)),
+        };
+        let rows = match prepared {
+            Ok(prepared) => self.client.query(prepared, &values).await?,
+            Err(text) => self.client.query(text, &values).await?,
         };
         Ok(rows.iter().map(S::read).collect())
     }
@@ -202,7 +243,7 @@ pub(super) struct Session {
     /// The database in errors.
     pub(super) what: Arc<str>,
     /// The statements that are prepared, as the database takes them.
-    texts: HashMap<&'static str, String>,
+    texts: Arc<Texts>,
     pub(super) patience: Duration,
     /// A transaction that stands still for so long is rolled back by the database.
     idle: Duration,
@@ -211,7 +252,7 @@ pub(super) struct Session {
 }
 
 /// The setting for it.
-pub(crate) fn idle_setting(idle: Duration) -> String {
+pub(super) fn idle_setting(idle: Duration) -> String {
     let millis = idle.as_millis();
     format!("SET idle_in_transaction_session_timeout = {millis}")
 }
@@ -230,7 +271,7 @@ impl Session {
     pub(super) fn new(
         connect: Connect,
         what: Arc<str>,
-        texts: HashMap<&'static str, String>,
+        texts: Arc<Texts>,
         patience: Duration,
         idle: Duration,
     ) -> Result<Self, StoreError> {

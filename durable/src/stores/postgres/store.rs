@@ -1,11 +1,12 @@
 //! Store: the tables as a store, for a node.
 
+use super::blocking::HandlerDatabase;
 use super::clock::DatabaseClock;
 use super::leases::Leases;
 use super::listen;
 use super::migrations::schema;
 use super::outbox::PostgresOutbox;
-use super::session::{Connect, ConnectClient, Patience, STATEMENT_TIMEOUT, Session, apart};
+use super::session::{Connect, Patience, STATEMENT_TIMEOUT, Session, Texts, apart};
 use super::statements::dead::Dead;
 use super::statements::lease::Leave;
 use super::statements::load::{Count, Estimate, Get, GetKey};
@@ -68,9 +69,9 @@ const PAYLOAD_MAX: usize = 64 << 20;
 pub struct Postgres {
     pub(super) session: Session,
     pub(super) connect: Connect,
-    pub(crate) connect_client: ConnectClient,
-    pub(crate) schema: Arc<str>,
-    pub(crate) leases: Leases,
+    pub(super) texts: Arc<Texts>,
+    pub(super) schema: Arc<str>,
+    pub(super) leases: Leases,
     pub(super) clock: Arc<DatabaseClock>,
     /// The number of the last commit.
     pub(super) seq: i64,
@@ -93,6 +94,12 @@ impl Postgres {
     #[must_use]
     pub fn outbox(&self) -> PostgresOutbox {
         PostgresOutbox::new(self.schema.clone())
+    }
+
+    /// The same database, for handlers that work in a transaction.
+    pub(crate) fn for_handlers(&self) -> HandlerDatabase {
+        let (connect, texts) = (self.connect.clone(), self.texts.clone());
+        HandlerDatabase::new(connect, texts, self.leases.lasts)
     }
 }
 

@@ -5,9 +5,9 @@ use super::clock::ClockBounds;
 use super::connect::{connecting, idle_of, notice_dead};
 use super::session::{Patience, Session};
 use proptest::prelude::*;
-use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio_postgres::config::SslMode;
@@ -253,9 +253,9 @@ fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
         .ssl_mode(SslMode::Disable)
         .to_owned();
     let server = thread::spawn(|| serve_one_statement_for_ever(server));
-    let (connect, _) = connecting(config, NoTls);
+    let connect = connecting(config, NoTls);
     let (hour, ms) = (Duration::from_secs(3_600), Duration::from_millis(1));
-    let mut session = Session::new(connect, "here".into(), HashMap::new(), hour, hour).unwrap();
+    let mut session = Session::new(connect, "here".into(), Arc::default(), hour, hour).unwrap();
     session.ensure(false, &mut Patience::new(hour)).unwrap();
     session.answer_max = ms;
     let answer = session.once(async |live| live.client.batch_execute("SELECT slow()").await);

@@ -64,9 +64,9 @@ impl Postgres {
                 let former = seq - 1;
                 live.ask(&OldSeq { node, seq: former }).await?;
                 let outcomes = if is_split {
-                    commit::make_split(live, writes, own).await?
+                    commit::make_split(live.asking(), writes, own).await?
                 } else {
-                    commit::make(live, writes, own).await?
+                    commit::make(live.asking(), writes, own).await?
                 };
                 answered = Some(outcomes);
                 live.client.batch_execute("COMMIT").await

@@ -9,7 +9,7 @@ use super::statement::statement;
 use crate::store::contract::{Outcome, Target, Write};
 use crate::store::row::Partition;
 use crate::stores::postgres::leases::PARTITIONS;
-use crate::stores::postgres::session::{Live, OneTrouble, trouble_of_one};
+use crate::stores::postgres::session::{Asking, OneTrouble, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use tokio_postgres::Error;
@@ -57,7 +57,7 @@ const NO_TEXT: &str = "PostgreSQL stores no text with a zero byte";
 
 /// Makes the changes in the transaction that is open. An error ends the transaction.
 pub(in crate::stores::postgres) async fn make(
-    live: &Live,
+    live: Asking<'_>,
     writes: &[Write],
     own: &BTreeMap<Partition, u64>,
 ) -> Result<Vec<Outcome>, Error> {
@@ -69,7 +69,7 @@ pub(in crate::stores::postgres) async fn make(
 /// The same, where a change has been in trouble that is no other's: parts of the changes are made
 /// behind a savepoint each, and halved until the one is found.
 pub(in crate::stores::postgres) async fn make_split(
-    live: &Live,
+    live: Asking<'_>,
     writes: &[Write],
     own: &BTreeMap<Partition, u64>,
 ) -> Result<Vec<Outcome>, Error> {
@@ -107,7 +107,8 @@ pub(in crate::stores::postgres) async fn make_split(
     Ok(making.outcomes())
 }
 
-/// The partitions whose lease rows several statements of the transaction lock. None, if one does.
+/// The partitions whose lease rows several statements of the transaction lock. None, if one does,
+/// or if they lock one row.
 fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     let mut kinds = BTreeSet::new();
     let mut partitions = BTreeSet::new();
@@ -118,7 +119,7 @@ fn locked_parts(writes: &[&Write]) -> Vec<i16> {
         }
     }
     let is_one = kinds.len() < 2 && kinds.first().is_none_or(|&kind| kind == 0);
-    if is_one {
+    if is_one || partitions.len() < 2 {
         return Vec::new();
     }
     partitions.into_iter().map(part).collect()
@@ -156,7 +157,7 @@ fn kind_of(write: &Write) -> usize {
 
 /// A commit that is being made.
 pub(super) struct Making<'a> {
-    pub(super) live: &'a Live,
+    pub(super) live: Asking<'a>,
     pub(super) writes: &'a [Write],
     /// The epochs of this node's partitions.
     own: &'a BTreeMap<Partition, u64>,
@@ -166,7 +167,7 @@ pub(super) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    fn new(live: &'a Live, writes: &'a [Write], own: &'a BTreeMap<Partition, u64>) -> Self {
+    fn new(live: Asking<'a>, writes: &'a [Write], own: &'a BTreeMap<Partition, u64>) -> Self {
         Self {
             live,
             writes,

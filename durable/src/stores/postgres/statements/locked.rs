@@ -6,7 +6,7 @@
 use super::commit::Making;
 use super::rows::{durable_id, millis, part, partition_of_key, uuid};
 use super::statement::statement;
-use crate::stores::postgres::session::Live;
+use crate::stores::postgres::session::Asking;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -134,7 +134,7 @@ impl LockedRows {
     }
 
     /// Deletes them.
-    pub(super) async fn end(&self, live: &Live) -> Result<(), Error> {
+    pub(super) async fn end(&self, live: Asking<'_>) -> Result<(), Error> {
         let (part, due, id) = (&self.parts, &self.dues, &self.ids);
         if !id.is_empty() {
             live.ask(&End { part, due, id }).await?;
@@ -143,7 +143,7 @@ impl LockedRows {
     }
 
     /// They end with their handlers.
-    pub(super) async fn supersede(&self, live: &Live) -> Result<(), Error> {
+    pub(super) async fn supersede(&self, live: Asking<'_>) -> Result<(), Error> {
         let (part, due, id) = (&self.parts, &self.dues, &self.ids);
         if !id.is_empty() {
             live.ask(&Supersede { part, due, id }).await?;

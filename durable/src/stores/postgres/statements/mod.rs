@@ -22,14 +22,14 @@ pub(super) mod load;
 mod locked;
 mod phases;
 mod reschedule;
-pub(crate) mod rows;
-pub(crate) mod settle;
-pub(crate) mod statement;
+pub(super) mod rows;
+mod settle;
+pub(super) mod statement;
 #[cfg(test)]
 mod tests;
 
+use super::session::Texts;
 use statement::{Sql, Statement};
-use std::collections::HashMap;
 
 /// What a session prepares.
 const ALL: &[&Sql] = &[
@@ -86,7 +86,7 @@ const ALL: &[&Sql] = &[
 ];
 
 /// The same as a database takes it, by the text with names.
-pub(super) fn texts(schema: &str) -> HashMap<&'static str, String> {
+pub(super) fn texts(schema: &str) -> Texts {
     let text = |sql: &&Sql| (sql.text, sql.in_schema(schema));
     ALL.iter().map(text).collect()
 }

@@ -8,7 +8,7 @@ use super::rows::{cause_parts, epoch, millis, part, row_of, uuid};
 use super::statement::{Statement, statement};
 use crate::store::contract::{Outcome, Settled, TrialBegun, Write};
 use crate::store::row::{Row, StoreTime};
-use crate::stores::postgres::session::Live;
+use crate::stores::postgres::session::Asking;
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;
@@ -123,7 +123,7 @@ ON CONFLICT (id) DO NOTHING"
 
 /// Columns of rows that were handed out.
 #[derive(Default)]
-pub(crate) struct Deliveries {
+struct Deliveries {
     parts: Vec<i16>,
     dues: Vec<i64>,
     ids: Vec<Uuid>,
@@ -132,7 +132,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn push(&mut self, of: &Settled, number: usize) {
+    fn push(&mut self, of: &Settled, number: usize) {
         self.parts.push(part(of.id.partition()));
         self.dues.push(millis(of.due));
         self.ids.push(uuid(of.id));
@@ -140,7 +140,7 @@ impl Deliveries {
         self.at.insert(uuid(of.id), number);
     }
 
-    pub(crate) fn ack(&self) -> Ack<'_> {
+    fn ack(&self) -> Ack<'_> {
         Ack {
             part: &self.parts,
             due: &self.dues,
@@ -149,7 +149,7 @@ impl Deliveries {
         }
     }
 
-    pub(crate) fn ack_superseded(&self) -> AckSuperseded<'_> {
+    fn ack_superseded(&self) -> AckSuperseded<'_> {
         AckSuperseded {
             part: &self.parts,
             due: &self.dues,
@@ -171,8 +171,8 @@ impl Deliveries {
 
 /// Rows that were handed out and are to fire again.
 #[derive(Default)]
-pub(crate) struct Again {
-    pub(crate) rows: Deliveries,
+struct Again {
+    rows: Deliveries,
     nexts: Vec<i64>,
     moved: Vec<bool>,
     attempts: Vec<i64>,
@@ -181,13 +181,7 @@ pub(crate) struct Again {
 
 impl Again {
     /// `counts`: attempts and crashes.
-    pub(crate) fn push(
-        &mut self,
-        of: &Settled,
-        next: StoreTime,
-        counts: (u32, u32),
-        number: usize,
-    ) {
+    fn push(&mut self, of: &Settled, next: StoreTime, counts: (u32, u32), number: usize) {
         self.rows.push(of, number);
         self.nexts.push(millis(next));
         self.moved.push(next != of.id.first_due());
@@ -195,7 +189,7 @@ impl Again {
         self.crashes.push(counts.1.into());
     }
 
-    pub(crate) fn retry(&self) -> Retry<'_> {
+    fn retry(&self) -> Retry<'_> {
         Retry {
             part: &self.rows.parts,
             due: &self.rows.dues,
@@ -209,7 +203,7 @@ impl Again {
     }
 
     /// Moves them. Returns the rows as they are then.
-    async fn make(&self, live: &Live) -> Result<Vec<(usize, Row)>, Error> {
+    async fn make(&self, live: Asking<'_>) -> Result<Vec<(usize, Row)>, Error> {
         let moved = live.ask(&self.retry()).await?;
         let number = |row: Row| Some((*self.rows.at.get(&uuid(row.id))?, row));
         Ok(moved.into_iter().filter_map(number).collect())
@@ -316,8 +310,13 @@ impl Making<'_> {
         if again.nexts.is_empty() {
             return Ok(());
         }
-        for (number, row) in again.make(self.live).await? {
+        let moved = again.make(self.live).await?;
+        let are_all_moved = moved.len() == again.nexts.len();
+        for (number, row) in moved {
             self.outcomes[number] = Some(Outcome::Settled(true, Some(row)));
+        }
+        if are_all_moved {
+            return Ok(());
         }
         // (After that: a row may be replaced until it is locked, but is never what it was again.)
         let rows = &again.rows;

@@ -1,0 +1,390 @@
+//! Blocking: transactions for code that blocks. A handler's transaction is one of tokio-postgres
+//! with a runtime of its own. The outbox takes it, and one of the crate `postgres`.
+
+use super::session::{Asking, Connect, Texts, idle_setting};
+use super::statements::commit;
+use crate::store::contract::{Outcome, Write};
+use std::collections::BTreeMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
+
+/// A transaction whose calls block the thread: a [`PostgresTransaction`], which handlers get, or a
+/// transaction of the crate `postgres` 0.19.
+///
+/// A function that takes any of them can be called by a handler, and by a program or a test that
+/// has begun a transaction itself. The calls are those of `postgres::Transaction` with these names.
+///
+/// # Example
+/// ```
+/// use wheelwork_durable::BlockingTransaction;
+///
+/// fn end_order(
+///     transaction: &mut impl BlockingTransaction,
+///     id: i64,
+/// ) -> Result<bool, postgres::Error> {
+///     let end = "UPDATE orders SET state = 'cancelled' WHERE id = $1 AND state = 'open'";
+///     Ok(transaction.execute(end, &[&id])? == 1)
+/// }
+/// ```
+pub trait BlockingTransaction: Sealed {
+    /// Runs a statement. Returns how many rows it has changed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    fn execute(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Error>;
+
+    /// Runs a statement. Returns the rows of its answer.
+    ///
+    /// # Errors
+    /// Those of the database.
+    fn query(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error>;
+
+    /// Runs a statement whose answer has one row.
+    ///
+    /// # Errors
+    /// Those of the database; or the answer has another number of rows.
+    fn query_one(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error>;
+
+    /// Runs a statement whose answer has one row, or none.
+    ///
+    /// # Errors
+    /// Those of the database; or the answer has more rows.
+    fn query_opt(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Error>;
+
+    /// Runs statements that are separated by semicolons, without values.
+    ///
+    /// # Errors
+    /// Those of the database.
+    fn batch_execute(&mut self, statements: &str) -> Result<(), Error>;
+}
+
+/// Keeps [`BlockingTransaction`] to this crate.
+#[doc(hidden)]
+pub trait Sealed {}
+
+impl Sealed for PostgresTransaction<'_> {}
+
+impl Sealed for postgres::Transaction<'_> {}
+
+/// The transaction in which a handler of
+/// [`on_in_transaction`](crate::DurableBuilder::on_in_transaction) works. It is committed with the
+/// end of the handler's timer.
+///
+/// Its calls block, as those of the crate `postgres` do. [`block_on`](Self::block_on) has all that
+/// tokio-postgres has for a transaction.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use wheelwork_durable::{Delivery, HandlerResult, PostgresOutbox, PostgresTransaction};
+///
+/// // The order's end and the timer of its next step are committed together.
+/// fn unpaid(
+///     order: &Delivery,
+///     transaction: &mut PostgresTransaction<'_>,
+///     outbox: &PostgresOutbox,
+/// ) -> HandlerResult {
+///     let id: i64 = order.payload_text().parse()?;
+///     transaction.execute("UPDATE orders SET state = 'late' WHERE id = $1", &[&id])?;
+///     let day = Duration::from_secs(86_400);
+///     outbox.within(transaction).schedule("order.remind", day, order.payload())?;
+///     Ok(())
+/// }
+/// ```
+pub struct PostgresTransaction<'a> {
+    runtime: &'a Runtime,
+    inner: Transaction<'a>,
+    texts: &'a Texts,
+    idle: &'a str,
+}
+
+impl<'a> PostgresTransaction<'a> {
+    /// Runs a statement. Returns how many rows it has changed.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn execute(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Error> {
+        self.runtime.block_on(self.inner.execute(statement, values))
+    }
+
+    /// Runs a statement. Returns the rows of its answer.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn query(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.runtime.block_on(self.inner.query(statement, values))
+    }
+
+    /// Runs a statement whose answer has one row.
+    ///
+    /// # Errors
+    /// Those of the database; or the answer has another number of rows.
+    pub fn query_one(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        self.runtime
+            .block_on(self.inner.query_one(statement, values))
+    }
+
+    /// Runs a statement whose answer has one row, or none.
+    ///
+    /// # Errors
+    /// Those of the database; or the answer has more rows.
+    pub fn query_opt(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Error> {
+        self.runtime
+            .block_on(self.inner.query_opt(statement, values))
+    }
+
+    /// Runs statements that are separated by semicolons, without values.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn batch_execute(&mut self, statements: &str) -> Result<(), Error> {
+        self.runtime.block_on(self.inner.batch_execute(statements))
+    }
+
+    /// Blocks until an async function has ended that works in this transaction: for what has no
+    /// call here, such as a prepared statement, a savepoint or a `COPY`, and for crates that take
+    /// a transaction of tokio-postgres. The runtime of this connection polls it.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::PostgresTransaction;
+    ///
+    /// fn try_to_note(
+    ///     transaction: &mut PostgresTransaction<'_>,
+    /// ) -> Result<bool, tokio_postgres::Error> {
+    ///     transaction.block_on(async |transaction| {
+    ///         let part = transaction.savepoint("part").await?;
+    ///         if part.execute("INSERT INTO notes VALUES (1)", &[]).await.is_err() {
+    ///             part.rollback().await?;
+    ///             return Ok(false);
+    ///         }
+    ///         part.commit().await?;
+    ///         Ok(true)
+    ///     })
+    /// }
+    /// ```
+    pub fn block_on<T>(&mut self, call: impl AsyncFnOnce(&mut Transaction<'a>) -> T) -> T {
+        self.runtime.block_on(call(&mut self.inner))
+    }
+
+    /// Makes this change, as a node's commit does, and commits all. `false`: the row is not that
+    /// delivery's any more, and all is rolled back.
+    pub(crate) fn commit_with(self, write: &Write) -> Result<bool, Error> {
+        let Self {
+            runtime,
+            inner,
+            texts,
+            idle,
+        } = self;
+        runtime.block_on(async {
+            // From here on the lease is locked, which other nodes want if this one stands still.
+            inner.batch_execute(idle).await?;
+            let asking = Asking::of_texts(inner.client(), texts);
+            let outcomes = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await?;
+            let is_settled = matches!(outcomes[..], [Outcome::Settled(true, _)]);
+            if is_settled {
+                inner.commit().await?;
+            } else {
+                inner.rollback().await?;
+            }
+            Ok(is_settled)
+        })
+    }
+
+    /// Rolls all back. (If the connection is gone, the database has done so.)
+    pub(crate) fn rollback(self) {
+        let _ = self.runtime.block_on(self.inner.rollback());
+    }
+}
+
+impl BlockingTransaction for PostgresTransaction<'_> {
+    fn execute(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Error> {
+        self.execute(statement, values)
+    }
+
+    fn query(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.query(statement, values)
+    }
+
+    fn query_one(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        self.query_one(statement, values)
+    }
+
+    fn query_opt(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Error> {
+        self.query_opt(statement, values)
+    }
+
+    fn batch_execute(&mut self, statements: &str) -> Result<(), Error> {
+        self.batch_execute(statements)
+    }
+}
+
+impl BlockingTransaction for postgres::Transaction<'_> {
+    fn execute(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Error> {
+        self.execute(statement, values)
+    }
+
+    fn query(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.query(statement, values)
+    }
+
+    fn query_one(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        self.query_one(statement, values)
+    }
+
+    fn query_opt(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Error> {
+        self.query_opt(statement, values)
+    }
+
+    fn batch_execute(&mut self, statements: &str) -> Result<(), Error> {
+        self.batch_execute(statements)
+    }
+}
+
+impl fmt::Debug for PostgresTransaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresTransaction")
+            .finish_non_exhaustive()
+    }
+}
+
+/// The database, for the connections of handlers.
+pub(crate) struct HandlerDatabase {
+    connect: Connect,
+    texts: Arc<Texts>,
+    /// The setting that ends a transaction which stands still while a lease is locked.
+    idle: Arc<str>,
+}
+
+impl HandlerDatabase {
+    /// `lasts`: how long a lease lasts.
+    pub(super) fn new(connect: Connect, texts: Arc<Texts>, lasts: Duration) -> Self {
+        let idle = idle_setting(lasts / 2).replace("SET ", "SET LOCAL ");
+        Self {
+            connect,
+            texts,
+            idle: idle.into(),
+        }
+    }
+
+    /// Connects.
+    pub(crate) fn connect(&self) -> Result<HandlerConnection, Box<dyn StdError + Send + Sync>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let connected = runtime.block_on((self.connect)(Arc::new(|| {})))?;
+        runtime.spawn(connected.driver);
+        Ok(HandlerConnection {
+            client: connected.client,
+            runtime: Some(runtime),
+            texts: self.texts.clone(),
+            idle: self.idle.clone(),
+        })
+    }
+}
+
+/// A connection of handlers, one at a time.
+pub(crate) struct HandlerConnection {
+    client: Client,
+    /// `None` once it is being dropped.
+    runtime: Option<Runtime>,
+    texts: Arc<Texts>,
+    idle: Arc<str>,
+}
+
+/// A runtime that goes in async code must not wait there.
+impl Drop for HandlerConnection {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl HandlerConnection {
+    /// Begins a transaction. The acknowledgement is made for this level, whatever the role's
+    /// default is. The handler may set another one.
+    pub(crate) fn begin(
+        &mut self,
+    ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
+        let runtime = self.runtime.as_ref().ok_or("the connection has ended")?;
+        let begin = self.client.build_transaction();
+        let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
+        Ok(PostgresTransaction {
+            runtime,
+            inner: runtime.block_on(begin.start())?,
+            texts: &self.texts,
+            idle: &self.idle,
+        })
+    }
+}
