@@ -90,10 +90,12 @@ pub use stores::redb::{Redb, RedbBuilder};
 #[doc(hidden)]
 pub mod contract {
     pub use crate::store::contract::{
-        Gate, KindSlice, Lease, LeaseNews, Outcome, Settled, SharedStore, SliceLimit, Store,
-        StoreClock, StoreSize, Target, TrialBegun, Write,
+        Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreSize,
     };
     pub use crate::store::row::Position;
+    pub use crate::store::write::{
+        KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write,
+    };
 }
 
 // The pages of `docs/guide/`, whose examples need all features. Their first file tells rustdoc

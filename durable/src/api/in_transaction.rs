@@ -3,7 +3,7 @@
 use super::builder::DurableBuilder;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::KindHandler;
-use crate::store::contract::Write;
+use crate::store::write::Write;
 use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
 use crate::stores::postgres::session::apart;
 use crate::stores::postgres::store::Postgres;

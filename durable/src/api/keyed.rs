@@ -4,9 +4,9 @@ use super::client::DurableClient;
 use crate::handler::error::DurableError;
 use crate::queue::request::Request;
 use crate::queue::ticket::Ticket;
-use crate::store::contract::Target;
 use crate::store::row::{DurableId, Row};
 use crate::store::when::{PayloadBytes, When};
+use crate::store::write::Target;
 
 /// Calls for the timer with a key. Made by [`DurableClient::key`].
 ///

@@ -4,9 +4,9 @@ use super::client::DurableClient;
 use super::keyed::Keyed;
 use crate::handler::error::DurableError;
 use crate::queue::request::Request;
-use crate::store::contract::Target;
 use crate::store::row::{DurableId, Row, StoreTime};
 use crate::store::when::{PayloadBytes, When};
+use crate::store::write::Target;
 use std::time::{Duration, SystemTime};
 use wheelwork::calendar::Calendar;
 

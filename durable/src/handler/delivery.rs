@@ -1,7 +1,7 @@
 //! Delivery: what a handler gets, and what it says.
 
-use crate::store::contract::Settled;
 use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::write::Settled;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;

@@ -5,9 +5,9 @@ use super::codec::Codec;
 use super::delivery::{Delivery, HandlerResult};
 use super::places::Places;
 use super::retry::RetryPolicy;
-#[cfg(feature = "postgres")]
-use crate::store::contract::Write;
 use crate::store::row::DurableId;
+#[cfg(feature = "postgres")]
+use crate::store::write::Write;
 use crate::sync::{AtomicBool, Ordering};
 use std::collections::HashMap;
 use std::future::Future;

@@ -8,9 +8,9 @@
 use super::ticket::Teller;
 use crate::handler::delivery::{Delivery, Done, Settlement};
 use crate::handler::error::DurableError;
-use crate::store::contract::{Settled, Target, TrialBegun, Write};
 use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::write::{Settled, Target, TrialBegun, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

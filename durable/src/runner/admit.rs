@@ -6,8 +6,8 @@ use crate::handler::error::DurableError;
 use crate::queue::link::DurableShared;
 use crate::queue::request::Told;
 use crate::queue::ticket::Ticket;
-use crate::store::contract::TrialBegun;
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::write::TrialBegun;
 
 /// RunAdmit: the timer, if it may be handed out now.
 pub(super) fn admit(shared: &DurableShared, delivery: Box<Delivery>) -> Option<Delivery> {

@@ -9,7 +9,7 @@ use crate::handler::places::CallPlace;
 use crate::queue::link::DurableShared;
 use crate::queue::request::Told;
 use crate::queue::ticket::Ticket;
-use crate::store::contract::TrialBegun;
+use crate::store::write::TrialBegun;
 use crate::sync::ThreadId;
 use std::any::Any;
 use std::future::Future;

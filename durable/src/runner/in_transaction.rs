@@ -8,7 +8,7 @@ use crate::handler::kinds::TransactionHandler;
 use crate::handler::recurrence::begun;
 use crate::queue::link::DurableShared;
 use crate::queue::request::Told;
-use crate::store::contract::Write;
+use crate::store::write::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls the handler with this timer and with what becomes of it if the answer is `Ok`: the store

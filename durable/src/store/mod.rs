@@ -4,7 +4,7 @@ pub(crate) mod contract;
 pub(crate) mod fault;
 pub(crate) mod fleet;
 pub(crate) mod id_map;
-mod names;
 pub(crate) mod row;
 pub(crate) mod when;
 pub(crate) mod why;
+pub(crate) mod write;

@@ -3,12 +3,10 @@
 //! All that it has lies in maps under one lock. A clone of a [`Memory`] is another node: it has no
 //! lease before it calls `acquire`, and then the former holder has none any more.
 
-use crate::store::contract::{
-    Gate, KindSlice, Lease, Outcome, Settled, SliceLimit, Store, StoreError, StoreSize, Target,
-    TrialBegun, Write,
-};
+use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::write::{KindSlice, Outcome, Settled, SliceLimit, Target, TrialBegun, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,10 +5,11 @@ use super::core::{Core, LOOK_EVERY, Owned};
 use super::ownership::Ownership;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::{SliceLimit, StoreError};
+use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
 use crate::store::row::{Position, Row, StoreTime};
+use crate::store::write::SliceLimit;
 use std::time::Duration;
 
 /// The most requests of one commit.

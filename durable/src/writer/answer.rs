@@ -9,8 +9,9 @@ use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::request::{Look, Reply};
 use crate::queue::ticket::Teller;
-use crate::store::contract::{Outcome, StoreError, Write};
+use crate::store::contract::StoreError;
 use crate::store::row::{DurableId, Row};
+use crate::store::write::{Outcome, Write};
 use std::time::Duration;
 
 /// The changes of a plan that were not made.

@@ -6,9 +6,9 @@
 //! row or key waits behind it.
 
 use super::plan::Planned;
-use crate::store::contract::Write;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Partition};
+use crate::store::write::Write;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,10 +8,11 @@ use super::core::{Core, LOOK_EVERY, Owned};
 use super::ownership::Ownership;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::{Lease, LeaseNews, SharedStore, SliceLimit, Store, StoreError};
+use crate::store::contract::{Lease, LeaseNews, SharedStore, Store, StoreError};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::fleet;
 use crate::store::row::{Partition, Position, Row, StoreTime};
+use crate::store::write::SliceLimit;
 use std::time::Duration;
 
 /// How often the store is asked for what other nodes have put in.

@@ -10,8 +10,8 @@
 use super::plan::{KindCancelled, Many, Plan, Planned};
 use crate::handler::error::DurableError;
 use crate::queue::request::{Look, Reply};
-use crate::store::contract::Outcome;
 use crate::store::row::Row;
+use crate::store::write::Outcome;
 use std::collections::VecDeque;
 
 /// The calls that are under way. They take turns.

@@ -4,9 +4,10 @@
 
 use super::core::Core;
 use super::window::ClockReading;
-use crate::store::contract::{Settled, SliceLimit, StoreError, Write};
+use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Position, Row, StoreTime};
+use crate::store::write::{Settled, SliceLimit, Write};
 
 impl Core {
     /// How much a load takes at once, if the window has room for `room` rows.

@@ -1,10 +1,10 @@
 //! Outcomes: what a commit has made of its changes, in their order.
 
 use crate::handler::error::DurableError;
-use crate::store::contract::{Outcome, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
 use crate::store::row::DurableId;
+use crate::store::write::{Outcome, Write};
 use std::vec;
 
 /// The outcomes of a commit, in order. It knows which was the last one to end or move a row: a row

@@ -4,9 +4,10 @@
 use super::core::Core;
 use super::plan::Plan;
 use super::window::ClockReading;
-use crate::store::contract::{SliceLimit, StoreError};
+use crate::store::contract::StoreError;
 use crate::store::fleet::Fleet;
 use crate::store::row::{Position, Row, StoreTime};
+use crate::store::write::SliceLimit;
 use std::time::Duration;
 
 /// The steps of a turn that depend on whether other nodes write to the store.

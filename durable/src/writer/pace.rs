@@ -7,8 +7,8 @@
 //! A database may be so far away that even a few rows take longer. Then fewer rows help nobody, and
 //! a slice may take twice as long as a few rows do.
 
-use crate::store::contract::SliceLimit;
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::write::SliceLimit;
 use std::time::Duration;
 
 /// The first slices: nobody knows yet how fast the database is.

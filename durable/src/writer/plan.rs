@@ -3,8 +3,8 @@
 use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::request::{NewTimer, Reply};
-use crate::store::contract::{KindSlice, Write};
 use crate::store::row::{DeadLetter, DurableId, Row};
+use crate::store::write::{KindSlice, Write};
 use std::time::Duration;
 use std::vec;
 

@@ -9,9 +9,10 @@ use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::error::DurableError;
 use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
-use crate::store::contract::{SliceLimit, StoreError, TrialBegun, Write};
+use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Row, StoreTime};
+use crate::store::write::{SliceLimit, TrialBegun, Write};
 use std::time::Duration;
 
 impl Writer {

@@ -12,9 +12,9 @@ use crate::handler::ending::Ending;
 use crate::handler::recurrence::NextRun;
 use crate::queue::fired::Fired;
 use crate::queue::request::{Reply, Told};
-use crate::store::contract::{Outcome, Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{Cause, DeadLetter, Row, StoreTime};
+use crate::store::write::{Outcome, Settled, Write};
 use std::time::Duration;
 
 impl Writer {

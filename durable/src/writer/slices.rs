@@ -3,9 +3,10 @@
 use super::plan::{Changes, KindCancelled, Many, Plan};
 use super::turn::Writer;
 use crate::queue::request::{Listing, Look, Reply};
-use crate::store::contract::{Outcome, SliceLimit, StoreError, Target, Write};
+use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::time::Instant;
 
 impl Writer {

@@ -14,10 +14,10 @@
 //! Rows that are not here for lack of room are read again when there is some: their range is kept.
 
 use crate::handler::delivery::Delivery;
-use crate::store::contract::{Settled, Write};
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::id_map::IdMap;
 use crate::store::row::{DurableId, Position, Row, StoreTime};
+use crate::store::write::{Settled, Write};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

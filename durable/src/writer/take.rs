@@ -2,8 +2,8 @@
 
 use super::turn::Writer;
 use crate::queue::request::{Change, Control, Look, Reply, Request, Told};
-use crate::store::contract::{SliceLimit, Write};
 use crate::store::fault::{DurableFault, is_broken};
+use crate::store::write::{SliceLimit, Write};
 
 /// What a turn has taken. Each kind is in the order in which it came.
 #[derive(Default)]

@@ -10,9 +10,10 @@ use super::turn::Writer;
 use super::window::ClockReading;
 use crate::handler::delivery::Delivery;
 use crate::queue::request::Reply;
-use crate::store::contract::{Outcome, Settled, StoreError, TrialBegun, Write};
+use crate::store::contract::StoreError;
 use crate::store::fault::{DurableFault, is_broken};
 use crate::store::row::{DurableId, Row, StoreTime};
+use crate::store::write::{Outcome, Settled, TrialBegun, Write};
 use std::time::Duration;
 
 impl Writer {

@@ -3,7 +3,7 @@
 
 use super::session::{Asking, Connect, Texts, idle_setting};
 use super::statements::commit;
-use crate::store::contract::{Outcome, Write};
+use crate::store::write::{Outcome, Write};
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;

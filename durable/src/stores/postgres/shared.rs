@@ -9,9 +9,10 @@ use super::statements::lease::{
 use super::statements::load::{Load, LoadUnlocked, NextDue};
 use super::statements::rows::{epoch, millis, part, uuid};
 use super::store::Postgres;
-use crate::store::contract::{Lease, LeaseNews, SharedStore, SliceLimit, StoreClock, StoreError};
+use crate::store::contract::{Lease, LeaseNews, SharedStore, StoreClock, StoreError};
 use crate::store::fleet::{Fleet, FleetNode, FleetPartition};
 use crate::store::row::{Partition, Position, Row, StoreTime};
+use crate::store::write::SliceLimit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

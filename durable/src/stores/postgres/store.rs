@@ -12,10 +12,10 @@ use super::statements::lease::Leave;
 use super::statements::load::{Count, Estimate, Get, GetKey};
 use super::statements::rows::{millis, part, partition_of_key, uuid};
 use crate::store::contract::{
-    Gate, Lease, LeaseNews, Outcome, SharedStore, SliceLimit, Store, StoreClock, StoreError,
-    StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, SharedStore, Store, StoreClock, StoreError, StoreSize,
 };
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;

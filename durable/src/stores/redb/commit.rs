@@ -12,8 +12,9 @@ use super::tables::{
     RowPlace, WriteTables, damaged, due_range, missing, recent_row, row_at, row_by_due,
 };
 use super::tombstones::EndedLog;
-use crate::store::contract::{Gate, KindSlice, Outcome, Settled, Target, TrialBegun, Write};
+use crate::store::contract::Gate;
 use crate::store::row::{Cause, DeadLetter, DurableId, Position, Row, StoreTime};
+use crate::store::write::{KindSlice, Outcome, Settled, Target, TrialBegun, Write};
 use redb::{CursorError, Error, ReadableTable, WriteTransaction};
 use std::ops::{Bound, Range};
 

@@ -4,8 +4,8 @@ use super::codec::{Names, StoreState};
 use super::due_key::DueKey;
 use super::recent::RecentIndex;
 use super::tables::{BY_DUE, RECENT, RowPlace, damaged, due_range, row_at};
-use crate::store::contract::SliceLimit;
 use crate::store::row::{Position, Row, StoreTime};
+use crate::store::write::SliceLimit;
 use redb::{Database, Error, ReadableDatabase, ReadableTable};
 
 /// What a load reads.

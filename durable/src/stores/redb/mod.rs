@@ -17,10 +17,9 @@ mod tables;
 mod tests;
 mod tombstones;
 
-use crate::store::contract::{
-    Gate, Lease, Outcome, SliceLimit, Store, StoreError, StoreSize, Target, Write,
-};
+use crate::store::contract::{Gate, Lease, Store, StoreError, StoreSize};
 use crate::store::row::{DeadLetter, DurableId, Partition, Position, Row, StoreTime};
+use crate::store::write::{Outcome, SliceLimit, Target, Write};
 use codec::{Names, StoreState};
 use commit::{RowChanges, Scratch};
 use error::{io_error, one_line, store_error};

@@ -4,8 +4,8 @@ use super::commit::Making;
 use super::locked::{LockedRows, is_free};
 use super::rows::{durable_id, millis, part, uuid};
 use super::statement::statement;
-use crate::store::contract::{Outcome, Write};
 use crate::store::row::Row;
+use crate::store::write::{Outcome, Write};
 use tokio_postgres::Error;
 use uuid::Uuid;
 

@@ -6,8 +6,8 @@
 use super::phases::{Phases, Token, tokens_of};
 use super::rows::{epoch, part, partition_of_key};
 use super::statement::statement;
-use crate::store::contract::{Outcome, Target, Write};
 use crate::store::row::Partition;
+use crate::store::write::{Outcome, Target, Write};
 use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Asking, OneTrouble, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

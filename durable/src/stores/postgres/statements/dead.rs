@@ -3,8 +3,8 @@
 use super::commit::Making;
 use super::rows::{millis, part, row_of, time, uuid};
 use super::statement::statement;
-use crate::store::contract::{Outcome, Write};
 use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
+use crate::store::write::{Outcome, Write};
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;

@@ -3,8 +3,8 @@
 //! Changes of one commit come in an order. Those that have no row and no key in common may be made
 //! in any order, so each goes into the first *phase* after all that it depends on.
 
-use crate::store::contract::Write;
 use crate::store::row::DurableId;
+use crate::store::write::Write;
 use std::collections::HashMap;
 use std::sync::Arc;
 

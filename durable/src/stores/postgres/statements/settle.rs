@@ -6,8 +6,8 @@
 use super::commit::Making;
 use super::rows::{cause_parts, epoch, millis, part, row_of, uuid};
 use super::statement::{Statement, statement};
-use crate::store::contract::{Outcome, Settled, TrialBegun, Write};
 use crate::store::row::{Row, StoreTime};
+use crate::store::write::{Outcome, Settled, TrialBegun, Write};
 use crate::stores::postgres::session::Asking;
 use std::collections::HashMap;
 use tokio_postgres::Error;
