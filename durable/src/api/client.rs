@@ -10,7 +10,7 @@ use crate::store::contract::StoreError;
 use crate::store::fleet::Fleet;
 use crate::store::row::{DeadLetter, DurableId, Row, StoreTime};
 use crate::store::when::{PayloadBytes, When};
-use crate::store::write::Target;
+use crate::store::write::{Target, Write};
 use crate::sync::{JoinHandle, ThreadBuilder};
 use crossbeam_channel::bounded;
 use std::fmt;
@@ -349,7 +349,7 @@ impl DurableClient {
     /// ```
     pub fn cancel_ticket(&self, id: DurableId) -> Result<Ticket<bool>, DurableError> {
         self.shared
-            .ask(|teller| Request::cancel(Target::Id(id), teller))
+            .ask(|teller| Request::one(Write::Cancel(Target::Id(id)), teller))
     }
 
     /// Cancels many timers, up to 4,096 of them in one commit; in a fleet as many as the database
@@ -563,7 +563,7 @@ impl DurableClient {
     pub fn revive(&self, id: DurableId) -> Result<bool, DurableError> {
         let due = StoreTime::due_at(self.shared.now());
         self.shared
-            .ask_and_wait(|teller| Request::revive(id, due, teller))
+            .ask_and_wait(|teller| Request::one(Write::Revive(id, due), teller))
     }
 
     /// Deletes a dead letter. `false`: there is none.
@@ -575,7 +575,7 @@ impl DurableClient {
     /// See [`revive`](Self::revive).
     pub fn discard_dead(&self, id: DurableId) -> Result<bool, DurableError> {
         self.shared
-            .ask_and_wait(|teller| Request::discard(id, teller))
+            .ask_and_wait(|teller| Request::one(Write::Discard(id), teller))
     }
 
     /// What has happened, and what is there.
@@ -624,13 +624,13 @@ impl DurableClient {
 
     pub(super) fn cancel_target(&self, target: Target) -> Result<bool, DurableError> {
         self.shared
-            .ask_and_wait(|teller| Request::cancel(target, teller))
+            .ask_and_wait(|teller| Request::one(Write::Cancel(target), teller))
     }
 
     pub(super) fn move_target(&self, target: Target, when: When) -> Result<bool, DurableError> {
         let due = self.shared.due(when);
         self.shared
-            .ask_and_wait(|teller| Request::change_due(target, due, teller))
+            .ask_and_wait(|teller| Request::one(Write::Move(target, due), teller))
     }
 
     pub(super) fn move_ticket(
@@ -640,7 +640,7 @@ impl DurableClient {
     ) -> Result<Ticket<bool>, DurableError> {
         let due = self.shared.due(when);
         self.shared
-            .ask(|teller| Request::change_due(target, due, teller))
+            .ask(|teller| Request::one(Write::Move(target, due), teller))
     }
 
     pub(super) fn get_target(&self, target: Target) -> Result<Option<Row>, DurableError> {

@@ -6,7 +6,7 @@ use crate::queue::request::Request;
 use crate::queue::ticket::Ticket;
 use crate::store::row::{DurableId, Row};
 use crate::store::when::{PayloadBytes, When};
-use crate::store::write::Target;
+use crate::store::write::{Target, Write};
 
 /// Calls for the timer with a key. Made by [`DurableClient::key`].
 ///
@@ -106,7 +106,7 @@ impl Keyed<'_> {
         let target = self.target();
         self.client
             .shared
-            .ask(|teller| Request::cancel(target, teller))
+            .ask(|teller| Request::one(Write::Cancel(target), teller))
     }
 
     /// Gives the timer another deadline. `false`: there is none, or it was handed to its handler

@@ -60,7 +60,7 @@ pub(crate) enum Told {
 pub(crate) enum Change {
     Arm(NewTimer),
     ArmMany(Vec<NewTimer>),
-    /// One row or dead letter is ended, moved or revived. The outcome says whether it was there.
+    /// One row or dead letter is changed. The outcome says whether it was.
     One(Write),
     CancelMany(Vec<DurableId>),
     CancelKind(Arc<str>),
@@ -118,10 +118,6 @@ impl Request {
         Self::Change(Change::ArmMany(timers), Reply::Ids(teller))
     }
 
-    pub(crate) fn cancel(target: Target, teller: Teller<bool>) -> Self {
-        Self::one(Write::Cancel(target), teller)
-    }
-
     pub(crate) fn cancel_many(ids: Vec<DurableId>, teller: Teller<usize>) -> Self {
         Self::Change(Change::CancelMany(ids), Reply::Count(teller))
     }
@@ -130,19 +126,8 @@ impl Request {
         Self::Change(Change::CancelKind(kind), Reply::Count(teller))
     }
 
-    pub(crate) fn change_due(target: Target, due: StoreTime, teller: Teller<bool>) -> Self {
-        Self::one(Write::Move(target, due), teller)
-    }
-
-    pub(crate) fn revive(id: DurableId, due: StoreTime, teller: Teller<bool>) -> Self {
-        Self::one(Write::Revive(id, due), teller)
-    }
-
-    pub(crate) fn discard(id: DurableId, teller: Teller<bool>) -> Self {
-        Self::one(Write::Discard(id), teller)
-    }
-
-    fn one(write: Write, teller: Teller<bool>) -> Self {
+    /// One row or dead letter is changed. The answer says whether it was.
+    pub(crate) fn one(write: Write, teller: Teller<bool>) -> Self {
         Self::Change(Change::One(write), Reply::Yes(teller))
     }
 

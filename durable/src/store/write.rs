@@ -355,3 +355,40 @@ impl Write {
         }
     }
 }
+
+impl Outcome {
+    /// Whether the change was made: what it names was there, and might be changed.
+    pub(crate) const fn is_made(&self) -> bool {
+        match self {
+            Self::Armed(_) | Self::CancelledMany(..) => true,
+            Self::Cancelled(gone) => gone.is_some(),
+            Self::Moved(row) | Self::Revived(row) => row.is_some(),
+            Self::Begun(begun) => !matches!(begun, TrialBegun::Refused),
+            Self::Settled(is_made, _) | Self::Discarded(is_made) => *is_made,
+            Self::Blocked(_) | Self::Refused(_) => false,
+        }
+    }
+
+    /// The row as it is now, if it got another deadline and is to fire.
+    pub(crate) fn into_row(self) -> Option<Row> {
+        match self {
+            Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => row,
+            _ => None,
+        }
+    }
+
+    /// The rows that it has ended or moved.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = DurableId> {
+        let (one, many): (_, &[DurableId]) = match self {
+            Self::Armed(id) | Self::Cancelled(id) => (*id, &[]),
+            Self::CancelledMany(ids, _) => (None, ids),
+            Self::Moved(row) | Self::Revived(row) | Self::Settled(_, row) => {
+                (row.as_ref().map(|row| row.id), &[])
+            }
+            Self::Discarded(_) | Self::Begun(_) | Self::Blocked(_) | Self::Refused(_) => {
+                (None, &[])
+            }
+        };
+        one.into_iter().chain(many.iter().copied())
+    }
+}

@@ -121,22 +121,19 @@ impl Writer {
 
     /// One row or dead letter was ended, moved or revived. Returns whether it was there.
     fn one_done(&mut self, outcomes: &mut Outcomes, clocks: ClockReading) -> bool {
-        match outcomes.next() {
-            Some(Outcome::Cancelled(gone)) => self.cancelled(gone),
-            Some(Outcome::Moved(row)) => {
-                let is_moved = row.is_some();
-                self.place(row, outcomes, clocks);
-                self.core.shared.counts.moved.add(u64::from(is_moved));
-                is_moved
+        let Some(outcome) = outcomes.next() else {
+            return false;
+        };
+        let was_there = outcome.is_made();
+        match outcome {
+            Outcome::Cancelled(gone) => {
+                self.cancelled(gone);
             }
-            Some(Outcome::Revived(row)) => {
-                let is_revived = row.is_some();
-                self.place(row, outcomes, clocks);
-                is_revived
-            }
-            Some(Outcome::Discarded(was_there)) => was_there,
-            _ => false,
+            Outcome::Moved(Some(_)) => self.core.shared.counts.moved.add(1),
+            _ => {}
         }
+        self.place(outcome.into_row(), outcomes, clocks);
+        was_there
     }
 
     /// The outcomes of a call that arms many timers. Returns the changes that have to wait.

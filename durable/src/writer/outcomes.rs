@@ -21,18 +21,7 @@ impl Outcomes {
     pub(super) fn new(all: Vec<Outcome>) -> Self {
         let mut last = IdMap::default();
         for (at, outcome) in all.iter().enumerate() {
-            let (one, many): (_, &[DurableId]) = match outcome {
-                Outcome::Armed(id) | Outcome::Cancelled(id) => (*id, &[]),
-                Outcome::CancelledMany(ids, _) => (None, ids),
-                Outcome::Moved(row) | Outcome::Revived(row) | Outcome::Settled(_, row) => {
-                    (row.as_ref().map(|row| row.id), &[])
-                }
-                Outcome::Discarded(_)
-                | Outcome::Begun(_)
-                | Outcome::Blocked(_)
-                | Outcome::Refused(_) => (None, &[]),
-            };
-            last.extend(one.iter().chain(many).map(|&id| (id, at + 1)));
+            last.extend(outcome.rows().map(|id| (id, at + 1)));
         }
         Self {
             all: all.into_iter(),

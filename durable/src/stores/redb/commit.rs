@@ -145,8 +145,6 @@ impl<'a> RowChanges<'a> {
             } => self.bury(&of, (cause, since), (attempts, crashes), next),
             Write::Revive(id, due) => self.revive(id, due).map(Outcome::Revived),
             Write::Discard(id) => self.discard(id).map(Outcome::Discarded),
-            #[allow(unreachable_patterns, reason = "other crates may see more")]
-            _ => Err(Error::Corrupted("an unknown write".into())),
         }
     }
 

@@ -3,11 +3,14 @@
 use super::commit::Making;
 use super::locked::{LockedRows, is_free};
 use super::rows::{durable_id, millis, part, uuid};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::Row;
 use crate::store::write::{Outcome, Write};
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[Arm::SQL];
 
 statement! {
     /// Puts rows in.
@@ -84,10 +87,12 @@ impl<'a> Armed<'a> {
 }
 
 impl Making<'_> {
-    pub(super) async fn arm(&mut self, numbers: &[usize]) -> Result<(), Error> {
-        self.replace(numbers).await?;
+    /// Makes the changes that put rows in.
+    pub(super) async fn arm(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
+        let own = self.take(numbers, |write| matches!(write, Write::Arm(_)));
+        self.replace(&own).await?;
         let mut armed = Armed::default();
-        for &number in numbers {
+        for number in own {
             if matches!(self.outcomes[number], Some(Outcome::Blocked(_))) {
                 continue;
             }

@@ -3,9 +3,9 @@
 use super::commit::{EnterGates, Making};
 use super::locked::{IdColumns, LockedRow, LockedRows, is_free};
 use super::rows::{durable_id, millis, part, time, uuid};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::{DurableId, Partition, Position, StoreTime};
-use crate::store::write::{KindSlice, Outcome};
+use crate::store::write::{KindSlice, Outcome, Write};
 use crate::stores::postgres::leases::PARTITIONS;
 use std::collections::HashSet;
 use tokio_postgres::Error;
@@ -16,6 +16,9 @@ const KIND_SLICE: usize = 2_000;
 
 /// What a look at a partition costs at the least, in rows that are looked at.
 const PARTITION_ROWS: usize = 16;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[SeeKind::SQL];
 
 statement! {
     /// A slice of the rows of a partition, in order, and whether they are of a kind.
@@ -43,9 +46,23 @@ fn seen_of(row: &tokio_postgres::Row) -> Seen {
 }
 
 impl Making<'_> {
-    pub(super) async fn cancel(&mut self, by_id: &[usize], by_key: &[usize]) -> Result<(), Error> {
-        let mut found = self.find(by_id).await?;
-        found.extend(self.find_keys(by_key).await?);
+    /// Makes the changes that cancel rows.
+    pub(super) async fn cancel(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
+        let named = self.take(numbers, |write| matches!(write, Write::Cancel(_)));
+        self.cancel_named(&named).await?;
+        let kinds = self.take(numbers, |write| matches!(write, Write::CancelKind(_)));
+        for number in kinds {
+            if let Write::CancelKind(slice) = &self.writes[number] {
+                let (gone, after) = self.cancel_kind(slice).await?;
+                self.outcomes[number] = Some(Outcome::CancelledMany(gone, after));
+            }
+        }
+        Ok(())
+    }
+
+    async fn cancel_named(&mut self, numbers: &[usize]) -> Result<(), Error> {
+        let mut found = self.find(numbers).await?;
+        found.extend(self.find_keys(numbers).await?);
         let upto = self.look(&found).await?;
         let (mut gone, mut struck) = (LockedRows::default(), LockedRows::default());
         for (number, found) in &found {
@@ -64,7 +81,7 @@ impl Making<'_> {
 
     /// Cancels rows of a kind, by partition. Those that others have locked are left alone. Returns
     /// them, and where to go on.
-    pub(super) async fn cancel_kind(
+    async fn cancel_kind(
         &mut self,
         slice: &KindSlice,
     ) -> Result<(Vec<DurableId>, Option<Position>), Error> {

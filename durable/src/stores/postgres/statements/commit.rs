@@ -5,9 +5,9 @@
 
 use super::phases::{Phases, Token, tokens_of};
 use super::rows::{epoch, part, partition_of_key};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::Partition;
-use crate::store::write::{Outcome, Target, Write};
+use crate::store::write::{Outcome, Write};
 use crate::stores::postgres::leases::PARTITIONS;
 use crate::stores::postgres::session::{Asking, OneTrouble, trouble_of_one};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,6 +15,9 @@ use std::ops::Range;
 use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[Seq::SQL, OldSeq::SQL, LockLeases::SQL, EnterGates::SQL];
 
 statement! {
     /// The number of a commit: no other transaction has it. If one that has it is under way, this
@@ -110,16 +113,15 @@ pub(in crate::stores::postgres) async fn make_split(
 /// The partitions whose lease rows several statements of the transaction lock. None, if one does,
 /// or if they lock one row.
 fn locked_parts(writes: &[&Write]) -> Vec<i16> {
-    let mut kinds = BTreeSet::new();
+    let mut are_all_acks = true;
     let mut partitions = BTreeSet::new();
     for write in writes {
         if let Some(of) = write.settles() {
             partitions.insert(of.id.partition());
-            kinds.insert(kind_of(write));
+            are_all_acks &= matches!(write, Write::Ack { next: None, .. });
         }
     }
-    let is_one = kinds.len() < 2 && kinds.first().is_none_or(|&kind| kind == 0);
-    if is_one || partitions.len() < 2 {
+    if are_all_acks || partitions.len() < 2 {
         return Vec::new();
     }
     partitions.into_iter().map(part).collect()
@@ -136,23 +138,6 @@ fn gated_parts(writes: &[&Write]) -> Vec<i16> {
         .collect();
     let partitions = partitions.into_iter().filter(|&number| number < PARTITIONS);
     partitions.map(part).collect()
-}
-
-/// The place of a change among those of its phase: see `Making::phase`.
-fn kind_of(write: &Write) -> usize {
-    match write {
-        Write::Ack { next: None, .. } => 0,
-        Write::Ack { .. } | Write::Retry { .. } => 1,
-        Write::Bury { .. } => 2,
-        Write::Cancel(Target::Id(_)) => 3,
-        Write::Cancel(Target::Key(_)) => 4,
-        Write::Move(Target::Id(_), _) => 5,
-        Write::Move(Target::Key(_), _) => 6,
-        Write::Arm(_) => 7,
-        Write::CancelKind(_) => 8,
-        Write::Revive(..) | Write::Discard(_) => 9,
-        Write::Begin { .. } => 10,
-    }
 }
 
 /// A commit that is being made.
@@ -234,37 +219,24 @@ impl<'a> Making<'a> {
             }
             !waits
         });
-        let mut of_kind: [Vec<usize>; 11] = Default::default();
-        for number in numbers {
-            of_kind[kind_of(&self.writes[number])].push(number);
-        }
-        let [
-            acks,
-            retries,
-            burials,
-            cancels,
-            key_cancels,
-            moves,
-            key_moves,
-            arms,
-            kinds,
-            dead,
-            begins,
-        ] = of_kind;
-        self.begin(&begins).await?;
-        self.ack(&acks).await?;
-        self.retry(&retries).await?;
-        self.bury(&burials).await?;
-        self.cancel(&cancels, &key_cancels).await?;
-        self.change_due(&moves, &key_moves).await?;
-        self.arm(&arms).await?;
-        for number in kinds {
-            if let Write::CancelKind(slice) = &self.writes[number] {
-                let (gone, after) = self.cancel_kind(slice).await?;
-                self.outcomes[number] = Some(Outcome::CancelledMany(gone, after));
-            }
-        }
-        self.dead_letters(&dead).await
+        // Each file takes out of `numbers` what it makes.
+        self.settle(&mut numbers).await?;
+        self.cancel(&mut numbers).await?;
+        self.reschedule(&mut numbers).await?;
+        self.arm(&mut numbers).await?;
+        self.dead_letters(&mut numbers).await?;
+        debug_assert!(numbers.is_empty(), "one of the files makes each change");
+        Ok(())
+    }
+
+    /// Takes those of these changes that are such.
+    pub(super) fn take(
+        &self,
+        numbers: &mut Vec<usize>,
+        is_such: impl Fn(&Write) -> bool,
+    ) -> Vec<usize> {
+        let is_such = |number: &mut usize| is_such(&self.writes[*number]);
+        numbers.extract_if(.., is_such).collect()
     }
 
     /// The epoch of a row that this node writes, and that nobody has handed out: it is not suspect,

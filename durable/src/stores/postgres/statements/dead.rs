@@ -2,12 +2,15 @@
 
 use super::commit::Making;
 use super::rows::{millis, part, row_of, time, uuid};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Cause, DeadLetter, DurableId, Row, StoreTime};
 use crate::store::write::{Outcome, Write};
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[FindDead::SQL, Revive::SQL, Discard::SQL, Dead::SQL];
 
 statement! {
     /// Of several nodes one finds a dead letter that goes.
@@ -97,9 +100,11 @@ impl Revived {
 }
 
 impl Making<'_> {
-    pub(super) async fn dead_letters(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    /// Makes the changes of dead letters.
+    pub(super) async fn dead_letters(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
+        let own = self.take(numbers, |write| write.names_dead().is_some());
         let mut at = HashMap::new();
-        for &number in numbers {
+        for number in own {
             if let Write::Revive(id, _) | Write::Discard(id) = &self.writes[number] {
                 at.insert(uuid(*id), number);
             }

@@ -1,10 +1,33 @@
 //! Lease: nodes, their leases, and up to where rows were handed out.
 
 use super::rows::partition;
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::contract::Lease;
 use crate::store::row::Partition;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[
+    Join::SQL,
+    JoinWatermark::SQL,
+    Renew::SQL,
+    Others::SQL,
+    Own::SQL,
+    Expire::SQL,
+    Free::SQL,
+    Take::SQL,
+    GiveBack::SQL,
+    Leave::SQL,
+    ForgetNodes::SQL,
+    ForgetWatermarks::SQL,
+    ForgetSeqs::SQL,
+    Claim::SQL,
+    NextWatermark::SQL,
+    OldWatermark::SQL,
+    Probe::SQL,
+    Partitions::SQL,
+    Nodes::SQL,
+];
 
 statement! {
     /// A node comes: its rows, before it owns anything.

@@ -1,9 +1,20 @@
 //! Load: rows are read and counted.
 
 use super::rows::{row_of, time};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, StoreTime};
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[
+    Load::SQL,
+    LoadUnlocked::SQL,
+    NextDue::SQL,
+    Get::SQL,
+    GetKey::SQL,
+    Count::SQL,
+    Estimate::SQL,
+];
 
 statement! {
     /// RowRead: the first rows of each partition after a position, up to a number of bytes in all.

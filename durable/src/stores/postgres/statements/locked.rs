@@ -5,11 +5,23 @@
 
 use super::commit::Making;
 use super::rows::{durable_id, millis, part, partition_of_key, uuid};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::stores::postgres::session::Asking;
 use std::collections::{BTreeSet, HashMap};
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[
+    Find::SQL,
+    FindMoved::SQL,
+    See::SQL,
+    FindKeys::SQL,
+    SeeKeys::SQL,
+    Upto::SQL,
+    End::SQL,
+    Supersede::SQL,
+];
 
 statement! {
     /// RowLock: rows at their first deadlines.

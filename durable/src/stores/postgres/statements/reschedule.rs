@@ -3,12 +3,15 @@
 use super::commit::Making;
 use super::locked::{LockedRow, is_free};
 use super::rows::{durable_id, millis, row_of};
-use super::statement::statement;
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, StoreTime};
 use crate::store::write::{Outcome, Write};
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[Move::SQL];
 
 statement! {
     /// Moves rows that are locked, and were not handed out: none of them is suspect.
@@ -64,13 +67,11 @@ impl Moves {
 }
 
 impl Making<'_> {
-    pub(super) async fn change_due(
-        &mut self,
-        by_id: &[usize],
-        by_key: &[usize],
-    ) -> Result<(), Error> {
-        let mut found = self.find(by_id).await?;
-        found.extend(self.find_keys(by_key).await?);
+    /// Makes the changes that move rows.
+    pub(super) async fn reschedule(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
+        let own = self.take(numbers, |write| matches!(write, Write::Move(..)));
+        let mut found = self.find(&own).await?;
+        found.extend(self.find_keys(&own).await?);
         let upto = self.look(&found).await?;
         let mut moves = Moves::default();
         let mut at = HashMap::new();

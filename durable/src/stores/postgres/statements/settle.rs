@@ -5,13 +5,22 @@
 
 use super::commit::Making;
 use super::rows::{cause_parts, epoch, millis, part, row_of, uuid};
-use super::statement::{Statement, statement};
+use super::statement::{Sql, Statement, statement};
 use crate::store::row::{Row, StoreTime};
 use crate::store::write::{Outcome, Settled, TrialBegun, Write};
 use crate::stores::postgres::session::Asking;
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use uuid::Uuid;
+
+/// What a session prepares of this file.
+pub(super) const ALL: &[&Sql] = &[
+    Ack::SQL,
+    AckSuperseded::SQL,
+    Begin::SQL,
+    Retry::SQL,
+    Bury::SQL,
+];
 
 statement! {
     /// Deletes rows.
@@ -239,8 +248,17 @@ impl Letters {
 }
 
 impl Making<'_> {
+    /// Makes the changes that say what becomes of deliveries.
+    pub(super) async fn settle(&mut self, numbers: &mut Vec<usize>) -> Result<(), Error> {
+        let own = self.take(numbers, |write| write.settles().is_some());
+        self.begin(&own).await?;
+        self.ack(&own).await?;
+        self.retry(&own).await?;
+        self.bury(&own).await
+    }
+
     /// Notes the crashes of suspects. Those go whose key another row has taken.
-    pub(super) async fn begin(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn begin(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let (mut rows, mut all) = (Deliveries::default(), Vec::new());
         for &number in numbers {
             if let Write::Begin { of, crashes } = &self.writes[number] {
@@ -263,10 +281,10 @@ impl Making<'_> {
         Ok(())
     }
 
-    pub(super) async fn ack(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn ack(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let mut rows = Deliveries::default();
         for &number in numbers {
-            if let Write::Ack { of, .. } = &self.writes[number] {
+            if let Write::Ack { of, next: None } = &self.writes[number] {
                 rows.push(of, number);
             }
         }
@@ -290,7 +308,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    pub(super) async fn retry(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn retry(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let mut again = Again::default();
         for &number in numbers {
             match &self.writes[number] {
@@ -323,7 +341,7 @@ impl Making<'_> {
         self.settled(rows, &rows.ack_superseded()).await
     }
 
-    pub(super) async fn bury(&mut self, numbers: &[usize]) -> Result<(), Error> {
+    async fn bury(&mut self, numbers: &[usize]) -> Result<(), Error> {
         let (mut rows, mut gone, mut again) = (
             Deliveries::default(),
             Deliveries::default(),

@@ -114,7 +114,7 @@ fn misnamed_columns(text: &str) -> Vec<String> {
 
 #[test]
 fn each_parameter_is_bound_once_to_a_value_of_its_type() {
-    for sql in ALL {
+    for sql in ALL.into_iter().flatten() {
         assert_eq!(faults(sql), [""; 0], "in:{}", sql.text);
     }
 }
@@ -125,9 +125,10 @@ fn all_statements_are_prepared() {
     let made = SOURCES
         .iter()
         .map(|source| source.matches("statement! {").count());
-    assert_eq!(made.sum::<usize>(), ALL.len());
-    let texts: BTreeSet<&str> = ALL.iter().map(|sql| sql.text).collect();
-    assert_eq!(texts.len(), ALL.len(), "one is there twice");
+    let all: Vec<&Sql> = ALL.into_iter().flatten().copied().collect();
+    assert_eq!(made.sum::<usize>(), all.len());
+    let texts: BTreeSet<&str> = all.iter().map(|sql| sql.text).collect();
+    assert_eq!(texts.len(), all.len(), "one is there twice");
 }
 
 #[test]
