@@ -133,8 +133,8 @@ impl<'a> Asking<'a> {
             Known::Texts(all) => Err(all.get(text).map_or(text, String::as_str)),
         };
         let rows = match prepared {
-            Ok(prepared) => self.client.query(prepared, &values).await?,
-            Err(text) => self.client.query(text, &values).await?,
+            Ok(prepared) => self.client.query(prepared, values.as_ref()).await?,
+            Err(text) => self.client.query(text, values.as_ref()).await?,
         };
         Ok(rows.iter().map(S::read).collect())
     }

@@ -211,9 +211,8 @@ impl<'a> Making<'a> {
                 self.outcomes[number] = Some(Outcome::Refused(NO_TEXT.into()));
                 return false;
             }
-            let waits = tokens_of(write)
-                .iter()
-                .any(|token| self.blocked.contains(token));
+            let waits = !self.blocked.is_empty()
+                && tokens_of(write).any(|token| self.blocked.contains(&token));
             if waits {
                 self.block(number);
             }

@@ -16,12 +16,12 @@ pub(super) enum Token {
 }
 
 /// What a change depends on, but for one of a whole kind, which depends on all.
-pub(super) fn tokens_of(write: &Write) -> Vec<Token> {
+pub(super) fn tokens_of(write: &Write) -> impl Iterator<Item = Token> {
     let named = write.names_row().or(write.names_dead());
     let key = write.names_key().cloned();
     let rows = named.into_iter().chain(write.puts());
     let keys = key.map(Token::Key);
-    rows.map(Token::Row).chain(keys).collect()
+    rows.map(Token::Row).chain(keys)
 }
 
 /// Puts changes into phases.
@@ -47,13 +47,12 @@ impl Phases {
             self.begin = phase + 1;
             return phase;
         }
-        let tokens = tokens_of(write);
         let by_key = write.names_key().is_some();
         let by_id = write.names_row().is_some();
         let after = |phase: Option<usize>| phase.map_or(0, |phase| phase + 1);
         let mut phase = self.begin;
-        for token in &tokens {
-            phase = phase.max(after(self.last.get(token).copied()));
+        for token in tokens_of(write) {
+            phase = phase.max(after(self.last.get(&token).copied()));
         }
         // A row that is named by its key and by its id: nobody knows before.
         if by_id {
@@ -64,7 +63,7 @@ impl Phases {
             phase = phase.max(after(self.by_id));
             self.by_key = self.by_key.max(Some(phase));
         }
-        for token in tokens {
+        for token in tokens_of(write) {
             self.last.insert(token, phase);
         }
         phase

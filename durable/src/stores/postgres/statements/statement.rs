@@ -30,7 +30,7 @@ pub(crate) trait Statement {
     type Answer;
 
     /// The values of the parameters, in the order of their names.
-    fn values(&self) -> Vec<&(dyn ToSql + Sync)>;
+    fn values(&self) -> impl AsRef<[&(dyn ToSql + Sync)]>;
 
     fn read(row: &Row) -> Self::Answer;
 }
@@ -96,8 +96,10 @@ macro_rules! statement {
 
             type Answer = $answer;
 
-            fn values(&self) -> Vec<&(dyn tokio_postgres::types::ToSql + Sync)> {
-                vec![$(&self.$field as &(dyn tokio_postgres::types::ToSql + Sync)),*]
+            fn values(&self) -> impl AsRef<[&(dyn tokio_postgres::types::ToSql + Sync)]> {
+                let values: [&(dyn tokio_postgres::types::ToSql + Sync); _] =
+                    [$(&self.$field),*];
+                values
             }
 
             fn read(row: &tokio_postgres::Row) -> $answer {
