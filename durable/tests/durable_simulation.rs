@@ -1,34 +1,47 @@
-//! Promise: durable timers keep their promises when processes die, disks fill and clocks are set.
+//! Promise: durable timers keep their promises when processes die, disks fill and clocks are set;
+//! and in a fleet, when nodes die, stand still, and have wrong clocks, and their store is slow.
 //!
 //! - An acknowledged timer is handled, or dead and listed.
-//! - It is handled never early, and twice only if a process ended between.
-//! - A `cancel` that says `true` is true.
+//! - It is handled never early by the store's clock, and twice only if a process or a lease ended
+//!   between.
+//! - A `cancel` that says `true` is true, on every node.
 //! - Nothing is dropped in silence: what is counted adds up.
+//! - What is handed in under a lease that has ended is refused.
+//! - What a user's transaction was told holds if it commits, and is nothing if it does not. It
+//!   holds up the timers that it has touched, and no others.
+//! - After an end of a node another one takes over.
 //!
 //! `WHEELWORK_SEEDS` seeds are tried, from `WHEELWORK_SEED` on. A seed that fails prints its story.
-//! With the feature `__faults` each step that can be broken is, and some seed has to fail.
+//! With the feature `__faults` each step that can be broken is, and some seed has to fail. So it is
+//! with stores that are broken.
 
-#[path = "common/simulated/mod.rs"]
-mod simulated;
+#[path = "common/shared_memory/mod.rs"]
+mod shared_memory;
 #[path = "common/simulation/mod.rs"]
 mod simulation;
 
-use simulated::seeds;
-use simulation::{Open, simulate, simulate_on};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::{env, fs, process};
-use wheelwork_durable::Redb;
+use shared_memory::{STORE_BREAKS, StoreBreak};
+use simulation::{Kept, Report, seeds};
+use wheelwork_durable::Memory;
 
-/// Seeds of a run of all tests.
-const SEEDS: u64 = 2_000;
+/// How many seeds each broken variant of a fleet may take.
+const BROKEN_SEEDS: u64 = 600;
 
-/// The last lines of a story are printed.
-const LINES_MAX: usize = 200;
+/// A process, with its store in memory.
+fn alone(seed: u64) -> Result<Report, String> {
+    let memory = Memory::new();
+    let kept = Kept::Alone(Box::new(move || Box::new(memory.clone())));
+    simulation::simulate(kept, seed)
+}
 
-/// A store in a file that goes when the last of those who open it does.
-fn in_a_file() -> Open {
-    struct Folder(PathBuf);
+/// A process, with its store in a file that goes when the last of those who open it does.
+#[cfg(feature = "redb")]
+fn on_a_file(seed: u64) -> Result<Report, String> {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::{env, fs, path, process};
+    use wheelwork_durable::Redb;
+
+    struct Folder(path::PathBuf);
     impl Drop for Folder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
@@ -39,30 +52,40 @@ fn in_a_file() -> Open {
     let name = format!("wheelwork-simulation-{}-{number}", process::id());
     let folder = Folder(env::temp_dir().join(name));
     fs::create_dir_all(&folder.0).unwrap();
-    Box::new(move || Box::new(Redb::open(folder.0.join("timers.redb")).unwrap()))
+    let open = move || Box::new(Redb::open(folder.0.join("timers.redb")).unwrap()) as _;
+    simulation::simulate(Kept::Alone(Box::new(open)), seed)
+}
+
+/// Nodes that share a store, which may be broken.
+fn fleet(broken: Option<StoreBreak>) -> impl Fn(u64) -> Result<Report, String> {
+    move |seed| simulation::simulate(Kept::Shared(broken), seed)
 }
 
 #[test]
 fn all_promises_are_kept() {
-    seeds::demand_all_kept(seeds::asked_for(SEEDS), LINES_MAX, simulate);
+    seeds::demand_all_kept("alone", seeds::asked_for(2_000), alone);
 }
 
 #[test]
+fn all_promises_are_kept_in_a_fleet() {
+    seeds::demand_all_kept("in a fleet", seeds::asked_for(500), fleet(None));
+}
+
+#[cfg(feature = "redb")]
+#[test]
 fn they_are_kept_on_a_file() {
-    let seeds = seeds::asked_for(SEEDS);
-    let count = (seeds.end - seeds.start) / 200;
-    for seed in seeds.start..seeds.start + count.max(1) {
-        if let Err(story) = simulate_on(in_a_file(), seed) {
-            let end = seeds::end_of(&story, LINES_MAX);
-            panic!("{end}\nseed {seed} fails on a file");
-        }
-    }
+    let mut seeds = seeds::asked_for(2_000);
+    seeds.end = seeds.start + ((seeds.end - seeds.start) / 200).max(1);
+    seeds::demand_all_kept("on a file", seeds, on_a_file);
 }
 
 #[test]
 fn a_seed_is_one_story() {
     for seed in (0..40).chain([1 << 40]) {
-        seeds::demand_one_story(seed, simulate);
+        seeds::demand_one_story(seed, alone);
+    }
+    for seed in (0..20).chain([1 << 40]) {
+        seeds::demand_one_story(seed, fleet(None));
     }
 }
 
@@ -70,6 +93,35 @@ fn a_seed_is_one_story() {
 #[test]
 fn each_broken_step_breaks_a_promise() {
     for fault in wheelwork_durable::DURABLE_FAULTS {
-        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), simulate);
+        seeds::demand_noticed(&format!("{fault:?}"), 0..2_000, Some(fault), alone);
+    }
+}
+
+#[cfg(feature = "__faults")]
+#[test]
+fn each_broken_step_of_a_fleet_breaks_a_promise() {
+    use wheelwork_durable::DurableFault;
+    for fault in [
+        DurableFault::LeaseIgnored,
+        DurableFault::LeaseFromAnswer,
+        DurableFault::LeaseGivenEarly,
+        DurableFault::LoadBeyondClaim,
+        DurableFault::BelowNotScanned,
+        DurableFault::AsideForgotten,
+        DurableFault::AsideOvertaken,
+        DurableFault::AsideHandedOut,
+        DurableFault::TrialUnstored,
+        DurableFault::TrialsTogether,
+    ] {
+        let (name, seeds) = (format!("{fault:?}"), 0..BROKEN_SEEDS);
+        seeds::demand_noticed(&name, seeds, Some(fault), fleet(None));
+    }
+}
+
+#[test]
+fn a_broken_store_breaks_a_promise() {
+    for broken in STORE_BREAKS {
+        let (name, seeds) = (format!("{broken:?}"), 0..BROKEN_SEEDS);
+        seeds::demand_noticed(&name, seeds, None, fleet(Some(broken)));
     }
 }

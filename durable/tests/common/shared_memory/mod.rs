@@ -81,6 +81,11 @@ impl SharedPlace {
         Self(Arc::new(Mutex::new(Kept::new(making, now))))
     }
 
+    /// How it is made.
+    pub fn making(&self) -> Making {
+        lock(&self.0).making
+    }
+
     /// A new node.
     pub fn node(&self, name: &str, clock: Arc<dyn MemoryClock>) -> SharedMemory {
         let mut kept = lock(&self.0);

@@ -1,6 +1,7 @@
-//! Acts: what a simulation's callers do by chance, and looks at what is there.
+//! Acts: what callers do on the nodes by chance, and look at what is there.
 
-use super::super::simulated::{Scene, State};
+use super::ledger::State;
+use super::scene::Act;
 use super::world::Shared;
 use wheelwork_durable::contract::Target;
 use wheelwork_durable::{DurableClient, Row};
@@ -16,79 +17,111 @@ pub enum Place {
 }
 
 impl Shared {
-    /// Makes a call, and looks whether the answer is true.
-    pub fn act(&self, place: Place) {
+    /// Makes a call on a node, and looks whether the answer is true.
+    pub fn act(&self, node: usize, place: Place) {
         let mut world = self.lock();
-        let Some(handle) = world.handle.clone() else {
-            return;
-        };
-        if world.is_over(world.life) {
+        let state = &world.nodes[node];
+        // (A process makes no calls before it has started.)
+        let is_early = state.handle.is_none() && !world.scene.is_fleet();
+        if state.is_dead || is_early {
             return;
         }
+        let handle = state.handle.clone();
         // A call that waits for its answer would wait for the store.
-        let place = match world.is_in_store {
-            true => Place::Store,
-            false => place,
-        };
-        world.counts().nested += u64::from(place != Place::Outside);
-        let act = world.rng.u8(..100);
+        if state.is_in_store || place == Place::Store {
+            drop(world);
+            return self.act_in_store(node);
+        }
+        world.nested += u64::from(place != Place::Outside);
+        let number = world.rng.u8(..100);
+        let act = world.scene.act(number);
         drop(world);
-        match (place, act) {
-            (Place::Store, 0..70) => self.schedule_ticket((), &handle, None),
-            (Place::Store, _) => self.cancel_ticket((), &handle),
-            (_, 0..30) => self.schedule((), &handle, None),
-            (_, 30..35) => self.schedule_recurring((), &handle),
-            (_, 35..40) => self.schedule_many((), &handle),
-            (_, 40..45) => self.schedule_ticket((), &handle, None),
-            (_, 45..78) => {
+        let Some(handle) = handle else { return };
+        let is_outside = place == Place::Outside;
+        match act {
+            Act::Schedule => self.schedule(node, &handle, None),
+            Act::Recurring => self.schedule_recurring(node, &handle),
+            Act::Many => self.schedule_many(node, &handle),
+            Act::Ticket => self.schedule_ticket(node, &handle, None),
+            Act::Cancel | Act::Move => {
                 if let Some(target) = self.some_target() {
-                    self.end((), &handle, &target, place == Place::Outside, act >= 65);
+                    self.end(node, &handle, &target, is_outside, act == Act::Move);
                 }
             }
-            (_, 78..82) => self.cancel_many((), &handle),
-            (_, 82..83) => self.cancel_kind(&handle, place == Place::Outside),
-            (_, 83..90) => self.look(&handle),
-            (Place::Handler, 90..92) => self.lock().plan_trouble(),
-            (_, _) => self.dead(&handle),
+            Act::CancelMany => self.cancel_many(node, &handle),
+            Act::CancelKind => self.cancel_kind(node, &handle, is_outside),
+            Act::Look => self.look(node, &handle),
+            Act::Trouble if !is_outside => self.lock().plan_trouble(node),
+            Act::Trouble | Act::Dead => self.dead(node, &handle),
         }
     }
 
-    /// Cancels a kind. Outside, nothing of it is left.
-    fn cancel_kind(&self, handle: &DurableClient, is_outside: bool) {
-        let nested = self.lock().counts().nested;
-        let kind = self.cancel_some_kind((), handle);
+    /// A call that does not wait for its answer.
+    fn act_in_store(&self, node: usize) {
+        let Some(handle) = self.lock().nodes[node].handle.clone() else {
+            return;
+        };
+        let arms = {
+            let mut world = self.lock();
+            world.nested += 1;
+            match world.scene.is_fleet() {
+                true => world.rng.bool(),
+                false => world.rng.u8(..100) < 70,
+            }
+        };
+        if arms {
+            self.schedule_ticket(node, &handle, None);
+        } else {
+            self.cancel_ticket(node, &handle);
+        }
+    }
+
+    /// Cancels a kind. Outside, nothing of it is left in a process's store. (In a fleet callers act
+    /// on other nodes meanwhile, and rows that may have been handed out stay.)
+    fn cancel_kind(&self, node: usize, handle: &DurableClient, is_outside: bool) {
+        let nested = self.lock().nested;
+        let kind = self.cancel_some_kind(node, handle);
         let mut world = self.lock();
-        if is_outside && world.counts().nested == nested && !world.is_over(world.life) {
-            world.check_kind_is_gone(kind);
+        let is_alone = world.nested == nested && !world.scene.is_fleet();
+        if is_outside && is_alone && !world.nodes[node].is_dead {
+            let left = world.ledger.stored().find(|timer| {
+                let row = &timer.row;
+                *row.kind == *kind && !row.superseded
+            });
+            if let Some(row) = left.map(|timer| timer.row.clone()) {
+                let what = format!("{kind} is cancelled, and there is {row:?}");
+                world.ledger.wrong(what);
+            }
         }
     }
 
     /// Arms, cancels or moves the timer with this key.
-    pub fn act_on(&self, key: &'static str) {
-        let Some(handle) = self.lock().handle.clone() else {
+    pub fn act_on(&self, node: usize, key: &'static str) {
+        let Some(handle) = self.lock().nodes[node].handle.clone() else {
             return;
         };
         let act = self.lock().rng.u8(..4);
         if act < 2 {
-            return self.schedule((), &handle, Some(key));
+            return self.schedule(node, &handle, Some(key));
         }
         let target = Target::Key(key.into());
-        self.end((), &handle, &target, true, act == 2);
+        self.end(node, &handle, &target, true, act == 2);
     }
 
     /// Asks what is there.
-    fn look(&self, handle: &DurableClient) {
-        let (row, first, limit) = {
+    fn look(&self, node: usize, handle: &DurableClient) {
+        let (row, limit) = {
             let mut world = self.lock();
-            let row = world.some_row(false);
-            (row, world.ledger.made.len(), world.rng.usize(..20))
+            let asks = !world.scene.is_fleet();
+            let row = asks.then(|| world.some_row(false)).flatten();
+            (row, world.rng.usize(..20))
         };
         if let Some(Row { id, .. }) = row {
-            let answer = handle.get(id);
+            let first = self.lock().ledger.made.len();
+            let answer = self.run(node, || handle.get(id));
             let mut world = self.lock();
-            let is_same = world.ledger.made.len() == first;
             match answer {
-                Ok(found) if is_same => {
+                Ok(found) if world.ledger.made.len() == first => {
                     let expected = world.ledger.find(&Target::Id(id)).map(|timer| &timer.row);
                     if found.as_ref() != expected {
                         let what = format!("get: {found:?} is {expected:?}");
@@ -96,48 +129,64 @@ impl Shared {
                     }
                 }
                 Ok(_) => {}
-                Err(error) => world.check_error((), "get", &error),
+                Err(error) => world.check_error(node, "get", &error),
             }
         }
         let first = self.lock().ledger.made.len();
-        let answer = handle.list(.., limit);
-        let mut world = self.lock();
-        match answer {
-            Ok(rows) if world.ledger.made.len() == first => {
-                let stored = world.ledger.stored().map(|timer| timer.row.clone());
-                let mut expected: Vec<_> = stored.collect();
-                expected.sort_unstable_by_key(Row::position);
-                expected.truncate(limit);
-                if rows != expected {
-                    let what = format!("list: {rows:?} is {expected:?}");
-                    world.ledger.wrong(what);
-                }
+        let answer = self.run(node, || handle.list(.., limit));
+        {
+            let mut world = self.lock();
+            let is_same = world.ledger.made.len() == first;
+            match answer {
+                Ok(rows) if is_same && !world.may_wait() => world.check_list(rows, limit),
+                Ok(_) => {}
+                Err(error) => return world.check_error(node, "list", &error),
             }
-            Ok(_) => {}
-            Err(error) => world.check_error((), "list", &error),
+        }
+        if self.lock().scene.is_fleet()
+            && let Err(error) = self.run(node, || handle.fleet())
+        {
+            self.lock().check_error(node, "fleet", &error);
         }
     }
 
     /// Looks at the dead, revives or discards one of them.
-    fn dead(&self, handle: &DurableClient) {
+    fn dead(&self, node: usize, handle: &DurableClient) {
         let first = self.lock().ledger.made.len();
-        let answer = handle.dead_letters(None, usize::MAX);
+        let answer = self.run(node, || handle.dead_letters(None, usize::MAX));
         let letters = {
             let mut world = self.lock();
             let letters = match answer {
                 Ok(letters) => letters,
-                Err(error) => return world.check_error((), "dead", &error),
+                Err(error) => return world.check_error(node, "dead", &error),
             };
-            let dead = world.ledger.in_state(State::Dead);
-            let expected: Vec<_> = dead.map(|timer| timer.row.id).collect();
+            let expected = world.ledger.dead_ids();
             let found: Vec<_> = letters.iter().map(|letter| letter.row.id).collect();
             if found != expected && world.ledger.made.len() == first {
-                world
-                    .ledger
-                    .wrong(format_args!("dead: {found:?} is {expected:?}"));
+                let what = format!("dead: {found:?} is {expected:?}");
+                world.ledger.wrong(what);
             }
             letters
         };
-        self.end_letter((), handle, &letters);
+        self.end_letter(node, handle, &letters);
+    }
+}
+
+impl super::world::World {
+    /// A list has what is stored. (In a fleet the owner of a row alone sees whether it is suspect.)
+    fn check_list(&mut self, mut rows: Vec<Row>, limit: usize) {
+        let stored = self.ledger.in_state(State::Stored);
+        let mut expected: Vec<_> = stored.map(|timer| timer.row.clone()).collect();
+        expected.sort_unstable_by_key(Row::position);
+        expected.truncate(limit);
+        if self.scene.is_fleet() {
+            for row in rows.iter_mut().chain(&mut expected) {
+                row.suspect = false;
+            }
+        }
+        if rows != expected {
+            let what = format!("list: {rows:?} is {expected:?}");
+            self.ledger.wrong(what);
+        }
     }
 }

@@ -1,56 +1,249 @@
-//! Handlers of a simulation.
+//! Handlers: those that end at once, by chance well or not, and those that last.
 
-use super::super::simulated::{Said, end_by_chance};
 use super::acts::Place;
-use super::world::Shared;
-use wheelwork_durable::{Delivery, HandlerResult};
+use super::ledger::{Said, token};
+use super::world::{MS, Shared};
+use fastrand::Rng;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use wheelwork_durable::{Delivery, HandlerResult, SpawnedFuture};
+
+/// How a handler ends.
+#[derive(Clone, Copy)]
+enum End {
+    Done,
+    Failed,
+    Panics,
+    Dies,
+}
+
+/// How a handler of this kind ends.
+fn end_by_chance(kind: &str, rng: &mut Rng, has_trouble: bool) -> End {
+    match (kind, rng.u8(..10)) {
+        ("poison", _) => End::Dies,
+        ("shaky", 0..3) | ("batch" | "limited", 0) => End::Failed,
+        ("shaky", 3) => End::Panics,
+        ("shaky", 4) if has_trouble && rng.u8(..10) == 0 => End::Dies,
+        _ => End::Done,
+    }
+}
+
+/// A handler that lasts. It ends when it is polled.
+pub struct Lasting {
+    shared: Shared,
+    delivery: Delivery,
+    node: usize,
+}
+
+impl Future for Lasting {
+    type Output = HandlerResult;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<HandlerResult> {
+        let mut world = self.shared.lock();
+        let is_done = world.rng.u8(..4) > 0;
+        let said = if is_done { Said::Done } else { Said::Failed };
+        world.note(format_args!(
+            "  node {} has handled {}: {said:?}",
+            self.node,
+            token(self.delivery.payload())
+        ));
+        world.ledger.said(self.node, &self.delivery, said);
+        Poll::Ready(if is_done {
+            Ok(())
+        } else {
+            Err("simulated".into())
+        })
+    }
+}
+
+/// Polls a future once. None of a simulation waits for anything.
+fn poll(mut future: SpawnedFuture) {
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = future.as_mut().poll(&mut context);
+}
 
 impl Shared {
-    /// A handler for one timer.
-    pub fn deliver(&self, delivery: &Delivery, life: u32) -> HandlerResult {
-        let (end, acts) = {
-            let mut world = self.lock();
-            if world.is_over(life) {
-                return Ok(());
-            }
-            let now = world.now();
-            world.ledger.began(delivery, now);
-            let has_trouble = world.has_trouble;
-            let end = end_by_chance(delivery.kind(), &mut world.rng, has_trouble);
-            let acts = world.rng.u8(..4) * world.rng.u8(..2);
-            (end, if has_trouble { acts } else { 0 })
-        };
-        for _ in 0..acts {
-            self.act(Place::Handler);
+    /// A handler begins.
+    fn begin(&self, delivery: &Delivery, node: usize) {
+        let mut world = self.lock();
+        if !world.nodes[node].is_dead {
+            let now = world.shows(node);
+            world.ledger.began(node, delivery, now);
         }
-        if self.lock().is_over(life) {
-            return Ok(());
-        }
-        self.finish((), delivery, end)
     }
 
-    /// A handler for several. It may answer for some of them only.
-    pub fn deliver_all(&self, deliveries: &[Delivery], life: u32) -> Vec<HandlerResult> {
-        let answered = {
+    /// A handler for one timer.
+    pub fn deliver(&self, delivery: &Delivery, node: usize) -> HandlerResult {
+        self.begin(delivery, node);
+        self.handle(delivery, node)
+    }
+
+    fn handle(&self, delivery: &Delivery, node: usize) -> HandlerResult {
+        let (end, acts, slow) = {
             let mut world = self.lock();
-            match world.rng.u8(..20) {
-                0 => world.rng.usize(..=deliveries.len()),
-                _ => deliveries.len(),
+            if world.nodes[node].is_dead {
+                return Ok(());
             }
+            let (has_trouble, is_fleet) = (world.has_trouble, world.scene.is_fleet());
+            let end = end_by_chance(delivery.kind(), &mut world.rng, has_trouble);
+            let acts = world.rng.u8(..if is_fleet { 3 } else { 4 }) * world.rng.u8(..2);
+            let may_be_slow = is_fleet && has_trouble && world.depth() < 2;
+            let is_slow = may_be_slow && world.rng.u8(..25) == 0;
+            let slow = is_slow.then(|| match world.rng.u8(..3) {
+                0 => world.lease.mul_f64(0.3 + world.rng.f64() * 1.2),
+                _ => MS * world.rng.u32(1..300),
+            });
+            if let Some(slow) = slow {
+                world.note(format_args!("  it takes {slow:?}"));
+                world.trouble(slow);
+            }
+            (end, if has_trouble { acts } else { 0 }, slow)
         };
-        let results = deliveries
-            .iter()
-            .map(|delivery| self.deliver(delivery, life))
-            .take(answered)
-            .collect();
+        for _ in 0..acts {
+            self.act(node, Place::Handler);
+        }
+        if let Some(slow) = slow {
+            self.pass(slow);
+            self.act(node, Place::Handler);
+        }
+        if self.lock().nodes[node].is_dead {
+            return Ok(());
+        }
+        self.finish(node, delivery, end)
+    }
+
+    fn finish(&self, node: usize, delivery: &Delivery, end: End) -> HandlerResult {
         let mut world = self.lock();
-        let now = world.now();
-        for delivery in &deliveries[answered..] {
-            if !world.is_over(life) {
-                world.ledger.began(delivery, now);
-                world.ledger.said(delivery.id(), Said::Failed);
+        match end {
+            End::Done => {
+                world.ledger.said(node, delivery, Said::Done);
+                Ok(())
+            }
+            End::Failed => {
+                world.ledger.said(node, delivery, Said::Failed);
+                Err("simulated".into())
+            }
+            End::Panics => {
+                world.ledger.said(node, delivery, Said::Failed);
+                drop(world);
+                // (Without a word from the panic hook.)
+                resume_unwind(Box::new("simulated"))
+            }
+            End::Dies => {
+                world.dies(node, delivery);
+                Ok(())
+            }
+        }
+    }
+
+    /// A handler that lasts.
+    pub fn deliver_lasting(&self, delivery: Delivery, node: usize) -> Lasting {
+        self.begin(&delivery, node);
+        Lasting {
+            shared: self.clone(),
+            delivery,
+            node,
+        }
+    }
+
+    /// A handler for several. It may answer for some of them only, and the others have failed.
+    pub fn deliver_all(&self, timers: &[Delivery], node: usize) -> Vec<HandlerResult> {
+        let is_fleet = self.lock().scene.is_fleet();
+        let cut = |one_in| {
+            let mut world = self.lock();
+            let is_cut = world.rng.u8(..one_in) == 0;
+            is_cut.then(|| world.rng.usize(..=timers.len()))
+        };
+        timers.iter().for_each(|timer| self.begin(timer, node));
+        let mut count = timers.len();
+        if !is_fleet {
+            count = cut(20).unwrap_or(count);
+        }
+        let results = timers[..count].iter().map(|timer| self.handle(timer, node));
+        let mut results: Vec<_> = results.collect();
+        if is_fleet {
+            count = cut(8).unwrap_or(count);
+        }
+        results.truncate(count);
+        let mut world = self.lock();
+        for timer in &timers[count..] {
+            if !world.nodes[node].is_dead {
+                world.ledger.said(node, timer, Said::Failed);
             }
         }
         results
+    }
+
+    /// A node has a future to run. A process runs it now, or when the executor has time for it.
+    pub fn spawn(&self, node: usize, future: SpawnedFuture) {
+        let mut world = self.lock();
+        if world.scene.is_fleet() || world.is_executor_busy {
+            return world.nodes[node].futures.push(future);
+        }
+        drop(world);
+        poll(future);
+    }
+
+    /// The executor of a process runs what has waited longest. `false`: nothing waits.
+    pub fn run_first(&self, node: usize) -> bool {
+        let mut world = self.lock();
+        let futures = &mut world.nodes[node].futures;
+        let future = (!futures.is_empty()).then(|| futures.remove(0));
+        drop(world);
+        future.map(poll).is_some()
+    }
+
+    /// Whether handlers last on some node.
+    pub fn has_futures(&self) -> bool {
+        let world = self.lock();
+        world.nodes.iter().any(|node| !node.futures.is_empty())
+    }
+
+    /// Handlers that last end on all nodes, and soon.
+    pub fn end_all_futures(&self, are_short: bool) {
+        let awake = self.lock().awake();
+        for node in awake {
+            let trouble_at = self.lock().trouble_at;
+            self.end_futures(node, true);
+            let mut world = self.lock();
+            if are_short && !world.nodes[node].has_failed {
+                world.trouble_at = trouble_at;
+            }
+        }
+    }
+
+    /// A handler that lasts ends on this node, or all of them.
+    pub fn end_futures(&self, node: usize, all: bool) {
+        loop {
+            let future = {
+                let mut world = self.lock();
+                let count = world.nodes[node].futures.len();
+                if count == 0 {
+                    return;
+                }
+                // (It has taken a place in the window.)
+                world.trouble(Duration::ZERO);
+                let number = world.rng.usize(..count);
+                world.nodes[node].futures.swap_remove(number)
+            };
+            self.run(node, || poll(future));
+            if !all {
+                return;
+            }
+        }
+    }
+
+    /// A node dies, and its handlers with it.
+    pub fn drop_futures(&self, node: usize) {
+        loop {
+            let futures = std::mem::take(&mut self.lock().nodes[node].futures);
+            if futures.is_empty() {
+                return;
+            }
+            self.run(node, || drop(futures));
+        }
     }
 }

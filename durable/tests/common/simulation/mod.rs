@@ -1,243 +1,183 @@
-//! Simulation: durable timers on a store that fails, in a process that dies, under a clock that is
-//! set. All that happens follows from a seed.
+//! Simulation: durable timers on stores that fail, on nodes that die, under clocks that are set or
+//! drift. All that happens follows from a seed.
 //!
-//! A seed is a story: lives one after the other on one store, and in each some calls, some time,
-//! some trouble. The ledger watches the store, the callers and the handlers. In the end the trouble
-//! ceases, and all that is left has to be handled.
+//! A seed is a story: some calls, some time, some trouble. There are two scenes. A process has the
+//! store for itself, and is a fleet of one node: when it dies, another life begins, and its system
+//! clock is set and slewed. The nodes of a fleet share a store: each has a clock of its own, which
+//! drifts, while all go by the store's. Nodes come, stop, die, and stand still past their leases;
+//! their stores are slow, and lose answers, many of them about leases when these end. In half of
+//! these seeds users have transactions of two isolation levels open (`users.rs`).
+//!
+//! The ledger watches the store, the callers and the handlers. In the end the trouble ceases, and
+//! all that is left has to be handled.
+//!
+//! Nodes run one after the other, each by up to a quantum of time. So two of them may be apart by a
+//! quantum, which is less than the margin of a lease.
 
 mod acts;
+mod answers;
+mod calls;
 mod handlers;
 mod ledger;
+mod nodes;
+mod passing;
+mod scene;
+pub mod seeds;
 mod store;
+mod time;
+mod trouble;
+mod users;
 mod world;
 
-use super::simulated::{Answers, Fate, Plan, Report, Scene, State};
-use acts::Place;
-use fastrand::Rng;
-use ledger::Setup;
-use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
-use std::task::{Context, Waker};
-use std::time::{Duration, SystemTime};
-use store::LifeStore;
-use wheelwork::ManualClock;
-use wheelwork_durable::contract::{SliceLimit, Store, Target};
-use wheelwork_durable::{Durable, Memory, OpenError, RetryPolicy, StoreTime, WindowLimits};
-use world::{KEYS, KINDS, MS, Shared};
+pub use ledger::Report;
+pub use scene::Kept;
 
-/// What is overdue for longer was forgotten. The system's clock is looked at once a second.
+use super::shared_memory::{Making, SharedPlace, StoreBreak};
+use acts::Place;
+use ledger::recovery;
+use scene::{KEYS, KINDS, Open, Scene, Step};
+use std::time::Duration;
+use trouble::Plan;
+use wheelwork_durable::contract::{Position, SliceLimit, Target};
+use wheelwork_durable::{Durable, DurableId, Partition, RetryPolicy, Row, StoreTime};
+use world::{MS, Shared, World};
+
+/// What is overdue for longer, while nothing is wrong, was forgotten. The system's clock is looked
+/// at once a second.
 const LATE: Duration = Duration::from_secs(3);
 
-/// In the year 2023.
-const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+/// The same for what was overdue for long when it came to a node that had lost its lease meanwhile.
+const LATE_ALL: Duration = Duration::from_secs(65);
 
 const YEAR: u64 = 31_536_000;
 
-/// What is due so soon is waited for.
-const SOON: Duration = Duration::from_secs(30);
+const NODES_MAX: usize = 4;
 
-/// A clock that is slewed is set by a little after each such time.
-const SLEW_STEP: Duration = Duration::from_millis(10);
-
-/// Opens a store, the same one each time.
-pub type Open = Box<dyn Fn() -> Box<dyn Store>>;
+/// Where the timers are kept.
+enum Backing {
+    Alone(Open),
+    Shared(SharedPlace),
+}
 
 struct Simulation {
     shared: Shared,
-    open: Open,
-    timers: Option<Durable>,
+    backing: Backing,
+    /// By the node's number.
+    timers: Vec<Option<Durable>>,
+    /// `None`: each process has its own.
+    retry: Option<RetryPolicy>,
 }
 
-/// Lives through a seed with a store in memory. `Err`: its story, and which promise was broken.
-pub fn simulate(seed: u64) -> Result<Report, String> {
-    let memory = Memory::new();
-    simulate_on(Box::new(move || Box::new(memory.clone())), seed)
+/// Some partition.
+fn partition_of_key(key: &str) -> Partition {
+    Partition::from(key.bytes().next().unwrap_or_default() % 4)
 }
 
-/// Lives through a seed with any store.
-pub fn simulate_on(open: Open, seed: u64) -> Result<Report, String> {
-    let shared = Shared::new(seed);
-    let mut simulation = Simulation {
-        shared: shared.clone(),
-        open,
-        timers: None,
+/// A store for nodes, by chance how.
+fn shared_place(world: &mut World, broken: Option<StoreBreak>) -> SharedPlace {
+    let making = Making {
+        partitions: [4, 4, 7, 16][world.rng.usize(..4)],
+        partition_of_key,
+        lease: world.lease,
+        claim_ahead: MS * world.rng.u32(5..200),
+        has_news: world.rng.bool(),
+        strikes: true,
+        broken,
     };
-    let steps = shared.lock().rng.u32(20..120);
-    simulation.open(SystemTime::UNIX_EPOCH + BEGIN);
+    world.note(format_args!("{making:?}"));
+    SharedPlace::new(making, world.base)
+}
+
+/// Lives through a seed. `Err`: its story, and which promise was broken.
+pub fn simulate(kept: Kept, seed: u64) -> Result<Report, String> {
+    let scene = match kept {
+        Kept::Alone(_) => Scene::Process,
+        Kept::Shared(_) => Scene::Fleet,
+    };
+    let mut world = World::new(scene, seed);
+    let (backing, retry) = match kept {
+        Kept::Alone(open) => (Backing::Alone(open), None),
+        Kept::Shared(broken) => {
+            let place = shared_place(&mut world, broken);
+            let mut rng = world.rng.clone();
+            let retry = world.set_up(&mut rng, KINDS.into());
+            world.rng = rng;
+            (Backing::Shared(place), Some(retry))
+        }
+    };
+    let steps = world.rng.u32(20..120);
+    let nodes = if scene.is_fleet() {
+        world.rng.u8(2..=3)
+    } else {
+        1
+    };
+    let mut simulation = Simulation {
+        shared: Shared::of(world),
+        backing,
+        timers: Vec::new(),
+        retry,
+    };
+    (0..nodes).for_each(|_| simulation.join());
     let is_right = (0..steps).all(|_| simulation.step());
     if is_right {
         simulation.drain();
     }
-    simulation.die();
-    let mut world = shared.lock();
-    let lives = u64::from(world.life);
-    world.ledger.report(&[("lives", lives)])
+    for node in 0..simulation.timers.len() {
+        simulation.bury(node);
+    }
+    let mut world = simulation.shared.lock();
+    let counts = [
+        ("nodes", world.nodes.len() as u64),
+        ("users", world.users.told_so),
+        ("conflicts", world.users.conflicts),
+    ];
+    world.ledger.report(&counts)
 }
 
 impl Simulation {
-    /// Begins a life at this time of the system's clock.
-    fn open(&mut self, time: SystemTime) {
-        let durable = loop {
-            match self.try_open(time) {
-                Ok(durable) => break durable,
-                Err(OpenError::Store(_)) if self.shared.lock().has_failed => {}
-                Err(error) => return self.wrong(format_args!("start: {error}")),
-            }
-        };
-        self.shared.lock().handle = Some(durable.client());
-        self.timers = Some(durable);
+    fn is_fleet(&self) -> bool {
+        self.shared.lock().scene.is_fleet()
     }
 
     fn wrong(&self, what: impl std::fmt::Display) {
         self.shared.lock().ledger.wrong(what);
     }
 
-    fn try_open(&mut self, time: SystemTime) -> Result<Durable, OpenError> {
-        let (life, clock, mut rng) = {
-            let mut world = self.shared.lock();
-            world.clock = ManualClock::new();
-            world.clock.set_system_time(time);
-            world.life += 1;
-            (world.is_dead, world.has_failed, world.is_stopping) = (false, false, false);
-            world.calm_since = Duration::ZERO;
-            world.calls = 0;
-            let rng = Rng::with_seed(world.rng.u64(..));
-            (world.life, world.clock.clone(), rng)
-        };
-        let store = LifeStore {
-            inner: (self.open)(),
-            world: self.shared.clone(),
-            life,
-        };
-        let has_trouble = self.shared.lock().has_trouble;
-        let mut kinds: BTreeSet<_> = KINDS.into();
-        if has_trouble && rng.u8(..10) == 0 {
-            kinds.remove("batch");
-        }
-        let attempts_max = rng.u32(1..5);
-        let crashes_max = rng.u32(1..4);
-        let retry = RetryPolicy::new()
-            .attempts(attempts_max)
-            .crash_attempts(crashes_max)
-            .first(MS * rng.u32(..500))
-            .cap(2_000 * MS);
-        let ahead = MS * [500, 2_000, 10_000, 60_000, 300_000][rng.usize(..5)];
-        let rows = [1, 2, 5, 16, 64, 10_000][rng.usize(..6)];
-        let bytes = [100, 1_000, 10_000, 1 << 20][rng.usize(..4)];
-        let slice = SliceLimit {
-            rows: [1, 2, 7, 4_096][rng.usize(..4)],
-            bytes: [1, 200, 1_000, 8 << 20][rng.usize(..4)],
-        };
-        let places = NonZeroUsize::new(rng.usize(1..4)).unwrap();
-        {
-            let mut world = self.shared.lock();
-            world.note(format_args!(
-                "life {life}: window {ahead:?}, {rows} rows, {bytes} bytes; {retry:?}; {kinds:?}"
-            ));
-            world.note(format_args!("slices: {slice:?}"));
-            world.slice = slice;
-            world.setup = Setup {
-                attempts_max,
-                crashes_max,
-                kinds: kinds.clone(),
-            };
-        }
-        let (is_async, executor) = (rng.bool(), self.shared.clone());
-        let mut builder = Durable::builder(store)
-            .clock(clock)
-            .spawner(move |future| executor.spawn(future))
-            .window(WindowLimits::new().ahead(ahead).rows(rows).bytes(bytes))
-            .slices(slice)
-            .retry_policy(retry);
-        for kind in kinds {
-            let shared = self.shared.clone();
-            builder = match kind {
-                "batch" => builder.on_batch(kind, move |timers| shared.deliver_all(timers, life)),
-                "limited" if is_async => builder.on_async(kind, move |timer| {
-                    let shared = shared.clone();
-                    async move { shared.deliver(&timer, life) }
-                }),
-                _ => builder.on(kind, move |timer| shared.deliver(timer, life)),
-            };
-        }
-        builder.max_calls("limited", places).start()
+    fn is_right(&self) -> bool {
+        self.shared.lock().ledger.wrongs.is_empty()
     }
 
-    /// The process dies, if it lives.
-    fn die(&mut self) {
+    /// The node that came last.
+    fn last(&self) -> usize {
+        self.timers.len() - 1
+    }
+
+    fn some_node(&self) -> Option<usize> {
         let mut world = self.shared.lock();
-        (world.is_dead, world.has_failed, world.is_stopping) = (true, true, true);
-        world.handle = None;
-        drop(world);
-        self.timers = None;
-        // Whoever waited has an answer, or died.
-        self.shared.lock().check_tickets(());
-    }
-
-    /// Another life, after some time.
-    fn reopen(&mut self) {
-        let time = {
-            let mut world = self.shared.lock();
-            world.handle = None;
-            let away = match world.rng.u8(..8) {
-                0 => Duration::from_secs(world.rng.u64(..3_600)),
-                1 => world.delay(),
-                _ => MS * world.rng.u32(..2_000),
-            };
-            let now = world.now();
-            if world.rng.u8(..10) == 0 {
-                now - away
-            } else {
-                now + away
-            }
-        };
-        self.open(time);
-    }
-
-    fn crash(&mut self) {
-        self.shared.lock().note("dies");
-        self.die();
-        self.reopen();
-    }
-
-    /// Ends a life well, if nothing goes wrong just then.
-    fn stop(&mut self) {
-        self.shared.lock().note("stops");
-        let Some(timers) = self.timers.take() else {
-            return;
-        };
-        self.shared.lock().is_stopping = true;
-        let stopped = timers.stop();
-        let has_failed = self.shared.lock().has_failed;
-        if stopped.is_err() != has_failed {
-            self.wrong(format_args!("stop: {stopped:?}"));
+        let awake = world.awake();
+        match world.scene.is_fleet() {
+            true => world.rng.choice(awake),
+            false => awake.last().copied(),
         }
-        drop(timers);
-        self.shared.lock().check_tickets(());
-        self.die();
     }
 
-    fn advance(&mut self, by: Duration) {
-        let clock = {
-            let mut world = self.shared.lock();
-            world.note(format_args!("{by:?} pass"));
-            world.clock.clone()
+    fn pass(&self, by: Duration) {
+        self.shared.lock().note(format_args!("{by:?} pass"));
+        self.shared.pass(by);
+    }
+
+    /// A node stands still for a while.
+    fn pause(&self, node: usize) {
+        let mut world = self.shared.lock();
+        let lease = world.lease;
+        let time = match world.rng.u8(..4) {
+            0 => MS * world.rng.u32(1..500),
+            1 => lease * 3,
+            _ => lease.mul_f64(0.7 + world.rng.f64() * 0.6),
         };
-        let slew_ppm = self.shared.lock().slew_ppm;
-        if slew_ppm == 0 {
-            return clock.advance(by);
-        }
-        let mut left = by;
-        while !left.is_zero() {
-            let step = SLEW_STEP.max(by / 1_000).min(left);
-            clock.advance(step);
-            left -= step;
-            let (by, now) = (
-                step * slew_ppm.unsigned_abs() / 1_000_000,
-                clock.system_time(),
-            );
-            clock.set_system_time(if slew_ppm > 0 { now + by } else { now - by });
-        }
+        world.note(format_args!("node {node} stands still for {time:?}"));
+        world.nodes[node].paused = Some(world.base + time);
+        world.trouble(time);
     }
 
     /// How late a timer may be, if no clock is set and nothing is slow. In a slew less: a second's
@@ -249,42 +189,38 @@ impl Simulation {
         }
     }
 
-    /// The system's clock is slewed, or no more; or the store hangs in one of its next calls.
+    /// A process's system clock is slewed, or no more; or its store hangs in one of its next calls.
     fn slew_or_hang(&mut self) {
         let mut guard = self.shared.lock();
         let world = &mut *guard;
+        if world.scene.is_fleet() {
+            return;
+        }
         let act = world.rare.u8(..16);
         match act {
             _ if !world.has_rare => {}
             0 | 1 => {
                 world.slew_ppm = [0, 500, 4_900, 80_000, -4_900, -80_000][world.rare.usize(..6)];
-                world.calm_since = world.passed();
+                world.trouble(Duration::ZERO);
                 let slew_ppm = world.slew_ppm;
                 world.note(format_args!("the clock is slewed by {slew_ppm} ppm"));
             }
             2 => {
                 let after = MS * world.rare.u32(1_000..20_000);
+                let plan = Plan::slow(world.rare.u32(..6), Duration::ZERO, after);
                 world.note("the store is to hang");
-                world.plan = Some(Plan {
-                    left: world.rare.u32(..6),
-                    only: None,
-                    fate: Fate::Slow {
-                        before: Duration::ZERO,
-                        after,
-                        stands: false,
-                    },
-                });
+                world.nodes.last_mut().unwrap().plan = Some(plan);
             }
             3 | 4 if world.slew_ppm != 0 => {
                 drop(guard);
                 let next = self.to_next(Duration::from_secs(300));
-                self.advance(next.unwrap_or_default() + 2 * self.late());
+                self.pass(next.unwrap_or_default() + 2 * self.late());
             }
             _ => {}
         }
     }
 
-    fn set_clock(&mut self) {
+    fn set_clock(&self) {
         let mut world = self.shared.lock();
         let by = match world.rng.u8(..6) {
             0 => Duration::from_secs(world.rng.u64(..YEAR)),
@@ -293,68 +229,92 @@ impl Simulation {
             _ => world.delay().min(Duration::from_secs(30)),
         };
         let is_back = world.rng.bool();
-        let now = world.now();
-        let to = if is_back { now - by } else { now + by };
-        world.clock.set_system_time(to);
-        world.calm_since = world.passed();
+        let now = world.store_time();
+        world.set_clock(if is_back { now - by } else { now + by });
+        world.trouble(Duration::ZERO);
         let how = if is_back { "back" } else { "forward" };
         world.note(format_args!("the clock is set {how} by {by:?}"));
     }
 
     /// The executor has no time for what comes due. Timers wait for it, and others for their
     /// places, while the clock is set.
-    fn wait_for_executor(&mut self) {
-        let by = self.to_next(SOON).unwrap_or(MS);
+    fn wait_for_executor(&self, node: usize) {
+        let by = self.to_next(Duration::from_secs(30)).unwrap_or(MS);
         let more = {
             let mut world = self.shared.lock();
             world.note("the executor is busy");
             world.is_executor_busy = true;
             MS * world.rng.u32(..8_000)
         };
-        self.advance(by + more);
+        self.pass(by + more);
         loop {
             let mut world = self.shared.lock();
             let chance = world.rng.u8(..8);
             if chance < 3 {
                 let by = MS * world.rng.u32(..10_000);
-                let to = world.now() - by;
-                world.clock.set_system_time(to);
-                world.calm_since = world.passed();
+                let to = world.store_time() - by;
+                world.set_clock(to);
+                world.trouble(Duration::ZERO);
                 world.note(format_args!("the clock is set back by {by:?}"));
             }
             world.is_executor_busy = chance < 6;
-            let future = world.futures.pop_front();
             drop(world);
-            match (future, chance) {
-                (Some(mut future), _) => {
-                    let _ = future
-                        .as_mut()
-                        .poll(&mut Context::from_waker(Waker::noop()));
-                }
-                (None, 6..) => break,
-                (None, 5) => self.shared.act(Place::Handler),
-                (None, _) => self.advance(MS * u32::from(chance)),
+            if self.shared.run_first(node) {
+                continue;
+            }
+            match chance {
+                6.. => break,
+                5 => self.shared.act(node, Place::Handler),
+                _ => self.pass(MS * u32::from(chance)),
             }
         }
         // (What waited may have filled the window.)
-        let mut world = self.shared.lock();
-        world.calm_since = world.passed();
+        self.shared.lock().trouble(Duration::ZERO);
     }
 
     /// Time until something is due, if that is sooner than this.
     fn to_next(&self, soon: Duration) -> Option<Duration> {
         let world = self.shared.lock();
-        let now = StoreTime::reading(world.now());
+        let now = StoreTime::reading(world.store_time());
         let dues = world.ledger.stored().map(|timer| timer.row.due);
         let next = dues.filter(|&due| due > now).min()?;
         Some(next.since(now)).filter(|&wait| wait < soon)
     }
 
+    /// Time passes until something is due. By a process's system clock it may be too early then,
+    /// and nobody has noticed. In a fleet it is a little earlier or later.
+    fn pass_to_next(&self) {
+        let is_fleet = self.is_fleet();
+        let by = self.to_next(Duration::from_secs(if is_fleet { 20 } else { 30 }));
+        let by = by.unwrap_or(MS);
+        let mut world = self.shared.lock();
+        let by = match is_fleet {
+            true => {
+                let (before, after) = (MS * world.rng.u32(..30), MS * world.rng.u32(..4));
+                match world.rng.bool() {
+                    true => by.saturating_sub(before),
+                    false => by + after,
+                }
+            }
+            false => {
+                if world.rng.u8(..4) == 0 {
+                    let slip = MS * world.rng.u32(1..6);
+                    let to = world.store_time() - slip;
+                    world.set_clock(to);
+                    world.note(format_args!("the clock slips by {slip:?}"));
+                }
+                by
+            }
+        };
+        drop(world);
+        self.pass(by);
+    }
+
     /// A call for a key while its timer comes due: by the wheel, or by the system's clock too.
-    fn race(&mut self) {
+    fn race(&self, node: usize) {
         let (key, wait) = {
             let world = self.shared.lock();
-            let now = StoreTime::reading(world.now());
+            let now = StoreTime::reading(world.store_time());
             let soon = now.after(Duration::from_secs(30));
             let holder = KEYS.iter().find_map(|&key| {
                 let timer = world.ledger.find(&Target::Key(key.into()))?;
@@ -364,128 +324,176 @@ impl Simulation {
             let Some(holder) = holder else { return };
             holder
         };
-        self.advance(wait - MS);
+        self.pass(wait - MS);
         {
             let mut world = self.shared.lock();
             world.note(format_args!("a race for {key}"));
             if world.rng.bool() {
-                let to = world.now() - MS * 4;
-                world.clock.set_system_time(to);
+                let to = world.store_time() - MS * 4;
+                world.set_clock(to);
             }
             let (before, after) = (MS * world.rng.u32(..4), MS * world.rng.u32(..4));
-            world.plan = Some(Plan {
-                left: 0,
-                only: None,
-                fate: Fate::Slow {
-                    before,
-                    after,
-                    stands: false,
-                },
-            });
+            world.nodes[node].plan = Some(Plan::slow(0, before, after));
         }
-        self.shared.act_on(key);
+        self.shared.act_on(node, key);
+    }
+
+    /// The next step, by chance, and on which node. Trouble may be planned for it.
+    fn next_step(&self) -> (Step, Option<usize>) {
+        let draw = || {
+            let mut world = self.shared.lock();
+            let steps = world.scene.steps();
+            world.rng.u8(..steps)
+        };
+        let number = self.is_fleet().then(draw);
+        let node = self.some_node();
+        if let Some(node) = node {
+            let mut world = self.shared.lock();
+            if world.rng.u8(..12) == 0 {
+                world.plan_trouble(node);
+            }
+        }
+        let number = number.unwrap_or_else(draw);
+        (self.shared.lock().scene.step(number, node.is_some()), node)
     }
 
     /// One step. Returns whether all is right so far.
     fn step(&mut self) -> bool {
+        self.users_act();
         self.slew_or_hang();
-        if !self.look() {
+        if !self.is_fleet() && !self.look() {
             return false;
         }
-        let step = {
-            let mut world = self.shared.lock();
-            world.calls = 0;
-            if world.rng.u8(..12) == 0 {
-                world.plan_trouble();
-            }
-            world.rng.u8(..103)
-        };
+        for node in &mut self.shared.lock().nodes {
+            node.calls = 0;
+        }
+        let (step, node) = self.next_step();
+        let node = node.unwrap_or_default();
         match step {
-            0..50 => self.shared.act(Place::Outside),
-            50..70 => {
+            Step::Act => self.shared.act(node, Place::Outside),
+            Step::EndFuture => self.shared.end_futures(node, false),
+            Step::Pass => {
                 let by = {
                     let mut world = self.shared.lock();
-                    let max = [2, 20, 500, 3_000, 12_000][world.rng.usize(..5)];
+                    let max = world.scene.passes_ms()[world.rng.usize(..5)];
                     MS * world.rng.u32(..max)
                 };
-                self.advance(by);
+                self.pass(by);
             }
-            70..86 => {
-                let by = self.to_next(SOON).unwrap_or(MS);
-                // By the system's clock it may be too early then, and nobody has noticed.
-                let mut world = self.shared.lock();
-                if world.rng.u8(..4) == 0 {
-                    let slip = MS * world.rng.u32(1..6);
-                    let to = world.now() - slip;
-                    world.clock.set_system_time(to);
-                    world.note(format_args!("the clock slips by {slip:?}"));
-                }
+            Step::ToNext => self.pass_to_next(),
+            Step::Race => self.race(node),
+            Step::SetClock => self.set_clock(),
+            Step::Pause => self.pause(node),
+            Step::Crash => self.crash(node),
+            Step::Stop => self.stop(node),
+            Step::Join => {
+                let world = self.shared.lock();
+                let count = (0..self.timers.len()).filter(|&node| world.is_up(node));
+                let has_room = count.count() < NODES_MAX;
                 drop(world);
-                self.advance(by);
+                if has_room {
+                    self.join();
+                }
             }
-            86..88 => self.race(),
-            88..91 => self.set_clock(),
-            91..95 => self.crash(),
-            95..98 => {
-                self.stop();
-                self.reopen();
+            Step::Calm if self.is_fleet() => {
+                let calm = recovery(self.shared.lock().lease) + LATE + LATE;
+                self.pass_calmly(calm);
             }
-            98..100 => self.advance(Duration::from_secs(20)),
-            _ => self.wait_for_executor(),
+            Step::Calm => self.pass(Duration::from_secs(20)),
+            Step::Executor => self.wait_for_executor(node),
         }
         self.look()
     }
 
-    /// Looks whether all is right. If the store has failed, or the process has died, another life
-    /// begins.
+    /// Time passes, and no handler lasts.
+    fn pass_calmly(&self, by: Duration) {
+        self.shared.lock().note(format_args!("{by:?} pass calmly"));
+        self.shared.end_all_futures(false);
+        let end = self.shared.lock().base + by;
+        loop {
+            let left = end.duration_since(self.shared.lock().base);
+            let left = left.unwrap_or_default();
+            if left.is_zero() {
+                return;
+            }
+            self.shared.pass(left.min(300 * MS));
+            self.shared.end_all_futures(true);
+        }
+    }
+
+    /// Looks whether all is right. Nodes that have failed are buried; if none is left, one comes.
     fn look(&mut self) -> bool {
-        // (It may die again while it starts.)
-        while self.has_failed() {
-            self.die();
-            if !self.is_right() {
-                return false;
+        for node in 0..self.timers.len() {
+            if self.timers[node].is_none() {
+                continue;
             }
-            self.reopen();
+            let (has_failed, is_awake) = {
+                let node = &self.shared.lock().nodes[node];
+                (node.has_failed, node.paused.is_none())
+            };
+            if has_failed {
+                self.bury(node);
+            } else if is_awake {
+                self.shared.lock().check_tickets(node);
+            }
         }
+        while self.is_right() && self.timers.iter().all(Option::is_none) {
+            self.join();
+            // (It may die again while it starts.)
+            let node = self.last();
+            if self.shared.lock().nodes[node].has_failed {
+                self.bury(node);
+            }
+        }
+        if !self.is_right() {
+            return false;
+        }
+        let has_futures = self.shared.has_futures();
         let late = self.late();
-        if let Some(timers) = &self.timers {
-            let stats = timers.stats();
-            let mut world = self.shared.lock();
-            world.check_tickets(());
-            world.ledger.at_rest();
-            world.ledger.compare(&stats);
-            let passed = world.passed();
-            if let Some(since) = passed.checked_sub(LATE).filter(|&t| t >= world.calm_since) {
-                let due = StoreTime::reading(world.now() - late);
-                world.ledger.punctual(due, since);
+        let mut world = self.shared.lock();
+        let world = &mut *world;
+        if world.scene.is_fleet() {
+            if has_futures {
+                // (Partitions that are leaving wait for them.)
+                world.trouble(Duration::ZERO);
             }
+        } else if let Some(timers) = self.timers.last().and_then(Option::as_ref) {
+            world.ledger.at_rest();
+            world.ledger.compare(&timers.stats());
         }
-        self.is_right()
-    }
-
-    fn has_failed(&self) -> bool {
-        let world = self.shared.lock();
-        world.has_failed || world.is_dead
-    }
-
-    fn is_right(&self) -> bool {
-        self.shared.lock().ledger.wrongs.is_empty()
+        let now = world.now();
+        let recovers = match world.scene {
+            Scene::Process => Duration::ZERO,
+            Scene::Fleet => recovery(world.lease),
+        };
+        if now >= world.trouble_at + recovers + LATE {
+            let due = StoreTime::reading(world.store_time() - late);
+            let since = now - LATE;
+            let all = match world.scene {
+                Scene::Process => since,
+                Scene::Fleet => now - LATE_ALL,
+            };
+            world.ledger.punctual(due, since, all);
+        }
+        world.ledger.wrongs.is_empty()
     }
 
     /// The trouble ceases. All that is stored is handled, or dies.
     fn drain(&mut self) {
-        {
+        let is_fleet = self.is_fleet();
+        let stops = {
             let mut world = self.shared.lock();
             world.note("the trouble ceases");
-            (world.has_trouble, world.plan) = (false, None);
-            world.has_rare = false;
-            if std::mem::take(&mut world.slew_ppm) != 0 {
-                world.calm_since = world.passed();
+            (world.has_trouble, world.has_rare) = (false, false);
+            if std::mem::take(&mut world.slew_ppm) != 0 || is_fleet {
+                world.trouble(Duration::ZERO);
             }
-        }
-        if self.shared.lock().rng.bool() {
-            self.stop();
-            self.reopen();
+            !is_fleet && world.rng.bool()
+        };
+        self.end_users();
+        if stops {
+            self.stop(self.last());
+            self.join();
         }
         for _ in 0..200 {
             self.end_recurring();
@@ -494,47 +502,85 @@ impl Simulation {
             }
             let last = {
                 let world = self.shared.lock();
-                world.ledger.stored().map(|timer| timer.row.due).max()
+                let mut stored: Vec<_> = world.ledger.stored().collect();
+                stored.retain(|timer| !is_fleet || !timer.row.superseded);
+                stored.iter().map(|timer| timer.row.due).max()
             };
-            let Some(last) = last else {
-                return self.end();
-            };
-            let mut world = self.shared.lock();
-            if last.system_time() > world.now() + Duration::from_secs(20) {
-                world.clock.set_system_time(last.system_time());
-                world.calm_since = world.passed();
-                world.calls = 0;
+            match last {
+                Some(last) => self.pass_to_last(last),
+                None => return self.end(),
             }
-            drop(world);
-            self.advance(2 * LATE);
         }
-        self.wrong("something is left, and never handled");
+        let left = self.shared.lock().ledger.tokens_left();
+        self.wrong(format_args!("never handled: {left:?}"));
+    }
+
+    /// Time passes up to the last deadline, or a part of it.
+    fn pass_to_last(&self, last: StoreTime) {
+        const SOON: Duration = Duration::from_secs(20);
+        let mut world = self.shared.lock();
+        for node in &mut world.nodes {
+            node.calls = 0;
+        }
+        if world.scene.is_fleet() {
+            let wait = last.since(StoreTime::reading(world.base)).min(SOON);
+            // (Not in the last moments of a run each time.)
+            let more = MS * world.rng.u32(..1_500);
+            drop(world);
+            return self.pass_calmly(wait + LATE + more);
+        }
+        if last.system_time() > world.store_time() + SOON {
+            world.set_clock(last.system_time());
+            world.trouble(Duration::ZERO);
+        }
+        drop(world);
+        self.pass(2 * LATE);
     }
 
     /// Cancels what would run for ever.
     fn end_recurring(&self) {
+        let Some(node) = self.some_node() else { return };
         let ids = self.shared.lock().ledger.recurring();
         for id in ids {
-            let handle = self.shared.lock().handle.clone();
+            let handle = self.shared.lock().nodes[node].handle.clone();
             if let Some(handle) = handle {
-                let target = Target::Id(id);
-                self.shared.end((), &handle, &target, true, false);
+                self.shared.end(node, &handle, &Target::Id(id), true, false);
             }
         }
     }
 
     /// Nothing is left: the store says so too.
     fn end(&mut self) {
-        self.stop();
-        let mut store = (self.open)();
-        store.acquire().unwrap();
-        let size = store.size().unwrap();
-        let mut world = self.shared.lock();
-        let dead = world.ledger.in_state(State::Dead).count() as u64;
-        if (size.rows, size.dead) != (0, dead) {
-            world
-                .ledger
-                .wrong(format_args!("{size:?}, and {dead} are dead"));
+        if self.is_fleet() {
+            // (What was superseded goes when it is loaded, or when its handler ends.)
+            self.pass_calmly(Duration::from_secs(65));
+            if !self.look() {
+                return;
+            }
+        } else {
+            self.stop(self.last());
         }
+        let (rows, found) = self.contents();
+        let dead = self.shared.lock().ledger.dead_ids();
+        if !rows.is_empty() || found != dead {
+            self.wrong(format_args!(
+                "{rows:?} are left, and {found:?} are dead, not {dead:?}"
+            ));
+        }
+    }
+
+    /// All rows, and the ids of dead letters.
+    fn contents(&self) -> (Vec<Row>, Vec<DurableId>) {
+        let (rows, letters) = match &self.backing {
+            Backing::Shared(place) => place.contents(),
+            Backing::Alone(open) => {
+                let (mut store, all) = (open(), SliceLimit::rows(usize::MAX));
+                store.acquire().unwrap();
+                let rows = store.load(0, Position::MIN, StoreTime::MAX, all);
+                (rows.unwrap(), store.dead(None, all).unwrap())
+            }
+        };
+        let ids = letters.iter().map(|letter| letter.row.id);
+        (rows, ids.collect())
     }
 }

@@ -1,18 +1,31 @@
-//! The store of a simulation: one in memory that fails, is slow, and is where processes die.
+//! The store of a node, which fails, is slow, and loses answers. It tells the ledger what it does.
 
-use super::super::simulated::{Call, Fate, Faulty, struck};
+use super::ledger::{FOR_EVER, Made};
+use super::time::NodeTime;
+use super::trouble::{Call, Fate};
 use super::world::Shared;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{
-    Gate, Lease, Outcome, Position, SliceLimit, Store, StoreSize, Target, Write,
+    Gate, Lease, LeaseNews, Outcome, Position, SharedStore, SliceLimit, Store, StoreClock,
+    StoreSize, Target, Write,
 };
-use wheelwork_durable::{DeadLetter, DurableId, Partition, Row, StoreError, StoreTime};
+use wheelwork_durable::{DeadLetter, DurableId, Fleet, Partition, Row, StoreError, StoreTime};
 
-/// One life's store.
-pub struct LifeStore {
+/// What a node of a fleet knows of the store that it shares.
+pub struct Sharing {
+    pub time: Arc<NodeTime>,
+    pub partitions: Partition,
+    pub claim_ahead: Duration,
+}
+
+/// One node's store.
+pub struct FaultyStore {
     pub inner: Box<dyn Store>,
     pub world: Shared,
-    pub life: u32,
+    pub node: usize,
+    /// `None`: it is a process's own.
+    pub sharing: Option<Sharing>,
 }
 
 /// Tells the ledger what it is asked.
@@ -29,34 +42,144 @@ impl Gate for Watched<'_> {
     }
 }
 
-impl Faulty for LifeStore {
-    fn fate(&self, call: Call) -> Fate {
-        self.world.lock().fate(call, self.life)
-    }
+fn io_error() -> StoreError {
+    StoreError::Io("simulated".into())
+}
 
-    fn fail(&self, dies: bool) {
-        self.world.fail(dies);
+/// Rows that a commit has cancelled, and that are still there: a handler has them, and their
+/// calendars are at an end.
+fn struck(store: &mut dyn Store, outcomes: &[Outcome]) -> Result<Vec<DurableId>, StoreError> {
+    let mut struck = Vec::new();
+    for outcome in outcomes {
+        let gone = match outcome {
+            Outcome::Cancelled(gone) => gone.as_slice(),
+            Outcome::CancelledMany(gone, _) => gone,
+            _ => &[],
+        };
+        for &id in gone {
+            let row = store.get(&Target::Id(id))?;
+            struck.extend(row.map(|row| row.id));
+        }
     }
+    Ok(struck)
+}
 
-    fn pass(&self, time: Duration, _: bool) {
-        if !time.is_zero() {
-            self.world.pass_in_store(time);
+impl FaultyStore {
+    /// Makes a call, as it is fated.
+    fn call<T>(
+        &mut self,
+        call: Call,
+        make: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let fate = self.world.lock().fate(call, self.node);
+        match fate {
+            Fate::Good => make(self),
+            Fate::Refused => Err(io_error()),
+            Fate::Before { dies } => {
+                self.world.lock().fail(self.node, dies);
+                Err(io_error())
+            }
+            Fate::After { dies } => {
+                make(self)?;
+                self.world.lock().fail(self.node, dies);
+                Err(io_error())
+            }
+            Fate::Slow {
+                before,
+                after,
+                stands,
+            } => {
+                self.world.pass_in_store(self.node, before, stands);
+                // (A process may have died meanwhile, and its call is on its way.)
+                if self.is_dead() && self.sharing.is_some() {
+                    return Err(io_error());
+                }
+                let made = make(self);
+                self.world.pass_in_store(self.node, after, stands);
+                if self.is_dead() {
+                    Err(io_error())
+                } else {
+                    made
+                }
+            }
         }
     }
 
-    // (A call that is on its way is made, though the process may have died meanwhile.)
-    fn is_lost(&self, is_made: bool) -> bool {
-        is_made && self.world.lock().is_over(self.life)
+    fn is_dead(&self) -> bool {
+        self.world.lock().nodes[self.node].is_dead
+    }
+
+    /// The clock is read: it showed the time of the call between its begin and its end.
+    fn read<T>(
+        &mut self,
+        call: Call,
+        make: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let Some(time) = self.sharing.as_ref().map(|sharing| sharing.time.clone()) else {
+            return self.call(call, make);
+        };
+        let sent = time.elapsed();
+        let mut showed = None;
+        let answer = self.call(call, |store| {
+            showed = Some(time.now_exactly());
+            make(store)
+        });
+        if let (Some(showed), Ok(_)) = (showed, &answer) {
+            time.read(sent, showed);
+        }
+        answer
+    }
+
+    fn shared_inner(&mut self) -> &mut dyn SharedStore {
+        self.inner.shared().unwrap()
+    }
+
+    fn sharing(&self) -> &Sharing {
+        self.sharing.as_ref().unwrap()
+    }
+
+    /// The node has leases. Without other nodes they last.
+    fn leased(&self, taken: &[Lease], lost: &[Partition]) {
+        let mut world = self.world.lock();
+        let now = world.shows(self.node);
+        let lease = self.sharing.as_ref().map_or(FOR_EVER, |_| world.lease);
+        let until = now + lease;
+        world.ledger.renewed(self.node, taken, lost, until, now);
+    }
+
+    fn watch(&mut self, writes: Vec<Write>, outcomes: &[Outcome]) -> Result<(), StoreError> {
+        let struck = struck(&mut *self.inner, outcomes)?;
+        let mut world = self.world.lock();
+        if self.sharing.is_none() {
+            world.check_bytes(self.node, &writes);
+        }
+        let shows = world.shows(self.node);
+        let now = self.sharing.as_ref().map_or(world.now(), |_| shows);
+        let made = Made {
+            node: self.node,
+            now,
+            shows,
+            struck: &struck,
+        };
+        for (mut write, outcome) in writes.into_iter().zip(outcomes) {
+            // (What was due before is due now, in others' partitions.)
+            if let Write::Arm(row) = &mut write
+                && self.sharing.is_some()
+                && let Some(stored) = self.inner.get(&Target::Id(row.id))?
+            {
+                row.due = row.due.max(stored.due);
+            }
+            world.ledger.wrote(&write, outcome, made);
+        }
+        Ok(())
     }
 }
 
-impl Store for LifeStore {
+impl Store for FaultyStore {
     fn acquire(&mut self) -> Result<Vec<Lease>, StoreError> {
-        self.call(Call::Acquire, |store| {
+        self.read(Call::Acquire, |store| {
             let leases = store.inner.acquire()?;
-            let mut world = store.world.lock();
-            let setup = world.setup.clone();
-            world.ledger.opened(setup);
+            store.leased(&leases, &[]);
             Ok(leases)
         })
     }
@@ -64,7 +187,9 @@ impl Store for LifeStore {
     fn release(&mut self) -> Result<(), StoreError> {
         self.call(Call::Release, |store| {
             store.inner.release()?;
-            store.world.lock().ledger.released();
+            let mut world = store.world.lock();
+            let leases = world.ledger.leases.of_node(store.node);
+            world.ledger.given_back(store.node, &leases);
             Ok(())
         })
     }
@@ -86,13 +211,7 @@ impl Store for LifeStore {
                 world: &world,
             };
             let outcomes = store.inner.commit(writes.clone(), &mut gate)?;
-            let struck = struck(&mut *store.inner, &outcomes)?;
-            let mut world = world.lock();
-            world.check_bytes(&writes);
-            let (now, passed) = (world.now(), world.passed());
-            for (write, outcome) in writes.iter().zip(&outcomes) {
-                world.ledger.wrote(write, outcome, &struck, now, passed);
-            }
+            store.watch(writes, &outcomes)?;
             Ok(outcomes)
         });
         self.world.lock().ledger.committed();
@@ -116,12 +235,16 @@ impl Store for LifeStore {
     fn hand_out(&mut self, upto: StoreTime) -> Result<(), StoreError> {
         self.call(Call::HandOut, |store| {
             store.inner.hand_out(upto)?;
-            store.world.lock().ledger.claimed(upto);
+            let mut world = store.world.lock();
+            world.ledger.leases.raise(store.node, upto);
             Ok(())
         })
     }
 
     fn clock(&mut self, node: SystemTime) -> Result<StoreTime, StoreError> {
+        if self.sharing.is_some() {
+            return self.inner.clock(node);
+        }
         self.call(Call::Clock, |store| store.inner.clock(node))
     }
 
@@ -142,6 +265,95 @@ impl Store for LifeStore {
     }
 
     fn upkeep(&mut self) -> Result<bool, StoreError> {
+        if self.sharing.is_some() {
+            return self.inner.upkeep();
+        }
         self.call(Call::Look, |store| store.inner.upkeep())
+    }
+
+    fn shared(&mut self) -> Option<&mut dyn SharedStore> {
+        match self.sharing {
+            Some(_) => Some(self),
+            None => None,
+        }
+    }
+}
+
+impl SharedStore for FaultyStore {
+    fn partitions(&self) -> Partition {
+        self.sharing().partitions
+    }
+
+    fn claim_ahead(&self) -> Duration {
+        self.sharing().claim_ahead
+    }
+
+    fn renew(&mut self) -> Result<LeaseNews, StoreError> {
+        self.read(Call::Renew, |store| {
+            let news = store.shared_inner().renew()?;
+            store.leased(&news.taken, &news.lost);
+            Ok(news)
+        })
+    }
+
+    fn give_back(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        self.call(Call::GiveBack, |store| {
+            store.shared_inner().give_back(leases)?;
+            let mut world = store.world.lock();
+            world.ledger.given_back(store.node, leases);
+            Ok(())
+        })
+    }
+
+    fn claim(&mut self, leases: &[Lease], upto: StoreTime) -> Result<Vec<Lease>, StoreError> {
+        self.call(Call::Claim, |store| {
+            let lost = store.shared_inner().claim(leases, upto)?;
+            let mut world = store.world.lock();
+            if lost.is_empty() {
+                world.ledger.leases.raise(store.node, upto);
+            }
+            Ok(lost)
+        })
+    }
+
+    fn load_many(
+        &mut self,
+        partitions: &[Partition],
+        after: Position,
+        until: StoreTime,
+        limit: SliceLimit,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.call(Call::Load, |store| {
+            let inner = store.shared_inner();
+            let rows = inner.load_many(partitions, after, until, limit)?;
+            store.world.lock().ledger.loaded(&rows);
+            Ok(rows)
+        })
+    }
+
+    fn next_due(
+        &mut self,
+        partitions: &[Partition],
+        from: StoreTime,
+    ) -> Result<Option<StoreTime>, StoreError> {
+        self.call(Call::Load, |store| {
+            store.shared_inner().next_due(partitions, from)
+        })
+    }
+
+    fn clock(&self) -> Arc<dyn StoreClock> {
+        self.sharing().time.clone()
+    }
+
+    fn takes_clock(&self) -> bool {
+        true
+    }
+
+    fn on_news(&mut self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.shared_inner().on_news(wake);
+    }
+
+    fn fleet(&mut self) -> Result<Fleet, StoreError> {
+        self.call(Call::Look, |store| store.shared_inner().fleet())
     }
 }

@@ -1,109 +1,331 @@
-//! World: what a simulation's driver, its handlers and its store have in common: the clock, the
-//! chances, the trouble that is planned, and the ledger.
+//! World: what a simulation's driver, its handlers and its stores have in common: time, the nodes,
+//! the chances, the trouble that is planned, and the ledger.
 
-use super::super::simulated::{
-    self, Answers, Call, Counts, Fate, Pending, Plan, Records, Said, Scene, token,
-};
-use super::acts::Place;
-use super::ledger::{Ledger, More, Setup};
+use super::answers::Pending;
+use super::ledger::{Ledger, token};
+use super::scene::Scene;
+use super::time::NodeTime;
+use super::trouble::Plan;
+use super::users::Users;
 use fastrand::Rng;
-use std::collections::VecDeque;
-use std::task::{Context, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
-use wheelwork_durable::contract::{SliceLimit, Write};
+use wheelwork_durable::contract::{SliceLimit, Target, Write};
 use wheelwork_durable::{
     Delivery, DurableClient, DurableError, Row, SpawnedFuture, StoreTime, When,
 };
 
-pub const KINDS: [&str; 5] = ["steady", "shaky", "batch", "limited", "poison"];
-pub const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-
-/// Turns of a service that does not come to rest.
-const CALLS_MAX: u32 = 100_000;
-
 pub const MS: Duration = Duration::from_millis(1);
 
-/// A turn that lasts so long counts as lag.
-const STALL_MIN: Duration = Duration::from_secs(1);
+/// In the year 2023.
+pub const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+
+/// A node that is, or was. A process has one after the other.
+pub struct NodeState {
+    pub clock: ManualClock,
+    /// What it knows of the store's clock. `None`: its own system clock is the store's.
+    pub time: Option<Arc<NodeTime>>,
+    /// What a turn takes at once.
+    pub slice: SliceLimit,
+    pub handle: Option<DurableClient>,
+    pub is_dead: bool,
+    /// A call of its store has failed, or it is dead.
+    pub has_failed: bool,
+    pub is_stopping: bool,
+    /// It stands still until then.
+    pub paused: Option<SystemTime>,
+    /// Its code runs, further down the stack.
+    pub is_running: bool,
+    /// Its clock is being moved.
+    pub is_driven: bool,
+    pub is_in_store: bool,
+    pub calls: u32,
+    /// Trouble that comes.
+    pub plan: Option<Plan>,
+    pub tickets: Vec<Pending>,
+    /// Of handlers that have not ended.
+    pub futures: Vec<SpawnedFuture>,
+}
+
+impl NodeState {
+    pub fn new(clock: ManualClock, time: Option<Arc<NodeTime>>) -> Self {
+        Self {
+            clock,
+            time,
+            slice: SliceLimit::rows(usize::MAX),
+            handle: None,
+            is_dead: false,
+            has_failed: false,
+            is_stopping: false,
+            paused: None,
+            is_running: false,
+            is_driven: false,
+            is_in_store: false,
+            calls: 0,
+            plan: None,
+            tickets: Vec::new(),
+            futures: Vec::new(),
+        }
+    }
+
+    pub fn dies(&mut self) {
+        (self.is_dead, self.has_failed) = (true, true);
+    }
+}
 
 pub struct World {
+    pub scene: Scene,
     pub rng: Rng,
+    /// In a fleet, what the store's clock shows. In a process, when its life began, by the time
+    /// that has passed.
+    pub base: SystemTime,
+    pub lease: Duration,
+    /// How far time goes at once. Then each node's clock follows.
+    pub quantum: Duration,
+    pub ledger: Ledger,
+    pub nodes: Vec<NodeState>,
+    /// Things go wrong, and handlers make calls.
+    pub has_trouble: bool,
+    /// When something last went wrong, a node came or left, something was slow, or a clock was set.
+    pub trouble_at: SystemTime,
+    pub users: Users,
     /// The chances of slews and of stores that hang: with them the other chances stay as they are,
     /// and most seeds have neither.
     pub rare: Rng,
     pub has_rare: bool,
-    /// How much faster the system's clock is than the other one, in millionths.
+    /// How much faster a process's system clock is than time passes, in millionths.
     pub slew_ppm: i32,
-    pub clock: ManualClock,
-    pub ledger: Ledger,
-    pub setup: Setup,
-    /// What a turn takes at once.
-    pub slice: SliceLimit,
-    pub handle: Option<DurableClient>,
-    pub life: u32,
-    /// The process has died.
-    pub is_dead: bool,
-    /// A call of the store has failed in this life.
-    pub has_failed: bool,
-    pub is_stopping: bool,
-    /// Things go wrong, and handlers make calls.
-    pub has_trouble: bool,
-    /// Trouble that comes.
-    pub plan: Option<Plan>,
-    /// Since when nothing was slow, and no clock was set.
-    pub calm_since: Duration,
-    pub calls: u32,
-    pub is_in_store: bool,
     /// The executor of futures is busy: what it gets waits.
     pub is_executor_busy: bool,
-    /// Futures that wait for the executor.
-    pub futures: VecDeque<SpawnedFuture>,
-    counts: Counts,
-    tickets: Vec<Pending>,
+    /// Acts that were done in handlers and in the store, and times that the store was slow.
+    pub nested: u64,
+    /// Timers that callers have named so far.
+    tokens: u64,
 }
 
-/// The world, for all who live in it.
-pub type Shared = simulated::Shared<World>;
-
 impl World {
-    pub fn passed(&self) -> Duration {
-        self.clock.elapsed()
+    pub fn new(scene: Scene, seed: u64) -> Self {
+        let (mut rng, mut rare) = (Rng::with_seed(seed), Rng::with_seed(!seed));
+        let is_fleet = scene.is_fleet();
+        let lease = MS * if is_fleet { rng.u32(1_000..10_000) } else { 0 };
+        // (A lease has a margin of a tenth.)
+        let quantum = is_fleet.then(|| (lease / 40).min(MS * rng.u32(5..60)));
+        let begin = SystemTime::UNIX_EPOCH + BEGIN;
+        Self {
+            scene,
+            rng,
+            base: begin,
+            lease,
+            quantum: quantum.unwrap_or_default(),
+            ledger: Ledger::new(scene),
+            nodes: Vec::new(),
+            has_trouble: true,
+            trouble_at: begin,
+            users: Users::new(seed, is_fleet),
+            has_rare: !is_fleet && rare.u8(..4) == 0,
+            rare,
+            slew_ppm: 0,
+            is_executor_busy: false,
+            nested: 0,
+            tokens: 0,
+        }
     }
 
+    /// By the time that has passed.
     pub fn now(&self) -> SystemTime {
-        self.clock.system_time()
+        match self.nodes.last().filter(|_| !self.scene.is_fleet()) {
+            Some(node) => self.base + node.clock.elapsed(),
+            None => self.base,
+        }
     }
 
-    /// Whether a life is over, by death or by a new one.
-    pub fn is_over(&self, life: u32) -> bool {
-        self.is_dead || life != self.life
+    /// What the store's clock shows. A process's system clock is that.
+    pub fn store_time(&self) -> SystemTime {
+        match self.nodes.last().filter(|_| !self.scene.is_fleet()) {
+            Some(node) => node.clock.system_time(),
+            None => self.base,
+        }
     }
 
-    /// How a call of the store ends.
-    pub fn fate(&mut self, call: Call, life: u32) -> Fate {
-        if self.is_over(life) || self.has_failed {
-            return Fate::Refused;
+    /// What the store's clock shows when the node's shows what it does.
+    pub fn shows(&self, node: usize) -> SystemTime {
+        let node = &self.nodes[node];
+        let time = node.time.as_ref().map(|time| time.now_exactly());
+        time.unwrap_or_else(|| node.clock.system_time())
+    }
+
+    /// Sets a process's system clock.
+    pub fn set_clock(&mut self, to: SystemTime) {
+        if let Some(node) = self.nodes.last() {
+            node.clock.set_system_time(to);
         }
-        self.calls += 1;
-        if self.calls > CALLS_MAX {
-            self.ledger.wrong("it takes turns without end");
-            self.is_dead = true;
-            return Fate::Refused;
+    }
+
+    pub fn note(&mut self, what: impl std::fmt::Display) {
+        let of = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH);
+        let passed = of(self.now()).unwrap_or_default().saturating_sub(BEGIN);
+        let shows = of(self.store_time()).unwrap_or_default().as_secs_f64();
+        self.ledger
+            .note(format_args!("{passed:.3?} ({shows:.3}) {what}"));
+    }
+
+    pub fn is_up(&self, node: usize) -> bool {
+        let node = &self.nodes[node];
+        !node.has_failed && node.handle.is_some()
+    }
+
+    /// Nodes that live and do not stand still.
+    pub fn awake(&self) -> Vec<usize> {
+        let nodes = 0..self.nodes.len();
+        nodes
+            .filter(|&node| self.is_up(node) && self.nodes[node].paused.is_none())
+            .collect()
+    }
+
+    /// Other nodes on which some calls are made, each as often as it is named. They are awake, and
+    /// no code of theirs waits further up the stack.
+    pub fn others(&mut self, node: usize) -> Vec<usize> {
+        let mut others = self.awake();
+        others.retain(|&other| other != node && !self.nodes[other].is_running);
+        let count = self.rng.usize(..5);
+        (0..count)
+            .filter_map(|_| self.rng.choice(&others).copied())
+            .collect()
+    }
+
+    /// Something goes wrong just now, or so much later.
+    pub fn trouble(&mut self, later: Duration) {
+        self.trouble_at = self.trouble_at.max(self.now() + later);
+    }
+
+    /// How many nodes run code just now, one further down the stack than the other.
+    pub fn depth(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_running).count()
+    }
+
+    /// A node's store fails. A node of a fleet is as good as dead then.
+    pub fn fail(&mut self, node: usize, dies: bool) {
+        let is_fleet = self.scene.is_fleet();
+        let state = &mut self.nodes[node];
+        state.has_failed = true;
+        state.is_dead |= dies || is_fleet;
+        self.trouble(Duration::ZERO);
+        self.note(format_args!("node {node} has lost its store"));
+    }
+
+    /// A node dies of a handler.
+    pub fn dies(&mut self, node: usize, delivery: &Delivery) {
+        self.nodes[node].dies();
+        self.trouble(Duration::ZERO);
+        let token = token(delivery.payload());
+        self.note(format_args!("node {node} dies of {token}"));
+    }
+
+    pub fn next_token(&mut self) -> u64 {
+        self.tokens += 1;
+        self.tokens
+    }
+
+    pub fn some_key(&mut self) -> &'static str {
+        let keys = self.scene.keys();
+        keys[self.rng.usize(..keys.len())]
+    }
+
+    pub fn delay(&mut self) -> Duration {
+        if self.scene.is_fleet() {
+            let max = [1, 5, 50, 400, 1_000, 3_000, 20_000, 100_000];
+            let max = max[self.rng.usize(..max.len())];
+            return MS * self.rng.u32(..max);
         }
-        if !self.has_trouble || matches!(call, Call::Clock | Call::Look) && self.rng.u8(..8) > 0 {
-            return Fate::Good;
+        let max = [1, 5, 50, 1_000, 3_000, 20_000, 120_000, 31_536_000_000];
+        let max = max[self.rng.usize(..max.len()).min(self.rng.usize(..9))];
+        MS * u32::try_from(self.rng.u64(..max) % 4_000_000_000).unwrap()
+    }
+
+    pub fn when(&mut self) -> When {
+        let is_fleet = self.scene.is_fleet();
+        let now = self.store_time();
+        match self.rng.u8(..if is_fleet { 12 } else { 10 }) {
+            0 => When::At(now - self.delay()),
+            1 if is_fleet => When::At(SystemTime::UNIX_EPOCH + self.delay()),
+            // Many are due at one time.
+            1..4 => match self.some_row(true) {
+                Some(row) => When::At(row.due.system_time()),
+                None => When::After(MS),
+            },
+            4 => When::At(now + self.delay()),
+            _ => When::After(self.delay()),
         }
-        let Some(fate) = self.plan.as_mut().and_then(|plan| plan.next(call)) else {
-            return Fate::Good;
+    }
+
+    pub fn kind(&mut self) -> &'static str {
+        self.scene.kind(self.rng.u8(..100))
+    }
+
+    /// A timer: mostly one that is stored, mostly one that is due soon.
+    pub fn some_row(&mut self, is_stored: bool) -> Option<Row> {
+        let is_fleet = self.scene.is_fleet();
+        let chance = (is_fleet || !is_stored).then(|| self.rng.u8(..5));
+        match chance.filter(|_| !is_stored) {
+            Some(0) => return self.ledger.any_row(&mut self.rng),
+            // (No caller may end or move what was handed out.)
+            Some(1 | 2) if is_fleet => {
+                let rows: Vec<_> = self.ledger.handed_out().collect();
+                if let Some(row) = self.rng.choice(rows) {
+                    return Some(row.clone());
+                }
+            }
+            _ => {}
+        }
+        let from = match is_fleet || self.rng.bool() {
+            true => StoreTime::from_millis(0),
+            false => StoreTime::reading(self.store_time()),
         };
-        self.plan = None;
-        self.note(format_args!("{call:?} is fated: {fate:?}"));
-        fate
+        self.ledger.stored_row(&mut self.rng, from)
+    }
+
+    /// An error of a call is one that the call may have.
+    pub fn check_error(&mut self, node: usize, call: &str, error: &DurableError) {
+        let state = &self.nodes[node];
+        let is_right = match error {
+            DurableError::Store(_) => state.has_failed,
+            DurableError::Stopped => state.is_stopping || self.scene.is_fleet() && state.has_failed,
+            _ => false,
+        };
+        if !is_right {
+            self.ledger.wrong(format_args!("{call}: {error}"));
+        }
+    }
+
+    /// A timer was not armed, says this error. (In a fleet it may have been stored by a node that
+    /// has failed since.)
+    pub fn check_refused(&mut self, token: u64, error: &DurableError) {
+        let is_refused = matches!(error, DurableError::Stopped) && !self.scene.is_fleet();
+        let mut timers = self.ledger.timers.values();
+        if is_refused && timers.any(|timer| timer.token == token) {
+            let what = format!("{token} is refused, and stored");
+            self.ledger.wrong(what);
+        }
+    }
+
+    /// Whether a caller may be told that a row's last moments had come.
+    pub fn may_be_gone(&self, row: &Row) -> bool {
+        self.scene.is_fleet() && self.ledger.is_claimed(row)
+    }
+
+    /// Whether a user's transaction may be in the way of changes of this target.
+    pub fn is_held(&mut self, target: &Target) -> bool {
+        self.users.is_held(target, self.base)
+    }
+
+    /// Whether a call may have no answer yet, because of such a transaction.
+    pub fn may_wait(&mut self) -> bool {
+        self.users.may_wait(self.base)
     }
 
     /// The rows that a commit arms have no more bytes than a slice may have, and the last row.
-    pub fn check_bytes(&mut self, writes: &[Write]) {
+    pub fn check_bytes(&mut self, node: usize, writes: &[Write]) {
         let arms = writes.iter().filter_map(|write| match write {
             Write::Arm(row) => Some(row.bytes()),
             _ => None,
@@ -111,254 +333,36 @@ impl World {
         let (sum, largest) = arms.fold((0, 0), |(sum, largest), bytes| {
             (sum + bytes, bytes.max(largest))
         });
-        let max = self.slice.bytes;
+        let max = self.nodes[node].slice.bytes;
         if sum >= max.saturating_add(largest) && sum > 0 {
             self.ledger
                 .wrong(format_args!("a commit of {sum} bytes, and {max} is much"));
         }
     }
-
-    /// All rows of a kind were cancelled that nobody had.
-    pub fn check_kind_is_gone(&mut self, kind: &str) {
-        let left = self.ledger.stored().find(|timer| {
-            let row = &timer.row;
-            *row.kind == *kind && !row.superseded
-        });
-        if let Some(row) = left.map(|timer| timer.row.clone()) {
-            self.ledger
-                .wrong(format_args!("{kind} is cancelled, and there is {row:?}"));
-        }
-    }
-
-    /// Plans trouble for one of the next calls of the store.
-    pub fn plan_trouble(&mut self) {
-        let after = self.rng.u32(..6);
-        let dies = self.rng.bool();
-        let fate = match self.rng.u8(..8) {
-            0 => Fate::Before { dies },
-            1 | 2 => Fate::After { dies },
-            _ => Fate::Slow {
-                before: MS * self.rng.u32(..40) * self.rng.u32(..2),
-                after: MS * self.rng.u32(..40) * self.rng.u32(..2),
-                stands: false,
-            },
-        };
-        self.plan = Some(Plan {
-            left: after,
-            only: None,
-            fate,
-        });
-    }
-
-    pub fn delay(&mut self) -> Duration {
-        let max = [1, 5, 50, 1_000, 3_000, 20_000, 120_000, 31_536_000_000];
-        let max = max[self.rng.usize(..max.len()).min(self.rng.usize(..9))];
-        MS * u32::try_from(self.rng.u64(..max) % 4_000_000_000).unwrap()
-    }
 }
 
-impl Scene for World {
-    /// There is one process.
-    type Node = ();
-    type More = More;
-
-    const KEYS: &'static [&'static str] = &KEYS;
-    const PATTERNS: &'static [&'static str] =
-        &["* * * * *", "*/3 * * * * *", "0 4 * * *", "0 0 1 1 *"];
-    const OTHERS_REVIVE: bool = false;
-
-    fn rng(&mut self) -> &mut Rng {
-        &mut self.rng
-    }
-
-    fn counts(&mut self) -> &mut Counts {
-        &mut self.counts
-    }
-
-    fn records(&mut self) -> &mut Records<More> {
-        &mut self.ledger
-    }
-
-    fn tickets(&mut self, (): ()) -> &mut Vec<Pending> {
-        &mut self.tickets
-    }
-
-    fn who((): ()) -> String {
-        String::new()
-    }
-
-    fn note(&mut self, what: impl std::fmt::Display) {
-        let now = self.now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_secs_f64();
-        let passed = self.passed();
-        self.ledger
-            .note(format_args!("{passed:.3?} ({now:.3}) {what}"));
-    }
-
-    fn set_running(&mut self, (): (), _: bool) -> bool {
-        false
-    }
-
-    fn when(&mut self) -> When {
-        match self.rng.u8(..10) {
-            0 => When::At(self.now() - self.delay()),
-            // Many are due at one time.
-            1..4 => match self.some_row(true) {
-                Some(row) => When::At(row.due.system_time()),
-                None => When::After(MS),
-            },
-            4 => When::At(self.now() + self.delay()),
-            _ => When::After(self.delay()),
-        }
-    }
-
-    fn kind(&mut self) -> &'static str {
-        match self.rng.u8(..100) {
-            0..40 => "steady",
-            40..60 => "shaky",
-            60..80 => "batch",
-            80..96 => "limited",
-            96..98 => "poison",
-            _ => "unknown",
-        }
-    }
-
-    fn recurring_kind(kind: &'static str) -> &'static str {
-        kind
-    }
-
-    fn some_row(&mut self, is_stored: bool) -> Option<Row> {
-        if !is_stored && self.rng.u8(..5) == 0 {
-            return self.ledger.any_row(&mut self.rng);
-        }
-        let now = StoreTime::reading(self.now());
-        self.ledger.stored_row(&mut self.rng, |rng, rows| {
-            if rng.bool() {
-                0
-            } else {
-                // Those that are due from now on.
-                rows.partition_point(|row| row.due < now)
-            }
-        })
-    }
-
-    fn check_error(&mut self, (): (), call: &str, error: &DurableError) {
-        let is_right = match error {
-            DurableError::Store(_) => self.has_failed || self.is_dead,
-            DurableError::Stopped => self.is_stopping,
-            _ => false,
-        };
-        if !is_right {
-            self.wrong(format_args!("{call}: {error}"));
-        }
-    }
-
-    fn check_refused(&mut self, token: u64, error: &DurableError) {
-        let is_refused = matches!(error, DurableError::Stopped);
-        let mut timers = self.ledger.timers.values();
-        if is_refused && timers.any(|timer| timer.token == token) {
-            self.wrong(format_args!("{token} is refused, and stored"));
-        }
-    }
-
-    fn may_be_gone(&mut self, _: &Row) -> bool {
-        false
-    }
-
-    fn said(&mut self, (): (), delivery: &Delivery, said: Said) {
-        self.ledger.said(delivery.id(), said);
-    }
-
-    fn dies(&mut self, (): (), delivery: &Delivery) {
-        let token = token(delivery.payload());
-        self.note(format_args!("dies of {token}"));
-        (self.is_dead, self.has_failed) = (true, true);
-    }
-}
+/// The world, for all who live in it.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<World>>);
 
 impl Shared {
-    pub fn new(seed: u64) -> Self {
-        let mut rare = Rng::with_seed(!seed);
-        Self::of(World {
-            rng: Rng::with_seed(seed),
-            has_rare: rare.u8(..4) == 0,
-            rare,
-            slew_ppm: 0,
-            clock: ManualClock::new(),
-            ledger: Ledger::default(),
-            setup: Setup::default(),
-            slice: SliceLimit::rows(usize::MAX),
-            handle: None,
-            life: 0,
-            is_dead: false,
-            has_failed: false,
-            is_stopping: false,
-            has_trouble: true,
-            plan: None,
-            calm_since: Duration::ZERO,
-            calls: 0,
-            is_in_store: false,
-            is_executor_busy: false,
-            futures: VecDeque::new(),
-            counts: Counts::default(),
-            tickets: Vec::new(),
-        })
+    pub fn of(world: World) -> Self {
+        Self(Arc::new(Mutex::new(world)))
     }
 
-    /// Runs a handler's future, now or when the executor has time for it.
-    pub fn spawn(&self, mut future: SpawnedFuture) {
-        let mut world = self.lock();
-        if world.is_executor_busy {
-            return world.futures.push_back(future);
-        }
-        drop(world);
-        // (None waits for anything.)
-        let _ = future
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
+    pub fn lock(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call of the store fails.
-    pub fn fail(&self, dies: bool) {
-        let mut world = self.lock();
-        world.has_failed = true;
-        world.is_dead |= dies;
-    }
-
-    /// A call of the store has lasted for this time by now, and so has the writer's turn.
-    fn see_turn(&self, time: Duration) {
-        let Some(handle) = self.lock().handle.clone() else {
-            return;
+    /// Runs a node's code.
+    pub fn run<T>(&self, node: usize, code: impl FnOnce() -> T) -> T {
+        let set_running = |is_running| {
+            let state = &mut self.lock().nodes[node];
+            std::mem::replace(&mut state.is_running, is_running)
         };
-        let stats = handle.stats();
-        let is_lag = stats.turn < STALL_MIN || stats.lag >= stats.turn;
-        if stats.turn < time || !is_lag {
-            let (turn, lag) = (stats.turn, stats.lag);
-            let what = format!("a call lasts {time:?}, and the turn {turn:?}, the lag {lag:?}");
-            self.lock().ledger.wrong(what);
-        }
-    }
-
-    /// Time passes while the store is at a call. Other threads go on meanwhile.
-    pub fn pass_in_store(&self, time: Duration) {
-        let (clock, acts) = {
-            let mut world = self.lock();
-            if world.is_in_store {
-                return;
-            }
-            world.is_in_store = true;
-            world.counts().nested += 1;
-            world.calm_since = world.passed() + time;
-            (world.clock.clone(), world.rng.u8(..4))
-        };
-        for _ in 0..acts {
-            self.act(Place::Store);
-        }
-        // (Inside a handler it passes later.)
-        let before = clock.elapsed();
-        clock.advance(time);
-        self.see_turn(clock.elapsed() - before);
-        let mut world = self.lock();
-        world.is_in_store = false;
+        let former = set_running(true);
+        let value = code();
+        set_running(former);
+        value
     }
 }

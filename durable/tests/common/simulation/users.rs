@@ -1,13 +1,14 @@
-//! Users: transactions that cancel, move and arm timers of a simulated fleet, and stay open while
-//! time passes. What a user was told holds once the transaction commits; if it is rolled back, or
-//! its user dies, nothing has happened.
+//! Users: transactions that cancel, move and arm timers of a fleet, and stay open while time
+//! passes. What a user was told holds once the transaction commits; if it is rolled back, or its
+//! user dies, nothing has happened.
 //!
 //! Their chances have a source of their own, so seeds without users are as they were before.
 
-use super::super::shared_memory::Told;
-use super::super::simulated::{Answers, Scene};
-use super::Simulation;
-use super::world::{KEYS, MS};
+use super::super::shared_memory::{SharedPlace, Told};
+use super::ledger::Made;
+use super::scene::KEYS;
+use super::world::MS;
+use super::{Backing, Simulation};
 use fastrand::Rng;
 use std::time::{Duration, SystemTime};
 use wheelwork_durable::contract::{Outcome, Target, Write};
@@ -45,10 +46,10 @@ pub struct Users {
 }
 
 impl Users {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, is_fleet: bool) -> Self {
         let mut rng = Rng::with_seed(!seed);
         Self {
-            is_there: rng.bool(),
+            is_there: is_fleet && rng.bool(),
             rng,
             open: Vec::new(),
             ever: 0,
@@ -89,11 +90,18 @@ fn key_of(held: &[Target]) -> Option<&'static str> {
 }
 
 impl Simulation {
+    fn place(&self) -> &SharedPlace {
+        match &self.backing {
+            Backing::Shared(place) => place,
+            Backing::Alone(_) => unreachable!("a process has no users"),
+        }
+    }
+
     /// Users begin transactions, change something in them, and end them.
     pub fn users_act(&mut self) {
         let (over, acts, begins) = {
             let mut world = self.shared.lock();
-            let now = world.now;
+            let now = world.base;
             let users = &mut world.users;
             if !users.is_there {
                 return;
@@ -117,7 +125,7 @@ impl Simulation {
 
     fn begin_user(&mut self) {
         let mut world = self.shared.lock();
-        let (now, awake) = (world.now, world.awake());
+        let (now, awake) = (world.base, world.awake());
         let users = &mut world.users;
         users.ever += 1;
         let lasts = [20, 300, 2_000, 12_000][users.rng.usize(..4)];
@@ -130,21 +138,26 @@ impl Simulation {
         };
         let (user, has_snapshot) = (open.user, open.has_snapshot);
         users.open.push(open);
-        self.place.begin(user, has_snapshot);
+        self.place().begin(user, has_snapshot);
         world.note(format_args!("user {user} begins, snapshot: {has_snapshot}"));
     }
 
     /// A change that a user makes.
     fn some_change(&mut self) -> Option<Write> {
         let mut world = self.shared.lock();
-        let now = StoreTime::reading(world.now);
+        let now = StoreTime::reading(world.base);
         let mut rng = world.users.rng.fork();
         let key = rng.choice(KEYS).filter(|_| rng.bool());
         let later = [30, 3_000, 30_000][rng.usize(..3)];
         let due = now.after(MS * rng.u32(..later));
         let target = match key {
             Some(key) => Target::Key(key.into()),
-            None => Target::Id(world.ledger.stored_row(&mut rng, |_, _| 0)?.id),
+            None => Target::Id(
+                world
+                    .ledger
+                    .stored_row(&mut rng, StoreTime::from_millis(0))?
+                    .id,
+            ),
         };
         // (A suspect's handler waits for the store before it begins, and nothing else is done.)
         let row = world.ledger.find(&target).map(|timer| &timer.row);
@@ -155,10 +168,9 @@ impl Simulation {
             0..4 => Some(Write::Cancel(target)),
             4..6 => Some(Write::Move(target, due)),
             _ => {
-                world.counts().tokens += 1;
-                let payload = format!("{} of a user", world.counts().tokens);
+                let payload = format!("{} of a user", world.next_token());
                 let kind = rng.choice(["steady", "batch", "lasting"]).unwrap();
-                let id = self.place.user_id(key, due);
+                let id = self.place().user_id(key, due);
                 let mut row = Row::new(id, due, kind.into(), payload.into_bytes().into());
                 row.key = key.map(Into::into);
                 Some(Write::Arm(row))
@@ -179,7 +191,7 @@ impl Simulation {
             };
             (open.user, open.has_snapshot)
         };
-        let told = self.place.change(user, write.clone());
+        let told = self.place().change(user, write.clone());
         {
             let mut world = self.shared.lock();
             world.note(format_args!("user {user}: {write:?}: {told:?}"));
@@ -231,10 +243,10 @@ impl Simulation {
 
     /// A user's transaction ends.
     fn end_user(&mut self, user: u64, commits: bool) {
-        let made = self.place.end(user, commits);
+        let made = self.place().end(user, commits);
         let asked_for = {
             let mut world = self.shared.lock();
-            let now = world.now;
+            let now = world.base;
             let what = if commits { "commits" } else { "rolls back" };
             world.note(format_args!("user {user} {what}"));
             for (write, outcome) in &made {
@@ -248,11 +260,18 @@ impl Simulation {
                     _ => gone.is_some(),
                 };
                 if !is_made {
-                    world.wrong(format_args!("{write:?} is told as made: {outcome:?}"));
+                    world
+                        .ledger
+                        .wrong(format_args!("{write:?} is told as made: {outcome:?}"));
                 }
-                let struck = gone.filter(|&id| self.place.has(id));
-                let ledger = &mut world.ledger;
-                ledger.wrote(NO_NODE, write, outcome, struck.as_slice(), now);
+                let struck = gone.filter(|&id| self.place().has(id));
+                let made = Made {
+                    node: NO_NODE,
+                    now,
+                    shows: now,
+                    struck: struck.as_slice(),
+                };
+                world.ledger.wrote(write, outcome, made);
             }
             let users = &mut world.users;
             users.told_so += made.len() as u64;
@@ -271,7 +290,7 @@ impl Simulation {
     pub fn end_users(&mut self) -> bool {
         let open = {
             let mut world = self.shared.lock();
-            let now = world.now;
+            let now = world.base;
             if !world.users.may_wait(now) {
                 return true;
             }

@@ -1,6 +1,7 @@
 //! Answers: what callers were told is held against what the store has done.
 
-use super::{Scene, State};
+use super::ledger::State;
+use super::world::World;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use wheelwork_durable::contract::{Outcome, Target, Write};
@@ -12,29 +13,19 @@ pub enum Pending {
     Cancel(DurableId, usize, Ticket<bool>),
 }
 
-/// Looks at answers, in each scene.
-pub trait Answers: Scene {
-    fn wrong(&mut self, what: impl std::fmt::Display) {
-        self.records().wrong(what);
-    }
-
+impl World {
     /// How many writes the store has made, and how many acts were nested, so far.
-    fn so_far(&mut self) -> (usize, u64) {
-        (self.records().made.len(), self.counts().nested)
+    pub fn so_far(&self) -> (usize, u64) {
+        (self.ledger.made.len(), self.nested)
     }
 
-    fn check_arm(
-        &mut self,
-        node: Self::Node,
-        token: u64,
-        answer: &Result<DurableId, DurableError>,
-    ) {
+    pub fn check_arm(&mut self, node: usize, token: u64, answer: &Result<DurableId, DurableError>) {
         match answer {
             Ok(id) => {
-                let timer = self.records().timers.get(id);
+                let timer = self.ledger.timers.get(id);
                 if timer.is_none_or(|timer| timer.token != token) {
                     let what = format!("{token} is acknowledged, and was not stored");
-                    self.wrong(what);
+                    self.ledger.wrong(what);
                 }
             }
             Err(error) => {
@@ -46,16 +37,17 @@ pub trait Answers: Scene {
 
     fn check_cancelled(
         &mut self,
-        node: Self::Node,
+        node: usize,
         id: DurableId,
         first: usize,
         answer: &Result<bool, DurableError>,
     ) {
         match answer {
             Ok(true) => {
-                let ended = self.records().ended_since(first, State::Cancelled);
+                let ended = self.ledger.ended_since(first, State::Cancelled);
                 if !ended.contains(&id) {
-                    self.wrong(format_args!("{id} is told as cancelled, and is not"));
+                    self.ledger
+                        .wrong(format_args!("{id} is told as cancelled, and is not"));
                 }
             }
             Ok(false) => {}
@@ -64,9 +56,9 @@ pub trait Answers: Scene {
     }
 
     /// Looks at the answers that have come. All have: the node is at rest.
-    fn check_tickets(&mut self, node: Self::Node) {
+    pub fn check_tickets(&mut self, node: usize) {
         let mut context = Context::from_waker(Waker::noop());
-        for mut pending in std::mem::take(self.tickets(node)) {
+        for mut pending in std::mem::take(&mut self.nodes[node].tickets) {
             let is_answered = match &mut pending {
                 Pending::Arm(token, ticket) => match Pin::new(ticket).poll(&mut context) {
                     Poll::Ready(answer) => {
@@ -84,21 +76,19 @@ pub trait Answers: Scene {
                 },
             };
             if !is_answered && self.may_wait() {
-                self.tickets(node).push(pending);
+                self.nodes[node].tickets.push(pending);
             } else if !is_answered {
-                self.wrong("a ticket has no answer");
+                self.ledger.wrong("a ticket has no answer");
             }
         }
     }
 
     /// Whether one of the writes since `first` was of this target, and came to what was told.
-    fn is_true(&mut self, first: usize, target: &Target, is_done: bool) -> bool {
-        let mut made = self.records().made[first..].iter();
+    pub fn is_true(&self, first: usize, target: &Target, is_done: bool) -> bool {
+        let mut made = self.ledger.made[first..].iter();
         made.any(|(write, outcome)| came_to(write, outcome, target) == Some(is_done))
     }
 }
-
-impl<W: Scene> Answers for W {}
 
 /// Whether a write came to something. `None`: it was not of this target.
 fn came_to(write: &Write, outcome: &Outcome, target: &Target) -> Option<bool> {

@@ -1,13 +1,13 @@
 //! Seeds: many are tried, on all cores. One that fails has its story printed.
 
-use super::Report;
+use super::ledger::Report;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::{env, thread};
 
-/// The test that has this module.
-const SIMULATION: &str = env!("CARGO_CRATE_NAME");
+/// The last lines of a story are printed.
+const LINES_MAX: usize = 400;
 
 /// A step of durable timers that is broken on purpose.
 #[cfg(feature = "__faults")]
@@ -79,32 +79,32 @@ pub fn try_all(
 }
 
 /// The last lines of a story.
-pub fn end_of(story: &str, lines_max: usize) -> String {
+fn end_of(story: &str) -> String {
     let lines: Vec<_> = story.lines().collect();
-    lines[lines.len().saturating_sub(lines_max)..].join("\n")
+    lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")
 }
 
 /// Seeds keep all promises. The story of a single one is printed in any case.
 pub fn demand_all_kept(
+    scene: &str,
     seeds: Range<u64>,
-    lines_max: usize,
     simulate: impl Fn(u64) -> Result<Report, String> + Sync,
 ) {
     let count = seeds.end - seeds.start;
     if count == 1
         && let Ok(report) = simulate(seeds.start)
     {
-        println!("{SIMULATION}, seed {}:\n{}", seeds.start, report.story);
+        println!("{scene}, seed {}:\n{}", seeds.start, report.story);
     }
     let tried = try_all(seeds, None, count < 100_000, simulate);
     let Some((seed, story)) = tried.failures.first() else {
-        println!("{SIMULATION}, {count} seeds: {:?}", tried.sum.counts);
+        println!("{scene}, {count} seeds: {:?}", tried.sum.counts);
         return;
     };
     panic!(
-        "{}\nseed {seed} of {SIMULATION} fails; \
+        "{}\nseed {seed} {scene} fails; \
         again: scripts/check simulation --seed {seed} --seeds 1",
-        end_of(story, lines_max)
+        end_of(story)
     );
 }
 

@@ -1,6 +1,8 @@
 //! Calls: what callers ask of durable timers. Each answer is compared with what the store has done.
 
-use super::{Answers, Pending, Scene, Shared, State, token};
+use super::answers::Pending;
+use super::ledger::{State, token};
+use super::world::Shared;
 use wheelwork_durable::contract::Target;
 use wheelwork_durable::{DeadLetter, DurableClient, Row, When};
 
@@ -13,18 +15,18 @@ struct NewTimer {
     payload: String,
 }
 
-impl<W: Scene> Shared<W> {
-    fn new_timer(&self, node: W::Node) -> NewTimer {
+impl Shared {
+    fn new_timer(&self, node: usize) -> NewTimer {
         let mut world = self.lock();
         let (kind, when) = (world.kind(), world.when());
-        let rng = world.rng();
-        let key = (rng.u8(..3) == 0).then(|| W::KEYS[rng.usize(..W::KEYS.len())]);
-        let bytes = rng.usize(..60);
-        world.counts().tokens += 1;
-        let token = world.counts().tokens;
+        let has_key = world.rng.u8(..3) == 0;
+        let key = has_key.then(|| world.some_key());
+        let bytes = world.rng.usize(..60);
+        let token = world.next_token();
         let payload = format!("{token} {}", "x".repeat(bytes));
-        let who = W::who(node);
-        world.note(format_args!("{who}arms {token}: {kind}, {key:?}, {when:?}"));
+        world.note(format_args!(
+            "node {node} arms {token}: {kind}, {key:?}, {when:?}"
+        ));
         NewTimer {
             kind,
             when,
@@ -35,7 +37,7 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Arms a timer, with this key or by chance another.
-    pub fn schedule(&self, node: W::Node, handle: &DurableClient, key: Option<&'static str>) {
+    pub fn schedule(&self, node: usize, handle: &DurableClient, key: Option<&'static str>) {
         let mut timer = self.new_timer(node);
         timer.key = key.or(timer.key);
         if timer.key.is_some_and(|key| self.is_key_held(key)) {
@@ -50,28 +52,29 @@ impl<W: Scene> Shared<W> {
     }
 
     #[cfg(not(feature = "calendar"))]
-    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableClient) {
+    pub fn schedule_recurring(&self, node: usize, handle: &DurableClient) {
         self.schedule(node, handle, None);
     }
 
     #[cfg(feature = "calendar")]
-    pub fn schedule_recurring(&self, node: W::Node, handle: &DurableClient) {
+    pub fn schedule_recurring(&self, node: usize, handle: &DurableClient) {
         use std::time::Duration;
         use wheelwork::calendar::{Calendar, Missed};
         let timer = self.new_timer(node);
         if timer.key.is_some_and(|key| self.is_key_held(key)) {
             return;
         }
-        let (kind, payload) = (W::recurring_kind(timer.kind), timer.payload);
+        let (kind, payload) = (self.lock().scene.recurring_kind(timer.kind), timer.payload);
         let (pattern, missed) = {
             let mut world = self.lock();
             // (The clock may be set forward by a year.)
-            let missed = match world.rng().u8(..3) {
+            let missed = match world.rng.u8(..3) {
                 0 => Missed::Once,
                 1 => Missed::Burst(3),
                 _ => Missed::SkipAfter(Duration::from_secs(2)),
             };
-            let pattern = W::PATTERNS[world.rng().usize(..W::PATTERNS.len())];
+            let patterns = world.scene.patterns();
+            let pattern = patterns[world.rng.usize(..patterns.len())];
             world.note(format_args!("at {pattern}, missed: {missed:?}"));
             (pattern, missed)
         };
@@ -89,18 +92,13 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Arms a timer, with this key or by chance another, and does not wait for the answer.
-    pub fn schedule_ticket(
-        &self,
-        node: W::Node,
-        handle: &DurableClient,
-        key: Option<&'static str>,
-    ) {
+    pub fn schedule_ticket(&self, node: usize, handle: &DurableClient, key: Option<&'static str>) {
         let mut timer = self.new_timer(node);
         timer.key = key.or(timer.key);
         self.ask_for(node, handle, timer);
     }
 
-    fn ask_for(&self, node: W::Node, handle: &DurableClient, timer: NewTimer) {
+    fn ask_for(&self, node: usize, handle: &DurableClient, timer: NewTimer) {
         let (kind, when, payload) = (timer.kind, timer.when, timer.payload);
         let ticket = self.run(node, || match timer.key {
             Some(key) => handle.key(key).schedule_ticket(kind, when, payload),
@@ -108,13 +106,15 @@ impl<W: Scene> Shared<W> {
         });
         let mut world = self.lock();
         match ticket {
-            Ok(ticket) => world.tickets(node).push(Pending::Arm(timer.token, ticket)),
+            Ok(ticket) => world.nodes[node]
+                .tickets
+                .push(Pending::Arm(timer.token, ticket)),
             Err(error) => world.check_arm(node, timer.token, &Err(error)),
         }
     }
 
-    pub fn schedule_many(&self, node: W::Node, handle: &DurableClient) {
-        let count = self.lock().rng().usize(..12);
+    pub fn schedule_many(&self, node: usize, handle: &DurableClient) {
+        let count = self.lock().rng.usize(..12);
         let timers: Vec<_> = (0..count).map(|_| self.new_timer(node)).collect();
         let answer = self.run(node, || {
             let timers = timers.iter();
@@ -127,7 +127,7 @@ impl<W: Scene> Shared<W> {
                     world.check_arm(node, timer.token, &Ok(*id));
                 }
                 if ids.len() != count {
-                    world.wrong("schedule_many: not an id for each");
+                    world.ledger.wrong("schedule_many: not an id for each");
                 }
             }
             Err(error) => world.check_error(node, "schedule_many", &error),
@@ -135,24 +135,26 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Cancels a timer, and does not wait for the answer.
-    pub fn cancel_ticket(&self, node: W::Node, handle: &DurableClient) {
+    pub fn cancel_ticket(&self, node: usize, handle: &DurableClient) {
         let row = self.lock().some_row(false);
         if let Some(row) = row {
             self.ask_to_cancel(node, handle, row);
         }
     }
 
-    fn ask_to_cancel(&self, node: W::Node, handle: &DurableClient, row: Row) {
+    fn ask_to_cancel(&self, node: usize, handle: &DurableClient, row: Row) {
         let (id, first) = {
             let mut world = self.lock();
-            let (who, token) = (W::who(node), token(&row.payload));
-            world.note(format_args!("{who}cancels {token}, without waiting"));
+            let token = token(&row.payload);
+            world.note(format_args!("node {node} cancels {token}, without waiting"));
             (row.id, world.so_far().0)
         };
         let ticket = self.run(node, || handle.cancel_ticket(id));
         let mut world = self.lock();
         match ticket {
-            Ok(ticket) => world.tickets(node).push(Pending::Cancel(id, first, ticket)),
+            Ok(ticket) => world.nodes[node]
+                .tickets
+                .push(Pending::Cancel(id, first, ticket)),
             Err(error) => world.check_error(node, "cancel", &error),
         }
     }
@@ -160,11 +162,8 @@ impl<W: Scene> Shared<W> {
     /// By key, or by id.
     pub fn some_target(&self) -> Option<Target> {
         let mut world = self.lock();
-        match world.rng().u8(..3) {
-            0 => {
-                let number = world.rng().usize(..W::KEYS.len());
-                Some(Target::Key(W::KEYS[number].into()))
-            }
+        match world.rng.u8(..3) {
+            0 => Some(Target::Key(world.some_key().into())),
             _ => world.some_row(false).map(|row| Target::Id(row.id)),
         }
     }
@@ -172,7 +171,7 @@ impl<W: Scene> Shared<W> {
     /// Cancels a timer, or moves it. Outside: nothing else is under way.
     pub fn end(
         &self,
-        node: W::Node,
+        node: usize,
         handle: &DurableClient,
         target: &Target,
         is_outside: bool,
@@ -181,7 +180,7 @@ impl<W: Scene> Shared<W> {
         // (Nothing else would be done until it has its answer.)
         let is_held = self.lock().is_held(target);
         if is_held {
-            let row = self.lock().records().find(target).map(|of| of.row.clone());
+            let row = self.lock().ledger.find(target).map(|of| of.row.clone());
             if let Some(row) = row.filter(|_| !moves) {
                 self.ask_to_cancel(node, handle, row);
             }
@@ -191,17 +190,16 @@ impl<W: Scene> Shared<W> {
             let mut world = self.lock();
             let when = world.when();
             let stood = world
-                .records()
+                .ledger
                 .find(target)
                 .filter(|timer| !timer.row.superseded)
                 .map(|timer| timer.row.clone());
             let token = stood.as_ref().map(|row| token(&row.payload));
-            let who = W::who(node);
             let what = match moves {
-                true => format!("{who}moves {target:?} ({token:?}) to {when:?}"),
-                false => format!("{who}cancels {target:?} ({token:?})"),
+                true => format!("moves {target:?} ({token:?}) to {when:?}"),
+                false => format!("cancels {target:?} ({token:?})"),
             };
-            world.note(what);
+            world.note(format_args!("node {node} {what}"));
             (when, world.so_far(), stood)
         };
         let answer = self.run(node, || match (target, moves) {
@@ -216,28 +214,32 @@ impl<W: Scene> Shared<W> {
             Err(error) => return world.check_error(node, "cancel", &error),
         };
         if !world.is_true(first, target, is_done) {
-            world.wrong(format_args!("{target:?}: {is_done} is not what was done"));
+            world
+                .ledger
+                .wrong(format_args!("{target:?}: {is_done} is not what was done"));
         }
         // A `false` outside says that nobody stood there.
-        let is_alone = is_outside && world.counts().nested == nested;
+        let is_alone = is_outside && world.nested == nested;
         if let Some(row) = stood.filter(|_| !is_done && is_alone)
             && !world.may_be_gone(&row)
         {
-            world.wrong(format_args!("{target:?}: false, and it was {row:?}"));
+            world
+                .ledger
+                .wrong(format_args!("{target:?}: false, and it was {row:?}"));
         }
     }
 
-    pub fn cancel_many(&self, node: W::Node, handle: &DurableClient) {
+    pub fn cancel_many(&self, node: usize, handle: &DurableClient) {
         let (ids, first, nested) = {
             let mut world = self.lock();
-            let count = world.rng().usize(..6);
+            let count = world.rng.usize(..6);
             let mut ids: Vec<_> = (0..count)
                 .filter_map(|_| Some(world.some_row(false)?.id))
                 .collect();
             ids.sort_unstable();
             ids.dedup();
             ids.retain(|&id| !world.is_held(&Target::Id(id)));
-            world.note(format_args!("{}cancels {ids:?}", W::who(node)));
+            world.note(format_args!("node {node} cancels {ids:?}"));
             let (first, nested) = world.so_far();
             (ids, first, nested)
         };
@@ -245,10 +247,12 @@ impl<W: Scene> Shared<W> {
         let mut world = self.lock();
         match answer {
             Ok(count) => {
-                let ended = world.records().ended_since(first, State::Cancelled);
+                let ended = world.ledger.ended_since(first, State::Cancelled);
                 let found = ended.iter().filter(|id| ids.contains(id)).count();
-                if found != count && world.counts().nested == nested {
-                    world.wrong(format_args!("cancel_many: {count} is {found}"));
+                if found != count && world.nested == nested {
+                    world
+                        .ledger
+                        .wrong(format_args!("cancel_many: {count} is {found}"));
                 }
             }
             Err(error) => world.check_error(node, "cancel_many", &error),
@@ -256,20 +260,22 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Cancels a kind, by chance which. If the call fails, the kind is none.
-    pub fn cancel_some_kind(&self, node: W::Node, handle: &DurableClient) -> &'static str {
+    pub fn cancel_some_kind(&self, node: usize, handle: &DurableClient) -> &'static str {
         let (kind, (first, nested)) = {
             let mut world = self.lock();
             let kind = world.kind();
-            world.note(format_args!("{}cancels all of {kind}", W::who(node)));
+            world.note(format_args!("node {node} cancels all of {kind}"));
             (kind, world.so_far())
         };
         let answer = self.run(node, || handle.cancel_kind(kind));
         let mut world = self.lock();
         match answer {
             Ok(count) => {
-                let found = world.records().ended_since(first, State::Cancelled).len();
-                if found != count && world.counts().nested == nested {
-                    world.wrong(format_args!("cancel_kind: {count} is {found}"));
+                let found = world.ledger.ended_since(first, State::Cancelled).len();
+                if found != count && world.nested == nested {
+                    world
+                        .ledger
+                        .wrong(format_args!("cancel_kind: {count} is {found}"));
                 }
                 kind
             }
@@ -281,17 +287,17 @@ impl<W: Scene> Shared<W> {
     }
 
     /// Revives or discards one of these dead letters.
-    pub fn end_letter(&self, node: W::Node, handle: &DurableClient, letters: &[DeadLetter]) {
+    pub fn end_letter(&self, node: usize, handle: &DurableClient, letters: &[DeadLetter]) {
         let (id, revives, nested, was_dead) = {
             let mut world = self.lock();
-            let letter = world.rng().choice(letters);
-            let revives = world.rng().u8(..3) > 0;
+            let letter = world.rng.choice(letters);
+            let revives = world.rng.u8(..3) > 0;
             let Some(id) = letter.map(|letter| letter.row.id) else {
                 return;
             };
-            world.note(format_args!("{}revives {revives}: {id}", W::who(node)));
-            let was_dead = world.records().is_dead(id);
-            (id, revives, world.counts().nested, was_dead)
+            world.note(format_args!("node {node} revives {revives}: {id}"));
+            let was_dead = world.ledger.is_dead(id);
+            (id, revives, world.nested, was_dead)
         };
         let answer = self.run(node, || match revives {
             true => handle.revive(id),
@@ -300,9 +306,11 @@ impl<W: Scene> Shared<W> {
         let mut world = self.lock();
         match answer {
             Ok(is_done) => {
-                let is_alone = !W::OTHERS_REVIVE || world.counts().nested == nested;
+                let is_alone = !world.scene.is_fleet() || world.nested == nested;
                 if is_done != was_dead && is_alone {
-                    world.wrong(format_args!("{id} was dead: {was_dead}"));
+                    world
+                        .ledger
+                        .wrong(format_args!("{id} was dead: {was_dead}"));
                 }
             }
             Err(error) => world.check_error(node, "retry", &error),

@@ -1,0 +1,401 @@
+//! Writes: what the store makes of each change, held against what it has and what handlers said.
+
+use super::{Ledger, Said, State, Timer, token};
+use std::time::SystemTime;
+use wheelwork_durable::contract::{Outcome, Settled, TrialBegun, Write};
+use wheelwork_durable::{Cause, DurableId, Row};
+
+/// A commit is made: by this node, at this time.
+#[derive(Clone, Copy)]
+pub struct Made<'a> {
+    pub node: usize,
+    /// By the time that has passed.
+    pub now: SystemTime,
+    /// By the store's clock.
+    pub shows: SystemTime,
+    /// Rows that it has cancelled, and that are still there: they run for the last time.
+    pub struck: &'a [DurableId],
+}
+
+impl Ledger {
+    /// The store has made a write.
+    pub fn wrote(&mut self, write: &Write, outcome: &Outcome, made: Made) {
+        let now = made.now;
+        match (write, outcome) {
+            (_, Outcome::Blocked(_)) if self.scene.is_fleet() => {
+                self.held_up += 1;
+                return self.note(format_args!("  held up: {write:?}"));
+            }
+            (Write::Arm(row), Outcome::Armed(gone)) => {
+                self.demand_in_order(made.node, row);
+                self.armed(row, *gone, made);
+            }
+            (Write::Cancel(_), Outcome::Cancelled(gone)) => self.cancelled(gone.as_slice(), made),
+            (Write::CancelKind(_), Outcome::CancelledMany(gone, _)) => self.cancelled(gone, made),
+            (Write::Move(..), Outcome::Moved(None)) => {}
+            (Write::Move(..), Outcome::Moved(Some(row))) => self.moved(row, now),
+            (Write::Begin { of, crashes }, Outcome::Begun(begun)) => {
+                self.begun(of, *crashes, *begun);
+            }
+            (Write::Ack { of, next }, Outcome::Settled(is_done, row)) => {
+                let said = self.settled(made.node, of, *is_done);
+                let is_later = next.is_none_or(|next| next > of.due);
+                self.demand(is_later, || format!("{} runs again at {next:?}", of.id));
+                if *is_done {
+                    self.acknowledged(of, row.as_ref(), said, now);
+                }
+            }
+            (Write::Retry { of, .. }, Outcome::Settled(is_done, row)) => {
+                let said = self.settled(made.node, of, *is_done);
+                if *is_done {
+                    self.retried(write, row.as_ref(), said, now);
+                }
+            }
+            (Write::Bury { of, .. }, Outcome::Settled(is_done, row)) => {
+                let said = self.settled(made.node, of, *is_done);
+                if *is_done {
+                    self.buried(write, row.as_ref(), said, now);
+                }
+            }
+            (Write::Revive(id, _), Outcome::Revived(row)) => {
+                let (is_dead, is_revived) = (self.is_dead(*id), row.is_some());
+                self.demand(is_dead == is_revived, || format!("{id} is revived"));
+                if let Some(row) = row {
+                    self.begin_anew(row, now);
+                }
+            }
+            (Write::Discard(id), Outcome::Discarded(is_gone)) => {
+                let is_dead = self.is_dead(*id);
+                self.demand(is_dead == *is_gone, || format!("{id} is discarded"));
+                if let Some(timer) = self.timers.get_mut(id).filter(|_| *is_gone) {
+                    timer.state = State::Discarded;
+                }
+            }
+            (write, outcome) => self.wrong(format_args!("{outcome:?} of {write:?}")),
+        }
+        self.made.push((write.clone(), outcome.clone()));
+    }
+
+    /// No handler has the row.
+    fn demand_free(&mut self, id: DurableId, what: &str) {
+        let Some(timer) = self.timers.get(&id) else {
+            return;
+        };
+        let (token, out) = (timer.token, self.out(timer).copied().collect::<Vec<_>>());
+        self.demand(out.is_empty(), || {
+            format!("{token} is {what}, and was handed out: {out:?}")
+        });
+    }
+
+    /// The watermark says that the row may have been handed out. (In a process the gate says it.)
+    fn demand_claimed(&mut self, row: &Row, what: &str) {
+        let is_claimed = self.is_claimed(row) || !self.scene.is_fleet();
+        self.demand(is_claimed, || format!("{row:?} is {what}"));
+    }
+
+    /// What a node was asked for first it does first. (A calendar is looked up before.)
+    fn demand_in_order(&mut self, node: usize, row: &Row) {
+        let Some(key) = row.key.clone().filter(|_| row.calendar.is_none()) else {
+            return;
+        };
+        let token = token(&row.payload);
+        let last = self.last.insert((node, key), token).unwrap_or_default();
+        self.demand(token > last, || {
+            format!("{token} is armed after {last}, which has its key")
+        });
+    }
+
+    /// A row is armed. Another that had its key is replaced, or superseded.
+    fn armed(&mut self, row: &Row, gone: Option<DurableId>, made: Made) {
+        self.tally.armed += 1;
+        let holder = row.key.as_ref().and_then(|key| self.keys.remove(&**key));
+        if let Some(id) = gone {
+            self.demand(holder == gone, || format!("{id} goes for {row:?}"));
+            self.demand_free(id, "replaced");
+            self.end(id, State::Replaced);
+        }
+        if let Some(former) = holder.filter(|_| gone.is_none()) {
+            let row = self.supersede(former, made.shows).row.clone();
+            self.demand_claimed(&row, "superseded, and not replaced");
+        }
+        if let Some(key) = &row.key {
+            self.keys.insert(key.to_string(), row.id);
+        }
+        let timer = Timer {
+            token: token(&row.payload),
+            row: row.clone(),
+            state: State::Stored,
+            ended: 0,
+            struck: None,
+            placed: made.now,
+            starts: Vec::new(),
+            deaths: 0,
+            charged: None,
+            superseded: None,
+        };
+        let former = self.timers.insert(row.id, timer);
+        self.demand(former.is_none(), || format!("{} is armed twice", row.id));
+    }
+
+    /// Another row takes the key of one that goes on, or nobody has it any more.
+    fn supersede(&mut self, id: DurableId, shows: SystemTime) -> &mut Timer {
+        let timer = self.timers.get_mut(&id).unwrap();
+        (timer.row.superseded, timer.row.key) = (true, None);
+        timer.superseded = Some(shows);
+        timer
+    }
+
+    fn cancelled(&mut self, gone: &[DurableId], made: Made) {
+        self.tally.cancelled += gone.len() as u64;
+        for &id in gone {
+            if made.struck.contains(&id) {
+                self.strike(id, made.shows);
+                continue;
+            }
+            self.demand_free(id, "cancelled");
+            self.end(id, State::Cancelled);
+        }
+    }
+
+    /// A recurring timer is cancelled while it is handled.
+    fn strike(&mut self, id: DurableId, shows: SystemTime) {
+        let at = self.made.len();
+        let is_right = self.timers.get(&id).is_some_and(|timer| {
+            let is_free = !timer.row.superseded && timer.struck.is_none();
+            timer.state == State::Stored && timer.row.calendar.is_some() && is_free
+        });
+        self.demand(is_right, || format!("{id} is struck"));
+        if let Some(key) = &self.timers[&id].row.key {
+            self.keys.remove(&**key);
+        }
+        let timer = self.supersede(id, shows);
+        timer.struck = Some(at);
+        let row = timer.row.clone();
+        self.demand_claimed(&row, "struck, and not deleted");
+    }
+
+    fn end(&mut self, id: DurableId, state: State) {
+        let at = self.made.len();
+        let Some(timer) = self.timers.get_mut(&id) else {
+            return self.wrong(format_args!("{id} has ended, and was never armed"));
+        };
+        if timer.state != State::Stored {
+            let what = format!("{} is {state:?}, and was {:?}", timer.token, timer.state);
+            return self.wrong(what);
+        }
+        (timer.state, timer.ended) = (state, at);
+        if let Some(key) = timer.row.key.take() {
+            self.keys.remove(&*key);
+        }
+    }
+
+    fn moved(&mut self, row: &Row, now: SystemTime) {
+        self.tally.moved += 1;
+        self.demand_free(row.id, "moved");
+        let mut former = self.timers[&row.id].row.clone();
+        former.due = row.due;
+        if self.scene.is_fleet() {
+            // (Its owner alone sees that it is a suspect.)
+            former.suspect = row.suspect;
+        }
+        self.demand(*row == former, || format!("{row:?} is moved"));
+        self.place(row, now);
+    }
+
+    /// The row is stored as it is here, to be handed out anew.
+    fn place(&mut self, row: &Row, now: SystemTime) -> &mut Timer {
+        let timer = self.timers.get_mut(&row.id).unwrap();
+        timer.row = row.clone();
+        timer.placed = now;
+        timer.starts.clear();
+        timer
+    }
+
+    fn begin_anew(&mut self, row: &Row, now: SystemTime) {
+        let timer = self.place(row, now);
+        timer.state = State::Stored;
+        (timer.deaths, timer.charged) = (0, None);
+    }
+
+    /// A user's transaction has ended: these rows are found again.
+    pub fn released(&mut self, ids: impl IntoIterator<Item = DurableId>, now: SystemTime) {
+        for id in ids {
+            self.held.remove(&id);
+            if let Some(timer) = self.timers.get_mut(&id) {
+                timer.placed = timer.placed.max(now);
+            }
+        }
+    }
+
+    /// A suspect begins, or did not after all.
+    fn begun(&mut self, of: &Settled, crashes: u32, begun: TrialBegun) {
+        let epoch = self.leases.epoch(of.id.partition());
+        self.demand(begun == TrialBegun::Refused || epoch == of.epoch, || {
+            format!(
+                "{} begins under epoch {}, and it is {epoch}",
+                of.id, of.epoch
+            )
+        });
+        let Some(timer) = self.timers.get_mut(&of.id) else {
+            return self.wrong(format_args!("{} begins, and was never armed", of.id));
+        };
+        match begun {
+            TrialBegun::Refused => {}
+            TrialBegun::Superseded => self.end(of.id, State::Replaced),
+            TrialBegun::Noted => {
+                let former = timer.row.crashes;
+                let is_charged = crashes > former;
+                let is_charged_twice = is_charged && timer.charged.is_some();
+                timer.charged = is_charged.then_some(epoch);
+                (timer.row.crashes, timer.row.suspect) = (crashes, true);
+                let max = self.setup.crashes_max;
+                // (One that goes back keeps the crashes of lives that allowed more.)
+                let is_right = crashes == former + 1 && crashes <= max + 1;
+                self.demand(!is_charged || is_right, || {
+                    format!("{} has {crashes} crashes after {former}, of {max}", of.id)
+                });
+                self.demand(!is_charged_twice, || {
+                    format!(
+                        "{} has {crashes} crashes, and was not called between",
+                        of.id
+                    )
+                });
+            }
+        }
+    }
+
+    /// What a node hands in of a delivery. Returns what the handler had said.
+    fn settled(&mut self, node: usize, of: &Settled, is_done: bool) -> Option<Said> {
+        let epoch = self.leases.epoch(of.id.partition());
+        let is_current = epoch == of.epoch;
+        self.demand(is_current || !is_done, || {
+            format!(
+                "{} is settled under epoch {}, and it is {epoch}",
+                of.id, of.epoch
+            )
+        });
+        let timer = self.timers.get_mut(&of.id)?;
+        let is_there = timer.state == State::Stored && timer.row.due == of.due;
+        let own = |start: &&super::Start| start.epoch == of.epoch && start.node == node;
+        let said = timer.starts.iter().find(own).map(|start| start.said);
+        let token = timer.token;
+        if is_done {
+            self.demand(said != Some(Said::Nothing), || {
+                format!("{token} is settled while it is handled")
+            });
+        } else {
+            self.stale += 1;
+            self.note(format_args!("  {token} of node {node}: stale"));
+            // (A process has its lease as long as it lives.)
+            let may_be = self.scene.is_fleet() && !(is_current && is_there);
+            self.demand(may_be, || {
+                format!("the store refuses what became of {token}")
+            });
+        }
+        said
+    }
+
+    fn acknowledged(
+        &mut self,
+        of: &Settled,
+        row: Option<&Row>,
+        said: Option<Said>,
+        now: SystemTime,
+    ) {
+        // A run that was missed may be left out, and a row that is superseded goes.
+        let timer = &self.timers[&of.id].row;
+        let may_be_left_out = timer.calendar.is_some() || timer.superseded;
+        let is_right = said == Some(Said::Done) || said.is_none() && may_be_left_out;
+        self.demand(is_right, || {
+            format!("{} is done, and its handler said {said:?}", of.id)
+        });
+        self.tally.done += u64::from(said.is_some());
+        match row {
+            Some(row) => self.begin_anew(row, now),
+            None => self.end(of.id, State::Done),
+        }
+    }
+
+    fn retried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, now: SystemTime) {
+        let &Write::Retry {
+            ref of,
+            at,
+            attempts,
+            crashes,
+        } = write
+        else {
+            return;
+        };
+        let stored = self.timers[&of.id].row.clone();
+        let former = stored.attempts;
+        // It was not handed out after all.
+        let is_back = at == of.due && attempts == former && said.is_none();
+        let is_right = match is_back {
+            true => !stored.suspect && crashes == stored.crashes,
+            false => {
+                // This trial has not ended the process.
+                let before = stored.crashes.saturating_sub(stored.suspect.into());
+                let max = self.setup.attempts_max;
+                let is_counted = attempts == former + 1 && attempts < max && crashes == before;
+                said == Some(Said::Failed) && is_counted && at >= of.due
+            }
+        };
+        self.demand(is_right, || {
+            format!("{stored:?} said {said:?}, and is to be tried again: {write:?}")
+        });
+        self.tally.failed += u64::from(!is_back);
+        match row {
+            Some(row) => {
+                let counts = (row.due, row.attempts, row.crashes, row.suspect);
+                self.demand(counts == (at, attempts, crashes, false), || {
+                    format!("{row:?} is to be tried again: {write:?}")
+                });
+                let placed = self.timers[&of.id].placed;
+                self.place(row, if is_back { placed } else { now });
+            }
+            None => self.end(of.id, State::Replaced),
+        }
+    }
+
+    fn buried(&mut self, write: &Write, row: Option<&Row>, said: Option<Said>, now: SystemTime) {
+        let Write::Bury {
+            of,
+            cause,
+            attempts,
+            next,
+            ..
+        } = write
+        else {
+            return;
+        };
+        let timer = self.timers[&of.id].clone();
+        let (stored, setup) = (&timer.row, &self.setup);
+        let is_right = match cause {
+            Cause::Failed(_) => said == Some(Said::Failed) && *attempts >= setup.attempts_max,
+            // (The first crash was that of a group.)
+            Cause::Crashed => {
+                stored.crashes > setup.crashes_max
+                    && timer.deaths + 1 >= stored.crashes
+                    && *attempts == stored.attempts
+            }
+            Cause::UnknownKind => !setup.kinds.contains(&*stored.kind),
+            _ => false,
+        };
+        self.demand(is_right, || {
+            format!("{timer:?} dies, said {said:?}: {write:?}")
+        });
+        self.tally.died += 1;
+        self.tally.failed += u64::from(matches!(cause, Cause::Failed(_)));
+        match (next, row) {
+            (Some((_, copy)), Some(row)) => {
+                // A recurring timer dies once, as this copy, and goes on.
+                let mut letter = timer;
+                (letter.row.id, letter.state) = (*copy, State::Dead);
+                self.timers.insert(*copy, letter);
+                self.begin_anew(row, now);
+            }
+            _ if stored.superseded => self.end(of.id, State::Replaced),
+            _ => self.end(of.id, State::Dead),
+        }
+    }
+}
