@@ -74,11 +74,49 @@ pub struct Windows {
     pub slice_bytes: &'static [usize],
 }
 
-/// The choice that a number below 100 or so comes to: the first whose bound is above it.
-fn chosen<T: Copy>(table: &[(u8, T)], number: u8) -> T {
-    let choice = table.iter().find(|(bound, _)| number < *bound);
-    choice.unwrap_or(&table[table.len() - 1]).1
-}
+/// Kinds of timers: a number below 100 chooses the first whose bound is above it, in a process and
+/// in a fleet. Some timers have a kind that has no handler.
+const KIND_BOUNDS: [(&str, [u8; 2]); 7] = [
+    ("steady", [40, 35]),
+    ("shaky", [60, 50]),
+    ("batch", [80, 62]),
+    ("limited", [96, 77]),
+    ("lasting", [96, 97]),
+    ("poison", [98, 98]),
+    ("unknown", [100, 100]),
+];
+
+/// Acts, in the same way.
+const ACT_BOUNDS: [(Act, [u8; 2]); 12] = [
+    (Act::Schedule, [30, 34]),
+    (Act::Recurring, [35, 34]),
+    (Act::Many, [40, 40]),
+    (Act::Ticket, [45, 46]),
+    (Act::Cancel, [65, 66]),
+    (Act::Move, [78, 84]),
+    (Act::CancelMany, [82, 88]),
+    (Act::CancelKind, [83, 89]),
+    (Act::Recurring, [83, 92]),
+    (Act::Look, [90, 96]),
+    (Act::Trouble, [92, 96]),
+    (Act::Dead, [100, 100]),
+];
+
+/// Steps, in the same way.
+const STEP_BOUNDS: [(Step, [u8; 2]); 12] = [
+    (Step::Act, [50, 44]),
+    (Step::EndFuture, [50, 52]),
+    (Step::Pass, [70, 70]),
+    (Step::ToNext, [86, 84]),
+    (Step::Race, [88, 84]),
+    (Step::SetClock, [91, 84]),
+    (Step::Pause, [91, 89]),
+    (Step::Crash, [95, 92]),
+    (Step::Stop, [98, 95]),
+    (Step::Join, [98, 99]),
+    (Step::Calm, [100, 100]),
+    (Step::Executor, [103, 100]),
+];
 
 impl Scene {
     pub fn is_fleet(self) -> bool {
@@ -101,14 +139,35 @@ impl Scene {
         }
     }
 
-    /// A kind, by a number below 100. Some timers have a kind that has no handler.
+    /// What a table has for a number.
+    fn chosen<T: Copy>(self, table: &[(T, [u8; 2])], number: u8) -> T {
+        let mut choices = table.iter();
+        let chosen = choices.find(|(_, bounds)| number < bounds[self as usize]);
+        chosen.unwrap().0
+    }
+
+    /// A kind, by a number below 100.
     pub fn kind(self, number: u8) -> &'static str {
-        let bounds = match self {
-            Self::Process => [40, 60, 80, 96, 96, 98],
-            Self::Fleet => [35, 50, 62, 77, 97, 98],
-        };
-        let found = bounds.iter().position(|bound| number < *bound);
-        found.map_or("unknown", |kind| KINDS[kind])
+        self.chosen(&KIND_BOUNDS, number)
+    }
+
+    /// An act, by a number below 100.
+    pub fn act(self, number: u8) -> Act {
+        self.chosen(&ACT_BOUNDS, number)
+    }
+
+    /// Steps have numbers below this.
+    pub fn steps(self) -> u8 {
+        STEP_BOUNDS[STEP_BOUNDS.len() - 1].1[self as usize]
+    }
+
+    /// A step, by its number. While all nodes stand still, time passes.
+    pub fn step(self, number: u8, has_node: bool) -> Step {
+        match self.chosen(&STEP_BOUNDS, number) {
+            Step::Act | Step::EndFuture if !has_node => Step::Pass,
+            Step::Pause | Step::Crash | Step::Stop if !has_node => Step::Calm,
+            step => step,
+        }
     }
 
     /// The kind of a recurring timer, in place of this one. (A node of a fleet that dies at each
@@ -141,83 +200,6 @@ impl Scene {
                 slice_rows: &[1, 7, 4_096],
                 slice_bytes: &[200, 1_000, 8 << 20],
             },
-        }
-    }
-
-    /// An act, by a number below 100.
-    pub fn act(self, number: u8) -> Act {
-        let table = match self {
-            Self::Process => [
-                (30, Act::Schedule),
-                (35, Act::Recurring),
-                (40, Act::Many),
-                (45, Act::Ticket),
-                (65, Act::Cancel),
-                (78, Act::Move),
-                (82, Act::CancelMany),
-                (83, Act::CancelKind),
-                (90, Act::Look),
-                (92, Act::Trouble),
-                (100, Act::Dead),
-            ],
-            Self::Fleet => [
-                (34, Act::Schedule),
-                (40, Act::Many),
-                (46, Act::Ticket),
-                (66, Act::Cancel),
-                (84, Act::Move),
-                (88, Act::CancelMany),
-                (89, Act::CancelKind),
-                (92, Act::Recurring),
-                (96, Act::Look),
-                (96, Act::Trouble),
-                (100, Act::Dead),
-            ],
-        };
-        chosen(&table, number)
-    }
-
-    /// Steps are numbered up to here.
-    pub fn steps(self) -> u8 {
-        if self.is_fleet() { 100 } else { 103 }
-    }
-
-    /// A step, by its number. While all nodes stand still, or none is left, time passes.
-    pub fn step(self, number: u8, has_node: bool) -> Step {
-        let step = match self {
-            Self::Process => chosen(
-                &[
-                    (50, Step::Act),
-                    (70, Step::Pass),
-                    (86, Step::ToNext),
-                    (88, Step::Race),
-                    (91, Step::SetClock),
-                    (95, Step::Crash),
-                    (98, Step::Stop),
-                    (100, Step::Calm),
-                    (103, Step::Executor),
-                ],
-                number,
-            ),
-            Self::Fleet => chosen(
-                &[
-                    (44, Step::Act),
-                    (52, Step::EndFuture),
-                    (70, Step::Pass),
-                    (84, Step::ToNext),
-                    (89, Step::Pause),
-                    (92, Step::Crash),
-                    (95, Step::Stop),
-                    (99, Step::Join),
-                    (100, Step::Calm),
-                ],
-                number,
-            ),
-        };
-        match step {
-            Step::Act | Step::EndFuture if !has_node => Step::Pass,
-            Step::Pause | Step::Crash | Step::Stop if !has_node => Step::Calm,
-            step => step,
         }
     }
 
