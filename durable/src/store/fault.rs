@@ -95,10 +95,10 @@ pub enum DurableFault {
     AsideHandedOut,
 }
 
-/// All of them.
+/// Those that the simulation of a process notices.
 #[cfg(feature = "__faults")]
 #[doc(hidden)]
-pub const DURABLE_FAULTS: [DurableFault; 30] = [
+pub const DURABLE_FAULTS: [DurableFault; 31] = [
     DurableFault::ToldBeforeCommit,
     DurableFault::ArmNotPlaced,
     DurableFault::RetryNotPlaced,
@@ -127,6 +127,7 @@ pub const DURABLE_FAULTS: [DurableFault; 30] = [
     DurableFault::SliceLast,
     DurableFault::WatermarkCharged,
     DurableFault::TrialUnstored,
+    DurableFault::TrialsTogether,
     DurableFault::NoteKept,
     DurableFault::MovedCharged,
 ];

@@ -76,17 +76,17 @@ impl Shared {
         }
     }
 
-    /// Cancels a kind. Outside, nothing of it is left in a process's store. (In a fleet callers act
-    /// on other nodes meanwhile, and rows that may have been handed out stay.)
+    /// Cancels a kind. Outside, nothing of it is left that was not handed out, if no user has
+    /// locked anything.
     fn cancel_kind(&self, node: usize, handle: &DurableClient, is_outside: bool) {
         let nested = self.lock().nested;
         let kind = self.cancel_some_kind(node, handle);
         let mut world = self.lock();
-        let is_alone = world.nested == nested && !world.scene.is_fleet();
+        let is_alone = world.nested == nested && !world.may_wait();
         if is_outside && is_alone && !world.nodes[node].is_dead {
             let left = world.ledger.stored().find(|timer| {
                 let row = &timer.row;
-                *row.kind == *kind && !row.superseded
+                *row.kind == *kind && !row.superseded && !world.may_be_gone(row)
             });
             if let Some(row) = left.map(|timer| timer.row.clone()) {
                 let what = format!("{kind} is cancelled, and there is {row:?}");

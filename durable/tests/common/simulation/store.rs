@@ -150,6 +150,7 @@ impl FaultyStore {
     fn watch(&mut self, writes: Vec<Write>, outcomes: &[Outcome]) -> Result<(), StoreError> {
         let struck = struck(&mut *self.inner, outcomes)?;
         let mut world = self.world.lock();
+        // (In a fleet what was held up is tried again, beside what a turn takes.)
         if self.sharing.is_none() {
             world.check_bytes(self.node, &writes);
         }

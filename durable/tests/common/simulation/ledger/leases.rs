@@ -190,10 +190,8 @@ impl Ledger {
 
     fn demand_idle(&mut self, node: usize, lease: Lease) {
         let Lease { partition, epoch } = lease;
-        let is_fleet = self.scene.is_fleet();
         let is_out = |start: &Start| {
-            let is_unstored = !is_fleet && start.epoch == epoch;
-            start.node == node && (start.said == Said::Nothing || is_unstored)
+            start.node == node && (start.said == Said::Nothing || start.epoch == epoch)
         };
         let timers = self.stored();
         let timers: Vec<_> = timers

@@ -112,7 +112,7 @@ impl Ledger {
         let crashes = delivery.crashes() + u32::from(is_trial);
         let is_right = delivery.attempt() == row.attempts + 1 && row.crashes == crashes;
         self.demand(is_right, || format!("{delivery:?} is not charged: {row:?}"));
-        if is_alone && self.scene.is_fleet() {
+        if is_alone {
             self.demand_alone(node, id, now);
         }
     }
