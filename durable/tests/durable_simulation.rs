@@ -35,6 +35,7 @@ fn alone(seed: u64) -> Result<Report, String> {
 }
 
 /// A process, with its store in a file that goes when the last of those who open it does.
+/// (Ids in a file begin with a random number. So a seed is another story each time.)
 #[cfg(feature = "redb")]
 fn on_a_file(seed: u64) -> Result<Report, String> {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
