@@ -44,6 +44,8 @@ fn moved_twice() {
         # Calls that overlap: either may be the last one.
         move 7 at 100 to 500 until 120; move 7 at 110 to 2000 until 130
             A handles 7 at 500 told 500 =>
+        move 7 at 100 to 500 until 120; move 7 at 120 to 2000 until 130
+            A handles 7 at 500 told 500 =>
         move 7 at 100 to 500 until 120; move 7 at 121 to 2000 until 130
             A handles 7 at 500 told 500 => Early 7
         # A line of the first call is read after those of the second one.
