@@ -189,8 +189,8 @@ impl Run {
         Ok(())
     }
 
-    /// Notes what a process tells until it ends. Returns when it was killed, if it was by one of the
-    /// moments.
+    /// Notes what a process tells until it ends. Returns when it was killed, if one of the moments
+    /// was for that.
     fn watch(
         &mut self,
         moments: &mut VecDeque<Moment>,
