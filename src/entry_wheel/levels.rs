@@ -103,12 +103,14 @@ impl Levels {
         &self.slots[place.level][place.index]
     }
 
-    /// Compacts a slot that is mostly dead: now if it is small, and if not too many entries were
-    /// moved at once since the last `advance`; or else later.
+    /// Compacts a slot that is mostly dead: now if it is small, inserts have paid for it, and not
+    /// too many entries were moved at once since the last `advance`; or else later.
     #[cold]
     fn compact_soon(&mut self, place: Place, parts: &mut WheelParts) {
         if parts.compacts_at_once(self.slot(place).is_compacted_at_once()) {
+            let begin = parts.moved;
             self.compact(place, u64::MAX, parts);
+            parts.spend(parts.moved - begin);
         } else {
             self.to_be_compacted.set(place);
         }
@@ -211,18 +213,6 @@ impl Levels {
     #[inline]
     pub(super) fn first_to_be_compacted(&self) -> Option<Place> {
         self.to_be_compacted.first(0)
-    }
-
-    /// The first slot that is to be compacted in steps.
-    pub(super) fn first_to_be_compacted_in_steps(&self) -> Option<Place> {
-        let mut places = self.to_be_compacted.iter();
-        places.find(|&place| {
-            let slot = self.slot(place);
-            match &slot.ahead {
-                Some(ahead) => ahead.first_to_be_compacted_in_steps().is_some(),
-                None => !slot.is_compacted_at_once(),
-            }
-        })
     }
 
     /// The first tick of a slot in the future.

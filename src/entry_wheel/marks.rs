@@ -47,16 +47,6 @@ impl Marks {
         Some(Place { level, index })
     }
 
-    /// All of them, lower levels first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Place> + '_ {
-        let places = |level: usize| {
-            let indices = self.sets[level].iter();
-            indices.map(move |index| Place { level, index })
-        };
-        let is_marked = |&level: &usize| self.levels >> level & 1 != 0;
-        (0..LEVELS).filter(is_marked).flat_map(places)
-    }
-
     /// Takes over the marks of the levels below `end`. There are none here.
     pub(super) fn adopt(&mut self, from: &Self, end: usize) {
         for level in 0..end {
@@ -88,7 +78,6 @@ mod tests {
             for (nth, &place) in places.iter().enumerate() {
                 assert!(marks.contains(place));
                 assert_eq!(marks.first(0), Some(place));
-                assert!(marks.iter().eq(places[nth..].iter().copied()));
                 assert!(marks.first(1).is_none_or(|place| place.level > 0));
                 let is_low = place.level < 6;
                 assert_eq!(adopted.first(0), Some(place).filter(|_| is_low));

@@ -30,16 +30,19 @@ const SLACK: u64 = 32_768;
 /// Tombstones with memory for this many times the cells of all entries are too many.
 const SPARSE: u64 = 4;
 
-/// A compaction of a slot of which a third is dead moves three entries for each dead one. So
-/// `advance` may move this many more for each tombstone, at most three budgets, of slots that are
-/// compacted in steps.
-const MOVES_OWED: u64 = 3;
-const BUDGETS_OWED: u64 = 3;
+/// Compactions are paid for by inserts: each allows this many moves, which drop a dead entry of a
+/// slot of which half is dead. In the long run as many timers are armed as cancelled. So dead
+/// entries do not become more while timers are armed.
+const MOVES_EARNED: u64 = 2;
 
-/// In a storm of cancels all slots become mostly dead at one time. The small ones wait within the
-/// budget, because the longer they wait, the fewer live entries are moved. But they do not wait if
-/// more than this share of all entries is dead.
-const DEAD_MAX: (u64, u64) = (3, 4);
+/// What is earned beyond this many budgets is forgotten. One call of `advance` may use it all.
+const BUDGETS_EARNED: u64 = 3;
+
+/// A tombstone allows this many moves too, but all that come between two calls of `advance` no more
+/// than `OWED_MAX`. So slots wait in a storm of cancels. The longer they wait, the fewer live
+/// entries are moved.
+const MOVES_OWED: u64 = 3;
+const OWED_MAX: u64 = 2048;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
@@ -58,7 +61,7 @@ pub(crate) struct EntryWheel {
     is_shrunk: bool,
     /// Tombstones that have come since the last `take_tombstones`.
     tombstones: u64,
-    /// Entries that the next `advance` may move beyond its budget, for compactions.
+    /// Moves that the tombstones since the last `advance` have allowed.
     owed: u64,
 }
 
@@ -86,7 +89,7 @@ impl EntryWheel {
     }
 
     /// Accepts a message: inserts an entry, or records a tombstone. O(1): one append, or one store.
-    /// A tombstone that makes a small slot mostly dead compacts the slot too.
+    /// A tombstone that makes a small slot mostly dead may compact the slot too.
     pub(crate) fn accept(&mut self, message: Entry) {
         if message.is_tombstone() {
             self.insert_tombstone(message);
@@ -135,6 +138,12 @@ impl EntryWheel {
         std::mem::take(&mut self.tombstones)
     }
 
+    /// Notes that this many entries have been filed: they pay for compactions.
+    #[inline]
+    pub(crate) fn earn(&mut self, entries: u64) {
+        self.parts.earned += MOVES_EARNED * entries;
+    }
+
     // (Never: `accept` ends in this call, so an entry, too, needs no saved registers.)
     #[inline(never)]
     fn insert_tombstone(&mut self, tombstone: Entry) {
@@ -169,8 +178,9 @@ impl EntryWheel {
     /// which they came to level 0, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
         let budget_end = self.parts.budget_end(self.budget);
-        let owed = std::mem::take(&mut self.owed).min(self.budget.saturating_mul(BUDGETS_OWED));
-        self.parts.renew_at_once();
+        let owed = std::mem::take(&mut self.owed);
+        self.parts
+            .renew_at_once(self.budget.saturating_mul(BUDGETS_EARNED));
         let mut given = 0;
         loop {
             while !self.due.is_empty() {
@@ -210,8 +220,10 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        let is_more = self.compact(budget_end);
-        is_more && self.compact_owed(budget_end.saturating_add(owed))
+        if owed == 0 {
+            return self.compact(budget_end);
+        }
+        self.levels.first_to_be_compacted().is_some() && self.compact_in_storm(owed)
     }
 
     /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before
@@ -221,28 +233,17 @@ impl EntryWheel {
         self.levels.first_to_be_compacted().is_some()
     }
 
-    /// Goes on with the slots that are compacted in steps; if too many entries are dead, with all
-    /// slots. Returns whether some slots still wait.
+    /// The same while tombstones come, as far as moves are owed and earned. Returns whether the
+    /// earned ones were not enough: slots that only wait for owed ones wait for the next call.
     #[cold]
     #[inline(never)]
-    fn compact_owed(&mut self, budget_end: u64) -> bool {
-        while self.parts.moved < budget_end {
-            let next = if self.is_mostly_dead() {
-                self.levels.first_to_be_compacted()
-            } else {
-                self.levels.first_to_be_compacted_in_steps()
-            };
-            let Some(place) = next else { break };
-            self.levels.compact(place, budget_end, &mut self.parts);
-        }
-        self.levels.first_to_be_compacted().is_some()
-    }
-
-    /// Whether more entries are dead than may wait for a compaction.
-    fn is_mostly_dead(&self) -> bool {
-        let entries: u64 = self.parts.levels.iter().sum();
-        let (dead, of) = DEAD_MAX;
-        self.parts.holes.saturating_mul(of) > entries.saturating_mul(dead)
+    fn compact_in_storm(&mut self, owed: u64) -> bool {
+        let begin = self.parts.moved;
+        let moves = owed.min(OWED_MAX) + self.parts.earned;
+        let is_more = self.compact(self.parts.budget_end(moves));
+        let spent = self.parts.moved - begin;
+        self.parts.spend(spent.saturating_sub(owed.min(OWED_MAX)));
+        is_more && self.parts.earned > 0
     }
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,

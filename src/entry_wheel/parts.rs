@@ -6,9 +6,8 @@ use super::place::LEVELS;
 use super::tombstones::Tombstones;
 
 /// Compactions of small slots run as a tombstone comes, while the slot is in the processor's
-/// caches. Between two calls of `advance` they move this many entries; others wait for `advance`.
-/// (In a storm of cancels all slots become mostly dead at one time. Those that wait have fewer live
-/// entries to move.)
+/// caches. Between two calls of `advance` they move this many entries, as far as inserts have paid
+/// for it; others wait for `advance`.
 pub(super) const AT_ONCE: u64 = 16_384;
 
 pub(super) struct WheelParts {
@@ -29,6 +28,8 @@ pub(super) struct WheelParts {
     pub(super) cascaded: u64,
     /// Entries that cascades and compactions have moved or dropped.
     pub(super) moved: u64,
+    /// Moves that inserts have paid for.
+    pub(super) earned: u64,
     /// When `moved` reaches this, no slot is compacted as its tombstone comes.
     at_once_end: u64,
 }
@@ -45,6 +46,7 @@ impl WheelParts {
             compactions: 0,
             cascaded: 0,
             moved: 0,
+            earned: 0,
             at_once_end: AT_ONCE,
         }
     }
@@ -64,15 +66,22 @@ impl WheelParts {
         self.moved.saturating_add(budget)
     }
 
-    /// Allows small slots to be compacted at once again.
+    /// Allows small slots to be compacted at once again. Forgets what was earned beyond a limit.
     #[inline]
-    pub(super) fn renew_at_once(&mut self) {
+    pub(super) fn renew_at_once(&mut self, earned_max: u64) {
         self.at_once_end = self.budget_end(AT_ONCE);
+        self.earned = self.earned.min(earned_max);
     }
 
     /// Whether a slot is compacted as its tombstone comes. If not it waits for `advance`.
     pub(super) fn compacts_at_once(&self, small: bool) -> bool {
-        small && self.moved < self.at_once_end
+        small && self.earned > 0 && self.moved < self.at_once_end
+    }
+
+    /// Notes that moves were made that inserts have paid for.
+    #[inline]
+    pub(super) fn spend(&mut self, moves: u64) {
+        self.earned = self.earned.saturating_sub(moves);
     }
 
     /// Takes the first chunk of a list out, and drops its dead entries. For cascades and
@@ -115,10 +124,16 @@ mod tests {
     fn only_so_much_is_compacted_at_once() {
         let mut parts = WheelParts::new();
         parts.moved = AT_ONCE - 1;
+        assert!(!parts.compacts_at_once(true), "no insert has paid for it");
+        parts.earned = 100;
         assert!(parts.compacts_at_once(true) && !parts.compacts_at_once(false));
         parts.moved = AT_ONCE;
         assert!(!parts.compacts_at_once(true));
-        parts.renew_at_once();
+        parts.renew_at_once(10);
         assert!(parts.compacts_at_once(true));
+        parts.spend(9);
+        assert!(parts.compacts_at_once(true));
+        parts.spend(9);
+        assert!(!parts.compacts_at_once(true), "more than that is forgotten");
     }
 }

@@ -111,9 +111,12 @@ fn check(wheel: &EntryWheel) {
 
 /// Runs all compactions that wait.
 fn compact_all(wheel: &mut EntryWheel) {
-    while wheel.advance(wheel.levels.now, usize::MAX, |_| {
-        unreachable!("nothing is due")
-    }) {}
+    // The calls after the last tombstones, and those that find none.
+    for _ in 0..2 {
+        while wheel.advance(wheel.levels.now, usize::MAX, |_| {
+            unreachable!("nothing is due")
+        }) {}
+    }
 }
 
 #[test]
@@ -239,41 +242,92 @@ fn a_cancel_costs_a_few_entries_of_compaction() {
     assert_eq!(wheel.next_event(), None);
 }
 
-/// All slots of a level become mostly dead at one time. Then a turn is short, and the slots that
-/// wait have few live entries when their turn comes. If three quarters of all entries are dead,
-/// each turn drops more than come.
+/// Many slots of the same size, each with entries of all of these cells.
+const SLOTS: u32 = 200;
+const SLOT_ENTRIES: u32 = 2_000;
+
+fn entry_of_many_slots(cell: u32, generation: u64) -> Entry {
+    Entry::new(256 * u64::from(1 + cell % SLOTS), cell, generation)
+}
+
+/// A turn at which nothing is due. Returns whether there is more to do.
+fn turn(wheel: &mut EntryWheel) -> bool {
+    let is_more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
+    check(wheel);
+    is_more
+}
+
+/// All slots of a level become mostly dead at one time. Then turns are short, and the slots wait:
+/// so few live entries are moved. The first turn after the storm goes on.
 #[test]
-fn small_slots_wait_in_a_storm_of_cancels() {
-    const SLOTS: u32 = 200;
-    const ENTRIES: u32 = 2_000;
-    const A_TURN: u32 = 40_000;
+fn slots_wait_in_a_storm_of_cancels() {
+    const A_TURN: u32 = 10_000;
     let mut wheel = EntryWheel::new(0, PACE);
-    // A slot after the other.
-    let entry = |cell: u32| Entry::new(256 * u64::from(1 + cell % SLOTS), cell, 1);
-    let cells = SLOTS * ENTRIES;
-    (0..cells).for_each(|cell| wheel.accept(entry(cell)));
-    let (mut waits, mut hurries) = (0, 0);
+    let cells = SLOTS * SLOT_ENTRIES;
+    (0..cells).for_each(|cell| wheel.accept(entry_of_many_slots(cell, 1)));
+    wheel.earn(cells.into());
+    assert!(!turn(&mut wheel));
+    // Each turn may go over what it is allowed by a slot.
+    let (mut allowed, mut waited) = (wheel.parts.earned, 0);
     for first in (0..cells).step_by(A_TURN as usize) {
-        let (moved, holes) = (wheel.parts.moved, wheel.holes());
-        (first..first + A_TURN).for_each(|cell| wheel.accept(entry(cell).tombstone()));
-        let hurry = wheel.is_mostly_dead();
-        let more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
-        let turn = wheel.parts.moved - moved;
-        if hurry {
-            assert!(wheel.holes() < holes, "{} of {holes} left", wheel.holes());
-            hurries += 1;
-        } else {
-            let slots = 2 * u64::from(ENTRIES);
-            assert!(turn <= parts::AT_ONCE + wheel.budget + slots, "{turn}");
-            waits += u32::from(more);
-        }
-        check(&wheel);
+        let tombstones = (first..first + A_TURN).map(|cell| entry_of_many_slots(cell, 1));
+        tombstones.for_each(|entry| wheel.accept(entry.tombstone()));
+        waited += u32::from(!turn(&mut wheel));
+        allowed += OWED_MAX + u64::from(SLOT_ENTRIES);
+        assert!(wheel.parts.moved <= allowed, "{}", wheel.parts.moved);
     }
-    assert!(waits > 0 && hurries > 0, "{waits} turns, {hurries}");
-    compact_all(&mut wheel);
+    assert!(waited > cells / A_TURN / 3, "{waited} turns");
     let moved = wheel.parts.moved;
-    assert!(moved <= 7 * u64::from(cells) / 4, "{moved} moves");
-    assert!(wheel.holes() <= u64::from(SLOTS) * 32);
+    while turn(&mut wheel) {}
+    let moved = wheel.parts.moved - moved;
+    assert!(moved <= u64::from(cells), "{moved} moves after the storm");
+    assert!(wheel.len() as u64 <= u64::from(SLOTS) * 32);
+}
+
+/// Where cancels come at a pace, dead entries do not wait for the end.
+#[test]
+fn slots_do_not_wait_where_cancels_come_at_a_pace() {
+    const A_TURN: u32 = 300;
+    let mut wheel = EntryWheel::new(0, PACE);
+    let cells = SLOTS * SLOT_ENTRIES;
+    (0..cells).for_each(|cell| wheel.accept(entry_of_many_slots(cell, 1)));
+    for first in (0..cells).step_by(A_TURN as usize) {
+        let tombstones =
+            (first..cells.min(first + A_TURN)).map(|cell| entry_of_many_slots(cell, 1));
+        tombstones.for_each(|entry| wheel.accept(entry.tombstone()));
+        turn(&mut wheel);
+        let live = u64::from(cells.saturating_sub(first + A_TURN));
+        let len = wheel.len() as u64;
+        assert!(
+            len <= 3 * live + 64 * u64::from(SLOTS),
+            "{len} entries, {live} live"
+        );
+    }
+}
+
+/// Where as many timers are armed as cancelled, at full speed, the dead do not become more.
+#[test]
+fn inserts_pay_for_compactions() {
+    const A_TURN: u32 = 20_000;
+    let mut wheel = EntryWheel::new(0, PACE);
+    let cells = SLOTS * SLOT_ENTRIES;
+    (0..cells).for_each(|cell| wheel.accept(entry_of_many_slots(cell, 1)));
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut generations = vec![1u64; cells as usize];
+    let mut most = 0;
+    for _ in 0..200 {
+        for _ in 0..A_TURN {
+            let cell = rng.u32(..cells);
+            let generation = &mut generations[cell as usize];
+            wheel.accept(entry_of_many_slots(cell, *generation).tombstone());
+            *generation += 1;
+            wheel.accept(entry_of_many_slots(cell, *generation));
+        }
+        wheel.earn(A_TURN.into());
+        turn(&mut wheel);
+        most = most.max(wheel.len() as u64);
+    }
+    assert!(most <= 9 * u64::from(cells) / 4, "{most} entries");
 }
 
 /// A storm of cancels of timers that were cascaded ahead of time, and time that stands still just
@@ -286,7 +340,9 @@ fn dead_entries_ahead_do_not_wait_for_their_slot() {
     let entry = |cell: u32| Entry::new(256 + u64::from(cell % 256), cell, 1);
     (0..CELLS).for_each(|cell| wheel.accept(entry(cell)));
     let advance = |wheel: &mut EntryWheel| {
-        while wheel.advance(255, usize::MAX, |_| unreachable!("nothing is due")) {}
+        for _ in 0..2 {
+            while wheel.advance(255, usize::MAX, |_| unreachable!("nothing is due")) {}
+        }
         check(wheel);
     };
     advance(&mut wheel);

@@ -273,6 +273,7 @@ impl Shard {
         self.note_pairs(pairs);
         let cancels = pairs + self.wheel.take_tombstones();
         let inserts = found.messages.saturating_sub(cancels);
+        self.wheel.earn(inserts.saturating_sub(pairs));
         if cancels >= CANCELS_DEFERRED.max(inserts / 4) && inserts >= CANCELS_DEFERRED {
             self.lanes.defer(present);
         }

@@ -181,10 +181,11 @@ fn a_storm_of_cancels_is_compacted_in_steps() {
                     wheel.parts.moved - moved <= u64::from(COMPACTED_IN_STEPS),
                     "one cancel"
                 );
-                if step % 1000 == 0 {
+                if step % 500 == 0 {
                     let moved = wheel.parts.moved;
                     wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
-                    assert!(wheel.parts.moved - moved <= MOVED_MAX, "one turn");
+                    let turn = wheel.parts.moved - moved;
+                    assert!(turn <= MOVED_MAX + BUDGETS_EARNED * PACE, "{turn}");
                     let (live, entries) = ((TIMERS - step) as usize, wheel.len());
                     assert!(
                         entries <= 2 * live + 8_192,
@@ -196,7 +197,9 @@ fn a_storm_of_cancels_is_compacted_in_steps() {
                     }
                 }
             }
-            while wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due")) {}
+            for _ in 0..2 {
+                while wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due")) {}
+            }
             assert!(
                 chunks_max < 1.02,
                 "{chunks_max} of the chunks that are needed"
@@ -220,12 +223,15 @@ fn many_slots_that_are_mostly_dead_at_once_are_compacted_in_steps() {
     (0..TIMERS / 2).for_each(|cell| wheel.accept(entry(deadline(cell), cell)));
     (0..TIMERS / 2).for_each(|cell| wheel.accept(entry(deadline(cell), cell).tombstone()));
     assert!(wheel.parts.moved <= 65_536 + u64::from(COMPACTED_IN_STEPS));
+    // The call after the tombstones returns when what inserts have paid for is used up.
+    let mut calls = 0;
     let mut is_more = true;
-    while is_more {
+    while is_more || calls < 2 {
+        calls += 1;
         let moved = wheel.parts.moved;
         is_more = wheel.advance(0, usize::MAX, |_| unreachable!("nothing is due"));
-        // The first call may move more, since tombstones have come.
-        assert!(wheel.parts.moved - moved <= MOVED_MAX + BUDGETS_OWED * PACE);
+        // The first call may move more, since inserts have paid for it.
+        assert!(wheel.parts.moved - moved <= MOVED_MAX + BUDGETS_EARNED * PACE);
     }
     assert!(
         wheel.len() < 250 * 2 * LARGE_SLOT as usize / 10,

@@ -87,7 +87,7 @@ impl Model {
                     );
                 }
             });
-            assert!(self.wheel.parts.moved - moved <= MOVED_MAX + BUDGETS_OWED * PACE);
+            assert!(self.wheel.parts.moved - moved <= MOVED_MAX + BUDGETS_EARNED * PACE);
             if !is_more {
                 break;
             }
