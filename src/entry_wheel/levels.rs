@@ -1,7 +1,8 @@
 //! Levels: the slots of all levels around one point in time, and the sets of slots that need work.
 //!
 //! A large slot is cascaded ahead of time, in steps. Meanwhile it has levels of its own, whose time
-//! is the slot's first tick (`Slot::ahead`). In this file, the *slots ahead* of a slot are those.
+//! is the slot's first tick (`Slot::ahead`). The slots of these levels are called the *slots ahead*
+//! of the large slot.
 
 use super::chunk::Form;
 use super::marks::Marks;
@@ -48,7 +49,7 @@ impl Levels {
     }
 
     /// Puts an entry into its slot. Its deadline is not before `now`.
-    // (`always`: otherwise callers would pass all their arguments on, some of them in other
+    // (`always`: otherwise its callers would have to pass all arguments on, some of them in other
     // registers.)
     #[inline(always)]
     pub(super) fn insert(&mut self, entry: Entry, parts: &mut WheelParts) {
@@ -59,7 +60,7 @@ impl Levels {
         if slot.len() == LARGE_SLOT {
             self.large.set(Place { level, index });
         }
-        // (This comes last. So it may be a tail call, for which no registers are saved.)
+        // (This comes last. So it can be a tail call, for which no registers are saved.)
         slot.push(
             entry,
             Form::of_span(Place::span_bits(level)),
@@ -67,14 +68,14 @@ impl Levels {
         );
     }
 
-    /// Counts a hole in the slot of a deadline, because a tombstone came for an entry in it. If the
-    /// slot is mostly dead then, compacts it or marks it for a compaction.
+    /// Counts a hole in the slot of a deadline, because a tombstone came for an entry there. If the
+    /// slot is now mostly dead, compacts it or marks it for a compaction.
     #[inline]
     pub(super) fn count_hole(&mut self, deadline: u64, parts: &mut WheelParts) {
         let place = self.place(deadline);
         let slot = &mut self.slots[place.level][place.index];
         if slot.ahead.is_some() {
-            // (The last call: so it may end in a jump, and needs no saved registers.)
+            // (This comes last. So it can be a tail call, for which no registers are saved.)
             self.count_hole_ahead(place, deadline, parts);
         } else if !slot.is_empty() {
             slot.holes += 1;
@@ -85,8 +86,8 @@ impl Levels {
         }
     }
 
-    /// Counts a hole in a slot that is cascaded. The cascade checks the entries that it has still
-    /// to move.
+    /// Counts a hole in a slot that is being cascaded: in one of its slots ahead, even if the entry
+    /// was not moved there yet. The cascade drops dead entries as it moves them.
     #[cold]
     #[inline(never)]
     fn count_hole_ahead(&mut self, place: Place, deadline: u64, parts: &mut WheelParts) {
@@ -103,8 +104,9 @@ impl Levels {
         &self.slots[place.level][place.index]
     }
 
-    /// Compacts a slot that is mostly dead: now if it is small, inserts have paid for it, and not
-    /// too many entries were moved at once since the last `advance`; or else later.
+    /// Compacts a slot that is mostly dead. This is done now if the slot is small, inserts have
+    /// paid for it, and not too many entries were moved in this way since the last `advance`.
+    /// Otherwise the slot is marked, and compacted later.
     #[cold]
     fn compact_soon(&mut self, place: Place, parts: &mut WheelParts) {
         if parts.compacts_at_once(self.slot(place).is_compacted_at_once()) {
@@ -116,8 +118,8 @@ impl Levels {
         }
     }
 
-    /// Compacts a slot. In a large slot it stops when `budget_end` entries have been moved, and the
-    /// rest follows another time.
+    /// Compacts a slot. In a large slot this stops when `budget_end` entries have been moved, and a
+    /// later call does the rest.
     pub(super) fn compact(&mut self, place: Place, budget_end: u64, parts: &mut WheelParts) {
         if self.slot(place).ahead.is_some() {
             return self.compact_ahead(place, budget_end, parts);
@@ -154,8 +156,8 @@ impl Levels {
         }
     }
 
-    /// Marks the slots for which `is_marked` holds, for a compaction. If a slot is being cascaded,
-    /// marks those of its slots ahead. Checks every slot that is not empty.
+    /// Marks the slots for which `is_marked` holds for a compaction. If a slot is being cascaded,
+    /// also marks such slots among its slots ahead. Checks every slot that is not empty.
     pub(super) fn mark(&mut self, is_marked: fn(&Slot<Self>) -> bool) {
         for (level, slots) in self.slots.iter_mut().enumerate() {
             for index in self.occupied[level].iter() {
@@ -170,8 +172,8 @@ impl Levels {
         }
     }
 
-    /// Calls `work` with a slot and its start. `work` may move entries out of the slot, so this
-    /// corrects the counts and the sets afterwards.
+    /// Calls `work` with a slot and its start. `work` may move entries out of the slot, so the
+    /// counts and the sets are corrected afterwards.
     pub(super) fn update(
         &mut self,
         place @ Place { level, index }: Place,
@@ -192,7 +194,7 @@ impl Levels {
         }
     }
 
-    /// The first occupied slot. Lower levels come first: they hold the near future.
+    /// The first occupied slot. Lower levels come first, because they hold the near future.
     #[inline]
     pub(super) fn first(&self) -> Option<(Place, &Slot<Self>)> {
         for level in 0..LEVELS {
@@ -240,7 +242,7 @@ impl Levels {
         (slot, has_dead)
     }
 
-    /// Takes over the slots of `levels` that are below `level`. Those of `self` are empty.
+    /// Takes over the slots of `levels` on the levels below `level`. Those of `self` are empty.
     pub(super) fn adopt(&mut self, mut levels: Self, level: usize) {
         self.slots[..level].swap_with_slice(&mut levels.slots[..level]);
         self.occupied[..level].copy_from_slice(&levels.occupied[..level]);
@@ -282,8 +284,9 @@ impl Levels {
                 assert!(slot.is_large() || slot.earliest <= earliest);
                 assert_eq!(self.occupied[level].contains(index), !slot.is_empty());
                 assert_eq!(is_in(&self.large), slot.is_large());
-                // An insert may take a slot beyond `COMPACTED_IN_STEPS`. From then on a third is
-                // enough, and the next tombstone marks the slot.
+                // An insert may take a slot beyond `COMPACTED_IN_STEPS`. From then on it is
+                // compacted when a third is dead, but only the next tombstone marks it. So only
+                // more than half is checked here.
                 assert!(
                     is_in(&self.to_be_compacted) || !slot.is_in_compaction() && !slot.has_holes(2)
                 );

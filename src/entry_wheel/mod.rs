@@ -19,35 +19,38 @@ use slot::{LARGE_SLOT, Slot};
 
 pub(crate) use place::LEVELS;
 
-/// Entries that one call of `advance`, `settle` or `tidy` moves before it returns that there is
-/// more. The budget is the pace, held between these two. A call may go over it by a small slot.
+/// The least and the greatest budget: how many entries one call of `advance`, `settle`, `tidy` or
+/// `shrink` moves before it returns that there is more. The budget is the pace, within these
+/// bounds. A call may go over it by a small slot.
 const BUDGET: std::ops::RangeInclusive<u64> = 1024..=16_384;
 
-/// A cascade begins early enough to move this many entries more than the slot has: the shard's
-/// thread may be late.
+/// A cascade begins early enough to move this many entries more than the slot has, because the
+/// shard's thread may be late.
 const SLACK: u64 = 32_768;
 
-/// Tombstones with memory for this many times the cells of all entries are too many.
+/// If there is memory for the tombstones of this many times as many cells as the wheel has entries,
+/// `shrink` gives it back.
 const SPARSE: u64 = 4;
 
-/// Compactions are paid for by inserts: each allows this many moves, which drop a dead entry of a
-/// slot of which half is dead. In the long run as many timers are armed as cancelled. So dead
-/// entries do not become more while timers are armed.
+/// Inserts pay for compactions: each allows this many moves. That is what it takes to drop a dead
+/// entry of a slot of which half is dead. In the long run as many timers are armed as are
+/// cancelled. So the number of dead entries does not grow while timers are armed.
 const MOVES_EARNED: u64 = 2;
 
-/// What is earned beyond this many budgets is forgotten. One call of `advance` may use it all.
+/// Moves that were earned beyond this many budgets are forgotten. One call of `advance` may use all
+/// that are left.
 const BUDGETS_EARNED: u64 = 3;
 
-/// A tombstone allows this many moves too, but all that come between two calls of `advance` no more
-/// than `OWED_MAX`. So slots wait in a storm of cancels. The longer they wait, the fewer live
-/// entries are moved.
+/// A tombstone allows this many moves, too. But all tombstones between two calls of `advance`
+/// together allow no more than `OWED_MAX`. So slots wait in a storm of cancels. The longer they
+/// wait, the fewer live entries have to be moved.
 const MOVES_OWED: u64 = 3;
 const OWED_MAX: u64 = 2048;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
     levels: Levels,
-    /// Entries at or before now, oldest first.
+    /// Entries whose deadline is now or earlier, oldest first.
     due: ChunkList,
     /// Whether some entries in `due` may have tombstones.
     due_has_dead: bool,
@@ -55,9 +58,9 @@ pub(crate) struct EntryWheel {
     /// Entries that may be moved in a tick.
     pace: u64,
     budget: u64,
-    /// No tombstone has come since `tidy` last looked at the slots.
+    /// No tombstone was recorded since `tidy` last looked at the slots.
     is_tidy: bool,
-    /// `shrink` has come to its end.
+    /// `shrink` has compacted every slot with a hole.
     is_shrunk: bool,
     /// Tombstones that have come since the last `take_tombstones`.
     tombstones: u64,
@@ -66,8 +69,8 @@ pub(crate) struct EntryWheel {
 }
 
 impl EntryWheel {
-    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time, `pace` entries a tick;
-    /// `pace` is at least 1, and `u64::MAX` means in one go.
+    /// An empty wheel at tick `now`. Large slots are cascaded ahead of time, `pace` entries a tick.
+    /// `pace` is at least 1. `u64::MAX` means that they are cascaded in one go.
     pub(crate) fn new(now: u64, pace: u64) -> Self {
         let budget = if pace == u64::MAX {
             pace
@@ -110,8 +113,8 @@ impl EntryWheel {
         self.parts.tombstones.prefetch(message);
     }
 
-    /// Frees the memory of tombstones of which none was needed since the last call. `trim` gives it
-    /// back.
+    /// Frees the pages of tombstones that were idle since the last call. `trim` gives their memory
+    /// back to the system.
     pub(crate) fn sweep(&mut self) {
         self.parts.tombstones.sweep();
     }
@@ -144,13 +147,13 @@ impl EntryWheel {
         self.parts.earned += MOVES_EARNED * entries;
     }
 
-    // (Never: `accept` ends in this call, so an entry, too, needs no saved registers.)
+    // (`never`: `accept` ends in this call. So `accept` saves no registers, for an entry either.)
     #[inline(never)]
     fn insert_tombstone(&mut self, tombstone: Entry) {
         self.tombstones += 1;
         self.owed += MOVES_OWED;
-        // A tombstone that comes at its deadline or later is not needed: the claim finds the timer
-        // dead.
+        // A tombstone that comes at its deadline or later is not needed, because the claim finds
+        // that the timer is dead.
         if tombstone.deadline() > self.levels.now {
             self.parts.tombstones.insert(tombstone);
             self.levels
@@ -160,7 +163,7 @@ impl EntryWheel {
     }
 
     /// Puts an entry into its slot, or into the due list.
-    // (Never: an `accept` that does not come here, or ends in this call, needs no saved registers.)
+    // (`never`: `accept` ends in this call, or does not come here. So it saves no registers.)
     #[inline(never)]
     fn insert(&mut self, entry: Entry) {
         if entry.deadline() > self.levels.now {
@@ -174,8 +177,8 @@ impl EntryWheel {
     /// `limit` entries have been given, or the budget is used up.
     ///
     /// Returns whether there is more to do at `now`. Then time may not have reached `now` yet, and
-    /// the next call goes on. Ticks come in order. The entries of one tick come in the order in
-    /// which they came to level 0, unless a large slot was compacted.
+    /// the next call goes on from there. Ticks are given in order. The entries of one tick are
+    /// given in the order in which they came to level 0, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
         let budget_end = self.parts.budget_end(self.budget);
         let owed = std::mem::take(&mut self.owed);
@@ -186,7 +189,7 @@ impl EntryWheel {
             while !self.due.is_empty() {
                 if given >= limit {
                     if given == 0 {
-                        // No room for due entries. Compactions go on meanwhile.
+                        // There is no room for due entries. Compactions go on meanwhile.
                         self.compact(budget_end);
                     }
                     return true;
@@ -233,8 +236,9 @@ impl EntryWheel {
         self.levels.first_to_be_compacted().is_some()
     }
 
-    /// The same while tombstones come, as far as moves are owed and earned. Returns whether the
-    /// earned ones were not enough: slots that only wait for owed ones wait for the next call.
+    /// Compacts slots while tombstones come, as far as moves are owed and earned. Returns whether
+    /// both slots and earned moves are left. Without earned moves the slots wait for what the next
+    /// call is owed.
     #[cold]
     #[inline(never)]
     fn compact_in_storm(&mut self, owed: u64) -> bool {
@@ -248,7 +252,7 @@ impl EntryWheel {
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,
     /// dead entries included.
-    // (`always`: it has one caller, whose loop knows what it does.)
+    // (`always`: its one caller is a loop, and the compiler makes better code of both together.)
     #[inline(always)]
     fn give_block(&mut self, f: &mut impl FnMut(&[Entry])) -> usize {
         let Some(mut block) = self.parts.pool.pop(&mut self.due) else {
@@ -314,7 +318,8 @@ impl EntryWheel {
 
     /// Compacts the slots that come first, until the first one has no holes. Returns whether the
     /// budget was used up before that. To be called before a long sleep, so that no dead entry ends
-    /// it. A large slot is left alone: it has live entries (`accept` compacts it otherwise).
+    /// it. Stops at a large slot: it has live entries, because otherwise it would be compacted as
+    /// mostly dead.
     pub(crate) fn settle(&mut self) -> bool {
         let budget_end = self.parts.budget_end(self.budget);
         while let Some((place, slot)) = self.levels.first() {
@@ -338,17 +343,17 @@ impl EntryWheel {
         }
         let is_more = self.compact(self.parts.budget_end(self.budget));
         if self.parts.holes == 0 {
-            // A tombstone that named a wrong deadline might stay unmatched for ever.
+            // Without this, a tombstone that named a wrong deadline might stay unmatched for ever.
             self.parts.tombstones.clear();
         }
         is_more
     }
 
-    /// Gives the memory of tombstones back when a storm of cancels is over: when there is memory
-    /// for the tombstones of four times as many cells as the wheel has entries, it compacts every
-    /// slot with a hole. The tombstones go at the next call, if it finds no hole: the entries of
-    /// those that are left have had time to come. Returns whether the budget was used up before the
-    /// end. To be called from time to time.
+    /// Gives the memory of tombstones back when a storm of cancels is over. That is when there is
+    /// memory for the tombstones of at least four times as many cells as the wheel has entries. It
+    /// then compacts every slot with a hole. The next call drops all tombstones if it finds no
+    /// hole: the entries of those that are left have had time to come. Returns whether the budget
+    /// was used up before the end. To be called from time to time.
     pub(crate) fn shrink(&mut self) -> bool {
         let tombstones = &mut self.parts.tombstones;
         let entries = self.due.len() as u64 + self.parts.levels.iter().sum::<u64>();
@@ -367,8 +372,8 @@ impl EntryWheel {
     }
 
     /// Gives one slab of chunks and one of tombstones back to the system, if they are not needed.
-    /// Returns whether there is another. A system call for each, which stops other threads for a
-    /// moment: not to be called in a burst.
+    /// Returns whether there is another. Each takes a system call, which stops other threads for a
+    /// moment. So this is not to be called in a burst.
     #[inline]
     pub(crate) fn trim(&mut self) -> bool {
         let is_more = self.parts.tombstones.trim();

@@ -5,9 +5,9 @@ use super::chunk::{Block, ChunkList, ChunkPool};
 use super::place::LEVELS;
 use super::tombstones::Tombstones;
 
-/// Compactions of small slots run as a tombstone comes, while the slot is in the processor's
-/// caches. Between two calls of `advance` they move this many entries, as far as inserts have paid
-/// for it; others wait for `advance`.
+/// A small slot is compacted when a tombstone comes, while the slot is in the processor's caches.
+/// Between two calls of `advance` this moves at most this many entries, as far as inserts have paid
+/// for it. Other slots wait for `advance`.
 pub(super) const AT_ONCE: u64 = 16_384;
 
 pub(super) struct WheelParts {
@@ -30,7 +30,7 @@ pub(super) struct WheelParts {
     pub(super) moved: u64,
     /// Moves that inserts have paid for.
     pub(super) earned: u64,
-    /// When `moved` reaches this, no slot is compacted as its tombstone comes.
+    /// When `moved` reaches this, no slot is compacted when its tombstone comes.
     at_once_end: u64,
 }
 
@@ -73,7 +73,7 @@ impl WheelParts {
         self.earned = self.earned.min(earned_max);
     }
 
-    /// Whether a slot is compacted as its tombstone comes. If not it waits for `advance`.
+    /// Whether a slot is compacted when its tombstone comes. If not, it waits for `advance`.
     pub(super) fn compacts_at_once(&self, small: bool) -> bool {
         small && self.earned > 0 && self.moved < self.at_once_end
     }

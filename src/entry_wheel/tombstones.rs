@@ -1,24 +1,27 @@
 //! Tombstones: which entries are dead, by cell and generation.
 //!
-//! The generations of a cell rise: each entry of the cell has a greater one than the entry before
-//! it, and a timer ends before its cell gets the next one. So a tombstone says that all earlier
-//! entries of its cell are dead too. One number for a cell is enough: the first generation that may
-//! be alive. It stays true for ever, whatever is forgotten of other cells.
+//! Each entry of a cell has a greater generation than the entry before it, and a timer ends before
+//! its cell gets the next entry. So a tombstone says that all earlier entries of its cell are dead,
+//! too. One number for each cell is enough: the first generation that may be alive. It stays true
+//! for ever, whatever is forgotten of other cells.
 //!
-//! The numbers lie in pages, and pages in slabs. A page has as many cells as threads pass on at a
-//! time: such cells are often cancelled together. A table has what is known of each page: its
-//! place, and how many unmatched tombstones it has, those whose entries the wheel has not dropped
-//! yet. A tombstone needs a cache line of the table, which is small, and one of its page. A page
-//! without unmatched tombstones is idle. `sweep` frees the pages that were idle since the last
-//! sweep: to get a slab from the system takes longer than all tombstones of a page take the wheel.
-//! `trim` gives slabs without pages back to the system, one by one: a storm of cancels may leave
-//! hundreds, of which each takes ten microseconds or more.
+//! The numbers lie in pages, and the pages in slabs. A page has as many cells as threads hand on at
+//! a time, because such cells are often cancelled together. A table has the place of each page, and
+//! how many unmatched tombstones the page has. A tombstone is unmatched until the wheel has dropped
+//! its entry. So a tombstone needs one cache line of the table, which is small, and one of its
+//! page.
+//!
+//! A page without unmatched tombstones is idle. `sweep` frees the pages that stayed idle since the
+//! last sweep. It does not free them sooner, because to get a slab from the system takes longer
+//! than all tombstones of a page take the wheel. `trim` gives slabs without pages back to the
+//! system, one by one. A storm of cancels may leave hundreds of slabs, and each takes ten
+//! microseconds or more.
 
 use crate::entry::Entry;
 use crate::mem::{Zeroable, Zeroed, prefetch_to_write};
 
-/// Cells of a page: as many as a magazine of free cells has. Cells that were armed long ago, in the
-/// order in which they end, may lie anywhere but for that.
+/// Cells of a page: as many as a magazine of free cells has. The cells of timers that end one after
+/// the other may lie anywhere, except that those of a magazine lie together.
 const PAGE_CELLS: u32 = 64;
 
 /// Pages of a slab: 129 KiB with their numbers.
@@ -27,8 +30,8 @@ const SLAB_PAGES: usize = 256;
 /// This many slabs fit into a processor's own caches.
 const CACHED_SLABS: usize = 4;
 
-/// The place of pages that do not exist: in the first slab, where no page comes. Its numbers stay
-/// 0, so that nothing is dead there.
+/// The place of all pages that do not exist. It is in the first slab, and no page is ever put
+/// there. Its numbers stay 0, so no entry is dead there.
 const NOWHERE: u32 = 0;
 
 /// A sweep looks at this many slabs: a quarter of a millisecond.
@@ -38,7 +41,7 @@ const SWEPT_MAX: usize = 256;
 const TABLE_KEPT: usize = 1 << 12;
 
 /// How many generations a number may fall behind its cell. Beyond that the cell's next entry raises
-/// it: generations that are half a round apart cannot be compared.
+/// it, because generations that are half a round apart cannot be compared.
 const BEHIND_MAX: i64 = 1 << 38;
 
 /// The tombstones of a wheel.
@@ -63,10 +66,10 @@ pub(super) struct Tombstones {
 /// What is known of a page.
 #[derive(Clone, Copy, Default)]
 struct TombstonePage {
-    /// Where its numbers lie; [`NOWHERE`]: it does not exist.
+    /// Where its numbers lie. [`NOWHERE`] if the page does not exist.
     place: u32,
-    /// Tombstones whose entries the wheel has not dropped yet, twice, and 1 if a tombstone has come
-    /// since the last sweep.
+    /// Twice the number of tombstones whose entries the wheel has not dropped yet, plus 1 if a
+    /// tombstone has come since the last sweep.
     uses: u32,
 }
 
@@ -77,7 +80,7 @@ const UNMATCHED: u32 = 2;
 struct TombstoneSlab {
     /// A bit for each place that has a page.
     taken: [u64; SLAB_PAGES / 64],
-    /// No place from this one on was ever taken: its numbers are 0.
+    /// No place from this one on was ever taken, so the numbers there are 0.
     fresh: usize,
     /// The number of the page at each place.
     pages: [u32; SLAB_PAGES],
@@ -98,7 +101,7 @@ unsafe impl Zeroable for TombstoneSlab {
 }
 
 impl TombstonePage {
-    /// A dead entry of the page is dropped. Returns how many tombstones it matches.
+    /// Notes that a dead entry of the page is dropped. Returns how many tombstones it matches.
     #[inline]
     fn match_one(&mut self) -> u64 {
         // A tombstone that comes after its deadline is not recorded. If its entry lies at a later
@@ -113,7 +116,7 @@ impl TombstonePage {
 }
 
 impl TombstoneSlab {
-    /// Places that have a page; in the first slab one more.
+    /// The number of places that are taken: those with a page, and in the first slab `NOWHERE`.
     fn count(&self) -> u32 {
         self.taken.iter().map(|taken| taken.count_ones()).sum()
     }
@@ -160,7 +163,7 @@ impl TombstoneSlab {
     }
 }
 
-/// The first generation of a cell that may be alive. 0: no tombstone has come for the cell.
+/// The first generation of a cell that may be alive. 0 if no tombstone has come for the cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FirstAlive(u64);
 
@@ -187,7 +190,8 @@ fn page_of(entry: Entry) -> usize {
 }
 
 impl Tombstones {
-    /// The place of a cell's page. `None`: of no page with as great a number is there a tombstone.
+    /// The place of a cell's page. `None` if no page with this number or a greater one ever had a
+    /// tombstone.
     #[inline]
     fn place(&self, entry: Entry) -> Option<usize> {
         Some(self.pages.get(page_of(entry))?.place as usize)
@@ -256,7 +260,7 @@ impl Tombstones {
                 self.slab_count += 1;
                 let mut slab = self.leaving.pop().unwrap_or_else(|| {
                     let slab = Zeroed::new(1);
-                    // The first slab may get a few tombstones only.
+                    // The first slab may get only a few tombstones.
                     if number > 0 {
                         slab.populate(usize::MAX);
                     }
@@ -264,7 +268,7 @@ impl Tombstones {
                 });
                 slab.first_mut().taken = [0; SLAB_PAGES / 64];
                 if number == 0 {
-                    // NOWHERE.
+                    // This place is `NOWHERE`.
                     slab.first_mut().add(0);
                 }
                 slab
@@ -321,13 +325,14 @@ impl Tombstones {
         false
     }
 
-    /// An entry is dropped on its way to the wheel. (So `accept` needs no saved registers.)
+    /// Notes that an entry is dropped on its way to the wheel. (As a call of its own, so that
+    /// `accept` saves no registers.)
     #[inline(never)]
     fn match_arrival(&mut self, entry: Entry) {
         self.match_one(entry);
     }
 
-    /// A dead entry is dropped.
+    /// Notes that a dead entry is dropped.
     #[inline]
     fn match_one(&mut self, entry: Entry) {
         if let Some(page) = self.pages.get_mut(page_of(entry)) {
@@ -335,8 +340,8 @@ impl Tombstones {
         }
     }
 
-    /// Frees the pages that were idle since the last sweep that came to them. Slabs without pages
-    /// wait for `trim`.
+    /// Frees the pages that were idle since a sweep last looked at them. Slabs without pages wait
+    /// for `trim`.
     pub(super) fn sweep(&mut self) {
         let slabs = self.slabs.iter_mut().enumerate().skip(self.swept);
         for (number, place) in slabs.take(SWEPT_MAX) {
