@@ -1,7 +1,7 @@
 //! The shard's end of a deferred track: it looks at messages, and leaves them there.
 //!
 //! Only the shard calls it. A message that is recalled while it waits costs the shard next to
-//! nothing. The steps LookAhead, LookTell and PassDead are in README.md, with their proof.
+//! nothing. README.md has the steps LookAhead, LookTell and PassDead, and their proof.
 
 use super::consumer::{Arrival, Drained, skip};
 use super::segment::{LEN, Segment};
@@ -17,11 +17,11 @@ pub(super) struct Outlook<M> {
     position: usize,
     /// How many messages were looked at.
     pub(super) seen: u64,
-    /// Segments that were looked at to their end, with their least keys. Of two segments the later
-    /// one has the greater key: an earlier segment with a key as great is left out.
+    /// Segments that the shard has looked at, with their least keys, in the order of the track. The
+    /// keys rise: an earlier segment whose key is as great as a later one's is left out.
     marks: VecDeque<Mark>,
-    /// Messages that were in doubt when the shard looked at them, and that are late: their numbers,
-    /// and what the shard said of their words.
+    /// Messages that were in doubt when the shard looked at them, and that are late. For each its
+    /// number, and how much later than it says it is.
     late: VecDeque<(u64, u64)>,
 }
 
@@ -44,7 +44,7 @@ impl<M> Outlook<M> {
         }
     }
 
-    /// How many segments and late messages it has notes of.
+    /// How many segments and late messages are noted.
     #[cfg(all(test, not(loom)))]
     pub(super) fn noted(&self) -> usize {
         self.marks.len() + self.late.len()
@@ -57,9 +57,9 @@ impl<M> Outlook<M> {
         self.marks.push_back(Mark { end, least });
     }
 
-    /// The end of the messages that have to be taken, and the least key of the others: those
-    /// segments have to be taken of which a key is at most `limit`, and all before them. The
-    /// messages below `count` are taken.
+    /// The end of the messages that have to be taken, and the least key of those after it. A
+    /// segment has to be taken if its least key is at most `limit`, and so have all segments before
+    /// it. The messages below `count` are taken already.
     pub(super) fn due(&mut self, count: u64, limit: u64) -> (u64, u64) {
         while self.marks.front().is_some_and(|mark| mark.end <= count) {
             self.marks.pop_front();
@@ -75,8 +75,8 @@ impl<M> Outlook<M> {
         (end, next)
     }
 
-    /// How much later than it says the message of this number is. Each number is asked for once, in
-    /// order.
+    /// How much later than it says the message with this number is. The caller asks for each number
+    /// once, in order.
     fn lateness(&mut self, number: u64) -> u64 {
         while let Some(&(late, by)) = self.late.front() {
             if late > number {
@@ -92,9 +92,9 @@ impl<M> Outlook<M> {
 }
 
 impl<M: Copy> Track<M> {
-    /// Looks at the messages that `load` found and that were not looked at before (LookAhead):
-    /// notes their keys, and what `doubt` says of the words of those in doubt (0: it is not late).
-    /// Returns how many messages there were.
+    /// Looks at the messages that `load` found and that were not looked at before (LookAhead).
+    /// Notes their keys. For those in doubt it notes what `doubt` returns for their words: by how
+    /// much they are late, or 0. Returns how many messages it has looked at.
     ///
     /// # Safety
     /// The caller is the one consumer of this track.
@@ -142,8 +142,8 @@ impl<M: Copy> Track<M> {
     }
 
     /// Passes over the messages at the front that are dead (PassDead): those that were recalled,
-    /// and those of which `is_dead` knows it. They need no claim and no fence, because nobody
-    /// recalls them any more. Stops at the first one that may live, or at `end`.
+    /// and those for which `is_dead` is true. They need no claim and no fence, because no thread
+    /// recalls them any more. Stops at the first message that may live, or at `end`.
     ///
     /// # Safety
     /// The caller is the one consumer of this track, has looked at the messages up to `end`, and
@@ -203,7 +203,7 @@ impl<M: Copy> Track<M> {
         })
     }
 
-    /// Gives the messages below `count` back, without a claim: `first` was the first one.
+    /// Gives the messages from `first` up to `count` back, without a claim.
     fn pass(&self, first: u64, count: u64) {
         if count == first {
             return;

@@ -1,27 +1,28 @@
-//! Allowance: by how many messages of a track the shard may be behind before its producer is slowed
-//! down.
+//! Allowance: how many messages of a track may wait for the shard before the track's producer is
+//! slowed down.
 //!
-//! The shard has one for its inbox. It notes how long the shard needs for messages. A message that
-//! is due soon waits behind those that were sent before it, so the allowance is a time: where many
-//! threads share a core, a shard gets little of it, and needs longer for each message.
+//! A shard has one `Allowance` for its inbox, which notes how long the shard needs for a message. A
+//! message that is due soon waits behind those that were sent before it, so what counts is time.
+//! Where many threads share a core, the shard gets little of the core and needs longer for each
+//! message. Then the allowance is smaller.
 
-/// At most this number.
+/// The greatest allowance of a track, in messages.
 pub(super) const MAX: u64 = 65_536;
 
-/// At least this number. A producer learns of its backlog once in 256 messages.
+/// The least allowance of a track. A producer learns of its backlog only once in 256 messages.
 pub(super) const MIN: u64 = 2_048;
 
-/// All tracks together have what the shard takes in within this time.
+/// The allowance of all tracks together is what the shard takes in within this time.
 const TIME_NS: u64 = 400_000;
 
-/// Each of `n` tracks has at least this number divided by `n * n`. Few tracks need little memory,
-/// and a thread that is slowed down seldom loses little.
+/// Each of `n` tracks has at least this number divided by `n * n`. With few tracks a large
+/// allowance needs little memory, and slows threads down less often.
 const FEW: u64 = 2 * MAX;
 
 /// Drains of fewer messages say nothing of the rate.
 const DRAIN_MIN: u64 = 4_096;
 
-/// Each drain counts for this part of the rate.
+/// Each drain counts for one part in this many of the rate.
 const DRAINS: u64 = 8;
 
 pub(super) struct Allowance {

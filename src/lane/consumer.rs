@@ -12,9 +12,10 @@ use std::ptr;
 /// What a drain found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drained {
-    /// How many messages it saw for the first time.
+    /// How many messages the drain saw for the first time.
     pub(crate) came: u64,
-    /// How many times it reported a message, or passed one over.
+    /// How many messages it reported or passed over. A message that an earlier drain had reported,
+    /// and that it reports as recalled, counts again.
     pub(crate) messages: u64,
     /// How many messages it passed over, because their producers had recalled them, or because the
     /// shard knew that they were dead.
@@ -34,16 +35,16 @@ impl Drained {
 pub(crate) enum Arrival {
     /// It came.
     Came,
-    /// It came in doubt, with its producer's word or a lesser one.
+    /// It came in doubt, with its producer's word or with a lesser word.
     InDoubt(u64),
-    /// It came this much later than it says: the shard has settled its doubt before.
+    /// It is due this much later than it says. The shard has settled its doubt already.
     Late(u64),
-    /// It came in an earlier drain, and its producer recalled it at that time.
+    /// It came in an earlier drain. Its producer recalled it while that drain claimed it.
     Recalled,
 }
 
-/// DrainRead of messages that do not come, whose bits are given from the place `begin` on: notes
-/// that the shard passes them over.
+/// The part of DrainRead for messages that were recalled: notes that the shard passes them over.
+/// `recalled` has their bits, from the place `begin` on.
 #[cold]
 pub(super) fn skip<M>(segment: &Segment<M>, begin: usize, recalled: u64) {
     let skipped = &segment.skipped[begin / 64];
@@ -68,8 +69,8 @@ impl<M, F: FnMut(u64, M, Arrival)> MessageSink<M> for F {
 }
 
 impl<M: Copy> Track<M> {
-    /// Settles a message that was left to the shard (UnsureSettle, UnsureClear): gives it to `late`
-    /// if an earlier drain has reported it.
+    /// Settles a message that a recall has left to the shard (UnsureSettle, UnsureClear). Gives it
+    /// to `late` if an earlier drain has reported it.
     ///
     /// # Safety
     /// The caller is the one consumer of this track.
@@ -154,8 +155,8 @@ impl<M: Copy> Track<M> {
     }
 
     /// Claims the messages below `end`, of those that `load` found, for `read` (DrainClaim). Unless
-    /// `may_recall`, claims all later messages too. Returns whether messages could be recalled
-    /// before, and no more now: then DrainFence follows.
+    /// `may_recall`, claims all later messages too. Returns whether it has claimed messages that
+    /// could be recalled before. If so, the caller has to do DrainFence.
     ///
     /// # Safety
     /// The caller is the one consumer of this track.
@@ -295,7 +296,7 @@ impl<M: Copy> Track<M> {
         // hint.
         self.tail.count.load(Ordering::Relaxed) != count
     }
-    /// Whether the shard has taken all messages, and has none to settle.
+    /// Whether the shard has taken all messages, and none is left to be settled.
     ///
     /// # Safety
     /// The caller is the one consumer of this track, and has its producer.

@@ -1,33 +1,33 @@
 //! Deferral: whether the messages of a lane wait there, and for how long.
 //!
-//! The shard has one for each lane. It counts messages and compares keys, and touches neither. Keys
-//! rise with time: the shard says which key is the present one.
+//! A shard has one `Deferral` for each lane. It counts messages and compares keys, but touches no
+//! message. Keys rise with time, and the shard says which key is the present one.
 //!
-//! Messages wait if most of them are recalled before they have to be taken. Nobody knows this
-//! beforehand, so the shard tries it: see `open` and `judge`.
+//! Messages should wait if most of them are recalled before they have to be taken. This cannot be
+//! known beforehand, so the shard tries it: see `open` and `judge`.
 
-/// At most this number of messages of a lane waits.
+/// At most this number of messages of a lane wait.
 const WAITING_MAX: u64 = if cfg!(loom) { 4 } else { 1 << 21 };
 
 /// If more than `SPARSE_MIN` messages wait, and more than one in `DEAD_PART` of them is dead, the
-/// oldest are taken: they live, and the dead ones are behind them.
+/// oldest quarter is taken. Among these are live messages that hold up the dead ones behind them.
 const SPARSE_MIN: u64 = 4096;
 const DEAD_PART: u64 = 3;
 
 /// If more than `SCATTERED_MIN` messages wait, and more than one in `SCATTERED_PART` of them is
-/// dead behind one that lives, the wait is in vain. The cancels come in random order then, and over
-/// more messages than a processor's caches hold: to recall a message costs more than to file it.
+/// dead behind one that lives, the wait is in vain. Then the cancels come in random order, over
+/// more messages than a processor's caches hold. To recall a message costs more than to file it.
 const SCATTERED_MIN: u64 = 1 << 17;
 const SCATTERED_PART: u64 = 16;
 
-/// The shard judges a lane each time that it has passed over or taken this number of messages.
+/// The shard judges a lane each time after it has passed over or taken this number of its messages.
 const JUDGED: u64 = 1 << 16;
 
-/// How far ahead of the present a message's key is at least, if it waits.
+/// A message waits only if its key is at least this far ahead of the present.
 const FAR_MIN: u64 = 4;
 
 /// A lane that was opened in vain rests for this many times the patience. Each further time in a
-/// row it rests for twice as long, up to `DOUBLINGS_MAX` times.
+/// row it rests for twice as long. The time is doubled at most `DOUBLINGS_MAX` times.
 const REST: u64 = 16;
 const DOUBLINGS_MAX: u32 = 6;
 
@@ -38,9 +38,10 @@ pub(crate) struct Present {
     pub(crate) now: u64,
     /// How many messages the shard can take in until the present key is one greater.
     pub(crate) pace: u64,
-    /// When no message has come to a deferred track for so long, all of it are taken.
+    /// When no message has come to a deferred track for this long, all messages of the lane that
+    /// wait are taken.
     pub(crate) patience: u64,
-    /// Messages of all lanes that wait and are dead, as far as the shard knows.
+    /// How many messages of all lanes wait and are dead, as far as the shard knows.
     pub(crate) dead: u64,
 }
 
@@ -52,11 +53,11 @@ pub(super) struct Sight {
     pub(super) seen: u64,
     /// How many came for the first time.
     pub(super) came: u64,
-    /// How many were passed, since they were dead.
+    /// How many were passed over, because they were dead.
     pub(super) passed: u64,
     /// How many of those that wait are dead, as far as is known.
     pub(super) dead: u64,
-    /// One that lives has ended the passing.
+    /// The passing has stopped at a message that lives.
     pub(super) is_held_up: bool,
     /// How many messages of all lanes waited after the last drain.
     pub(super) all: u64,
@@ -65,12 +66,13 @@ pub(super) struct Sight {
 #[derive(Debug, Default)]
 pub(super) struct Deferral {
     is_open: bool,
-    /// Messages that were passed over dead, and that were taken alive, since the last judgement.
+    /// Dead messages that were passed over or dropped, and live messages that were taken, since the
+    /// last judgement.
     pub dead: u64,
     pub alive: u64,
-    /// When the message of this number was seen.
+    /// The number of a message, and when it was seen.
     mark: (u64, u64),
-    /// How long messages wait, at most.
+    /// The longest time for which messages have waited lately.
     wait: u64,
     last_came: u64,
     pub rests_until: u64,
@@ -91,7 +93,7 @@ impl Deferral {
         self.is_open
     }
 
-    /// Has messages wait from now on, unless that was in vain lately.
+    /// Lets messages wait from now on, unless that was in vain lately.
     pub(super) fn open(&mut self, seen: u64, present: Present) -> bool {
         if self.is_open || present.now < self.rests_until {
             return false;
@@ -113,13 +115,13 @@ impl Deferral {
         (self.is_open, self.from) = (false, u64::MAX);
     }
 
-    /// How far ahead of its key a message has to be taken, if this number of messages wait.
+    /// How far ahead of its key a message has to be taken if this number of messages wait.
     fn margin(waiting: u64, present: Present) -> u64 {
         waiting / present.pace + 1
     }
 
-    /// Decides after a look at the lane. Messages with keys up to the one returned have to be
-    /// taken, and all before the number returned.
+    /// Decides after a look at the lane. Returns a key and a number: all messages with keys up to
+    /// this key have to be taken, and all messages before this number.
     pub(super) fn decide(&mut self, lane: Sight, present: Present) -> (u64, u64) {
         let now = present.now;
         if lane.came > 0 {
@@ -143,18 +145,18 @@ impl Deferral {
         if number <= lane.head {
             (self.wait, self.mark) = (waits, (lane.seen, now));
         }
-        // All lanes may have to be taken at one time.
+        // The messages of all lanes may have to be taken at one time.
         let margin = Self::margin(waiting.max(lane.all), present);
         self.from = now + FAR_MIN + margin + 2 * self.wait;
         let mut end = lane.head.max(lane.seen.saturating_sub(WAITING_MAX));
         if waiting > SPARSE_MIN && lane.dead > waiting / DEAD_PART {
-            // Some that live hold up dead ones behind them.
+            // Some live messages hold up dead ones behind them.
             end = end.max(lane.head + waiting / 4);
         }
         (now.saturating_add(margin), end)
     }
 
-    /// Notes that messages were taken which waited, dead and alive.
+    /// Notes how many of the messages that waited were taken dead, and how many alive.
     pub(super) fn note(&mut self, dead: u64, alive: u64) {
         (self.dead, self.alive) = (self.dead + dead, self.alive + alive);
     }
@@ -172,7 +174,7 @@ impl Deferral {
         (self.dead, self.alive) = (0, 0);
     }
 
-    /// Closes the lane, since the wait was in vain. It opens again after a rest.
+    /// Closes the lane, because the wait was in vain. It may be opened again after a rest.
     fn rest(&mut self, present: Present) {
         self.close();
         let rest = (present.patience * REST) << self.rests;

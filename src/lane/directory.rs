@@ -1,7 +1,7 @@
 //! Directory: finds a track's segment by the number of a message.
 //!
-//! The producer alone has it. It holds the segments that the shard has not read to the end, and
-//! the newest `RECENT`. So a recall reaches each message that is not claimed, in O(1).
+//! Only the producer has it. It holds the segments that the shard has not read to the end, and the
+//! newest `RECENT`. So a recall finds each message that is not claimed, in O(1).
 
 use super::segment::{LEN, RECENT, Segment};
 use std::ptr;
@@ -24,16 +24,17 @@ impl<M> Directory<M> {
         }
     }
 
-    /// The segment of a message. It is the right one if the message is not read, or lies in the
-    /// newest `RECENT` segments.
+    /// The segment of a message. This is right only if the message was not read, or lies in one of
+    /// the newest `RECENT` segments.
     #[inline]
     pub(super) fn at(&self, number: u64) -> *mut Segment<M> {
         let mask = self.segments.len() - 1;
         self.segments[(number / LEN as u64) as usize & mask]
     }
 
-    /// Adds the segment that begins with the message `begin`. The messages below `head` are read.
-    /// Allocates when the segments do not fit, or need much less room than a large directory has.
+    /// Adds the segment that begins with the message `begin`. The messages below `head` were read.
+    /// Allocates if the segments do not fit, or if a large directory has much more room than they
+    /// need.
     pub(super) fn add(&mut self, begin: u64, segment: *mut Segment<M>, head: u64) {
         let number = begin / LEN as u64;
         let needed = (number - head / LEN as u64 + 1) as usize;
@@ -47,7 +48,7 @@ impl<M> Directory<M> {
         self.segments[number as usize & mask] = segment;
     }
 
-    /// Makes room for `len` segments: those before segment `number`, and itself.
+    /// Makes room for `len` segments: segment `number` and those before it.
     #[cold]
     fn resize(&mut self, number: u64, len: usize) {
         let len = len.next_power_of_two().max(MIN);

@@ -1,8 +1,8 @@
 //! Inbox: a shard's set of lanes.
 //!
-//! Any thread attaches and gets a [`Sender`] of its own; the shard has the one [`Drain`]. It has
-//! the steps attach, detach and DrainFence, and divides a drain among the lanes. Protocol and
-//! proof: README.md of this room.
+//! Any thread attaches and gets a [`Sender`] of its own. The shard has the one [`Drain`]. This file
+//! has the steps by which a thread gets and leaves a lane, EndPush to EndCheck among them, and
+//! DrainFence. It divides a drain among the lanes. Protocol and proof: README.md of this room.
 
 use super::ahead::Outlook;
 use super::allowance::{self, Allowance};
@@ -28,24 +28,24 @@ use std::sync::Arc;
 /// Lanes without a thread that are kept for the next threads.
 pub(crate) const SPARE_LANES: usize = if cfg!(loom) { 0 } else { 16 };
 
-/// No thread has ended since the last look began; or few have.
+/// No thread has ended since the last look began, or too few to give lanes back.
 const CALM: u32 = 0;
-/// Some have.
+/// Threads have ended, and their lanes should be given back.
 const ASKED: u32 = 1;
-/// The same, and the shard knows, or is rung.
+/// As `ASKED`, and the shard knows it, or a thread rings the shard.
 const RUNG: u32 = 2;
 
-/// Lanes at which a step of a look looks. The step also walks the list once.
+/// The most lanes that one step of a look checks. The step also walks the list once.
 const TAKEN_MAX: usize = 512;
 
-/// Lanes that a step frees. Each has some memory from the system.
+/// The most lanes that one step frees. Each has some memory from the system.
 const FREED_MAX: usize = 32;
 
 /// The lanes of one shard: producers attach to it, its [`Drain`] empties it.
 pub(crate) struct Inbox<M> {
     lanes: LaneList<M>,
-    /// Producers whose threads have ended, for the next threads, or for the shard to give up
-    /// (EndPush, EndTake).
+    /// Producers whose threads have ended. They are for the next threads, or the shard gives them
+    /// up (EndPush, EndTake).
     free: Queue<Box<Producers<M>>>,
     /// Whether a look at `free` is wanted: `CALM`, `ASKED` or `RUNG` (EndAsk).
     wanted: AtomicU32,
@@ -64,11 +64,11 @@ pub(crate) struct Drain<M> {
     may_recall: bool,
     waiting: WaitingMessages,
     allowance: Allowance,
-    /// The last trim has kept segments that were used lately. `trim.rs` alone uses it.
+    /// The last trim has kept segments that were used lately. Only `trim.rs` uses this.
     pub(super) keeps: bool,
-    /// Producers in `free` at which the shard has to look.
+    /// How many producers in `free` the shard has still to check.
     left: usize,
-    /// There are lanes that are out of the list, and not freed.
+    /// There are lanes that are out of the list and not freed yet.
     has_ended: bool,
     /// Not Sync: `has_messages` uses the lanes' readers through `&self`.
     _not_sync: PhantomData<std::cell::Cell<()>>,
@@ -127,7 +127,8 @@ impl<M: Copy> Inbox<M> {
             deferred: Track::new(),
             advice: CachePadded::new(Advice {
                 from: CountU64::new(u64::MAX),
-                // Until a drain has counted the lanes: a thousand may be made before that.
+                // The least, until a drain has counted the lanes. A thousand lanes may be made
+                // before that.
                 allowance: CountU64::new(allowance::MIN),
             }),
             book: UnsafeCell::new(Book {
@@ -153,8 +154,8 @@ impl<M: Copy> Inbox<M> {
         }
     }
 
-    /// How many messages are in the lanes, those that wait too. For statistics: reads four words
-    /// of each lane.
+    /// How many messages are in the lanes, including those that wait. For statistics. Reads four
+    /// words of each lane.
     pub(crate) fn depth(&self) -> u64
     where
         M: Copy,
@@ -181,7 +182,7 @@ impl<M: Copy> Inbox<M> {
         unsafe { self.lanes.lanes() }
     }
 
-    /// EndPush, EndAsk. Leaves a lane to the next thread, or to the shard.
+    /// Leaves a lane to the next thread, or to the shard (EndPush, EndAsk).
     fn leave(&self, producers: Producers<M>) {
         self.free.push(Box::new(producers));
         if self.free.len() > SPARE_LANES {
@@ -191,11 +192,11 @@ impl<M: Copy> Inbox<M> {
         }
     }
 
-    /// Whether a thread that has left its lane has to ring the shard, so that this gives lanes back
-    /// (EndRing). Of the threads that leave before the shard looks, one has to.
+    /// Whether a thread that has left its lane has to ring the shard, so that the shard gives lanes
+    /// back (EndRing). Of the threads that leave before the shard looks, one has to ring.
     pub(crate) fn wants_ring(&self) -> bool {
-        // Ordering: Relaxed. It goes on with the Release of EndAsk. The doorbell's RingFence orders
-        // it for a shard that sleeps.
+        // Ordering: Relaxed. This read-modify-write continues the release sequence of EndAsk. The
+        // doorbell's RingFence orders it for a shard that sleeps.
         self.wanted
             .compare_exchange(ASKED, RUNG, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
@@ -229,8 +230,8 @@ impl<M: Copy> Drain<M> {
         self.may_recall = may_recall;
     }
 
-    /// Has the far messages of the lanes wait that were busy in the last drain, unless that was in
-    /// vain lately.
+    /// From now on, far messages of the lanes that were busy in the last drain wait, except in
+    /// lanes where that was in vain lately.
     pub(crate) fn defer(&mut self, present: Present) {
         // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
         let lanes = unsafe { self.inbox.lanes() };
@@ -253,13 +254,14 @@ impl<M: Copy> Drain<M> {
         }
     }
 
-    /// Gives the taker the messages that were published before the call and not recalled, in order
-    /// of each track. Before these it reports messages of an earlier drain that were recalled at
-    /// that time. Takes a bounded number of messages: `has_more` says whether more are to be taken
-    /// at once. Of the deferred tracks it takes what cannot wait longer.
+    /// Gives the taker the messages that were published before the call and not recalled, in the
+    /// order of each track. Before these it reports messages of an earlier drain that were recalled
+    /// while that drain claimed them. It takes a bounded number of messages. `has_more` says
+    /// whether more are to be taken at once. Of the deferred tracks it takes only what cannot wait
+    /// longer.
     pub(crate) fn drain(&mut self, taker: &mut impl Taker<M>) -> Drained {
         let mut sum = Drained::default();
-        // (A lane that is attached later has nothing to be taken by this drain.)
+        // (A lane that is attached after this has no message that was published before the drain.)
         // SAFETY: there is one `Drain` for an inbox, and this is `&mut self`.
         let lanes = unsafe { self.inbox.lanes() };
         let mut late = |message| {
@@ -317,8 +319,8 @@ impl<M: Copy> Drain<M> {
         sum
     }
 
-    /// Says how long the last drain took, of which this number of messages came. If threads send
-    /// more than the shard can take in, they are slowed down accordingly.
+    /// Notes how long the last drain took, and how many messages came in it. This decides from
+    /// which backlog on threads are slowed down.
     pub(crate) fn note_time(&mut self, came: u64, time_ns: u64) {
         self.allowance.note(came, time_ns);
     }
@@ -344,7 +346,8 @@ impl<M: Copy> Drain<M> {
         self.waiting.has_more
     }
 
-    /// The present key at which messages that wait have to be taken. `None`: none of them has to.
+    /// The present key at which some message that waits has to be taken. `None` if no message
+    /// waits.
     #[inline]
     pub(crate) fn wants_at(&self) -> Option<u64> {
         Some(self.waiting.wants_at).filter(|&key| key != u64::MAX)
@@ -352,7 +355,7 @@ impl<M: Copy> Drain<M> {
 }
 
 impl<M: Copy> Drain<M> {
-    /// Begins a look at the lanes of threads that have ended. `give_back` takes it further.
+    /// Begins a look at the lanes of threads that have ended. `give_back` continues it.
     pub(crate) fn begin_look(&mut self) {
         let wanted = &self.inbox.wanted;
         // Ordering: Relaxed. The swap comes after it.
@@ -373,8 +376,8 @@ impl<M: Copy> Drain<M> {
         is_wanted || self.has_ended || self.left > 0
     }
 
-    /// A step of a look: takes some lanes out, or frees some. Returns whether there is more to do
-    /// at once.
+    /// One step of a look: takes some lanes out of the list, or frees some. Returns whether there
+    /// is more to do at once.
     #[inline]
     pub(crate) fn give_back(&mut self) -> bool {
         (self.has_ended || self.left > 0) && self.give_back_some()
@@ -393,8 +396,8 @@ impl<M: Copy> Drain<M> {
         left == EndedLeft::Free
     }
 
-    /// Takes lanes out that threads have left, except some spare ones, and those that still have
-    /// messages (EndTake, EndCheck).
+    /// Takes lanes that threads have left out of the list, except some spare lanes, and lanes that
+    /// still have messages (EndTake, EndCheck).
     fn take_ended(&mut self) {
         let inbox = &*self.inbox;
         let mut has_ended = false;
@@ -414,7 +417,8 @@ impl<M: Copy> Drain<M> {
                 has_ended = true;
             } else {
                 inbox.free.push(producers);
-                // Ordering: Relaxed. The shard's own reminder. (It keeps what others ask for.)
+                // Ordering: Relaxed. A reminder for the shard itself. (The maximum keeps what
+                // others ask for.)
                 inbox.wanted.fetch_max(RUNG, Ordering::Relaxed);
             }
         }
@@ -430,13 +434,13 @@ impl<M: Copy> Drain<M> {
 
 /// What a shard knows of the messages that wait.
 struct WaitingMessages {
-    /// Lanes of which messages wait.
+    /// How many lanes let messages wait.
     open: usize,
     /// How many messages waited in all lanes after the last drain.
     messages: u64,
     /// The last drain left messages that it should have taken.
     has_more: bool,
-    /// The present key at which messages that wait have to be taken. `MAX`: there is none.
+    /// The present key at which some message that waits has to be taken. `MAX` if there is none.
     wants_at: u64,
 }
 
@@ -483,7 +487,7 @@ impl WaitingMessages {
     }
 }
 
-/// DrainFence, if messages were claimed that could be recalled.
+/// Does DrainFence if messages were claimed that could be recalled.
 fn pass_fence(needs_fence: bool) {
     if needs_fence {
         // Ordering: full (DrainFence). Pairs with RecallFence in `Producer::recall`.
@@ -514,7 +518,7 @@ impl<M: Copy> Sender<M> {
         unsafe { producer.push_inside(message) };
     }
 
-    /// `push` at the end of a segment. (As a tail call it needs no saved registers.)
+    /// `push` at the end of a segment. (As a tail call it saves no registers.)
     #[cold]
     #[inline(never)]
     fn push_at_edge(&mut self, message: M) -> Sent {
@@ -545,8 +549,8 @@ impl<M: Copy> Sender<M> {
         key >= self.advice().from.load(Ordering::Relaxed)
     }
 
-    /// Sends a message with a key. It may wait in the lane: until its key is near, or it is
-    /// recalled.
+    /// Sends a message with a key. The message may wait in the lane until its key is near, or until
+    /// it is recalled.
     #[inline]
     pub(crate) fn push_by_key(&mut self, message: M, key: u64) -> Sent {
         if self.waits(key) {
@@ -579,9 +583,9 @@ impl<M: Copy> Sender<M> {
         self.sent(pushed, DEFERRED)
     }
 
-    /// Settles the messages sent in doubt since the last call: if `vouched`, they are in doubt no
-    /// more, unless the shard has seen them. Returns whether there are messages that it has not
-    /// seen.
+    /// Settles the messages that were sent in doubt since the last call. If `vouched`, they are no
+    /// longer in doubt, except those that the shard has seen already. Returns whether there are
+    /// messages that the shard has not seen.
     pub(crate) fn settle_doubts(&mut self, vouched: bool) -> bool {
         // SAFETY: as above.
         let express = unsafe { self.producers.express.settle_doubts(vouched) };
@@ -633,9 +637,9 @@ impl<M: Copy> Sender<M> {
         express.wrapping_add(deferred.seen.load(Ordering::Relaxed))
     }
 
-    /// Recalls a message that was sent here, if the shard has not claimed it. `position` is a hint:
-    /// a wrong one finds another message, or none. `true`: the shard does not get it, or gets it
-    /// and then learns that it is recalled.
+    /// Recalls a message that was sent here, if the shard has not claimed it. `position` is a hint.
+    /// With a wrong one this finds another message or none, and recalls nothing. `true` means that
+    /// the shard does not get the message, or gets it and then learns that it was recalled.
     #[inline]
     pub(crate) fn recall(&mut self, position: u32, message: M) -> bool
     where

@@ -1,9 +1,10 @@
 //! List: all lanes of an inbox.
 //!
 //! Any thread adds a lane. The shard walks the list in each drain, and takes out the lanes whose
-//! threads have ended. Another thread that walks the list is counted while it does. The shard frees
-//! what it has taken out when it has seen no such thread. This file has the steps EndUnlink to
-//! EndFree, and WalkEnter to WalkLeave. Protocol and proof: README.md of this room.
+//! threads have ended. Another thread that walks the list is counted meanwhile. The shard frees the
+//! lanes that it has taken out once it has seen that no such thread is in the list. This file has
+//! the steps EndUnlink to EndFree, and WalkEnter to WalkLeave. Protocol and proof: README.md of
+//! this room.
 //!
 //! Ground rules:
 //!
@@ -23,15 +24,15 @@ pub(super) struct LaneList<M> {
     first: AtomicPtr<Lane<M>>,
     /// Threads that walk the list, beside the shard.
     walkers: AtomicUsize,
-    /// The shard's own. It lies here, and not with the shard: a walker may be in one of these lanes
-    /// when the shard ends.
+    /// Only the shard uses it. It lies here and not with the shard, because a walker may be in one
+    /// of these lanes when the shard ends.
     ended: UnsafeCell<EndedLanes<M>>,
 }
 
 /// Lanes that are out of the list.
 struct EndedLanes<M> {
     lanes: Vec<*mut Lane<M>>,
-    /// No walker can be in any of them.
+    /// No walker is in any of them any more.
     are_left: bool,
 }
 
@@ -58,15 +59,17 @@ impl<M> LaneList<M> {
         }
     }
 
-    /// Puts a lane on the list. It lives until its producers are given up, and the shard frees it.
+    /// Puts a lane on the list. The lane lives until its producers are given up and the shard frees
+    /// it.
     pub(super) fn add(&self, mut lane: Box<Lane<M>>) -> *const Lane<M> {
         // Ordering: Relaxed. The compare-and-swap below confirms it before it is used.
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
             lane.next = AtomicPtr::new(first);
             let raw = Box::into_raw(lane);
-            // Ordering: Release. Pairs with the Acquire in `lanes`; publishes the lane. (The first
-            // lane may be another one at the same address by now. It is the next one then.)
+            // Ordering: Release. Pairs with the Acquire in `all`; publishes the lane. (The first
+            // lane may have been freed, and another one may be first at the same address. Then that
+            // one is the next lane, which is right.)
             match self.first.compare_exchange(
                 first,
                 raw,
@@ -92,9 +95,10 @@ impl<M> LaneList<M> {
     }
 
     fn all(&self) -> Lanes<'_, M> {
-        // Ordering: Acquire. Pairs with the Release in `add`; publishes the lanes: whatever takes a
-        // lane out keeps the chain of read-modify-writes that each `add` begins. In SleepLook the
-        // SleepFence before it makes every lane visible whose producer has passed its RingFence.
+        // Ordering: Acquire. Pairs with the Release in `add`; publishes the lanes. The first lane
+        // is taken out by a read-modify-write, too, so the release sequence that each `add` begins
+        // goes on. In SleepLook the SleepFence before this makes every lane visible whose producer
+        // has passed its RingFence.
         Lanes {
             next: self.first.load(Ordering::Acquire),
             _list: PhantomData,
@@ -151,7 +155,7 @@ impl<M> LaneList<M> {
         });
     }
 
-    /// EndUnlink of the lane at `at`, whose place is behind `before`, or was first.
+    /// EndUnlink of the lane at `at`. It lies behind `before`, or was the first one.
     fn unlink_one(&self, before: Option<&Lane<M>>, at: *mut Lane<M>, next: *mut Lane<M>) {
         let mut behind = before;
         if behind.is_none() {
@@ -179,8 +183,8 @@ impl<M> LaneList<M> {
             }
         }
         if let Some(behind) = behind {
-            // Ordering: Relaxed (EndUnlink). A walker sees what `next` points to as well as the
-            // lane at `at`, which was added later.
+            // Ordering: Relaxed (EndUnlink). A walker that sees the lane at `at` also sees what
+            // `next` points to, because the lane at `at` was added later.
             behind.next.store(next, Ordering::Relaxed);
         }
     }

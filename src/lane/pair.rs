@@ -12,22 +12,22 @@ use super::track::Track;
 use crate::sync::{AtomicPtr, CountU64, Fault, Ordering, UnsafeCell, broken};
 use crossbeam_utils::CachePadded;
 
-/// A position has this many low bits of a message's number, and above them `DEFERRED` or 0.
+/// Bits of a position: the low bits of a message's number, and above them `DEFERRED` or 0.
 pub(crate) const POSITION_BITS: u32 = 24;
 pub(super) const NUMBER_BITS: u32 = POSITION_BITS - 1;
 
 /// Set in the position of a message of a deferred track.
 pub(super) const DEFERRED: u32 = 1 << NUMBER_BITS;
 
-/// A lane that had a segment's worth of messages in one of the last drains, of this number, takes
-/// part in the allowance.
+/// A lane takes part in the allowance if it had a segment's worth of messages in one of the last
+/// drains. This is the number of these drains.
 const ACTIVE_DRAINS: u8 = 64;
 
-/// At most this number of messages is taken by a drain, or a segment's worth from each track, if
-/// that is more.
+/// A drain takes at most this number of messages, or a segment's worth from each track if that is
+/// more.
 pub(super) const DRAINED_MAX: u64 = 32_768;
 
-/// At most this number of dead messages of a lane is passed over by a drain.
+/// A drain passes over at most this number of dead messages of a lane.
 const PASSED_MAX: u64 = 1 << 20;
 
 /// A lane: the two tracks of one producer.
@@ -39,7 +39,7 @@ pub(super) struct Lane<M> {
     pub(super) advice: CachePadded<Advice>,
     /// The shard's own.
     pub(super) book: UnsafeCell<Book<M>>,
-    /// The next lane of the inbox. `list.rs` alone uses it.
+    /// The next lane of the inbox. Only `list.rs` uses it.
     pub(super) next: AtomicPtr<Lane<M>>,
     /// Shows loom that a thread uses a lane that the shard frees.
     #[cfg(loom)]
@@ -50,7 +50,7 @@ pub(super) struct Lane<M> {
 pub(super) struct Advice {
     /// Messages with this key or a later one go to the deferred track. `MAX`: none.
     pub(super) from: CountU64,
-    /// If the shard has not seen more messages than this, the producer is too fast.
+    /// If the shard has more messages than this still to see, the producer is too fast.
     pub(super) allowance: CountU64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Advice {
 pub(super) struct Book<M> {
     pub(super) outlook: Outlook<M>,
     pub(super) deferral: Deferral,
-    /// The deferred track was opened once. Before that the shard does not look at it.
+    /// The deferred track was ever opened. Before that the shard does not look at it.
     pub(super) has_deferred: bool,
     /// Messages of the express track that the last drain took.
     pub(super) express: u64,
@@ -72,8 +72,9 @@ pub(super) struct Book<M> {
 
 impl<M> Book<M> {
     /// Notes how many messages a drain has found in the express track. Returns whether the lane was
-    /// active lately. Where many threads share a core, few of them have run since the last drain,
-    /// and each of the others may send its allowance before the next one.
+    /// active lately, which may be some drains ago: where many threads share a core, few of them
+    /// have run since the last drain, and each of the others may send its allowance before the next
+    /// one.
     pub(super) fn note_activity(&mut self, found: u64) -> bool {
         self.active = if found >= LEN as u64 {
             ACTIVE_DRAINS
@@ -114,8 +115,8 @@ impl Sent {
     }
 }
 
-/// How many messages of a track the shard has not seen, and how many times the allowance that is
-/// (the overload). Backlogs are compared by overload first, then by messages.
+/// How many messages of a track the shard has not seen, and how many times the allowance fits into
+/// that number (the overload). Backlogs are compared first by overload, then by messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Backlog(u64);
 
@@ -139,7 +140,7 @@ impl Backlog {
         self.0 & u64::from(u32::MAX)
     }
 
-    /// How many times the allowance the messages are.
+    /// The overload: how many times the allowance fits into the number of messages.
     pub(crate) fn overload(self) -> u64 {
         self.0 >> 32
     }
@@ -151,7 +152,7 @@ pub(crate) trait Messages<M> {
     fn give(self, sink: &mut impl MessageSink<M>) -> Drained;
 }
 
-/// A track of which messages are claimed.
+/// A track that has claimed messages.
 pub(super) struct ClaimedMessages<'a, M>(pub(super) &'a Track<M>);
 
 impl<M: Copy> Messages<M> for ClaimedMessages<'_, M> {
@@ -164,7 +165,8 @@ impl<M: Copy> Messages<M> for ClaimedMessages<'_, M> {
 
 /// What takes the messages of a drain.
 pub(crate) trait Taker<M> {
-    /// The drain has looked which messages are there (DrainLoad). What it takes was sent before.
+    /// The drain has looked which messages there are (DrainLoad). All that it takes were sent
+    /// before.
     fn looked(&mut self) {}
 
     /// A message.
@@ -179,7 +181,7 @@ pub(crate) trait Taker<M> {
     /// All messages of the express tracks, or of the deferred ones, were given.
     fn flush(&mut self) {}
 
-    /// How much later than it says a message with this word in doubt is. 0: it is not late.
+    /// How much later than it says a message in doubt with this word is. 0 if it is not late.
     fn lateness(&self, _word: u64) -> u64 {
         0
     }
@@ -218,8 +220,8 @@ impl<M: Copy> Lane<M> {
         unsafe { self.with_book(|book| book.has_deferred) }.then_some(&self.deferred)
     }
 
-    /// Whether the shard has taken all that was ever sent here, and nothing is left to be settled
-    /// (EndCheck).
+    /// Whether the shard has taken every message that was ever sent here, and none is left to be
+    /// settled (EndCheck).
     ///
     /// # Safety
     /// The caller is the one consumer, and has the lane's producers.
@@ -232,9 +234,9 @@ impl<M: Copy> Lane<M> {
         is_over(&self.express) && (broken(Fault::LaneEndWaiting) || !waits())
     }
 
-    /// Looks at the deferred track, passes over dead messages, and claims those that have to be
-    /// taken, at most `quota`. Returns what it found, whether a fence has to follow, and whether
-    /// there are more to be taken.
+    /// Looks at the deferred track, passes over dead messages, and claims the messages that have to
+    /// be taken, at most `quota`. Returns what it found, whether a fence has to follow, and whether
+    /// more messages have to be taken.
     ///
     /// # Safety
     /// The caller is the one consumer, has called `load`, and has read what was claimed.

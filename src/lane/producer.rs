@@ -12,8 +12,8 @@ use crate::mem::prefetch_to_write;
 use crate::sync::{Fault, Ordering, broken, light_fence_unless, ordering};
 use std::ptr;
 
-/// The most segments that a track keeps for reuse. There may be more for a while: whenever the
-/// producer begins a segment, it frees one of the surplus.
+/// The most segments that a track keeps for reuse. There may be more for a while, because the
+/// producer frees only one of the surplus each time it begins a segment.
 const SPARE: u64 = if cfg!(loom) { 4 } else { 1024 };
 
 /// Prefetch distance, in messages.
@@ -49,8 +49,8 @@ unsafe impl<M: Send> Send for Producer<M> {}
 pub(super) struct Pushed {
     /// The low bits of its number.
     pub(super) number: u32,
-    /// How many messages the shard has not seen. Only known, and else 0, if this message was the
-    /// last one of its segment.
+    /// How many messages the shard has not seen, if this message was the last one of its segment.
+    /// Otherwise 0.
     pub(super) waiting: u64,
 }
 
@@ -71,7 +71,7 @@ impl<M: Copy> Producer<M> {
         }
     }
 
-    /// The place of the next message in the segment; `LEN` at its end.
+    /// The place of the next message in the segment. `LEN` at the segment's end.
     #[inline]
     fn position(&self) -> usize {
         self.count.wrapping_sub(self.begin) as usize
@@ -101,8 +101,8 @@ impl<M: Copy> Producer<M> {
         // SAFETY: the producer's own segment is in the chain, at the shard's segment or behind it:
         // it is alive.
         let messages = unsafe { &(*self.segment).messages };
-        // A reused segment lies in the shard's cache. A later full fence of the caller waits for
-        // this store, which without the prefetch would wait for the cache line to come over.
+        // A reused segment lies in the cache of the shard's core. Without the prefetch this store
+        // would wait for the cache line, and a later full fence of the caller for this store.
         prefetch_to_write(messages.as_ptr().wrapping_add(position + AHEAD));
         // SAFETY: PushWrite. The message is not published, so no thread reads it.
         messages[position % LEN].with_mut(|slot| unsafe { (*slot).write(message) });

@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 #[cfg(loom)]
 use std::ptr;
 
-/// Messages in a segment. With 16-byte messages they are a page of memory; the rest of the segment
-/// is some cache lines.
+/// Messages in a segment. With 16-byte messages they take a page of memory. The rest of the segment
+/// takes some cache lines.
 #[cfg(not(loom))]
 pub(super) const LEN: usize = 256;
 #[cfg(loom)]
@@ -33,7 +33,7 @@ pub(super) struct Segment<M> {
     pub(super) doubt: [AtomicU64; LEN.div_ceil(64)],
     /// The least key of the deferred messages. Only the producer writes it.
     pub(super) least: AtomicU64,
-    /// The slab in which it lies. Only `slab.rs` knows what that is.
+    /// The slab in which it lies. Only `slab.rs` knows its type.
     pub(super) slab: *mut (),
     pub(super) messages: [UnsafeCell<MaybeUninit<M>>; LEN],
     /// The bits of `recalled` that the shard has seen: it skipped these messages. The shard writes
@@ -63,7 +63,7 @@ unsafe impl<M> Zeroable for Segment<M> {
 }
 
 impl<M> Segment<M> {
-    /// Makes a zeroed segment one without messages, of this slab.
+    /// Turns zeroed memory of this slab into a segment without messages.
     pub(super) fn begin(&mut self, slab: *mut ()) {
         self.slab = slab;
         self.clear();

@@ -1,8 +1,8 @@
 //! Slab: memory for some segments of a track, which goes back to the system as a whole.
 //!
-//! An allocator would keep what a backlog has needed. The producer takes segments out of a slab one
-//! after the other. The thread that frees a segment counts it, and frees the slab after the last
-//! one. A segment that was freed is not taken again.
+//! An allocator would keep the memory that a backlog has needed. The producer takes segments out of
+//! a slab one after the other. A thread that frees a segment counts it. The thread that frees the
+//! last segment frees the slab. A segment that was freed is not taken again.
 
 use super::segment::Segment;
 use crate::mem::Zeroed;
@@ -14,7 +14,7 @@ const SEGMENTS: usize = if cfg!(loom) { 1 } else { 15 };
 /// Memory for segments.
 pub(super) struct SegmentSlab<M> {
     segments: Zeroed<Segment<M>>,
-    /// Segments that are not freed, or were never taken.
+    /// Segments that are not freed yet, including those that were never taken.
     left: AtomicUsize,
 }
 
@@ -77,7 +77,7 @@ pub(super) unsafe fn free<M>(segment: *mut Segment<M>) {
 /// Counts segments as freed, and frees the slab after the last one.
 ///
 /// # Safety
-/// They were not counted before.
+/// These segments are not counted yet.
 unsafe fn give_up<M>(slab: *mut SegmentSlab<M>, segments: usize) {
     // SAFETY: it has these segments left, so it is alive.
     let left = unsafe { &(*slab).left };

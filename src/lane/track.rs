@@ -1,8 +1,9 @@
 //! Track: a queue from one producer to the shard, and the reuse of its segments.
 //!
-//! A lane has two. The producer's thread and the shard touch a track; README.md of this room says
-//! who touches what. `producer.rs`, `consumer.rs` and `ahead.rs` are its ends. This file has the
-//! steps ReuseEnter to ReuseLeave, and TrimLook. Protocol and proof: README.md.
+//! A lane has two tracks. The producer's thread and the shard touch a track. README.md of this room
+//! says which of them touches what, and has the protocol and its proof. `producer.rs`,
+//! `consumer.rs` and `ahead.rs` are the ends of a track. This file has the steps ReuseEnter to
+//! ReuseLeave, and TrimLook.
 
 use super::segment::{LEN, Segment};
 use super::slab::free;
@@ -14,7 +15,8 @@ use std::ptr;
 
 /// The chain of a track's segments.
 pub(super) struct Chain<M> {
-    /// Null until a segment was taken out: then it is `first`.
+    /// The oldest segment. Null until a segment was taken out; until then the oldest one is
+    /// `first`.
     pub(super) oldest: *mut Segment<M>,
     /// Number of the oldest segment. Its first message has the number `index * LEN`.
     index: u64,
@@ -24,7 +26,7 @@ pub(super) struct Chain<M> {
 pub(super) struct Track<M> {
     pub(super) tail: CachePadded<Tail<M>>,
     pub(super) taken: CachePadded<Taken>,
-    /// Guards `chain`. A thread that finds it taken gives up: nobody waits for it.
+    /// Guards `chain`. A thread that finds it taken gives up, so no thread waits for it.
     pub(super) busy: AtomicBool,
     pub(super) chain: UnsafeCell<Chain<M>>,
     /// The first segment; null before the first push. The producer writes it once, before that
@@ -105,7 +107,7 @@ impl<M> Reader<M> {
 }
 
 impl<M> Track<M> {
-    /// The segment behind this one; behind none the first one.
+    /// The segment behind this one. Behind null, the first one.
     ///
     /// # Safety
     /// A message beyond this segment is published, and the segment is alive.
@@ -160,8 +162,9 @@ impl<M> Track<M> {
         self.tail.count.load(Ordering::Relaxed)
     }
 
-    /// Unlinks the oldest segment (ReuseEnter to ReuseLeave). `None` if its number is not below
-    /// `end`, if the shard is not `beyond` segments further, or if another thread has `busy`.
+    /// Unlinks the oldest segment (ReuseEnter to ReuseLeave). Returns `None` if its number is not
+    /// below `end`, if the shard is not at least `beyond` segments further on, or if another thread
+    /// has `busy`.
     pub(super) fn take_oldest(&self, beyond: u64, end: u64) -> Option<*mut Segment<M>> {
         // Ordering: Acquire (ReuseEnter). Pairs with the Release of ReuseLeave; publishes the chain
         // as the other side left it.
@@ -221,9 +224,10 @@ impl<M> Track<M> {
         self.taken.head.load(Ordering::Relaxed) > (index + beyond) * LEN as u64
     }
 
-    /// Frees the segments that wait for reuse, except the newest `beyond`: at least `RECENT`, as
-    /// the producer may vouch for messages there. Never waits, costs one deallocation per segment.
-    /// If messages were passed over here (PassDead), a heavy fence has to be passed after that.
+    /// Frees the segments that wait for reuse, except the newest `beyond`. `beyond` is at least
+    /// `RECENT`, because the producer may vouch for messages there. Never waits. Costs at most one
+    /// deallocation for each slab. If messages were passed over here (PassDead), the caller has
+    /// passed a heavy fence since then.
     pub(super) fn trim(&self, beyond: u64) {
         // Ordering: Acquire (TrimLook). Pairs with the Release of RecallLeave: the producer's look
         // into the segments is over. A later recall sees the claim of what they held, because of

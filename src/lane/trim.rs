@@ -1,19 +1,20 @@
 //! Trim: gives the segments back that the tracks of an inbox keep for reuse.
 //!
-//! The shard alone calls it. It has the step TrimFence; `track.rs` has the others. Protocol and
-//! proof: README.md of this room.
+//! Only the shard calls it. This file has the step TrimFence, and `track.rs` has the others.
+//! Protocol and proof: README.md of this room.
 
 use super::inbox::Drain;
 use super::pair::Book;
 use super::segment::{LEN, RECENT};
 use crate::sync::{Fault, broken, heavy_fence};
 
-/// A trim that keeps more segments than this is followed by another one, even if nothing is sent.
+/// If `trim_unused` keeps more segments than this, it has to be called again, even if nothing is
+/// sent.
 const KEPT_MAX: u64 = 64;
 
 impl<M: Copy> Drain<M> {
-    /// Frees the segments that the tracks keep for reuse, except the newest of each. Leaves tracks
-    /// of which messages wait.
+    /// Frees the segments that the tracks keep for reuse, except the newest of each track. Leaves
+    /// out deferred tracks in which messages wait.
     pub(crate) fn trim(&mut self) {
         self.keeps = false;
         self.trim_beyond(|book, track, _| match track {
@@ -22,8 +23,8 @@ impl<M: Copy> Drain<M> {
         });
     }
 
-    /// Frees what the tracks keep beyond what was sent since the last call, except the newest
-    /// segments of each.
+    /// Frees the segments that the tracks keep beyond as many as were sent since the last call,
+    /// except the newest segments of each track.
     pub(crate) fn trim_unused(&mut self) {
         let mut kept = 0;
         self.trim_beyond(|book, track, published| {
@@ -36,7 +37,7 @@ impl<M: Copy> Drain<M> {
     }
 
     /// Whether `trim_unused` should be called again, because the last call has kept segments that
-    /// may be needed no more.
+    /// may no longer be needed.
     pub(crate) fn keeps_segments(&self) -> bool {
         self.keeps
     }
