@@ -13,19 +13,19 @@ use crate::sync::{Fault, broken};
 use crate::time::{Nanos, TickLength};
 use std::sync::Arc;
 
-/// Entries dispatched before the lanes are drained again.
+/// A turn dispatches about this many entries. Then the lanes are drained again.
 const TURN_MAX: usize = 64 * BATCH;
 
-/// A drain with this many pairs of an insert and its tombstone lets producers recall inserts. A
-/// recall saves about 10 ns of a pair, and costs a drain a heavy fence. With one heavy fence a
-/// millisecond, two threads that re-armed timers and recalled none took 3 % longer.
+/// A drain that finds this many pairs of an insert and its tombstone lets producers recall inserts.
+/// A recall saves about 10 ns of a pair, but each drain then needs a heavy fence. With one heavy
+/// fence in a millisecond, two threads that re-armed timers and recalled none took 3 % longer.
 const PAIRS_RECALLED: u64 = if cfg!(loom) { 1 } else { 512 };
 
 /// After such a drain, producers may recall inserts during this many drains.
 const DRAINS_RECALLED: u32 = 8;
 
-/// Entries of large slots that a shard cascades in a millisecond, ahead of time. They take about
-/// 0.2 ms of it.
+/// How many entries of large slots a shard cascades in a millisecond, ahead of time. That takes
+/// about 0.2 ms.
 const CASCADED_PER_MS: u64 = 16_384;
 
 /// Entries of large slots that a shard cascades in a tick.
@@ -34,27 +34,27 @@ pub(crate) fn pace(tick: TickLength) -> u64 {
     (CASCADED_PER_MS * tick.nanos() / 1_000_000).max(1)
 }
 
-/// A drain with this many inserts and this many cancels has the lanes' far inserts wait for their
-/// cancels.
+/// After a drain with this many inserts and this many cancels, the lanes' far inserts wait for
+/// their cancels, if there was at least one cancel for four inserts.
 const CANCELS_DEFERRED: u64 = if cfg!(loom) { 3 } else { 512 };
 
 /// A processor may read its clock before a load that precedes it. This time covers that.
 const READ_EARLY_NS: u64 = 1_000;
 
-/// When no message has come to a deferred track for so long, the shard takes in all that wait
-/// there.
+/// When no message has come to a deferred track for this long, the shard takes in all messages that
+/// wait there.
 const PATIENCE_NS: u64 = 64_000_000;
 
-/// How often a shard looks for lanes to which nothing was sent since the last look, and for those
-/// of threads that have ended, and gives their memory back.
+/// How often a shard looks for memory of lanes to give back: segments that were not needed since
+/// the last look, and the lanes of threads that have ended.
 const TRIM_NS: u64 = 400_000_000;
 
-/// How often a shard gives the pages of tombstones back that are idle. At full speed a large window
-/// of timers uses all its cells in some 0.3 s, so pages are idle for that long in between.
+/// How often a shard frees pages of tombstones that are idle. At full speed a large window of
+/// timers uses all its cells within some 0.3 s, so a page is idle for that long in between.
 const SWEEP_NS: u64 = 50_000_000;
 
-/// Slabs that a turn gives back, at most. Each takes a system call, which stops other threads for a
-/// moment.
+/// The most slabs of each kind that a turn gives back. Each takes a system call, which stops other
+/// threads for a moment.
 const SLABS_A_TURN: usize = 4;
 
 /// Takes the messages of a drain.
@@ -65,7 +65,7 @@ struct Intake<'a, N> {
     queue: &'a mut PrefetchQueue,
     prefetches: bool,
     now_ns: N,
-    /// The messages that the drain has found were sent before.
+    /// All messages that the drain has found were sent before this.
     looked_ns: u64,
 }
 
@@ -93,7 +93,7 @@ impl MessageSink<Entry> for Sieve<'_> {
     }
 }
 
-/// How many ticks later than it says an entry in doubt is.
+/// How many ticks later than it says an entry in doubt is due.
 fn lateness(tick: TickLength, looked_ns: u64, good_ns: u64) -> u64 {
     tick.deadline(Nanos(looked_ns.saturating_sub(good_ns))).0
 }
@@ -157,8 +157,9 @@ impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
         }
     }
 
-    /// Its deadline is right if it was armed at `good_ns` or before. It was armed before the look.
-    /// See `engine::local::shared_clock`.
+    /// The entry's deadline is right if the entry was armed at `good_ns` or before. It was armed
+    /// before the look, so it is late by the time between them at most. See
+    /// `engine::local::shared_clock`.
     fn lateness(&self, good_ns: u64) -> u64 {
         lateness(self.tick, self.looked_ns, good_ns)
     }
@@ -188,7 +189,7 @@ pub(crate) struct Shard {
     elimination: EliminationTable,
     /// Drains for which producers may still recall inserts.
     drains_recalled: u32,
-    /// When the last drain looked which messages were there.
+    /// When the last drain looked which messages there were.
     looked_ns: u64,
     prefetch_queue: PrefetchQueue,
     wheel: EntryWheel,
@@ -196,7 +197,7 @@ pub(crate) struct Shard {
     batch: EntryBatch,
     dispatcher: Box<dyn Dispatcher>,
     counters: Arc<Counters>,
-    /// When the next look comes for lanes that are quiet.
+    /// When the next look for lanes that are quiet comes.
     trim_at_ns: u64,
     sweep_at_ns: u64,
 }
@@ -210,11 +211,12 @@ pub(crate) struct Turn {
     pub(crate) drained: u64,
     /// Entries dispatched.
     pub(crate) dispatched: usize,
-    /// More is due already, or to be cascaded, or there is memory to give back.
+    /// The next turn should follow at once: more entries are due or have to be moved, more messages
+    /// are to be taken, or more memory is to be given back.
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room until the workers catch up.
     pub(crate) held: bool,
-    /// Threads have ended, whose lanes are given back.
+    /// Lanes of threads that have ended are being given back, and there is more to do for that.
     pub(crate) gave_back: bool,
     /// Whether, and when, the shard has to check on work that the dispatcher has.
     pub(crate) look: LookAgain,
@@ -302,7 +304,7 @@ impl Shard {
             .note_time(drained, now_ns.saturating_sub(self.looked_ns));
         let now = self.tick.floor(Nanos(now_ns)).0;
         let (batch, dispatcher) = (&mut self.batch, &mut self.dispatcher);
-        // Entries for which the last turn had no room.
+        // Entries for which the last turn had no room come first.
         if !batch.is_empty() {
             dispatcher.submit(batch);
         }
@@ -320,7 +322,8 @@ impl Shard {
             if batch.len() + entries.len() > BATCH {
                 dispatcher.submit(batch);
             }
-            // (Most often it is one. To extend a vector is a call, and copies by another one.)
+            // (Most often it is one entry. To extend a vector is a call, which copies by another
+            // call.)
             if let &[entry] = entries {
                 batch.push(entry);
             } else {
@@ -347,7 +350,8 @@ impl Shard {
             self.sweep_at_ns = now_ns.saturating_add(SWEEP_NS);
             self.wheel.sweep();
         }
-        // In a quiet the turns follow at once. Not during a burst.
+        // Not during a burst. In a quiet, the next turn follows at once if there is more to give
+        // back.
         let has_time = !more || dispatched == 0;
         let gave_back = has_time && self.lanes.give_back();
         let trims = has_time && (0..SLABS_A_TURN).all(|_| self.wheel.trim());
@@ -413,7 +417,7 @@ impl Shard {
         self.lanes.trim();
         let compactions = self.wheel.compactions();
         let more = self.wheel.settle() || self.wheel.trim();
-        // The last turn has counted all else.
+        // The last turn has set the other figures of the wheel.
         if self.wheel.compactions() != compactions {
             self.count_wheel();
         }
@@ -423,7 +427,7 @@ impl Shard {
     /// Drops dead entries and memory when a storm of cancels is over. Returns whether there is more
     /// to do.
     pub(crate) fn shrink(&mut self) -> bool {
-        // Entries that wait in their lane have not come yet: their tombstones stay.
+        // Entries that wait in their lane have not come yet, so their tombstones have to stay.
         let more = !self.lanes.waits() && self.wheel.shrink() || self.wheel.trim();
         self.count_wheel();
         more

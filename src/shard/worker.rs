@@ -33,7 +33,8 @@ const HELD_NAP: Duration = Duration::from_micros(250);
 /// longer, each sleep is twice as long as the one before, up to this time.
 const HELD_NAP_MAX: Duration = Duration::from_millis(1);
 
-/// How often the code that chose this thread's core is told how the thread wakes up there.
+/// How often `review` is called: the code that has chosen this thread's core learns how the thread
+/// wakes up there.
 const REVIEW_NS: u64 = 1_000_000_000;
 
 /// What a shard's thread needs of the service. The thread uses it as a trait object. So the
@@ -204,13 +205,14 @@ fn sleep(
         })
     };
     let look = || {
-        // A thread that has ended wants a turn, for the memory that it leaves. It rings once only.
+        // A thread that has ended wants a turn, which gives back the memory that it leaves. It
+        // rings only once.
         let asks = shard.gives_back_at_ns() < until_ns;
         if asks || host.is_stopped() || until == FOREVER && shard.has_messages() {
             return SecondLook::Work;
         }
-        // A timer that came before the announcement is drained here, and may be due sooner. A timer
-        // that comes after it rings if it is due before `wake_at`.
+        // A timer that came before the announcement is drained here. It may be due before
+        // `wake_at`. A timer that comes after the announcement rings if it is due before `wake_at`.
         drained = shard.drain(now_of(host.clock()));
         let wake_at = next_wakeup(shard, grid).min(wake_at);
         match sleep_time(wake_at, host) {
@@ -229,8 +231,8 @@ fn sleep(
         return drained;
     }
     if !slept {
-        // Messages that keep coming are drained once a tick, not one by one; at least once a
-        // millisecond.
+        // Messages that keep coming are drained once a tick, and not one by one. If the tick is
+        // longer than a millisecond, they are drained once a millisecond.
         let left = sleep_time(nap_to, host).map(|left| left.min(Duration::from_nanos(NAP_MIN_NS)));
         let left = shorter(left, longest);
         ends_ns = end_of(left);
