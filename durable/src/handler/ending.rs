@@ -1,7 +1,7 @@
 //! Ending: what becomes of a row when its delivery has ended.
 //!
-//! All ways to acknowledge ask here. The writer stores what comes of it. A handler that works in a
-//! transaction of the database stores it there, if its answer is `Ok`.
+//! All ways to acknowledge a delivery use `Settlement::ending`. The writer stores the ending. If a
+//! handler works in a transaction of the database and answers `Ok`, that transaction stores it.
 
 use super::delivery::{Settlement, Verdict};
 use super::recurrence::{NextRun, begun, next_run};
@@ -11,18 +11,21 @@ use crate::store::why::stored_why;
 
 /// What becomes of a row.
 pub(crate) enum Ending {
-    /// Its handler has done its work: it goes, or waits for the next run of its calendar.
+    /// Its handler has done its work. The row is deleted, or waits for the next run of its
+    /// calendar.
     Acked(NextRun),
-    /// A run of its calendar is not made: it goes, or waits for this one.
+    /// A run of its calendar was left out. The row is deleted, or waits for the run at this time.
     LeftOut(Option<StoreTime>),
-    /// It is tried again then.
+    /// It is tried again at this time.
     Retried(StoreTime),
-    /// It becomes a dead letter. If it has a calendar, it waits for the next run as well.
+    /// It becomes a dead letter. If its calendar has a next run, the row also stays, and waits for
+    /// that run.
     Buried(Cause, NextRun),
 }
 
 impl Settlement {
-    /// The attempts so far. A process that has ended meanwhile is counted apart.
+    /// The attempts so far. An attempt in which the process ended is not among them: it counts as a
+    /// crash.
     pub(crate) const fn attempts_made(&self) -> u32 {
         match self.verdict {
             Verdict::Crashed => self.attempts,
@@ -30,7 +33,8 @@ impl Settlement {
         }
     }
 
-    /// What becomes of the row. `retry` gives the policy of its kind, `now` is the store's time.
+    /// What becomes of the row. `retry` returns the retry policy of the row's kind. `now` is the
+    /// store's time.
     pub(crate) fn ending(&self, retry: impl FnOnce() -> RetryPolicy, now: StoreTime) -> Ending {
         let due = self.of.due;
         let next_run = || {
@@ -45,7 +49,8 @@ impl Settlement {
             Verdict::LeftOut(next) => return Ending::LeftOut(*next),
             Verdict::Failed(why) => {
                 if let Some(wait) = retry().wait_after(self.attempts_made(), self.of.id) {
-                    // (With a slow store the row is due after the clock was read.)
+                    // (With a slow store, the row's deadline may be after the time at which the
+                    // clock was read.)
                     return Ending::Retried(now.max(due).after(wait));
                 }
                 Cause::Failed(why.clone())

@@ -11,9 +11,10 @@ use crate::queue::request::Told;
 use crate::store::write::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls the handler with this timer and with what becomes of it if the answer is `Ok`: the store
-/// has that when the handler has returned. If the answer is another one, the transaction was rolled
-/// back, and the writer settles the timer, as after other handlers.
+/// Calls the handler with this timer, and with the acknowledgement that its transaction makes if
+/// the answer is `Ok`. In that case the store has the acknowledgement when the handler has
+/// returned. After any other answer the transaction was rolled back, and the writer settles the
+/// timer, as after other handlers.
 pub(super) fn call_in_transaction(
     shared: &DurableShared,
     handler: &TransactionHandler,
@@ -24,7 +25,7 @@ pub(super) fn call_in_transaction(
     let done = Settlement::new(delivery, Verdict::Done, Some(lateness_ns));
     let retry = || shared.kinds.retry_of(&row.kind);
     let Ending::Acked(next) = done.ending(retry, begun(row.due, lateness_ns)) else {
-        // (Its calendar cannot be read: no transaction can end it. The writer buries it.)
+        // (Its calendar cannot be read, so no transaction can end it. The writer buries it.)
         return settle(shared, delivery, Verdict::Done, Some(lateness_ns));
     };
     let ack = Write::Ack {
@@ -35,7 +36,7 @@ pub(super) fn call_in_transaction(
         Ok(Ok(())) => {
             shared.tell(Told::Acked(Done { of, lateness_ns }, next.made_up));
             if row.calendar.is_some() {
-                // It may have a next run.
+                // It may have a next run, for which the writer has to look.
                 shared.tell(Told::News);
             }
         }

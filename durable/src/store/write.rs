@@ -1,7 +1,8 @@
-//! Write: what a store is asked to change, and what has become of it.
+//! Write: a change that a store is asked to make, and its outcome.
 //!
-//! A change says what it names, and an outcome which rows it has ended or moved. So a store, or the
-//! writer, that wants to know needs no list of all changes.
+//! A change has methods that say which row, key or dead letter it names. An outcome has methods
+//! that say which rows were ended or moved. So stores and the writer need not match all kinds of
+//! changes.
 
 #[cfg(feature = "postgres")]
 use super::row::Partition;
@@ -35,10 +36,10 @@ pub struct Settled {
     pub epoch: u64,
 }
 
-/// How much a call of a store takes at once: whichever of the two is reached first.
+/// How much a call of a store takes at once. A slice ends when either limit is reached.
 ///
-/// The row that reaches the bytes is the last one. So a slice has less than `bytes`, and one row
-/// more.
+/// The row that reaches `bytes` is the last one of the slice. So all rows before it have fewer than
+/// `bytes` together.
 ///
 /// # Example
 /// ```
@@ -51,7 +52,7 @@ pub struct Settled {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceLimit {
-    /// The most rows. Zero: none.
+    /// The most rows. With zero a slice has no row.
     pub rows: usize,
     /// Bytes of payloads, kinds, keys and calendars, as [`Row::bytes`] counts them.
     pub bytes: usize,
@@ -64,7 +65,7 @@ impl SliceLimit {
         Self { rows, bytes }
     }
 
-    /// Whether a slice that has this is full.
+    /// Whether a slice with this many rows and bytes is full.
     pub const fn is_reached(self, rows: usize, bytes: usize) -> bool {
         rows >= self.rows || bytes >= self.bytes
     }
@@ -72,8 +73,8 @@ impl SliceLimit {
 
 /// A part of a store in which the rows of a kind are cancelled.
 ///
-/// A store has an order of its own for this, in which a row has one place for as long as its
-/// deadline stays. [`Position::MIN`] is before all rows.
+/// A store has an order of its own for this. In it a row keeps its place as long as its deadline
+/// does not change. [`Position::MIN`] is before all rows.
 ///
 /// # Example
 /// ```
@@ -115,9 +116,9 @@ impl SliceLimit {
 pub struct KindSlice {
     /// The kind.
     pub kind: Arc<str>,
-    /// Rows after this one are looked at, in the store's order.
+    /// The store looks at the rows after this one, in its order.
     pub after: Position,
-    /// How many rows are looked at, those of other kinds too.
+    /// How many rows the store looks at, including those of other kinds.
     pub limit: SliceLimit,
 }
 
@@ -146,39 +147,41 @@ impl KindSlice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Write {
-    /// Puts a row in. If another row has its key: that row goes, unless it was handed out. Then it
-    /// is marked as superseded, and has no key any more. Outcome: [`Outcome::Armed`].
+    /// Puts a row in. If another row has its key, that row is deleted, unless it was handed out. A
+    /// row that was handed out loses its key, and is marked as superseded. Outcome:
+    /// [`Outcome::Armed`].
     Arm(Row),
-    /// Deletes a row that was not handed out. One that was, and has a calendar, is struck: it is
-    /// marked as superseded, and has no key any more. Outcome: [`Outcome::Cancelled`], with `None`
-    /// if it was superseded before.
+    /// Deletes a row that was not handed out. A row that was handed out and has a calendar is
+    /// struck: it loses its key, and is marked as superseded. Outcome: [`Outcome::Cancelled`], with
+    /// `None` if the row was superseded before.
     Cancel(Target),
-    /// Gives a row that was not handed out another deadline; its id stays. A suspect stays one.
-    /// Outcome: [`Outcome::Moved`].
+    /// Gives a row that was not handed out another deadline. Its id stays, and a suspect stays a
+    /// suspect. Outcome: [`Outcome::Moved`].
     Move(Target, StoreTime),
-    /// As [`Cancel`](Self::Cancel), all rows of a kind in a part of the store. Outcome:
-    /// [`Outcome::CancelledMany`], with those that are struck, too.
+    /// Does what [`Cancel`](Self::Cancel) does to all rows of a kind in a part of the store.
+    /// Outcome: [`Outcome::CancelledMany`], which includes the rows that are struck.
     CancelKind(KindSlice),
-    /// Sets the crashes of a suspect, which stays one: one more, before it is handed out; or as
-    /// many as before, if it was not handed out after all. A superseded row is deleted. Outcome:
-    /// [`Outcome::Begun`].
+    /// Sets the number of crashes of a suspect, which stays a suspect. It is one more before the
+    /// row is handed out. It is as many as before if the row was not handed out after all. A
+    /// superseded row is deleted. Outcome: [`Outcome::Begun`].
     Begin {
         /// The row.
         of: Settled,
-        /// Ends of a process that it is charged with.
+        /// How many ends of a process the row is charged with.
         crashes: u32,
     },
-    /// A handler has done its work: deletes the row, or moves it to its calendar's next run, with
-    /// no attempts and no crashes. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    /// A handler has done its work. Deletes the row, or moves it to its calendar's next run and
+    /// sets its attempts and crashes to zero. A superseded row is deleted. Outcome:
+    /// [`Outcome::Settled`].
     Ack {
         /// The row.
         of: Settled,
         /// The calendar's next run.
         next: Option<StoreTime>,
     },
-    /// A handler has failed: moves the row to `at` and sets its attempts and crashes; it is no
-    /// suspect any more. A superseded row is deleted. Outcome: [`Outcome::Settled`], with the row
-    /// unless it was deleted.
+    /// A handler has failed. Moves the row to `at`, and sets its attempts and crashes. The row is
+    /// no longer a suspect. A superseded row is deleted. Outcome: [`Outcome::Settled`], with the
+    /// row unless it was deleted.
     Retry {
         /// The row.
         of: Settled,
@@ -186,29 +189,29 @@ pub enum Write {
         at: StoreTime,
         /// Attempts so far.
         attempts: u32,
-        /// Ends of a process that it is charged with.
+        /// How many ends of a process the row is charged with.
         crashes: u32,
     },
-    /// Makes a row a dead letter. If it has a calendar, it stays as well, due at `next` with no
-    /// attempts and no crashes, and the dead letter is a copy with the id `copy`, without calendar
-    /// and key. A superseded row is deleted. Outcome: [`Outcome::Settled`].
+    /// Makes a row a dead letter. If the row has a calendar and a next run, `next` has the run's
+    /// deadline and an id. Then the row stays, due at that deadline, with no attempts and no
+    /// crashes. The dead letter is a copy with that id, without calendar and key. A superseded row
+    /// is deleted. Outcome: [`Outcome::Settled`].
     Bury {
         /// The row.
         of: Settled,
-        /// Why.
+        /// Why it becomes a dead letter.
         cause: Cause,
         /// Since when it is dead.
         since: StoreTime,
         /// Attempts so far.
         attempts: u32,
-        /// Ends of a process that it is charged with.
+        /// How many ends of a process the row is charged with.
         crashes: u32,
-        /// The calendar's next run, and the id of the copy.
+        /// The calendar's next run, and the id of the dead letter.
         next: Option<(StoreTime, DurableId)>,
     },
     /// Makes a dead letter a row again, due at the given time, with no attempts, no crashes and no
-    /// key.
-    /// Outcome: [`Outcome::Revived`].
+    /// key. Outcome: [`Outcome::Revived`].
     Revive(DurableId, StoreTime),
     /// Deletes a dead letter. Outcome: [`Outcome::Discarded`].
     Discard(DurableId),
@@ -221,29 +224,31 @@ pub enum Write {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The row is in. The row that went for it, if one did.
+    /// The row is stored. The id is that of the row that was deleted for it, if there was one.
     Armed(Option<DurableId>),
-    /// The row that is gone, or struck; `None`: there was none, or it was handed out.
+    /// The row that was deleted or struck. `None` if there was none, or if it could not be
+    /// cancelled any more.
     Cancelled(Option<DurableId>),
-    /// The row as it is now; `None`: there was none, or it was handed out.
+    /// The row as it is now. `None` if there was none, or if it was handed out.
     Moved(Option<Row>),
-    /// The rows that are gone or struck, and the last row that was looked at. `None`: there are no
-    /// more rows behind it.
+    /// The rows that were deleted or struck, and the last row that the store looked at. `None` if
+    /// there are no rows behind that one.
     CancelledMany(Vec<DurableId>, Option<Position>),
-    /// What has become of the note that a suspect begins.
+    /// What has become of a [`Write::Begin`].
     Begun(TrialBegun),
-    /// Whether it was done; `false`: the epoch is over, or the row is gone. The row as it is now,
-    /// if it is still to fire.
+    /// Whether the change was made. `false` if the epoch is over, or the row is gone. The row is as
+    /// it is now, if it is still to fire.
     Settled(bool, Option<Row>),
-    /// The row, if there was such a dead letter.
+    /// The row as it is now, if there was such a dead letter.
     Revived(Option<Row>),
     /// Whether there was such a dead letter.
     Discarded(bool),
-    /// It was not made, and the others were. The writer tries it again: here it is. Of a store that
-    /// others write to: somebody's transaction has locked what the change needs. Of one in a file:
-    /// what a handler has said has to wait for room on the disk.
+    /// This change was not made, and the others were. The writer gets the change back, and tries it
+    /// again. In a store to which others write, another transaction has locked what the change
+    /// needs. In a store in a file, a change that a handler has asked for waits for room on the
+    /// disk.
     Blocked(Box<Write>),
-    /// The store refuses this change, and no other: why. It was not made, and the others were.
+    /// The store refuses this change, and says why. The change was not made, and the others were.
     Refused(Arc<str>),
 }
 
@@ -253,9 +258,9 @@ pub enum Outcome {
 /// See [`Store`](crate::contract::Store).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialBegun {
-    /// Its crashes are stored.
+    /// The row's crashes are stored.
     Noted,
-    /// Another row has taken its key: it is deleted.
+    /// Another row had taken its key, so the row is deleted.
     Superseded,
     /// The epoch is over, or the row is gone.
     Refused,
@@ -287,7 +292,8 @@ impl Write {
         }
     }
 
-    /// The row that was handed out, or is about to be, of which it says what becomes of it.
+    /// The row that was handed out, or is about to be, if the change says what becomes of such a
+    /// row.
     pub(crate) const fn settles(&self) -> Option<&Settled> {
         match self {
             Self::Begin { of, .. }
@@ -299,10 +305,10 @@ impl Write {
     }
 }
 
-/// What the store asks that sorts the changes of a commit into statements.
+/// For the store that sorts the changes of a commit into statements.
 #[cfg(feature = "postgres")]
 impl Write {
-    /// The row, or the dead letter, that it puts in under a new id.
+    /// The new id under which it puts in a row or a dead letter.
     pub(crate) fn puts(&self) -> Option<DurableId> {
         match self {
             Self::Arm(row) => Some(row.id),
@@ -320,15 +326,15 @@ impl Write {
         }
     }
 
-    /// The partition of what it names or puts in. A store knows that of a key. `None`: it is for a
-    /// whole kind.
+    /// The partition of what it names or puts in. `of_key` returns the partition of a key. `None`
+    /// if the change is for a whole kind.
     pub(crate) fn partition(&self, of_key: impl Fn(&str) -> Partition) -> Option<Partition> {
         let id = self.names_row().or(self.names_dead()).or(self.puts());
         id.map(DurableId::partition)
             .or_else(|| self.names_key().map(|key| of_key(key)))
     }
 
-    /// The texts that it names or stores, but for payloads and causes.
+    /// The texts that it names or stores, except payloads and causes.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         let (kind, calendar) = match self {
             Self::Arm(row) => (Some(&row.kind), row.calendar.as_ref()),
@@ -339,7 +345,7 @@ impl Write {
         texts.into_iter().flatten().map(|text| &**text)
     }
 
-    /// Its outcome, where what it names is not there, or may not be changed.
+    /// Its outcome if what it names is not there, or may not be changed.
     pub(crate) fn unchanged(&self) -> Outcome {
         match self {
             Self::Arm(_) => Outcome::Armed(None),
@@ -357,7 +363,7 @@ impl Write {
 }
 
 impl Outcome {
-    /// Whether the change was made: what it names was there, and might be changed.
+    /// Whether the change was made: what it names was there, and could be changed.
     pub(crate) const fn is_made(&self) -> bool {
         match self {
             Self::Armed(_) | Self::CancelledMany(..) => true,
@@ -377,7 +383,7 @@ impl Outcome {
         }
     }
 
-    /// The rows that it has ended or moved.
+    /// The rows that the change has ended or moved.
     pub(crate) fn rows(&self) -> impl Iterator<Item = DurableId> {
         let (one, many): (_, &[DurableId]) = match self {
             Self::Armed(id) | Self::Cancelled(id) => (*id, &[]),

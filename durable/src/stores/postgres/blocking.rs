@@ -1,5 +1,6 @@
-//! Blocking: transactions for code that blocks. A handler's transaction is one of tokio-postgres
-//! with a runtime of its own. The outbox takes it, and one of the crate `postgres`.
+//! Blocking: transactions for code that blocks. A handler's transaction is one of tokio-postgres,
+//! on a connection with a runtime of its own. The outbox takes such a transaction, and also one of
+//! the crate `postgres`.
 
 use super::session::{Asking, Connect, Texts, idle_setting};
 use super::statements::commit;
@@ -17,8 +18,9 @@ use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transactio
 /// A transaction whose calls block the thread: a [`PostgresTransaction`], which handlers get, or a
 /// transaction of the crate `postgres` 0.19.
 ///
-/// A function that takes any of them can be called by a handler, and by a program or a test that
-/// has begun a transaction itself. The calls are those of `postgres::Transaction` with these names.
+/// A handler can call a function that takes either of them, and so can a program or a test that has
+/// begun a transaction itself. The calls do what those of `postgres::Transaction` with the same
+/// names do.
 ///
 /// # Example
 /// ```
@@ -56,7 +58,7 @@ pub trait BlockingTransaction: Sealed {
     /// Runs a statement whose answer has one row.
     ///
     /// # Errors
-    /// Those of the database; or the answer has another number of rows.
+    /// Those of the database, and an error if the answer has another number of rows.
     fn query_one(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -66,7 +68,7 @@ pub trait BlockingTransaction: Sealed {
     /// Runs a statement whose answer has one row, or none.
     ///
     /// # Errors
-    /// Those of the database; or the answer has more rows.
+    /// Those of the database, and an error if the answer has more rows.
     fn query_opt(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -89,11 +91,11 @@ impl Sealed for PostgresTransaction<'_> {}
 impl Sealed for postgres::Transaction<'_> {}
 
 /// The transaction in which a handler of
-/// [`on_in_transaction`](crate::DurableBuilder::on_in_transaction) works. It is committed with the
-/// end of the handler's timer.
+/// [`on_in_transaction`](crate::DurableBuilder::on_in_transaction) works. The handler's work and
+/// the end of its timer are committed together.
 ///
-/// Its calls block, as those of the crate `postgres` do. [`block_on`](Self::block_on) has all that
-/// tokio-postgres has for a transaction.
+/// Its calls block, as those of the crate `postgres` do. [`block_on`](Self::block_on) gives access
+/// to all calls of a transaction of tokio-postgres.
 ///
 /// # Example
 /// ```
@@ -148,7 +150,7 @@ impl<'a> PostgresTransaction<'a> {
     /// Runs a statement whose answer has one row.
     ///
     /// # Errors
-    /// Those of the database; or the answer has another number of rows.
+    /// Those of the database, and an error if the answer has another number of rows.
     pub fn query_one(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -161,7 +163,7 @@ impl<'a> PostgresTransaction<'a> {
     /// Runs a statement whose answer has one row, or none.
     ///
     /// # Errors
-    /// Those of the database; or the answer has more rows.
+    /// Those of the database, and an error if the answer has more rows.
     pub fn query_opt(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -179,9 +181,10 @@ impl<'a> PostgresTransaction<'a> {
         self.runtime.block_on(self.inner.batch_execute(statements))
     }
 
-    /// Blocks until an async function has ended that works in this transaction: for what has no
-    /// call here, such as a prepared statement, a savepoint or a `COPY`, and for crates that take
-    /// a transaction of tokio-postgres. The runtime of this connection polls it.
+    /// Calls an async function with the transaction of tokio-postgres, and blocks until it has
+    /// ended. Use this for what has no call here, such as a prepared statement, a savepoint or a
+    /// `COPY`, and for crates that take a transaction of tokio-postgres. The runtime of this
+    /// connection polls the function's future.
     ///
     /// # Example
     /// ```
@@ -205,8 +208,8 @@ impl<'a> PostgresTransaction<'a> {
         self.runtime.block_on(call(&mut self.inner))
     }
 
-    /// Makes this change, as a node's commit does, and commits all. `false`: the row is not that
-    /// delivery's any more, and all is rolled back.
+    /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
+    /// the row no longer belongs to the delivery. Then all is rolled back.
     pub(crate) fn commit_with(self, write: &Write) -> Result<bool, Error> {
         let Self {
             runtime,
@@ -215,7 +218,9 @@ impl<'a> PostgresTransaction<'a> {
             idle,
         } = self;
         runtime.block_on(async {
-            // From here on the lease is locked, which other nodes want if this one stands still.
+            // From here on this transaction has the lease locked, and other nodes want the lease if
+            // this node stands still. So the setting limits for how long the transaction may stand
+            // still.
             inner.batch_execute(idle).await?;
             let asking = Asking::of_texts(inner.client(), texts);
             let outcomes = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await?;
@@ -229,7 +234,7 @@ impl<'a> PostgresTransaction<'a> {
         })
     }
 
-    /// Rolls all back. (If the connection is gone, the database has done so.)
+    /// Rolls the transaction back. (If the connection is gone, the database has done so.)
     pub(crate) fn rollback(self) {
         let _ = self.runtime.block_on(self.inner.rollback());
     }
@@ -318,7 +323,7 @@ impl fmt::Debug for PostgresTransaction<'_> {
     }
 }
 
-/// The database, for the connections of handlers.
+/// Makes the connections of handlers to the database.
 pub(crate) struct HandlerDatabase {
     connect: Connect,
     texts: Arc<Texts>,
@@ -353,7 +358,7 @@ impl HandlerDatabase {
     }
 }
 
-/// A connection of handlers, one at a time.
+/// A connection of handlers, of which one at a time uses it.
 pub(crate) struct HandlerConnection {
     client: Client,
     /// `None` once it is being dropped.
@@ -362,7 +367,7 @@ pub(crate) struct HandlerConnection {
     idle: Arc<str>,
 }
 
-/// A runtime that goes in async code must not wait there.
+/// The runtime may be dropped in async code, where it must not wait for its tasks.
 impl Drop for HandlerConnection {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -372,8 +377,8 @@ impl Drop for HandlerConnection {
 }
 
 impl HandlerConnection {
-    /// Begins a transaction. The acknowledgement is made for this level, whatever the role's
-    /// default is. The handler may set another one.
+    /// Begins a transaction at `READ COMMITTED`, whatever the role's default is, because the
+    /// acknowledgement is written for this level. The handler may set another level.
     pub(crate) fn begin(
         &mut self,
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
