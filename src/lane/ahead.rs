@@ -210,8 +210,8 @@ impl<M: Copy> Track<M> {
         }
         // Ordering: Relaxed. The shard's own.
         if self.taken.claimed.load(Ordering::Relaxed) < count {
-            // Ordering: Relaxed (DrainClaim). Published by DrainRelease. No fence follows: nobody
-            // recalls the messages that it claims.
+            // Ordering: Relaxed (DrainClaim). Published by DrainRelease. No fence follows, because
+            // no thread recalls the messages that it claims.
             self.taken.claimed.store(count, Ordering::Relaxed);
         }
         self.release(count);

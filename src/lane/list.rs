@@ -250,7 +250,7 @@ impl<M> Drop for LaneList<M> {
         while !lane.is_null() {
             // SAFETY: this is `&mut self`, so no thread uses a lane. Each lane came from a box.
             let owned = unsafe { Box::from_raw(lane.cast_mut()) };
-            // Ordering: Relaxed. Nobody else has it.
+            // Ordering: Relaxed. No other thread has it.
             lane = owned.next.load(Ordering::Relaxed);
         }
         self.ended.with_mut(|ended| {

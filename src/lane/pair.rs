@@ -1,7 +1,7 @@
 //! Pair: a lane, which is a pair of tracks, and what a drain does with one lane.
 //!
-//! The inbox owns the lanes. The producer's thread and the shard touch a lane; README.md of this
-//! room says who touches what.
+//! The inbox owns the lanes. The producer's thread and the shard touch a lane. README.md of this
+//! room says which of them touches what.
 
 use super::ahead::Outlook;
 use super::consumer::{Arrival, Drained, MessageSink};

@@ -20,7 +20,7 @@ pub(super) const LEN: usize = 2;
 /// does not free them.
 pub(super) const RECENT: usize = if cfg!(loom) { 3 } else { 4 };
 
-/// An array of messages, with their bits. README.md says who touches what.
+/// An array of messages, with their bits. README.md says which thread touches what.
 pub(super) struct Segment<M> {
     /// The next segment of the chain; null in the newest one.
     pub(super) next: UnsafeCell<*mut Segment<M>>,

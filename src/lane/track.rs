@@ -22,7 +22,7 @@ pub(super) struct Chain<M> {
     index: u64,
 }
 
-/// The part of a track that producer and shard share. README.md says who touches what.
+/// The part of a track that producer and shard share. README.md says which of them touches what.
 pub(super) struct Track<M> {
     pub(super) tail: CachePadded<Tail<M>>,
     pub(super) taken: CachePadded<Taken>,
