@@ -43,6 +43,7 @@ fn main() {
         a_spike_is_given_back(spike, End::Fired);
         cancels_in_any_order_by_threads_that_live_on(spike);
         a_spike_is_given_back_while_the_pool_is_blocked(spike);
+        dead_entries_do_not_wait_for_a_tick(spike);
         threads_that_come_and_go_leave_nothing();
     }
 }
@@ -295,6 +296,37 @@ fn a_spike_is_given_back_while_the_pool_is_blocked(timers: u64) {
     );
     drop(closed);
     wait("they fire", || fixture.fired.load(Ordering::Relaxed) == due);
+}
+
+/// A storm of cancels in random order, at a tick of a day. Its dead entries do not wait for a tick.
+fn dead_entries_do_not_wait_for_a_tick(timers: u64) {
+    let service = TimerService::builder()
+        .tick(Duration::from_secs(24 * 3600))
+        .on_expire(|batch: &mut Batch<'_, u64>| batch.for_each(drop))
+        .start()
+        .unwrap();
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut ids: Vec<_> = (0..timers)
+        .map(|_| Duration::from_secs(3600 * rng.u64(48..24 * 60_000)))
+        .map(|delay| service.schedule(delay, 0).unwrap())
+        .collect();
+    rng.shuffle(&mut ids);
+    // In some 500 slots: the last turns of the storm find more that is dead than they may move.
+    let holes = || {
+        service
+            .stats()
+            .sum(|shard| shard.machinery.figure("holes").unwrap())
+    };
+    let depth = || service.stats().sum(|shard| shard.machinery.lane_depth());
+    assert_eq!(service.cancel_many(ids), timers as usize);
+    // Fewer messages than this do not wake the shard.
+    wait("dead entries are dropped", || {
+        depth() <= 32_768 && holes() <= 32 * 512
+    });
+    println!(
+        "{timers} cancelled at a tick of a day: {} dead entries after",
+        holes()
+    );
 }
 
 /// Ten thousand threads, a wave after the other. Each timer of theirs is cancelled or fires, and

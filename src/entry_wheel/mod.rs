@@ -226,14 +226,21 @@ impl EntryWheel {
         if owed == 0 {
             return self.compact(budget_end);
         }
-        self.levels.first_to_be_compacted().is_some() && self.compact_in_storm(owed)
+        self.puts_off() && self.compact_in_storm(owed)
+    }
+
+    /// Whether slots wait for a compaction. If `advance` has said that there is no more to do, they
+    /// wait for a call before which no tombstone comes.
+    #[inline]
+    pub(crate) fn puts_off(&self) -> bool {
+        self.levels.first_to_be_compacted().is_some()
     }
 
     /// Compacts the slots that wait for a compaction. Returns whether the budget was used up before
     /// the end.
     fn compact(&mut self, budget_end: u64) -> bool {
         self.levels.compact_marked(budget_end, &mut self.parts);
-        self.levels.first_to_be_compacted().is_some()
+        self.puts_off()
     }
 
     /// Compacts slots while tombstones come, as far as moves are owed and earned. Returns whether

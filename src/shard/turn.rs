@@ -216,6 +216,8 @@ pub(crate) struct Turn {
     pub(crate) more: bool,
     /// More is due, but the dispatcher has no room until the workers catch up.
     pub(crate) held: bool,
+    /// Slots of the wheel wait for a turn that finds no cancels.
+    pub(crate) put_off: bool,
     /// Lanes of threads that have ended are being given back, and there is more to do for that.
     pub(crate) gave_back: bool,
     /// Whether, and when, the shard has to check on work that the dispatcher has.
@@ -362,6 +364,7 @@ impl Shard {
             dispatched,
             more: more || held || self.lanes.has_more() || is_more_to_trim && dispatched == 0,
             held,
+            put_off: self.wheel.puts_off(),
             gave_back,
             look,
         }
@@ -567,6 +570,33 @@ mod tests {
             );
             before = left;
         }
+    }
+
+    /// A storm of cancels of entries in many slots, with time standing still. The turn that takes the
+    /// cancels in says that it has put compactions off, so that its thread does not sleep for long,
+    /// and not that there is more to do. The next ones make up for it.
+    #[test]
+    fn what_a_storm_puts_off_is_told_and_made_up_for() {
+        const CELLS: u32 = 30_000;
+        let entry = |cell: u32| Entry::new(256 * u64::from(1 + cell % 15), cell, 1);
+        let (mut shard, mut lane) = Kept::new().shard();
+        (0..CELLS).for_each(|cell| _ = lane.push(entry(cell)));
+        while shard.turn(|| 0).more {}
+        (0..CELLS).for_each(|cell| _ = lane.push(entry(cell).tombstone()));
+        let turn = shard.turn(|| 0);
+        assert_eq!(
+            (turn.more, turn.put_off),
+            (false, true),
+            "{} left",
+            shard.wheel.len()
+        );
+        let mut turns = 0;
+        while shard.wheel.puts_off() {
+            let turn = shard.turn(|| 0);
+            assert_eq!((turn.drained, turn.more), (0, turn.put_off));
+            turns += 1;
+        }
+        assert!(turns > 5 && shard.wheel.len() == 0, "{turns} turns");
     }
 
     /// A thread stops. Its lane still has what it has used lately, and no message wakes the shard.

@@ -22,6 +22,9 @@ const LOOK_MIN_NS: u64 = 100_000;
 /// Where the tick is longer than this, the shard checks after this time.
 const LOOK_MAX: Duration = Duration::from_millis(1);
 
+/// Compactions that were put off in a storm of cancels go on after this time.
+const PUT_OFF: Duration = Duration::from_millis(1);
+
 /// A check that is not urgent comes after this time.
 const LOOK_LATER: Duration = Duration::from_millis(5);
 
@@ -112,6 +115,11 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             LookAgain::Soon => (now_ns + tick.nanos().max(LOOK_MIN_NS), Some(LOOK_MAX)),
             LookAgain::Later => (now_ns + nanos(LOOK_LATER), Some(LOOK_LATER)),
         };
+        let (put_off_ns, longest) = if turn.put_off {
+            (now_ns + nanos(PUT_OFF), shorter(longest, Some(PUT_OFF)))
+        } else {
+            (u64::MAX, longest)
+        };
         let gives_back_at_ns = shard.gives_back_at_ns();
         drained_asleep = sleep(
             shard,
@@ -122,6 +130,7 @@ pub(crate) fn run(mut shard: ColdDrop<Shard>, host: &dyn Host, review: &mut dyn 
             nap_until_ns
                 .min(upkeep_ns)
                 .min(look_ns)
+                .min(put_off_ns)
                 .min(gives_back_at_ns),
             longest,
         );
