@@ -37,15 +37,13 @@ const SPARSE: u64 = 4;
 /// cancelled. So the number of dead entries does not grow while timers are armed.
 const MOVES_EARNED: u64 = 2;
 
-/// Moves that were earned beyond this many budgets are forgotten. One call of `advance` may use all
-/// that are left.
+/// Moves that were earned before and not used are forgotten beyond this many budgets.
 const BUDGETS_EARNED: u64 = 3;
 
-/// A tombstone allows this many moves, too. But all tombstones between two calls of `advance`
-/// together allow no more than `OWED_MAX`. So slots wait in a storm of cancels. The longer they
-/// wait, the fewer live entries have to be moved.
-const MOVES_OWED: u64 = 3;
-const OWED_MAX: u64 = 2048;
+/// If tombstones have come since the call before, a call of `advance` moves at most this many
+/// entries for compactions, beside the moves that were earned. So slots wait in a storm of cancels.
+/// The longer they wait, the fewer live entries have to be moved.
+const STORM_MOVES: u64 = 2048;
 
 /// A hierarchical timing wheel of entries.
 pub(crate) struct EntryWheel {
@@ -64,8 +62,8 @@ pub(crate) struct EntryWheel {
     is_shrunk: bool,
     /// Tombstones that have come since the last `take_tombstones`.
     tombstones: u64,
-    /// Moves that the tombstones since the last `advance` have allowed.
-    owed: u64,
+    /// A tombstone has come since the last `advance`.
+    is_storm: bool,
 }
 
 impl EntryWheel {
@@ -87,7 +85,7 @@ impl EntryWheel {
             is_tidy: true,
             is_shrunk: false,
             tombstones: 0,
-            owed: 0,
+            is_storm: false,
         }
     }
 
@@ -144,14 +142,16 @@ impl EntryWheel {
     /// Notes that this many entries have been filed: they pay for compactions.
     #[inline]
     pub(crate) fn earn(&mut self, entries: u64) {
-        self.parts.earned += MOVES_EARNED * entries;
+        let before = self.parts.earned;
+        let kept = before.min(self.budget.saturating_mul(BUDGETS_EARNED));
+        self.parts.earned = kept + MOVES_EARNED * entries;
     }
 
     // (`never`: `accept` ends in this call. So `accept` saves no registers, for an entry either.)
     #[inline(never)]
     fn insert_tombstone(&mut self, tombstone: Entry) {
         self.tombstones += 1;
-        self.owed += MOVES_OWED;
+        self.is_storm = true;
         // A tombstone that comes at its deadline or later is not needed, because the claim finds
         // that the timer is dead.
         if tombstone.deadline() > self.levels.now {
@@ -181,9 +181,8 @@ impl EntryWheel {
     /// given in the order in which they came to level 0, unless a large slot was compacted.
     pub(crate) fn advance(&mut self, now: u64, limit: usize, mut f: impl FnMut(&[Entry])) -> bool {
         let budget_end = self.parts.budget_end(self.budget);
-        let owed = std::mem::take(&mut self.owed);
-        self.parts
-            .renew_at_once(self.budget.saturating_mul(BUDGETS_EARNED));
+        let is_storm = std::mem::take(&mut self.is_storm);
+        self.parts.renew_at_once();
         let mut given = 0;
         loop {
             while !self.due.is_empty() {
@@ -223,10 +222,13 @@ impl EntryWheel {
             self.levels
                 .cascade(place, LARGE_SLOT, budget_end, &mut self.parts);
         }
-        if owed == 0 {
+        if !is_storm {
             return self.compact(budget_end);
         }
-        self.puts_off() && self.compact_in_storm(owed)
+        if self.puts_off() {
+            self.compact_in_storm();
+        }
+        false
     }
 
     /// Whether slots wait for a compaction. If `advance` has said that there is no more to do, they
@@ -243,18 +245,14 @@ impl EntryWheel {
         self.puts_off()
     }
 
-    /// Compacts slots while tombstones come, as far as moves are owed and earned. Returns whether
-    /// both slots and earned moves are left. Without earned moves the slots wait for what the next
-    /// call is owed.
+    /// Compacts slots while tombstones come. What is left waits for the next call.
     #[cold]
     #[inline(never)]
-    fn compact_in_storm(&mut self, owed: u64) -> bool {
+    fn compact_in_storm(&mut self) {
         let begin = self.parts.moved;
-        let moves = owed.min(OWED_MAX) + self.parts.earned;
-        let is_more = self.compact(self.parts.budget_end(moves));
+        self.compact(self.parts.budget_end(STORM_MOVES + self.parts.earned));
         let spent = self.parts.moved - begin;
-        self.parts.spend(spent.saturating_sub(owed.min(OWED_MAX)));
-        is_more && self.parts.earned > 0
+        self.parts.spend(spent.saturating_sub(STORM_MOVES));
     }
 
     /// Gives `f` one block of due entries, without the dead ones. Returns the length of the block,
@@ -349,7 +347,7 @@ impl EntryWheel {
             self.levels.mark(Slot::is_partly_dead);
         }
         let is_more = self.compact(self.parts.budget_end(self.budget));
-        if self.parts.holes == 0 {
+        if !self.parts.has_dead() {
             // Without this, a tombstone that named a wrong deadline might stay unmatched for ever.
             self.parts.tombstones.clear();
         }
@@ -368,8 +366,8 @@ impl EntryWheel {
             self.is_shrunk = false;
             return false;
         }
-        if self.is_shrunk && self.parts.holes == 0 {
-            tombstones.clear();
+        if self.is_shrunk && !self.parts.has_dead() {
+            self.parts.tombstones.clear();
             return false;
         }
         self.levels.mark(Slot::has_any_holes);

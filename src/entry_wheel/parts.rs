@@ -60,17 +60,22 @@ impl WheelParts {
             .min(self.examining);
     }
 
+    /// Whether slots may have dead entries whose tombstones are still needed. (While a slot is
+    /// compacted in steps, it counts no holes for the dead entries that are still to come.)
+    pub(super) fn has_dead(&self) -> bool {
+        self.holes > 0 || self.examining > 0
+    }
+
     /// What `moved` will be when a budget that begins now is used up.
     #[inline]
     pub(super) fn budget_end(&self, budget: u64) -> u64 {
         self.moved.saturating_add(budget)
     }
 
-    /// Allows small slots to be compacted at once again. Forgets what was earned beyond a limit.
+    /// Allows small slots to be compacted at once again.
     #[inline]
-    pub(super) fn renew_at_once(&mut self, earned_max: u64) {
+    pub(super) fn renew_at_once(&mut self) {
         self.at_once_end = self.budget_end(AT_ONCE);
-        self.earned = self.earned.min(earned_max);
     }
 
     /// Whether a slot is compacted when its tombstone comes. If not, it waits for `advance`.
@@ -129,11 +134,10 @@ mod tests {
         assert!(parts.compacts_at_once(true) && !parts.compacts_at_once(false));
         parts.moved = AT_ONCE;
         assert!(!parts.compacts_at_once(true));
-        parts.renew_at_once(10);
+        parts.renew_at_once();
+        parts.spend(99);
         assert!(parts.compacts_at_once(true));
-        parts.spend(9);
-        assert!(parts.compacts_at_once(true));
-        parts.spend(9);
-        assert!(!parts.compacts_at_once(true), "more than that is forgotten");
+        parts.spend(99);
+        assert!(!parts.compacts_at_once(true));
     }
 }

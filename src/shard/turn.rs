@@ -277,7 +277,9 @@ impl Shard {
         self.note_pairs(pairs);
         let cancels = pairs + self.wheel.take_tombstones();
         let inserts = found.messages.saturating_sub(cancels);
-        self.wheel.earn(inserts.saturating_sub(pairs));
+        // Of an eliminated pair the insert was counted, of a recalled one nothing is left.
+        let filed = inserts.saturating_sub(pairs - found.recalled);
+        self.wheel.earn(filed);
         if cancels >= CANCELS_DEFERRED.max(inserts / 4) && inserts >= CANCELS_DEFERRED {
             self.lanes.defer(present);
         }
@@ -572,9 +574,9 @@ mod tests {
         }
     }
 
-    /// A storm of cancels of entries in many slots, with time standing still. The turn that takes the
-    /// cancels in says that it has put compactions off, so that its thread does not sleep for long,
-    /// and not that there is more to do. The next ones make up for it.
+    /// A storm of cancels of entries in many slots, with time standing still. The turn that takes
+    /// the cancels in says that it has put compactions off, so that its thread does not sleep for
+    /// long. It does not say that there is more to do. The next ones make up for it.
     #[test]
     fn what_a_storm_puts_off_is_told_and_made_up_for() {
         const CELLS: u32 = 30_000;
