@@ -10,7 +10,7 @@ mod own_schema;
 
 use own_schema::{Schema, until};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use wheelwork::Dispatch;
@@ -314,6 +314,90 @@ fn a_panic_rolls_back_before_the_writer_hears_of_it() {
     node.schedule("work", MS, "").unwrap();
     until("it is dead", || node.stats().died == 1);
     assert_eq!(*told.lock().unwrap(), Some(Some(0)));
+    node.stop().unwrap();
+}
+
+/// An acknowledgement that fails leaves no lock behind. The handler has swallowed an error, so its
+/// transaction is aborted, with a savepoint in it.
+#[test]
+fn a_failed_acknowledgement_rolls_back_before_the_writer_hears_of_it() {
+    let Some(schema) = Schema::new("aborted") else {
+        return;
+    };
+    drop(schema.store());
+    let make = "CREATE TABLE {s}.work (n int PRIMARY KEY, done int);
+        INSERT INTO {s}.work VALUES (1, 0)";
+    schema.client().batch_execute(&schema.sql(make)).unwrap();
+    let raise = schema.sql("UPDATE {s}.work SET done = done + 1");
+    let twice = schema.sql("INSERT INTO {s}.work VALUES (1, 0)");
+    let try_lock = schema.sql("SELECT done FROM {s}.work FOR UPDATE NOWAIT");
+    let other = Mutex::new(schema.client());
+    let told = Arc::new(Mutex::new(None));
+    let tells = told.clone();
+    // While the first attempt is at work, so is another call: there are two connections.
+    let (met, meets) = (Barrier::new(2), AtomicU32::new(0));
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
+            if work.attempt() == 1 && meets.fetch_add(1, Ordering::SeqCst) < 2 {
+                met.wait();
+            }
+            if work.payload() == b"beside" {
+                return Ok(());
+            }
+            transaction.execute(&raise, &[])?;
+            if work.attempt() == 1 {
+                transaction.batch_execute("SAVEPOINT part")?;
+                assert!(
+                    transaction.execute(&twice, &[]).is_err(),
+                    "the row is there"
+                );
+            }
+            Ok(())
+        })
+        .on_failed(move |_, _| {
+            let row = other.lock().unwrap().query_one(&try_lock, &[]);
+            *tells.lock().unwrap() = Some(row.ok().map(|row| row.get::<_, i32>(0)));
+        })
+        .retry_policy(RetryPolicy::new().first(MS))
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    node.schedule("work", MS, "beside").unwrap();
+    until("both are done", || node.stats().done == 2);
+    assert_eq!(node.stats().failed, 1);
+    assert_eq!(*told.lock().unwrap(), Some(Some(0)), "nobody has the row");
+    let done = schema.sql("SELECT done FROM {s}.work");
+    let done = schema.client().query_one(&done, &[]).unwrap();
+    assert_eq!(done.get::<_, i32>(0), 1, "its work is done once");
+    node.stop().unwrap();
+}
+
+/// A COMMIT that fails leaves its connection as good as new.
+#[test]
+fn a_failed_commit_is_tried_again() {
+    let Some(schema) = Schema::new("deferred") else {
+        return;
+    };
+    drop(schema.store());
+    let make = "CREATE TABLE {s}.work (n int UNIQUE DEFERRABLE INITIALLY DEFERRED);
+        INSERT INTO {s}.work VALUES (1)";
+    schema.client().batch_execute(&schema.sql(make)).unwrap();
+    let insert = schema.sql("INSERT INTO {s}.work VALUES ($1)");
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
+            let number = i32::try_from(work.attempt())?;
+            transaction.execute(&insert, &[&number])?;
+            Ok(())
+        })
+        .retry_policy(RetryPolicy::new().first(MS))
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    until("it is done", || node.stats().done == 1);
+    assert_eq!(node.stats().failed, 1);
+    let count = schema.sql("SELECT count(*) FROM {s}.work");
+    let count = schema.client().query_one(&count, &[]).unwrap();
+    assert_eq!(count.get::<_, i64>(0), 2);
     node.stop().unwrap();
 }
 

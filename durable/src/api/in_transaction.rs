@@ -116,10 +116,16 @@ fn run_in(
         if !met_others {
             break;
         }
+        if !connection.end() {
+            connection = connections.database.connect()?;
+        }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
         done = connection.begin().map(work);
     }
-    connections.give_back(connection);
+    // A transaction that may be open has rows locked: its connection is closed.
+    if connection.end() {
+        connections.give_back(connection);
+    }
     done?
 }
 

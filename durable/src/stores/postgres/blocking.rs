@@ -15,6 +15,9 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, IsolationLevel, Row, ToStatement, Transaction};
 
+/// So long is waited for a rollback. After that the connection is closed, which rolls back too.
+const ROLLBACK_MAX: Duration = Duration::from_secs(5);
+
 /// A transaction whose calls block the thread: a [`PostgresTransaction`], which handlers get, or a
 /// transaction of the crate `postgres` 0.19.
 ///
@@ -120,6 +123,7 @@ pub struct PostgresTransaction<'a> {
     inner: Transaction<'a>,
     texts: &'a Texts,
     idle: &'a str,
+    has_ended: &'a mut bool,
 }
 
 impl<'a> PostgresTransaction<'a> {
@@ -209,35 +213,57 @@ impl<'a> PostgresTransaction<'a> {
     }
 
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
-    /// the row no longer belongs to the delivery. Then all is rolled back.
+    /// the row no longer belongs to the delivery. Then all is rolled back, and after an error too.
     pub(crate) fn commit_with(self, write: &Write) -> Result<bool, Error> {
         let Self {
             runtime,
             inner,
             texts,
             idle,
+            has_ended,
         } = self;
         runtime.block_on(async {
-            // From here on this transaction has the lease locked, and other nodes want the lease if
-            // this node stands still. So the setting limits for how long the transaction may stand
-            // still.
-            inner.batch_execute(idle).await?;
-            let asking = Asking::of_texts(inner.client(), texts);
-            let outcomes = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await?;
-            let is_settled = matches!(outcomes[..], [Outcome::Settled(true, _)]);
-            if is_settled {
-                inner.commit().await?;
-            } else {
-                inner.rollback().await?;
+            match acknowledge(&inner, texts, idle, write).await {
+                Ok(true) => {
+                    inner.commit().await?;
+                    *has_ended = true;
+                    Ok(true)
+                }
+                answer => {
+                    roll_back(inner, has_ended).await;
+                    answer
+                }
             }
-            Ok(is_settled)
         })
     }
 
     /// Rolls the transaction back. (If the connection is gone, the database has done so.)
     pub(crate) fn rollback(self) {
-        let _ = self.runtime.block_on(self.inner.rollback());
+        self.runtime.block_on(roll_back(self.inner, self.has_ended));
     }
+}
+
+/// Makes this change in the transaction. Returns `false` if the row no longer belongs to the
+/// delivery.
+async fn acknowledge(
+    transaction: &Transaction<'_>,
+    texts: &Texts,
+    idle: &str,
+    write: &Write,
+) -> Result<bool, Error> {
+    // From here on this transaction has the lease locked, and other nodes want the lease if this
+    // node stands still. So the setting limits for how long the transaction may stand still.
+    transaction.batch_execute(idle).await?;
+    let asking = Asking::of_texts(transaction.client(), texts);
+    let outcomes = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await?;
+    Ok(matches!(outcomes[..], [Outcome::Settled(true, _)]))
+}
+
+/// Rolls back, and waits until that is done: a `ROLLBACK` that is only queued goes out when
+/// somebody uses the connection again, and until then the rows of the handler are locked.
+async fn roll_back(transaction: Transaction<'_>, has_ended: &mut bool) {
+    let done = tokio::time::timeout(ROLLBACK_MAX, transaction.rollback()).await;
+    *has_ended = matches!(done, Ok(Ok(())));
 }
 
 impl BlockingTransaction for PostgresTransaction<'_> {
@@ -354,6 +380,7 @@ impl HandlerDatabase {
             runtime: Some(runtime),
             texts: self.texts.clone(),
             idle: self.idle.clone(),
+            has_ended: true,
         })
     }
 }
@@ -365,9 +392,13 @@ pub(crate) struct HandlerConnection {
     runtime: Option<Runtime>,
     texts: Arc<Texts>,
     idle: Arc<str>,
+    /// Whether the database has said that the last transaction has ended.
+    has_ended: bool,
 }
 
-/// The runtime may be dropped in async code, where it must not wait for its tasks.
+/// The socket is closed with the runtime, whose task has it. So the database ends a transaction
+/// that is still open. The runtime may be dropped in async code, where it must not wait for its
+/// tasks.
 impl Drop for HandlerConnection {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -383,6 +414,7 @@ impl HandlerConnection {
         &mut self,
     ) -> Result<PostgresTransaction<'_>, Box<dyn StdError + Send + Sync>> {
         let runtime = self.runtime.as_ref().ok_or("the connection has ended")?;
+        self.has_ended = false;
         let begin = self.client.build_transaction();
         let begin = begin.isolation_level(IsolationLevel::ReadCommitted);
         Ok(PostgresTransaction {
@@ -390,6 +422,23 @@ impl HandlerConnection {
             inner: runtime.block_on(begin.start())?,
             texts: &self.texts,
             idle: &self.idle,
+            has_ended: &mut self.has_ended,
         })
+    }
+
+    /// Sees that the last transaction has ended. `false`: that is not known, and the connection is
+    /// no good any more.
+    pub(crate) fn end(&mut self) -> bool {
+        if let Some(runtime) = &self.runtime
+            && !self.has_ended
+            && !self.client.is_closed()
+        {
+            // Its COMMIT has failed, say.
+            let rollback = self.client.batch_execute("ROLLBACK");
+            let done =
+                runtime.block_on(async { tokio::time::timeout(ROLLBACK_MAX, rollback).await });
+            self.has_ended = matches!(done, Ok(Ok(())));
+        }
+        self.has_ended
     }
 }
