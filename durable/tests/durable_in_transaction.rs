@@ -9,6 +9,7 @@
 mod own_schema;
 
 use own_schema::{Schema, until};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
@@ -370,6 +371,68 @@ fn a_failed_acknowledgement_rolls_back_before_the_writer_hears_of_it() {
     let done = schema.client().query_one(&done, &[]).unwrap();
     assert_eq!(done.get::<_, i32>(0), 1, "its work is done once");
     node.stop().unwrap();
+}
+
+/// A user's transaction that has re-armed the key of a running timer holds up that timer alone.
+#[test]
+fn a_transaction_that_has_the_key_holds_up_no_other_timer() {
+    let Some(schema) = Schema::new("rearmed") else {
+        return;
+    };
+    let store = schema.store();
+    let outbox = store.outbox();
+    let make = "CREATE TABLE {s}.work (payload text)";
+    schema.client().batch_execute(&schema.sql(make)).unwrap();
+    let insert = schema.sql("INSERT INTO {s}.work VALUES ($1)");
+    let (begins, begun) = mpsc::channel();
+    let (rearms, rearmed) = mpsc::channel::<()>();
+    let (rearmed, told) = (Mutex::new(rearmed), Arc::new(Mutex::new(Vec::new())));
+    let tells = told.clone();
+    let calls = AtomicU32::new(0);
+    let node = Durable::builder(store)
+        .on_in_transaction("work", move |work, transaction| {
+            transaction.execute(&insert, &[&work.payload_text()])?;
+            if work.payload() == b"old" && calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                begins.send(())?;
+                rearmed.lock().unwrap().recv()?;
+            }
+            Ok(())
+        })
+        .on_failed(move |work, why| {
+            let told = format!("{}: {why}", work.payload_text());
+            tells.lock().unwrap().push(told);
+        })
+        .max_calls("work", NonZeroUsize::MIN)
+        .start()
+        .unwrap();
+    // (Dropped before the node, also if the test fails.)
+    let rearms = rearms;
+    node.key("key").schedule("work", MS, "old").unwrap();
+    begun.recv().unwrap();
+    let mut client = schema.client();
+    let mut transaction = client.transaction().unwrap();
+    let hour = Duration::from_secs(3_600);
+    let mut timers = outbox.within(&mut transaction);
+    timers.key("key").schedule("work", hour, "new").unwrap();
+    rearms.send(()).unwrap();
+    let others = (0..5).map(|_| ("work", MS, "other"));
+    node.schedule_many(others).unwrap();
+    until("the others are done", || node.stats().done == 5);
+    transaction.commit().unwrap();
+    until("the old one is gone", || {
+        node.list(.., 9).unwrap().len() == 1
+    });
+    let new = node.key("key").get().unwrap().unwrap();
+    assert_eq!(&new.payload[..], b"new");
+    node.stop().unwrap();
+    // Its work is not committed without its end.
+    let others = schema.sql("SELECT count(*) FROM {s}.work WHERE payload = 'other'");
+    let old = schema.sql("SELECT count(*) FROM {s}.work WHERE payload = 'old'");
+    let mut count = |sql: &str| client.query_one(sql, &[]).unwrap().get::<_, i64>(0);
+    assert_eq!((count(&others), count(&old)), (5, 0));
+    let told = told.lock().unwrap();
+    let is_blocked = |why: &String| why.starts_with("old: another transaction has the timer");
+    assert!(told.len() == 1 && told.iter().all(is_blocked), "{told:?}");
 }
 
 /// A COMMIT that fails leaves its connection as good as new.

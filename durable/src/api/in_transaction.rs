@@ -4,7 +4,9 @@ use super::builder::DurableBuilder;
 use crate::handler::delivery::{Delivery, HandlerResult};
 use crate::handler::kinds::KindHandler;
 use crate::store::write::Write;
-use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
+use crate::stores::postgres::blocking::{
+    AckError, HandlerConnection, HandlerDatabase, PostgresTransaction,
+};
 use crate::stores::postgres::session::apart;
 use crate::stores::postgres::store::Postgres;
 use crossbeam_channel::never;
@@ -50,7 +52,15 @@ impl DurableBuilder<Postgres> {
     ///
     /// The transaction begins at `READ COMMITTED`, whatever the role's default is. The handler may
     /// set another level first. If the transaction fails with 40001 or 40P01 (it met another one),
-    /// the handler is called again in a new one, up to 8 times within 0.4 s: that is no attempt.
+    /// the handler is called again in a new one, up to 8 times, with waits of 0.4 s in all: that is
+    /// no attempt. The same is done if a transaction of yours has the timer or its key locked when
+    /// the handler has returned. If yours lasts longer than these calls, the attempt has failed.
+    ///
+    /// The handler must not end the transaction by SQL (`COMMIT`, `ROLLBACK`). What it has so
+    /// committed stays, though the handler fails or its node ends, and the timer is tried again.
+    /// What it has rolled back is lost, though its timer ends after `Ok`. Settings of the session
+    /// (`SET` without `LOCAL`) and session advisory locks stay on the connection, which later calls
+    /// get.
     ///
     /// # Example
     /// ```
@@ -129,7 +139,8 @@ fn run_in(
     done?
 }
 
-/// Whether an error, or what has caused it, is a conflict with another transaction: 40001 or 40P01.
+/// Whether an error, or what has caused it, is a conflict with another transaction: 40001, 40P01,
+/// or a transaction that was in the way of the acknowledgement.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     let conflicts = [
         &SqlState::T_R_SERIALIZATION_FAILURE,
@@ -137,6 +148,9 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     ];
     let mut cause = Some(error);
     while let Some(error) = cause {
+        if let Some(AckError::Blocked(_)) = error.downcast_ref() {
+            return true;
+        }
         let code = error
             .downcast_ref::<tokio_postgres::Error>()
             .and_then(tokio_postgres::Error::code);

@@ -2,7 +2,9 @@
 //! on a connection with a runtime of its own. The outbox takes such a transaction, and also one of
 //! the crate `postgres`.
 
-use super::session::{Asking, Connect, Texts, idle_setting};
+use super::session::{
+    Asking, CLIENT_CHECK, Connect, OneTrouble, Texts, idle_setting, trouble_of_one,
+};
 use super::statements::commit;
 use crate::store::write::{Outcome, Write};
 use std::collections::BTreeMap;
@@ -122,7 +124,7 @@ pub struct PostgresTransaction<'a> {
     runtime: &'a Runtime,
     inner: Transaction<'a>,
     texts: &'a Texts,
-    idle: &'a str,
+    before_ack: &'a str,
     has_ended: &'a mut bool,
 }
 
@@ -214,16 +216,16 @@ impl<'a> PostgresTransaction<'a> {
 
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
     /// the row no longer belongs to the delivery. Then all is rolled back, and after an error too.
-    pub(crate) fn commit_with(self, write: &Write) -> Result<bool, Error> {
+    pub(crate) fn commit_with(self, write: &Write) -> Result<bool, AckError> {
         let Self {
             runtime,
             inner,
             texts,
-            idle,
+            before_ack,
             has_ended,
         } = self;
         runtime.block_on(async {
-            match acknowledge(&inner, texts, idle, write).await {
+            match acknowledge(&inner, texts, before_ack, write).await {
                 Ok(true) => {
                     inner.commit().await?;
                     *has_ended = true;
@@ -248,15 +250,48 @@ impl<'a> PostgresTransaction<'a> {
 async fn acknowledge(
     transaction: &Transaction<'_>,
     texts: &Texts,
-    idle: &str,
+    before_ack: &str,
     write: &Write,
-) -> Result<bool, Error> {
-    // From here on this transaction has the lease locked, and other nodes want the lease if this
-    // node stands still. So the setting limits for how long the transaction may stand still.
-    transaction.batch_execute(idle).await?;
+) -> Result<bool, AckError> {
+    transaction.batch_execute(before_ack).await?;
     let asking = Asking::of_texts(transaction.client(), texts);
-    let outcomes = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await?;
+    let made = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await;
+    let outcomes = made.map_err(|error| match trouble_of_one(&error) {
+        Some(OneTrouble::Blocked) => AckError::Blocked(error),
+        _ => AckError::Failed(error),
+    })?;
     Ok(matches!(outcomes[..], [Outcome::Settled(true, _)]))
+}
+
+/// Why a handler's transaction was not committed.
+#[derive(Debug)]
+pub(crate) enum AckError {
+    /// Somebody's transaction has the timer locked, or its key.
+    Blocked(Error),
+    Failed(Error),
+}
+
+impl From<Error> for AckError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl fmt::Display for AckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blocked(_) => write!(f, "another transaction has the timer locked, or its key"),
+            Self::Failed(_) => write!(f, "the handler's transaction was not committed"),
+        }
+    }
+}
+
+impl StdError for AckError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Blocked(error) | Self::Failed(error) => Some(error),
+        }
+    }
 }
 
 /// Rolls back, and waits until that is done: a `ROLLBACK` that is only queued goes out when
@@ -349,12 +384,22 @@ impl fmt::Debug for PostgresTransaction<'_> {
     }
 }
 
+/// Constraints that were to be checked at the end are checked before the acknowledgement. The check
+/// may wait for locks, in the time that the handler allows.
+const CHECK_CONSTRAINTS: &str = "SET CONSTRAINTS ALL IMMEDIATE";
+
+/// The acknowledgement has the lease locked. So it waits for the timer's row no longer than a
+/// node's commit does: a transaction of the user's may have it, and may last.
+const ACK_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 20";
+
 /// Makes the connections of handlers to the database.
 pub(crate) struct HandlerDatabase {
     connect: Connect,
     texts: Arc<Texts>,
-    /// The setting that ends a transaction which stands still while a lease is locked.
-    idle: Arc<str>,
+    /// What is sent before an acknowledgement. From there on the transaction has the lease locked,
+    /// and other nodes want the lease if this node stands still. So a setting limits for how long
+    /// the transaction may stand still, and another one for how long it waits for locks.
+    before_ack: Arc<str>,
 }
 
 impl HandlerDatabase {
@@ -364,7 +409,7 @@ impl HandlerDatabase {
         Self {
             connect,
             texts,
-            idle: idle.into(),
+            before_ack: format!("{CHECK_CONSTRAINTS}; {idle}; {ACK_LOCK_TIMEOUT}").into(),
         }
     }
 
@@ -375,11 +420,13 @@ impl HandlerDatabase {
             .build()?;
         let connected = runtime.block_on((self.connect)(Arc::new(|| {})))?;
         runtime.spawn(connected.driver);
+        // (A database without such a setting does without.)
+        let _ = runtime.block_on(connected.client.batch_execute(CLIENT_CHECK));
         Ok(HandlerConnection {
             client: connected.client,
             runtime: Some(runtime),
             texts: self.texts.clone(),
-            idle: self.idle.clone(),
+            before_ack: self.before_ack.clone(),
             has_ended: true,
         })
     }
@@ -391,7 +438,7 @@ pub(crate) struct HandlerConnection {
     /// `None` once it is being dropped.
     runtime: Option<Runtime>,
     texts: Arc<Texts>,
-    idle: Arc<str>,
+    before_ack: Arc<str>,
     /// Whether the database has said that the last transaction has ended.
     has_ended: bool,
 }
@@ -421,7 +468,7 @@ impl HandlerConnection {
             runtime,
             inner: runtime.block_on(begin.start())?,
             texts: &self.texts,
-            idle: &self.idle,
+            before_ack: &self.before_ack,
             has_ended: &mut self.has_ended,
         })
     }

@@ -34,6 +34,9 @@ const CANCEL_MAX: Duration = Duration::from_secs(2);
 /// How long a statement may take: less than `ANSWER_MAX`.
 pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
 
+/// A statement whose client is gone is ended, though it waits for a lock.
+pub(super) const CLIENT_CHECK: &str = "SET client_connection_check_interval = 2000";
+
 /// Of a session. Nobody waits for a lock for long. A statement that takes very long is ended by the
 /// database, before it is taken for lost here. So is one whose session is gone. Rows are found by
 /// their keys, whatever the statistics say: those of a table that has just been
@@ -41,7 +44,7 @@ pub(super) const STATEMENT_TIMEOUT: &str = "SET statement_timeout = 25000";
 const SETTINGS: [&str; 8] = [
     "SET default_transaction_isolation = 'read committed'",
     STATEMENT_TIMEOUT,
-    "SET client_connection_check_interval = 2000",
+    CLIENT_CHECK,
     "SET lock_timeout = 20",
     "SET enable_seqscan = off",
     "SET enable_hashjoin = off",
