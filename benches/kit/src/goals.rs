@@ -65,7 +65,7 @@ pub fn median(group: &[&Line], subject: &str, figure: &str) -> Option<f64> {
     lines.find(|line| line.subject == subject)?.median(figure)
 }
 
-/// Of these lines the subject's should be so many times as good as the best rival's.
+/// The goal that the subject's figure is a given number of times as good as the best rival's.
 pub fn against_rivals(
     what: &str,
     group: &[&Line],

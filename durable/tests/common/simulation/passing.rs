@@ -1,5 +1,5 @@
-//! Passing: how time passes. In a fleet each node's clock follows the store's, but for those that
-//! stand still. A process has one clock, whose time of day may be slewed.
+//! Passing: how time passes. In a fleet each node's clock follows the store's, except where a node
+//! stands still. A process has one clock, whose time of day may be slewed.
 
 use super::acts::Place;
 use super::world::Shared;

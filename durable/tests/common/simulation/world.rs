@@ -194,7 +194,7 @@ impl World {
             .collect()
     }
 
-    /// Something goes wrong just now, or so much later.
+    /// Something goes wrong now, or after this time.
     pub fn trouble(&mut self, later: Duration) {
         self.trouble_at = self.trouble_at.max(self.now() + later);
     }
