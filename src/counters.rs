@@ -1,10 +1,11 @@
 //! Counters with one writer each. Any thread may read them.
 //!
-//! To count costs a load and a store, in a cache line that no other thread writes.
+//! Counting costs a load and a store, in a cache line that no other thread writes.
 //!
 //! A [`Registry`] keeps sets of counters. Each thread owns one set. The registry outlives the
 //! threads: when a thread ends, its counts are added to those of past threads, and its set is
-//! freed. So the sum is all that was ever counted, and there are as many sets as there are threads.
+//! freed. So the sum is all that was ever counted. There is a set for each thread that lives, and
+//! one for all past threads.
 //!
 //! Ground rule: only the owner of a set writes its counters. The holder of the lock owns the set of
 //! past threads.
@@ -62,8 +63,8 @@ pub(crate) struct Registry<C> {
     made_in: Process,
 }
 
-/// In a process that was forked off: waits for the lock, until a thread of the parent is taken to
-/// have it. Some 10 ms.
+/// How often a process that was forked off waits for the lock, for some 10 ms in all. After that it
+/// assumes that a thread of its parent had the lock, and will never give it back here.
 const FORKED_WAITS_MAX: u32 = 200;
 
 // SAFETY: `sets` is accessed only by the holder of `taken` (`with`).
@@ -138,8 +139,8 @@ impl<C: CounterSet> Sets<C> {
 }
 
 impl<C> Registry<C> {
-    /// Gives `f` the sets. `f` must not panic, and must not call this again. `None`: this process
-    /// was forked off, and a thread of its parent had them just then.
+    /// Gives `f` the sets. `f` must not panic, and must not call this again. Returns `None` if this
+    /// process was forked off while a thread of its parent had the lock.
     fn with<R>(&self, f: impl FnOnce(&mut Sets<C>) -> R) -> Option<R> {
         let mut waits = 0;
         // Ordering: Acquire. Pairs with the Release below: sees what the last holder did to the
@@ -158,7 +159,8 @@ impl<C> Registry<C> {
         Some(result)
     }
 
-    /// Shows `f` every set, and the sum of the past ones; none in the case of `with`.
+    /// Shows `f` the sum of the past sets, and then every present set. Shows nothing if `with`
+    /// returns `None`.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&C)) {
         self.with(|sets| {
             f(&sets.past);
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A thread of the parent has the lock, and is not there.
+    /// A thread of the parent has the lock. That thread is not in this process.
     #[test]
     fn a_lock_of_another_process_is_not_waited_for() {
         let mut registry = Registry::<Counter>::new();

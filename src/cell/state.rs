@@ -92,7 +92,7 @@ unsafe impl<T> crate::mem::Zeroable for Cell<T> {
     }
 }
 
-// SAFETY: atomics of zero.
+// SAFETY: zero is a value of each of its atomics.
 #[cfg(not(loom))]
 unsafe impl Zeroable for Side {}
 
@@ -144,8 +144,8 @@ pub(crate) struct Filed {
 impl<T> Cell<T> {
     /// The generation of the cell's present or next filing.
     pub(super) fn generation(&self) -> u64 {
-        // Ordering: Acquire. Pairs with the Release of ClaimExchange. A holder of the index did
-        // that itself, or got it with the index through the depot.
+        // Ordering: Acquire. Pairs with the Release of ClaimExchange. The thread that holds the
+        // index made that exchange itself, or got the index and the word through the depot.
         Word(self.word.load(Ordering::Acquire)).generation()
     }
 
@@ -235,8 +235,11 @@ impl<T> Cell<T> {
         DueAt::unpacked(self.due_at.load(Ordering::Relaxed))
     }
 
-    /// Changes the word from `word` to `next`. If it is not `word` any more: fails with the present
-    /// one.
+    /// Changes the word from `word` to `next`. If the word is another one by now, fails and returns
+    /// that one.
+    ///
+    /// This decides a timer's outcome: of the threads that want to fire, cancel, move or hand back
+    /// a timer, the one whose exchange succeeds gets it.
     #[inline]
     pub(super) fn exchange(&self, word: Word, next: Word) -> Result<(), Word> {
         // Ordering: AcqRel if won (ClaimExchange), Acquire if lost. Pairs with every other exchange
@@ -253,8 +256,8 @@ impl<T> Cell<T> {
     }
 }
 
-/// The index of a cell, for the caller to hold: it has claimed the filing of this generation, and
-/// frees the cell. `None` if the cell's generations are used up.
+/// The index of a cell whose filing of this generation the caller has claimed. The caller frees the
+/// cell, and holds the index from then on. `None` if the cell's generations are used up.
 #[inline]
 pub(crate) fn index_after(index: u32, generation: u64) -> Option<u32> {
     (generation < GENERATION_LAST).then_some(index)
@@ -353,8 +356,8 @@ impl<T> CellRef<'_, T> {
                 }
                 State::Vacant | State::Doomed | State::Left | State::Ended => return None,
             }
-            // Ordering: AcqRel. A read that is not reordered before the two loads above. If the
-            // word has not changed, they belong to it.
+            // Ordering: AcqRel. The exchange is a read that is not reordered before the loads of
+            // `due_at` and of the birth. If the word has not changed, these belong to it.
             if self
                 .cell
                 .word
@@ -373,7 +376,8 @@ mod tests {
     use super::super::content::Payload;
     use super::*;
 
-    /// Its generation never goes round: no id and no entry that names it can mean another timer.
+    /// A cell's generation never wraps around. So no id and no entry that names an old filing can
+    /// mean a later timer.
     #[test]
     fn a_cell_at_its_last_generation_is_held_no_more() {
         let (word, due_at, content) = (

@@ -2,14 +2,16 @@
 //!
 //! Shards and the pool's threads push work into the [`Queues`], and then call or announce:
 //!
-//! - In a pool of ours one thread attends (see [`attendant`](super::attendant)): it is called. What
-//!   a shard leaves to an attendant that is awake is announced only when that is late, at work for
-//!   more than [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs one wake-up.
+//! - In a pool of ours one thread attends (see [`attendant`](super::attendant)), and is called.
+//!   Work that a shard leaves to an attendant that is awake is announced only if the attendant is
+//!   late: at work for more than [`LATE_NS`](super::queues::LATE_NS). So work for one thread costs
+//!   one wake-up.
 //! - In a user's pool each piece of work is announced, by a job of rayon's that takes whatever
 //!   comes first from the queues.
 //!
 //! [`Threads`] is the pool, which several services may share; [`Pool`] is one service's share in
-//! it. Work of all of them lies in the same queues. Each service counts whom it wakes.
+//! it. The work of all services lies in the same queues. Each service counts the threads that it
+//! wakes.
 
 use super::attendant::{Called, Post, Term};
 use super::job::{Notice, Spawn};
@@ -65,7 +67,7 @@ impl Pool {
         &self.0.threads.queues
     }
 
-    /// Leaves a job for whoever looks for one.
+    /// Leaves a job for the next thread that looks for one.
     fn push(&self, job: Box<dyn FnOnce() + Send>) {
         self.queues().jobs.push(job);
     }
@@ -84,12 +86,12 @@ impl Pool {
         (0..self.queues().unannounced()).for_each(|_| self.announce());
     }
 
-    /// Work has been pushed, by one of the pool's threads or a user's thread.
+    /// Calls or announces, for work that one of the pool's threads or a user's thread has pushed.
     fn pushed(&self) {
         let Some(post) = &self.queues().post else {
             return self.announce();
         };
-        // A thread whose term is over is one like others: another one may attend, and sleep.
+        // A thread whose term is over is like any other: another thread may attend, and sleep.
         let attends = |term: &Term| post.awake() == Some(*term);
         match self.queues().term().filter(attends) {
             Some(term) if post.may_leave(term) && !self.queues().is_late() => {}
@@ -136,9 +138,9 @@ impl Spawn for Pool {
             match self.call(post) {
                 Called::Woken => return Notice::Called,
                 Called::Awake => {
-                    // If others are to be called, and the attendant has just gone to sleep, or was
-                    // deposed, then it has seen the job, or whoever deposed it has. It may be held
-                    // up again by then.
+                    // If `depose` finds that the attendant has just gone to sleep, or was deposed,
+                    // then the attendant has seen the job, or the thread that deposed it has. The
+                    // attendant may be held up again by then.
                     let calls_others = is_urgent || queues.is_late();
                     return if calls_others && self.depose(post) {
                         Notice::Announced

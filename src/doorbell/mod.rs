@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The shard is awake, or naps until the next tick edge: no producer needs to ring.
 const AWAKE: u64 = 0;
 
-/// A sleep without end, unless rung.
+/// A sleep that only a ring ends.
 pub(crate) const FOREVER: u64 = u64::MAX;
 
 /// The result of the look before a sleep (SleepLook).
@@ -112,15 +112,16 @@ impl Doorbell {
         }
     }
 
-    /// Announces a sleep until the tick `wake_at`, calls `look`, and sleeps for as long as that
-    /// says, or until rung. `look` may take messages into the wheel, and runs no user code. May
-    /// return early without a reason. Returns whether it slept.
+    /// Announces a sleep until the tick `wake_at`, and calls `look`. Then it sleeps for the time
+    /// that `look` has returned, or until a producer rings. `look` may take messages into the
+    /// wheel, and runs no user code. The sleep may end early without a reason. Returns whether it
+    /// slept.
     ///
     /// # Safety
     /// The caller is the thread that attached.
     pub(crate) unsafe fn wait(&self, wake_at: u64, look: impl FnOnce() -> SecondLook) -> bool {
         // Ordering: Release (SleepAnnounce). Pairs with the Acquire of RingClaim; publishes
-        // `sleeper`. (`AWAKE` would be no announcement.)
+        // `sleeper`. A sleep until tick 0 is announced as one until tick 1, because 0 is `AWAKE`.
         self.wake_at.store(
             wake_at.max(AWAKE + 1),
             ordering(Ordering::Release, Fault::DoorbellAnnounceRelaxed),
@@ -144,7 +145,8 @@ impl Doorbell {
     /// Whether the shard is awake, or naps.
     #[inline]
     pub(crate) fn is_awake(&self) -> bool {
-        // Ordering: Relaxed. A hint: a producer that sends a message after it rings in any case.
+        // Ordering: Relaxed. A hint: a producer that sends a message after this look rings if the
+        // shard has to be woken.
         self.wake_at.load(Ordering::Relaxed) == AWAKE
     }
 

@@ -11,16 +11,17 @@ use std::fmt;
 impl<T: Send + 'static> ServiceHandle<T> {
     /// Cancels a timer.
     ///
-    /// `true`: it will never fire. Its payload has been dropped, on this thread. `false`: it has
-    /// fired (or is about to), was cancelled, was handed back, or the id belongs to another
-    /// service.
+    /// Returns `true` if the timer will never fire. Its payload has then been dropped, on this
+    /// thread. Returns `false` if the timer has fired (or is about to), was cancelled, or was
+    /// handed back, or if the id belongs to another service.
     ///
     /// For a periodic timer whose run is in progress, `true` means that no further run begins. The
     /// present run goes on and drops the closure at its end.
     /// [`cancel_and_wait`](Self::cancel_and_wait) waits for that.
     ///
-    /// Lock-free, from any thread; it waits for nobody. Cost: some 20 ns, and a cache miss if the
-    /// timer is one of a million.
+    /// Any thread may call this. It takes no lock and waits for no thread. (A thread's first call
+    /// to a shard takes a lock that is held for some nanoseconds.) Cost: some 20 ns, and a cache
+    /// miss if the timer is one of a million.
     ///
     /// # Example
     /// ```
@@ -77,7 +78,7 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// claimed. It does not wait for handlers that begin later. Calls that wait at the same time
     /// share a lock. If another thread cancels the timer at the same time, the call does not wait
     /// until that thread has dropped the payload. In a process that was forked off it waits for
-    /// nobody: the tasks run in its parent.
+    /// no task, because the tasks run in the parent.
     ///
     /// # Errors
     /// [`InsideTaskError`] inside a task, a handler, a hook or an executor's function, of this
@@ -169,8 +170,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
 }
 
 /// Cancels a timer when it is dropped. [`ServiceHandle::guard`] makes one. [`keep`](Self::keep)
-/// gives it up. If it is forgotten (`std::mem::forget`), the timer goes on too, but the memory of
-/// the service is never freed: a guard has a handle.
+/// gives it up. If the guard is forgotten (`std::mem::forget`), the timer goes on, too. But then
+/// the memory of the service is never freed, because the guard has a handle.
 ///
 /// # Example
 /// ```

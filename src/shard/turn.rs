@@ -17,8 +17,9 @@ use std::sync::Arc;
 const TURN_MAX: usize = 64 * BATCH;
 
 /// A drain that finds this many pairs of an insert and its tombstone lets producers recall inserts.
-/// A recall saves about 10 ns of a pair, but each drain then needs a heavy fence. With one heavy
-/// fence in a millisecond, two threads that re-armed timers and recalled none took 3 % longer.
+/// A recall saves about 10 ns for each pair, but each drain then needs a heavy fence. With one
+/// heavy fence in a millisecond, two threads that re-armed timers and recalled none took 3 %
+/// longer.
 const PAIRS_RECALLED: u64 = if cfg!(loom) { 1 } else { 512 };
 
 /// After such a drain, producers may recall inserts during this many drains.
@@ -93,7 +94,7 @@ impl MessageSink<Entry> for Sieve<'_> {
     }
 }
 
-/// How many ticks later than it says an entry in doubt is due.
+/// How many ticks an entry in doubt is due after the deadline that it has.
 fn lateness(tick: TickLength, looked_ns: u64, good_ns: u64) -> u64 {
     tick.deadline(Nanos(looked_ns.saturating_sub(good_ns))).0
 }
@@ -157,9 +158,9 @@ impl<N: Fn() -> u64> Taker<Entry> for Intake<'_, N> {
         }
     }
 
-    /// The entry's deadline is right if the entry was armed at `good_ns` or before. It was armed
-    /// before the look, so it is late by the time between them at most. See
-    /// `engine::local::shared_clock`.
+    /// The entry's deadline is right if the entry was armed at `good_ns` or before. The entry was
+    /// armed before the look. So its deadline is too early by the time from `good_ns` to the look
+    /// at most. See `engine::local::shared_clock`.
     fn lateness(&self, good_ns: u64) -> u64 {
         lateness(self.tick, self.looked_ns, good_ns)
     }
@@ -189,7 +190,7 @@ pub(crate) struct Shard {
     elimination: EliminationTable,
     /// Drains for which producers may still recall inserts.
     drains_recalled: u32,
-    /// When the last drain looked which messages there were.
+    /// When the last drain looked for messages.
     looked_ns: u64,
     prefetch_queue: PrefetchQueue,
     wheel: EntryWheel,
@@ -277,7 +278,7 @@ impl Shard {
         self.note_pairs(pairs);
         let cancels = pairs + self.wheel.take_tombstones();
         let inserts = found.messages.saturating_sub(cancels);
-        // Of an eliminated pair the insert was counted, of a recalled one nothing is left.
+        // `inserts` still counts the insert of each eliminated pair, and nothing of a recalled one.
         let filed = inserts.saturating_sub(pairs - found.recalled);
         self.wheel.earn(filed);
         if cancels >= CANCELS_DEFERRED.max(inserts / 4) && inserts >= CANCELS_DEFERRED {
@@ -326,8 +327,8 @@ impl Shard {
             if batch.len() + entries.len() > BATCH {
                 dispatcher.submit(batch);
             }
-            // (Most often it is one entry. To extend a vector is a call, which copies by another
-            // call.)
+            // Most often it is one entry. A push is cheaper for that: `extend_from_slice` is a
+            // call, and calls another function to copy.
             if let &[entry] = entries {
                 batch.push(entry);
             } else {
@@ -354,8 +355,8 @@ impl Shard {
             self.sweep_at_ns = now_ns.saturating_add(SWEEP_NS);
             self.wheel.sweep();
         }
-        // Not during a burst. In a quiet, the next turn follows at once if there is more to give
-        // back.
+        // No memory is given back during a burst. While nothing is due, the next turn follows at
+        // once if there is more to give back.
         let has_time = !more || dispatched == 0;
         let gave_back = has_time && self.lanes.give_back();
         let trims = has_time && (0..SLABS_A_TURN).all(|_| self.wheel.trim());
@@ -438,7 +439,7 @@ impl Shard {
         more
     }
 
-    /// Drops dead entries and memory before a long quiet. Returns whether there is more to do.
+    /// Drops dead entries and memory before a long sleep. Returns whether there is more to do.
     pub(crate) fn tidy(&mut self) -> bool {
         let more = !self.lanes.waits() && self.wheel.tidy() || self.wheel.trim();
         self.count_wheel();

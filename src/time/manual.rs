@@ -8,7 +8,7 @@
 //!  - A thread that wants more time raises the target, and counts a request. If somebody drives, it
 //!    returns: the driver cannot stop while there is a request that it has not seen.
 //!
-//! What moves a clock is `inline`: only programs that do so compile it.
+//! The functions that move a clock are `inline`, so only programs that move one compile them.
 
 use super::nanos::{NANOS_MAX, nanos};
 use super::origin::Origin;
@@ -54,10 +54,11 @@ pub(crate) trait Driven: Send + Sync {
     fn has_messages(&self) -> bool;
 
     /// The next time at which a turn has something to do, in nanoseconds since the clock's origin:
-    /// now, if messages have come since the last turn. `Err`: another thread takes a turn.
+    /// the present time if messages have come since the last turn. `Err`: another thread takes a
+    /// turn.
     fn next_event_ns(&self) -> Result<Option<u64>, Busy>;
 
-    /// The time of day was set since the last call: what goes by it has to look again.
+    /// The time of day was set since the last call. The timers that go by it have to read it again.
     fn wall_was_set(&self);
 
     /// Due entries that the turns have dispatched so far.
@@ -147,7 +148,7 @@ struct ManualState {
     /// word: so it sees the calls of other threads, which left their work to it.
     requests: AtomicU64,
     services: Mutex<Vec<Weak<dyn Driven>>>,
-    /// Services that were ever registered.
+    /// How many services were ever registered.
     registered: AtomicU64,
     /// The wall clock's reading, and the time since the origin at which it was set.
     wall: SyncMutex<(SystemTime, u64)>,
@@ -258,7 +259,7 @@ impl ManualClock {
     }
 
     /// Sets the time of day on this clock, as an administrator sets the system's. No time passes.
-    /// Timers for a time of day, and those of calendars, look at it on the next tick.
+    /// Timers for a time of day, and those of calendars, read it again on the next tick.
     ///
     /// # Example
     /// ```
@@ -275,20 +276,20 @@ impl ManualClock {
         let mut wall = self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
         *wall = (time, self.now_ns());
         // Ordering: Release (SetStore). Pairs with the Acquire in `tell_wall_news`: the driver sees
-        // what was filed before, by whoever had the lock before (SetRecheck).
+        // the timers that were filed by threads which had the lock before (SetRecheck).
         self.0.wall_sets.fetch_add(1, Ordering::Release);
     }
 
     /// Has a closure called whenever the time of day was [set](Self::set_system_time), until the
-    /// watch is dropped. What is built on top of a service, and goes by the time of day, looks at
-    /// it again then. The services of the clock look by themselves.
+    /// watch is dropped. Use it in a crate that is built on top of a service and goes by the time
+    /// of day, to read that time again. The services of the clock do so by themselves.
     ///
     /// A thread that moves the clock makes the call, by [`advance`](Self::advance) or
     /// [`advance_to_next`](Self::advance_to_next), before time moves on. An `advance` by nothing
     /// does so too. Several changes before that are one call. The closure may arm and cancel
     /// timers, and read the clock. If it moves the clock, the `advance` that has called it goes on
-    /// to that time. A panic of the closure goes to whoever moves the clock. Costs nothing between
-    /// the calls.
+    /// to that time. A panic of the closure goes to the thread that moves the clock. Between its
+    /// calls the watch costs nothing.
     ///
     /// # Example
     /// ```
@@ -315,8 +316,8 @@ impl ManualClock {
         TimeOfDayWatch(watcher)
     }
 
-    /// How often the time of day was set. Whoever files a timer by it asks before it reads the
-    /// time, and again when the timer is filed.
+    /// How often the time of day was set. A thread that files a timer by the time of day calls this
+    /// before it reads that time, and again when the timer is filed.
     pub(crate) fn wall_sets(&self) -> u64 {
         let _wall = self.0.wall.lock().unwrap_or_else(PoisonError::into_inner);
         // Ordering: Relaxed. Changed under the lock.
@@ -375,12 +376,12 @@ impl ManualClock {
     }
 
     /// Moves time forward to the next tick on which a timer is due, and fires the timer. Returns
-    /// how far it moved, or `None` if there is no timer, or only such as wait for room in a
+    /// how far it moved, or `None` if there is no timer, or if all timers wait for room in a
     /// channel.
     ///
-    /// Timers that are due already fire first. A cancelled or moved timer may still hold its old
-    /// tick: then time stops there, and nothing fires. From inside a task, and while another thread
-    /// advances, it moves nothing and returns `None`.
+    /// Timers that are due already fire first. The wheel may still have the old tick of a timer
+    /// that was cancelled or moved. Then time stops at that tick, and nothing fires. From inside a
+    /// task, and while another thread advances, this call moves nothing and returns `None`.
     ///
     /// # Example
     /// ```
@@ -447,8 +448,8 @@ impl ManualClock {
         self.0.now_ns.load(Ordering::Acquire)
     }
 
-    /// Moves time at once, past what is due on the way: as a process sees it that was stopped, or
-    /// that waited for something. For the simulation of fleets.
+    /// Moves time at once, and fires nothing on the way. A process that was stopped, or that waited
+    /// for something, sees time move like this. For the simulation of fleets.
     #[doc(hidden)]
     #[inline]
     pub fn jump(&self, by: Duration) {
@@ -551,7 +552,7 @@ impl ManualClock {
     }
 
     /// A service's next event. Another thread may look at it just then. The driver waits for that
-    /// thread, which is short: no other thread takes turns.
+    /// thread. This takes a short time, because no other thread takes turns.
     #[inline]
     fn wait_for_event(&self, service: &dyn Driven) -> Option<u64> {
         loop {
@@ -562,7 +563,7 @@ impl ManualClock {
         }
     }
 
-    /// Services that were ever registered.
+    /// How many services were ever registered.
     fn registered(&self) -> u64 {
         // Ordering: Relaxed. A task's own thread sees its store. (A service that another thread
         // starts at the same time has no order to this.)
@@ -578,7 +579,7 @@ impl ManualClock {
                 for service in &services {
                     pass = pass.and(service.turn());
                 }
-                // Who holds entries may have room again, by what has fired.
+                // A service that holds entries may have room again, because something has fired.
                 if !(pass.is_more || pass.is_held && pass.has_fired) {
                     break pass;
                 }
@@ -606,8 +607,8 @@ impl ManualClock {
                 // Ordering: Release. Pairs with the Acquire in `now_ns`.
                 self.0.now_ns.store(time, Ordering::Release);
             }
-            // Without an event until the target, a turn there finds what other threads have done
-            // meanwhile: armed timers, or made room.
+            // If there is no event up to the target, a turn at the target finds what other threads
+            // have done meanwhile: they have armed timers, or made room.
             let finds = || {
                 let has_messages = || services.iter().any(|service| service.has_messages());
                 pass.is_held || self.has_wall_news() || has_messages()

@@ -59,9 +59,9 @@ impl<T: Send + 'static> Cells<T> {
         Some(payload)
     }
 
-    /// Cancels a timer. Returns `None` if there is no such timer any more; `Some(None)` if it is a
-    /// periodic timer that runs just now, whose run drops the content; or else the content, which
-    /// the caller drops when no local is borrowed.
+    /// Cancels a timer, and returns its content. The caller drops that when no local is borrowed.
+    /// Returns `Some(None)` if a periodic timer runs just now: its run drops the content. Returns
+    /// `None` if there is no such timer any more.
     pub(crate) fn cancel(&self, local: &mut Local, id: TimerId) -> Option<Option<Content<T>>> {
         let claimed = self.look_up(local, id, None, |cell| cell.claim_id(id.birth()))?;
         Some(self.end(local, claimed, Event::Cancelled))
