@@ -171,8 +171,9 @@ impl<S: Store> DurableBuilder<S> {
         self
     }
 
-    /// Sets what runs the futures of [`on_async`](Self::on_async): `tokio::spawn`, say. It
-    /// is called on the threads that dispatch, so it needs a handle of the runtime.
+    /// Sets the function that runs the futures of [`on_async`](Self::on_async), as `tokio::spawn`
+    /// does. It is called on the threads that dispatch timers, which need not belong to a runtime.
+    /// So it needs the runtime's handle.
     ///
     /// # Example
     /// See [`on_async`](Self::on_async).
@@ -209,9 +210,9 @@ impl<S: Store> DurableBuilder<S> {
     }
 
     /// Sets how many calls of a kind's handler run at once. Timers that are due meanwhile wait in
-    /// order, and can still be cancelled. (Where nodes share the store, as long as all others.)
-    /// Without a limit there are as many calls as the pool has threads, and one more while all of
-    /// these are blocked; and any number of futures.
+    /// order, and can still be cancelled. (Where nodes share the store they cannot, because they
+    /// are handed out before they are due.) Without a limit there are as many calls as the pool has
+    /// threads, and one more while all of these are blocked; and any number of futures.
     ///
     /// # Example
     /// ```

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork::TimerService;
 use wheelwork::is_inside_task;
 
-/// Durable timers that run: they survive their process. It stops them when it is dropped.
+/// Durable timers that run. They survive their process. Dropping the `Durable` stops them.
 ///
 /// A drop waits as [`stop`](Self::stop) does, but it does not wait for futures of handlers. If some
 /// still run, a thread of the library waits for them after the drop, stores what they answer, and
@@ -89,7 +89,7 @@ impl Durable {
     /// [`DurableError::Store`] if the store has failed, now or before;
     /// [`DurableError::InsideHandler`] if a handler or a hook calls it: it would wait for itself;
     /// [`DurableError::PollsHandler`] if a handler's future has not ended, and the calling thread
-    /// is the one that has polled it last. It would wait for ever, so nothing is stopped.
+    /// is the one that has polled it last. The call would wait for ever, so it stops nothing.
     ///
     /// # Example
     /// ```
@@ -113,15 +113,15 @@ impl Durable {
     }
 
     /// Stops without blocking: the future is ready when [`stop`](Self::stop) would return, or after
-    /// `limit`, by the system's monotonic clock. The stop goes on after the limit, and if the
-    /// future is dropped, because threads of the library wait for it.
+    /// `limit`, by the system's monotonic clock. The stop goes on after the limit, and also if the
+    /// future is dropped, because threads of the library do it.
     ///
     /// A handler may call it, but must not wait for it.
     ///
     /// # Errors
-    /// The future's are [`DurableError::Store`], as of [`stop`](Self::stop);
-    /// [`DurableError::StopGoesOn`] after the limit, or if the system has no thread for it: then
-    /// a drop stops the timers.
+    /// The future returns [`DurableError::Store`] where [`stop`](Self::stop) does. It returns
+    /// [`DurableError::StopGoesOn`] after the limit, and if the system has no thread for the stop.
+    /// In that case drop the `Durable`, which stops the timers.
     ///
     /// # Example
     /// ```
@@ -203,8 +203,9 @@ impl DurableRuntime {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        // The handler that drops it must not wait for itself, nor the thread that runs the future
-        // of one. If there is no thread, the process's end stops it.
+        // A handler that drops this must not wait for itself. Nor must a thread that runs a
+        // handler's future. If the system has no thread for the stop, the process's end stops the
+        // timers.
         let running = &self.running;
         if is_inside_task() || running.stop_service().is_ok() && running.shared.has_futures() {
             let _ = running.clone().spawn_stop(drop);
@@ -223,13 +224,13 @@ impl Deref for Durable {
 }
 
 impl DurableClient {
-    /// Arms a timer: its kind's handler gets the payload when it is due. It is durable when this
-    /// returns.
+    /// Arms a timer: its kind's handler gets the payload when the timer is due. The timer is
+    /// durable when this returns.
     ///
-    /// From inside a handler this works as well.
+    /// A handler may call this, too.
     ///
     /// # Errors
-    /// See [`DurableError`]. Cost: a commit, which all callers share that wait at this time.
+    /// See [`DurableError`]. Cost: a commit, which is shared by all callers that wait at this time.
     ///
     /// # Example
     /// See [`Durable::builder`].
@@ -244,8 +245,8 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::arm(timer, teller))
     }
 
-    /// Arms a timer, and returns at once, unless 65,536 calls or 64 MiB of payloads wait. It is
-    /// durable when the ticket is ready.
+    /// Arms a timer, and returns at once, unless 65,536 calls or 64 MiB of payloads wait. The timer
+    /// is durable when the ticket is ready.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -304,17 +305,18 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::arm_many(timers, teller))
     }
 
-    /// Cancels a timer. `true`: no handler is given it any more. `false`: it was handed to its
-    /// handler already, or has ended.
+    /// Cancels a timer. Returns `true` if no handler is given the timer any more. Returns `false`
+    /// if it was handed to its handler already, or has ended.
     ///
-    /// A timer whose handler has failed waits for its next attempt, and can be cancelled. One with
-    /// a calendar can be cancelled while it runs, or is about to: `true`, and that run is the last
-    /// one ([the guide](crate::guide::file#a-cancel-that-comes-late) says more).
+    /// A timer whose handler has failed waits for its next attempt, and can be cancelled. A timer
+    /// with a calendar can also be cancelled while it runs, or is about to. Then this returns
+    /// `true`, and that run is the last one
+    /// ([the guide](crate::guide::file#a-cancel-that-comes-late) says more).
     ///
     /// # Errors
     /// [`DurableError::Stopped`], [`DurableError::Store`]. Where nodes share the store also
-    /// [`DurableError::Blocked`], if a transaction of somebody's holds the timer up for minutes,
-    /// and [`DurableError::Refused`], if the database cannot have such a key.
+    /// [`DurableError::Blocked`], if another transaction has the timer locked for minutes, and
+    /// [`DurableError::Refused`], if the database cannot have such a key.
     ///
     /// # Example
     /// ```
@@ -331,8 +333,8 @@ impl DurableClient {
         self.cancel_target(Target::Id(id))
     }
 
-    /// Cancels a timer, and returns at once, unless 65,536 calls wait. What it answers is durable
-    /// when the ticket is ready.
+    /// Cancels a timer, and returns at once, unless 65,536 calls wait. The cancel is durable when
+    /// the ticket is ready.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -369,16 +371,16 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::cancel_many(ids, teller))
     }
 
-    /// Cancels all timers of a kind that were not handed to the handler. Returns how many.
+    /// Cancels all timers of a kind that [`cancel`](Self::cancel) would cancel. Returns how many.
     ///
-    /// It looks at all timers of the store, in slices as those of
-    /// [`cancel_many`](Self::cancel_many), and others have their turn in between.
-    /// So it is no single moment. A timer that is armed meanwhile may be cancelled, or not. One
-    /// that another node moves meanwhile may stay. If the service stops meanwhile, some are
-    /// cancelled.
+    /// It reads all timers of the store, in slices as large as those of
+    /// [`cancel_many`](Self::cancel_many). Other calls have their turn between the slices, so the
+    /// timers are not cancelled at one instant. A timer that is armed meanwhile may be cancelled,
+    /// or not. A timer that another node moves meanwhile may stay. If the service stops meanwhile,
+    /// a part of the timers is cancelled.
     ///
     /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: a look at all rows of the store.
+    /// As [`cancel`](Self::cancel). Cost: all rows of the store are read.
     ///
     /// # Example
     /// ```
@@ -397,8 +399,8 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::cancel_kind(kind, teller))
     }
 
-    /// Gives a timer another deadline. Its id stays. `false`: it was handed to its handler already,
-    /// or has ended.
+    /// Gives a timer another deadline. Its id stays. Returns `false` if the timer was handed to its
+    /// handler already, or has ended.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -417,8 +419,8 @@ impl DurableClient {
         self.move_target(Target::Id(id), when.into())
     }
 
-    /// Gives a timer another deadline, and returns at once, unless 65,536 calls wait. What it
-    /// answers is durable when the ticket is ready.
+    /// Gives a timer another deadline, and returns at once, unless 65,536 calls wait. The move is
+    /// durable when the ticket is ready.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -441,8 +443,8 @@ impl DurableClient {
         self.move_ticket(Target::Id(id), when.into())
     }
 
-    /// A timer as it is stored. `None`: it has ended, or there was none. A timer that is being
-    /// handled is there until its handler has said `Ok`.
+    /// Returns a timer as it is stored, or `None` if it has ended or there was none. A timer that
+    /// is being handled stays stored until its handler has said `Ok`.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -462,8 +464,8 @@ impl DurableClient {
         self.get_target(Target::Id(id))
     }
 
-    /// Which nodes share the store, and who owns which partition. A store for one process has one
-    /// of each.
+    /// Returns the nodes that share the store, and which node owns which partition. A store for one
+    /// process has one node and one partition.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -481,15 +483,15 @@ impl DurableClient {
         self.shared.ask_and_wait(Request::fleet)
     }
 
-    /// Up to `limit` timers that are due in a range of time, in the order of their deadlines. Those
-    /// that are being handled are among them.
+    /// Returns up to `limit` timers that are due in a range of time, in the order of their
+    /// deadlines. Timers that are being handled are among them.
     ///
-    /// More than 4,096 of them, or 8 MiB, are read in several slices, and others have their turn in
-    /// between. In a fleet slices are smaller if the database is slow. A timer that is moved
-    /// meanwhile may be in the list twice, or not at all.
+    /// More than 4,096 timers, or 8 MiB, are read in several slices. Other calls have their turn
+    /// between the slices. In a fleet slices are smaller if the database is slow. A timer that is
+    /// moved meanwhile may be in the list twice, or not at all.
     ///
     /// # Errors
-    /// As [`cancel`](Self::cancel). Cost: that of reading them, and memory for all of them.
+    /// As [`cancel`](Self::cancel). Cost: the timers are read, and take memory all at once.
     ///
     /// # Example
     /// ```
@@ -516,8 +518,8 @@ impl DurableClient {
         Ok(slices.into_iter().flatten().collect())
     }
 
-    /// Up to `limit` dead letters by their ids, those after `after`. They are read as those of
-    /// [`list`](Self::list) are.
+    /// Returns up to `limit` dead letters whose ids come after `after`, in the order of their ids.
+    /// They are read in slices, as the timers of [`list`](Self::list) are.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -544,8 +546,8 @@ impl DurableClient {
         Ok(slices.into_iter().flatten().collect())
     }
 
-    /// Makes a timer of a dead letter again: due at once, with no attempts and without its key.
-    /// `false`: there is no such dead letter.
+    /// Makes a dead letter a timer again, which is due at once, and has no attempts and no key.
+    /// Returns `false` if there is no such dead letter.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -566,7 +568,7 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::one(Write::Revive(id, due), teller))
     }
 
-    /// Deletes a dead letter. `false`: there is none.
+    /// Deletes a dead letter. Returns `false` if there is no such dead letter.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel).
@@ -578,7 +580,7 @@ impl DurableClient {
             .ask_and_wait(|teller| Request::one(Write::Discard(id), teller))
     }
 
-    /// What has happened, and what is there.
+    /// Returns figures: what has happened so far, and how many timers and dead letters there are.
     ///
     /// # Example
     /// See [`DurableStats`].
@@ -588,8 +590,8 @@ impl DurableClient {
         self.shared.counts.read(now, self.shared.elapsed())
     }
 
-    /// Why the store has failed, if it has. Nothing fires then, and nothing is taken, until the
-    /// store is opened again.
+    /// Returns why the store has failed, if it has. In that case no timer fires, and calls return
+    /// [`DurableError::Store`], until the store is opened again.
     ///
     /// # Example
     /// ```

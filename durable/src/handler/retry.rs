@@ -5,14 +5,16 @@ use std::time::Duration;
 
 /// When a timer whose handler failed is tried again, and how often.
 ///
-/// The wait before attempt n + 1 is at most `first * 2^(n - 1)`, and at most `cap`. Of that a share
-/// between a half and the whole is taken (jitter), so that timers that failed together are not
-/// tried again together. The share depends on the timer's id and the attempt alone.
+/// The longest wait before attempt n + 1 is `first * 2^(n - 1)`, or `cap` if that is less. The wait
+/// itself is between half of the longest wait and all of it (jitter), so that timers that failed
+/// together are not tried again together. The timer's id and the attempt alone decide how long it
+/// is.
 ///
-/// Unless set otherwise: 25 attempts, 1 s before the second, at most 1 h between two. Together they
-/// take about ten hours, between 6.6 and 13.1.
+/// Unless set otherwise there are 25 attempts. The wait before the second one is at most 1 s, and
+/// no wait is longer than 1 h. All waits together take about ten hours: at least 6.6, and at most
+/// 13.1.
 ///
-/// Ends of the process are counted apart: see [`crash_attempts`](Self::crash_attempts).
+/// Crashes of the process are counted separately: see [`crash_attempts`](Self::crash_attempts).
 ///
 /// # Example
 /// ```
@@ -50,9 +52,9 @@ impl RetryPolicy {
         }
     }
 
-    /// No attempt but the first: a timer whose handler fails is a dead letter at once. An end of
-    /// the process is no failure: a timer that may have been under way then is handed out again, up
-    /// to [`crash_attempts`](Self::crash_attempts).
+    /// No attempt but the first: a timer whose handler fails becomes a dead letter at once. A crash
+    /// of the process is no failure. A timer whose handler may have been running then is handed out
+    /// again, up to [`crash_attempts`](Self::crash_attempts).
     #[must_use]
     pub const fn never() -> Self {
         Self::new().attempts(1)
@@ -73,23 +75,24 @@ impl RetryPolicy {
     }
 
     /// The number of attempts, the first one included. After the last one the timer is a dead
-    /// letter. 0 counts as 1. A timer that has had as many, since the number was lowered, gets one
-    /// more.
+    /// letter. 0 counts as 1. If the number was lowered, a timer that has had as many attempts
+    /// already gets one more.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = if attempts == 0 { 1 } else { attempts };
         self
     }
 
-    /// How often the process may end while the timer is handled on trial, alone among those that
-    /// may have ended it. Once more, and the timer is a dead letter ([`Cause::Crashed`]) in place
-    /// of the next trial. Unless set: 5. 0 counts as 1.
+    /// How often the process may crash, or be killed, while the timer is on trial alone. After the
+    /// last of these crashes the timer becomes a dead letter ([`Cause::Crashed`]) in place of its
+    /// next trial. Unless set: 5. 0 counts as 1.
     ///
     /// After a crash a timer is a suspect if its handler may have been running. Suspects run after
-    /// the others: first several together, which is charged to each of them once, and free; then
-    /// those that were in such a group when the process ended again, one at a time, a second after
-    /// the start. The wait doubles with each crash, up to a minute. So a timer that ends its
-    /// process each time does so once, once in a group, and this number of times alone.
+    /// all other timers that are due, first in groups. If the process crashes again, that counts as
+    /// a crash of each timer of the group, but not towards this number. After that these timers run
+    /// one at a time. Each waits for a second after the start, and twice as long after each further
+    /// crash, up to a minute. So a timer that crashes its process each time does so once unnoticed,
+    /// once in a group, and this number of times alone.
     ///
     /// # Example
     /// ```
@@ -132,8 +135,8 @@ impl RetryPolicy {
         self.cap
     }
 
-    /// Whether the process has ended too often, with this number of crashes. The first one was that
-    /// of a group, and says little of each timer in it.
+    /// Whether a timer with this number of crashes has crashed the process too often. The first of
+    /// its crashes was that of a group, and does not count.
     pub(crate) const fn has_crashed_out(&self, crashes: u32) -> bool {
         crashes > self.crash_attempts
     }

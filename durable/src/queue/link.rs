@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 use wheelwork::ManualClock;
 
 thread_local! {
-    /// Whose writer's turns this thread takes. 0: nobody's.
+    /// The `DurableShared` whose writer's turns this thread takes, by its address. 0: none.
     static TAKES_TURNS_OF: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -43,7 +43,7 @@ pub(super) type DeadHook = Arc<dyn Fn(&DeadLetter) + Send + Sync>;
 /// A hook that is told why the store has failed.
 pub(super) type StoreFailedHook = Box<dyn Fn(&StoreError) + Send + Sync>;
 
-/// A hook that is told how long a turn has lasted that does not end.
+/// A hook that is told how long a turn of the writer has lasted so far.
 pub(super) type StoreStalledHook = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// What the builder has set.
@@ -57,16 +57,16 @@ pub(crate) struct DurableHooks {
     pub(crate) spawner: Option<Box<dyn Fn(SpawnedFuture) + Send + Sync>>,
 }
 
-/// Requests that may wait for the writer. A caller that leaves more waits for its answer.
+/// Requests that may wait for the writer. If a caller leaves one more, it waits for its answer.
 const QUEUE_MAX: usize = 65_536;
 
-/// The bytes of timers that may wait to be armed. The same holds.
+/// Bytes of timers that may wait to be armed. A caller that leaves more waits for its answer, too.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
-/// Where the service stands. It only rises.
+/// A value of `state`, which only rises. Deliveries may begin.
 const OPEN: usize = 0;
 
-/// No delivery begins any more.
+/// A value of `state`. No delivery begins any more.
 const STOPPING: usize = 1;
 
 /// What callers, handlers and the writer have in common.
@@ -130,7 +130,8 @@ impl DurableShared {
         }
     }
 
-    /// The store's clock: the node's, unless the store has one. It shows this, or more.
+    /// The time by the store's clock, or a little less. The store's clock is the node's, unless the
+    /// store has one of its own.
     pub(crate) fn now(&self) -> SystemTime {
         match &self.store_clock {
             Some(clock) => clock.at_least(),
@@ -138,7 +139,7 @@ impl DurableShared {
         }
     }
 
-    /// It shows this, or less: delays begin here.
+    /// The time by the store's clock, or a little more. Delays begin then.
     fn now_at_most(&self) -> SystemTime {
         match &self.store_clock {
             Some(clock) => clock.at_most(),
@@ -154,7 +155,7 @@ impl DurableShared {
         }
     }
 
-    /// Whether this node's lease of a partition allows to hand its rows out now.
+    /// Whether this node's lease of a partition allows it to hand out the partition's rows now.
     pub(crate) fn has_right(&self, partition: Partition, epoch: u64) -> bool {
         let Some(rights) = &self.rights else {
             return true;
@@ -168,7 +169,7 @@ impl DurableShared {
         self.clock.is_some()
     }
 
-    /// When a timer is due that is wanted `when`.
+    /// The deadline of a timer, from what its caller has said.
     pub(crate) fn due(&self, when: When) -> StoreTime {
         match when {
             When::At(time) => StoreTime::due_at(time),
@@ -179,7 +180,7 @@ impl DurableShared {
         }
     }
 
-    /// Whether this may be stored.
+    /// Checks whether a timer with this kind, key and payload may be stored.
     pub(crate) fn check(
         &self,
         kind: &str,
@@ -215,7 +216,8 @@ impl DurableShared {
         self.made_in.is_forked()
     }
 
-    /// Asks the writer for something. On a manual clock it has been done when this returns.
+    /// Asks the writer for something. On a manual clock the writer has done it when this returns,
+    /// unless this thread is in a turn of the writer.
     pub(crate) fn ask<T>(
         &self,
         request: impl FnOnce(Teller<T>) -> Request,
@@ -279,7 +281,8 @@ impl DurableShared {
         })
     }
 
-    /// Tells the writer something. If it has ended, that is lost, and still stored.
+    /// Tells the writer something. If the writer has ended, it does not get to know. The rows that
+    /// this was about are still stored.
     pub(crate) fn tell(&self, told: Told) {
         let _ = self.queue.words.send(Request::Told(told));
     }
@@ -292,9 +295,10 @@ impl DurableShared {
         }
     }
 
-    /// On a manual clock: takes the writer's turns. A thread that finds another at it waits for it.
-    /// A thread that is at it already returns: the store has moved the clock, and handlers run
-    /// while it is at a call. The turn serves what they want when that call has returned.
+    /// On a manual clock: takes the writer's turns. If another thread takes them, waits for that
+    /// thread. If this thread is in a turn already, returns at once. This happens if a call of the
+    /// store moves the clock: then handlers run inside that call. The turn serves their requests
+    /// when the call has returned.
     pub(crate) fn take_turns(&self) {
         let own = ptr::from_ref(self) as usize;
         if !self.is_manual() || self.takes_turns() {
@@ -308,13 +312,13 @@ impl DurableShared {
         TAKES_TURNS_OF.set(former);
     }
 
-    /// This thread takes the writer's turns: here nobody waits for them.
+    /// Notes that this thread takes the writer's turns, so it must not wait for the writer.
     pub(crate) fn take_turns_here(&self) {
         TAKES_TURNS_OF.set(ptr::from_ref(self) as usize);
     }
 
     /// TrialBegin: asks whether a suspect may be handled now, alone. The store has its crash when
-    /// the answer is there. `None`: nobody may ask here.
+    /// the answer is there. `None`: this thread takes the writer's turns, or the writer has ended.
     pub(crate) fn begin_alone(&self, delivery: &Delivery) -> Option<Ticket<TrialBegun>> {
         // The writer would wait for itself.
         if TAKES_TURNS_OF.get() == ptr::from_ref(self) as usize {
@@ -340,7 +344,7 @@ impl DurableShared {
         due.as_millis() < self.claimed.load(Ordering::Acquire)
     }
 
-    /// The store has the watermark. The writer only.
+    /// Publishes a watermark that the store has. Only the writer calls this.
     pub(crate) fn claim(&self, upto: StoreTime) {
         // Ordering: Release. Pairs with the Acquire load in `is_claimed`.
         self.claimed.store(upto.as_millis() + 1, Ordering::Release);
@@ -427,7 +431,7 @@ impl DurableShared {
     }
 }
 
-/// One future less that this thread has polled last.
+/// Counts one future less among those that this thread has polled last.
 fn take_one(futures: &mut HashMap<ThreadId, usize>, thread: ThreadId) {
     if let Entry::Occupied(mut count) = futures.entry(thread) {
         *count.get_mut() -= 1;

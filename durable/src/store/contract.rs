@@ -277,10 +277,10 @@ pub trait SharedStore {
 /// # Example
 /// See [`SharedStore::clock`].
 pub trait StoreClock: Send + Sync {
-    /// It shows this, or more. Deadlines are held against it.
+    /// The time that the clock shows, or a little less. Deadlines are compared with this.
     fn at_least(&self) -> SystemTime;
 
-    /// It shows this, or less. Delays begin here.
+    /// The time that the clock shows, or a little more. Delays begin then.
     fn at_most(&self) -> SystemTime;
 }
 

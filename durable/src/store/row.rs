@@ -357,8 +357,8 @@ pub enum Cause {
     Undecodable(Arc<str>),
     /// Its handler failed, and may not try again: its last error, up to 4 KiB of that.
     Failed(Arc<str>),
-    /// The process has ended more often than its policy's `crash_attempts` allow while the timer
-    /// was being handled.
+    /// The process has crashed, or was killed, as often as the policy's `crash_attempts` allows
+    /// while the timer was on trial alone.
     Crashed,
 }
 

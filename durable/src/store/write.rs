@@ -161,9 +161,10 @@ pub enum Write {
     /// Does what [`Cancel`](Self::Cancel) does to all rows of a kind in a part of the store.
     /// Outcome: [`Outcome::CancelledMany`], which includes the rows that are struck.
     CancelKind(KindSlice),
-    /// Sets the number of crashes of a suspect, which stays a suspect. It is one more before the
-    /// row is handed out. It is as many as before if the row was not handed out after all. A
-    /// superseded row is deleted. Outcome: [`Outcome::Begun`].
+    /// Sets the number of crashes of a suspect, which stays a suspect. Before the row is handed
+    /// out, the writer sets one more than the row has. If the row was not handed out after all, the
+    /// writer sets the former number again. A superseded row is deleted. Outcome:
+    /// [`Outcome::Begun`].
     Begin {
         /// The row.
         of: Settled,
@@ -231,13 +232,13 @@ pub enum Outcome {
     Cancelled(Option<DurableId>),
     /// The row as it is now. `None` if there was none, or if it was handed out.
     Moved(Option<Row>),
-    /// The rows that were deleted or struck, and the last row that the store looked at. `None` if
-    /// there are no rows behind that one.
+    /// The rows that were deleted or struck, and the position of the last row that the store looked
+    /// at. In place of the position `None` if no rows come after that one.
     CancelledMany(Vec<DurableId>, Option<Position>),
     /// What has become of a [`Write::Begin`].
     Begun(TrialBegun),
-    /// Whether the change was made. `false` if the epoch is over, or the row is gone. The row is as
-    /// it is now, if it is still to fire.
+    /// Whether the change was made: `false` if the epoch is over, or the row is gone. Then the row
+    /// as it is now, if it is still to fire.
     Settled(bool, Option<Row>),
     /// The row as it is now, if there was such a dead letter.
     Revived(Option<Row>),
@@ -292,8 +293,8 @@ impl Write {
         }
     }
 
-    /// The row that was handed out, or is about to be, if the change says what becomes of such a
-    /// row.
+    /// The row that the change names, if it is a change of a row that was handed out or is about to
+    /// be.
     pub(crate) const fn settles(&self) -> Option<&Settled> {
         match self {
             Self::Begin { of, .. }

@@ -1,5 +1,5 @@
 //! Answer: what a turn of the writer does with the outcomes of its commit. The window follows
-//! (TurnPlace), and callers are told (TurnTell). Looks are answered here, too.
+//! (TurnPlace), and callers are told (TurnTell). Calls that read are answered here, too.
 
 use super::outcomes::{Outcomes, Unmade};
 use super::plan::{Many, ManyArmed, ManyCancelled, Plan, Planned};
@@ -16,15 +16,16 @@ use std::time::Duration;
 
 /// The changes of a plan that were not made.
 enum NotMade {
-    /// Somebody's transaction is in the way of these.
+    /// Another transaction has locked what these need.
     Blocked(Vec<Write>),
     /// The store refuses the change.
     Refused(DurableError),
 }
 
 impl Writer {
-    /// The outcomes of a commit are known, in the order of the plans for them. `backs`: what has
-    /// come back, and returns to the window if no change of the commit ends or moves it.
+    /// Carries out the plans of a commit. `outcomes` is in the order of the plans. `backs` has the
+    /// deliveries that have come back: each returns to the window, unless a change of the commit
+    /// ends or moves its row.
     pub(super) fn follow(
         &mut self,
         plans: Vec<Planned>,
@@ -58,8 +59,8 @@ impl Writer {
         }
     }
 
-    /// Takes the outcomes of changes that were not made; of a call for many timers, all outcomes.
-    /// `None`: the plan is carried out.
+    /// Takes the outcomes of the plan's changes that were not made. Of a call for many timers it
+    /// takes all outcomes. Returns `None` if the plan is to be carried out.
     fn not_made(
         &mut self,
         plan: &mut Plan,
@@ -67,10 +68,11 @@ impl Writer {
         clocks: ClockReading,
     ) -> Option<NotMade> {
         let blocked = match plan {
-            // (A request for many may be for none, and has its answer too.)
+            // (A call for many timers may name none. It gets its answer, too.)
             Plan::Many(Many::Arm(many)) => self.arm_many(many, outcomes, clocks),
             Plan::Many(Many::Cancel(many)) => self.cancel_many(many, outcomes),
-            // (It is not set aside: it is tried again another time.)
+            // These are not set aside: the suspect's delivery comes back, or the writer takes the
+            // charge back later.
             Plan::Begin(..) | Plan::TakeBack(_) => Vec::new(),
             Plan::Arm(..) | Plan::One | Plan::Many(Many::Kind(_)) | Plan::Settle(_) => {
                 match outcomes.next_unmade() {
@@ -119,7 +121,8 @@ impl Writer {
         }
     }
 
-    /// One row or dead letter was ended, moved or revived. Returns whether it was there.
+    /// Takes the outcome of the change of one row or dead letter, and follows it. Returns whether
+    /// the change was made.
     fn one_done(&mut self, outcomes: &mut Outcomes, clocks: ClockReading) -> bool {
         let Some(outcome) = outcomes.next() else {
             return false;
@@ -136,7 +139,7 @@ impl Writer {
         was_there
     }
 
-    /// The outcomes of a call that arms many timers. Returns the changes that have to wait.
+    /// Takes the outcomes of a call that arms many timers. Returns the changes that have to wait.
     fn arm_many(
         &mut self,
         many: &mut ManyArmed,
@@ -161,7 +164,8 @@ impl Writer {
         blocked
     }
 
-    /// The same for one that cancels many.
+    /// Takes the outcomes of a call that cancels many timers. Returns the changes that have to
+    /// wait.
     fn cancel_many(&mut self, many: &mut ManyCancelled, outcomes: &mut Outcomes) -> Vec<Write> {
         let mut blocked = Vec::new();
         for _ in 0..std::mem::take(&mut many.left) {
@@ -179,7 +183,7 @@ impl Writer {
         blocked
     }
 
-    /// The store refuses this change, and no other.
+    /// Tells the caller that the store refuses its change. The other changes were made.
     fn refuse(&mut self, planned: Planned, why: &DurableError) {
         if planned.plan.is_settlement() {
             // The row is still there, and is handed out again.
@@ -189,7 +193,7 @@ impl Writer {
         planned.reply.refuse(why);
     }
 
-    /// A row was cancelled, if there was one. Returns whether there was.
+    /// Follows the cancel of a row, if there was such a row. Returns whether there was.
     fn cancelled(&mut self, gone: Option<DurableId>) -> bool {
         if let Some(id) = gone {
             self.forget_cancelled(id);
@@ -198,12 +202,13 @@ impl Writer {
         gone.is_some()
     }
 
-    /// A row is gone, or struck. If a handler has it, it stays in the window until that has
-    /// answered.
+    /// Takes a row that was deleted or struck out of the window. If a handler has it, it stays
+    /// there until the handler has answered.
     pub(super) fn forget_cancelled(&mut self, id: DurableId) {
         self.core.note_made_up(id, 0);
         if self.core.window.has(id) && self.core.window.end(id) {
-            // It was struck, and not handed out: the next scan finds it and deletes it.
+            // It was struck, but no handler had it, so none will answer. The next scan finds the
+            // row and deletes it.
             self.ownership.look_at_all_soon();
         }
     }
@@ -214,8 +219,8 @@ impl Writer {
         }
     }
 
-    /// A row has got another deadline: it comes into the window, if it is due there, and no later
-    /// change of this commit ends or moves it.
+    /// Takes a row that has got another deadline into the window, if it is due soon enough and no
+    /// later change of this commit ends or moves it.
     pub(super) fn place(&mut self, row: Option<Row>, outcomes: &Outcomes, clocks: ClockReading) {
         let Some(mut row) = row.filter(|row| outcomes.is_last_of(row.id)) else {
             return;
@@ -229,7 +234,7 @@ impl Writer {
         }
     }
 
-    /// How large the rows were that this commit has moved or revived, on average.
+    /// Notes how large the rows were, on average, that this commit has moved or revived.
     fn note_moved_bytes(&mut self, outcomes: &[Outcome]) {
         let (mut rows, mut bytes) = (0, 0);
         for outcome in outcomes {
@@ -240,7 +245,7 @@ impl Writer {
         self.moved_bytes = bytes.checked_div(rows).unwrap_or(self.moved_bytes);
     }
 
-    /// Reads what was asked for. What may be long is read in slices.
+    /// Answers a call that reads. A read that may be long is done in slices (`large.rs`).
     pub(super) fn look(&mut self, look: Look) -> Result<(), StoreError> {
         match look {
             Look::Get(target, teller) => {

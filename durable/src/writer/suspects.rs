@@ -3,15 +3,16 @@
 //! The window has them, and the writer asks which are next. A suspect waits here, without a timer
 //! of the service, while others are due. It is handed out on trial:
 //!
-//! - Suspects without crashes go in groups. A group is noted in the store, in one commit: each of
-//!   its rows has a crash. Then they are handed out. Groups grow as long as none ends the process.
-//! - Suspects with crashes go alone, when no group waits. A crash is stored by `TrialBegin`, on the
-//!   handler's thread, just before the call: so what is charged is what was called.
+//! - Suspects without crashes go in groups. One commit notes a crash of each row of a group. Then
+//!   the group is handed out. Groups grow as long as none of them ends the process.
+//! - Suspects with crashes go alone, when no group waits. A crash is stored by `TrialBegin`, for
+//!   the handler's thread, just before the call. So only a timer that is called is charged.
 //!
-//! A trial is over when the row is settled, or after a time that doubles with each crash: a slow
-//! handler does not keep the others waiting. So does the time before a row is handed out alone.
+//! A trial is over when the row is settled, or after a time that doubles with each crash, so that a
+//! slow handler does not keep the others waiting. The wait before a row is handed out alone doubles
+//! with each crash, too.
 //!
-//! Rows that are not here for lack of room are read again when there is some: their range is kept.
+//! Suspects for which there is no room are read again when there is room. Their range is kept here.
 
 use crate::handler::delivery::Delivery;
 use crate::store::fault::{DurableFault, is_broken};
@@ -34,13 +35,14 @@ const TRIAL: Duration = Duration::from_secs(1);
 /// The longest trial, and the longest wait before one.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
 
-/// What was loaded with them and is no suspect is on its way to its handlers then.
+/// How long a suspect without crashes waits. After that time the other rows that were loaded with
+/// it are on their way to their handlers.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Between two looks for one that may be handed out.
+/// The shortest time between two looks for a suspect that may be handed out.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 
-/// `TRIAL`, doubled so often.
+/// `TRIAL`, doubled this number of times, and at most `TRIAL_MAX`.
 fn doubled(times: u32) -> Duration {
     TRIAL
         .saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
@@ -50,7 +52,7 @@ fn doubled(times: u32) -> Duration {
 /// A suspect that waits.
 struct WaitingSuspect {
     delivery: Delivery,
-    /// It is not handed out before.
+    /// It is not handed out before this time.
     from: Instant,
 }
 
@@ -63,11 +65,11 @@ struct Trial {
 /// A suspect that was charged with a crash, and was not called after all.
 struct Uncalled {
     of: Settled,
-    /// The crashes that it had before, and has.
+    /// The crashes that it had before the charge, and has again.
     crashes: u32,
 }
 
-/// Rows that were not taken in, since too many waited: those of this range that are suspects.
+/// A range of rows. Its suspects were not taken in, because too many waited.
 #[derive(Clone, Copy)]
 struct PassedOver {
     after: Position,
@@ -78,24 +80,25 @@ struct PassedOver {
 pub(super) struct Suspects {
     /// By crashes, then by position.
     waiting: BTreeMap<(u32, Position), WaitingSuspect>,
-    /// Bytes of those that wait, and the most.
+    /// Bytes of the suspects that wait, and the most that may wait.
     bytes: usize,
     bytes_max: usize,
     passed_over: Option<PassedOver>,
-    /// Those that are handed out.
+    /// The suspects that are handed out.
     trials: IdMap<DurableId, Trial>,
-    /// Those that were noted in a group, and are not settled.
+    /// The suspects that were noted in a group, and are not settled.
     noted: IdMap<DurableId, Settled>,
-    /// Those that were charged, and were not called after all. The store is to be told.
+    /// The suspects that were charged, and were not called after all. The store has to be told.
     uncalled: IdMap<DurableId, Uncalled>,
-    /// How many may be on trial together, and how many have been since that number has grown.
+    /// How many may be on trial together.
     group: usize,
+    /// How many trials the process has survived since `group` has grown.
     survived: usize,
 }
 
 /// What is handed out next.
 pub(super) enum NextTrial {
-    /// These, when they are noted.
+    /// These, after their crashes are noted in the store.
     Group(Vec<Delivery>),
     Alone(Delivery),
     Nothing,
@@ -128,7 +131,7 @@ impl Suspects {
         bytes.sum::<usize>() == self.bytes
     }
 
-    /// Has a row wait, which was not here. `false`: there is no room, and it is read again later.
+    /// Lets a row wait here. Returns `false` if there is no room: then the row is read again later.
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) -> bool {
         let (position, crashes) = (delivery.row.position(), delivery.row.crashes);
         let is_full = self.len() >= WAITING_MAX || self.bytes >= self.bytes_max;
@@ -153,7 +156,7 @@ impl Suspects {
         true
     }
 
-    /// A row leaves the window that waits here.
+    /// Forgets a row that waits here, because it leaves the window.
     pub(super) fn let_go(&mut self, position: Position, bytes: usize) {
         let key = self.waiting.keys().find(|(_, other)| *other == position);
         if let Some(&key) = key {
@@ -162,7 +165,8 @@ impl Suspects {
         }
     }
 
-    /// A row leaves the window that was handed out, or was about to be.
+    /// Ends the trial of a row that was handed out, or was about to be, because it leaves the
+    /// window.
     pub(super) fn end_trial(&mut self, id: DurableId, was_called: bool) {
         if self.trials.remove(&id).is_some() && was_called {
             self.survive(1);
@@ -172,13 +176,13 @@ impl Suspects {
         }
     }
 
-    /// What this row was charged with is to be taken back, so that it has `crashes` crashes.
+    /// Notes that a row's charge has to be taken back, so that the row has `crashes` crashes.
     pub(super) fn take_back_later(&mut self, of: Settled, crashes: u32) {
         self.uncalled.insert(of.id, Uncalled { of, crashes });
     }
 
-    /// A row of the store comes into the window, or has got another deadline. If what it was
-    /// charged with is still to be taken back, it is the row that it will be then.
+    /// Corrects a row of the store that comes into the window, or has got another deadline. If its
+    /// charge has still to be taken back, the row gets the crashes that it will have after that.
     pub(super) fn correct(&mut self, row: &mut Row, epoch: u64) {
         let uncalled = self.uncalled.get_mut(&row.id);
         let Some(uncalled) = uncalled.filter(|uncalled| uncalled.of.epoch == epoch) else {
@@ -190,7 +194,7 @@ impl Suspects {
         }
     }
 
-    /// The process goes on after this number of trials. The next groups may be larger.
+    /// Notes that the process has survived this number of trials. The next groups may be larger.
     fn survive(&mut self, count: usize) {
         self.survived += count;
         if self.survived >= self.group {
@@ -206,7 +210,8 @@ impl Suspects {
         has_room.then_some((range.after, range.last.due))
     }
 
-    /// The range is read again up to here; what is passed over anew comes after. `None`: all of it.
+    /// Notes that the range was read again up to this position. Rows that are passed over anew come
+    /// after it. `None`: all of the range was read.
     pub(super) fn read_again(&mut self, upto: Option<Position>) {
         let rest = self.passed_over.zip(upto);
         let rest = rest.map(|(range, upto)| PassedOver {
@@ -216,7 +221,8 @@ impl Suspects {
         self.passed_over = rest.filter(|range| range.after < range.last);
     }
 
-    /// Takes out what may be handed out now. `claimed`: rows due by then may be.
+    /// Takes out the suspects that may be handed out now. They are due at `due` and at `claimed` at
+    /// the latest.
     pub(super) fn next(&mut self, now: Instant, claimed: StoreTime, due: StoreTime) -> NextTrial {
         let before = self.trials.len();
         self.trials.retain(|_, trial| trial.until > now);
@@ -297,8 +303,8 @@ impl Suspects {
         !others.any(|(_, trial)| trial.until > now)
     }
 
-    /// Writes that take back what was noted of rows that were not handed out after all. `all`: of
-    /// those, too, of which nobody has heard: no handler runs any more.
+    /// Returns the changes that take back the charges of rows which were not handed out after all.
+    /// With `all`, also those of noted rows that were not settled: no handler runs any more.
     pub(super) fn taken_back(&mut self, all: bool) -> Vec<Write> {
         if all {
             for (_, of) in std::mem::take(&mut self.noted) {
@@ -313,7 +319,7 @@ impl Suspects {
         writes.collect()
     }
 
-    /// The first deadline of those that wait, after this one.
+    /// The first deadline after this one of a suspect that waits.
     pub(super) fn first_after(&self, due: Option<StoreTime>) -> Option<StoreTime> {
         let dues = self
             .waiting
@@ -322,7 +328,7 @@ impl Suspects {
         dues.filter(|&other| Some(other) > due).min()
     }
 
-    /// How long it takes until one may be handed out. `None`: none waits.
+    /// How long it takes until a suspect may be handed out. `None`: none waits.
     pub(super) fn wait(&self, now: Instant, due: StoreTime) -> Option<Duration> {
         let waits = self.waiting.values().map(|waiting| {
             let from = waiting.from.saturating_duration_since(now);

@@ -16,12 +16,12 @@ use tokio_postgres::Error;
 use tokio_postgres::error::DbError;
 use uuid::Uuid;
 
-/// What a session prepares of this file.
+/// The statements of this file that a session prepares.
 pub(super) const ALL: &[&Sql] = &[Seq::SQL, OldSeq::SQL, LockLeases::SQL, EnterGates::SQL];
 
 statement! {
-    /// The number of a commit: no other transaction has it. If one that has it is under way, this
-    /// waits for it.
+    /// Takes the number of a commit. No other transaction has that number. If a transaction that
+    /// has taken it is under way, this waits for that transaction.
     Seq { node: Uuid, seq: i64 }
     -> () = |_| ();
     "
@@ -30,14 +30,15 @@ INSERT INTO {s}.seq (node, seq) VALUES (:node, :seq) ON CONFLICT (node,
 }
 
 statement! {
-    /// The number of the commit before goes.
+    /// Deletes the number of the commit before.
     OldSeq { node: Uuid, seq: i64 }
     -> () = |_| ();
     "DELETE FROM {s}.seq WHERE node = :node AND seq = :seq"
 }
 
 statement! {
-    /// For a transaction with several statements that lock lease rows: all of them, first.
+    /// Locks lease rows. A transaction with several statements that lock lease rows begins with
+    /// this, for all of these rows.
     LockLeases<'a> { part: &'a [i16] }
     -> () = |_| ();
     "
@@ -45,14 +46,16 @@ SELECT part FROM {s}.lease WHERE part = ANY(:part::smallint[]) ORDER BY part FOR
 }
 
 statement! {
-    /// GateEnter: before rows are ended, moved or replaced that were not handed out.
+    /// GateEnter: locks the gates of partitions, before rows of these that were not handed out are
+    /// ended, moved or replaced.
     EnterGates<'a> { part: &'a [i16] }
     -> () = |_| ();
     "
 SELECT part FROM {s}.gate WHERE part = ANY(:part::smallint[]) ORDER BY part FOR SHARE"
 }
 
-/// Parts of a commit that are halved. What is in trouble then is tried in another commit.
+/// How many parts of a commit are halved. After that a part that is in trouble is left to another
+/// commit as a whole.
 const TRIES_MAX: usize = 32;
 
 /// Why a change is refused.
@@ -69,8 +72,8 @@ pub(in crate::stores::postgres) async fn make(
     Ok(making.outcomes())
 }
 
-/// The same, where a change has been in trouble that is no other's: parts of the changes are made
-/// behind a savepoint each, and halved until the one is found.
+/// Does the same, after one of the changes was in trouble of its own. Each part of the changes is
+/// made behind a savepoint. A part that is in trouble is halved, until the change is found.
 pub(in crate::stores::postgres) async fn make_split(
     live: Asking<'_>,
     writes: &[Write],
@@ -110,8 +113,8 @@ pub(in crate::stores::postgres) async fn make_split(
     Ok(making.outcomes())
 }
 
-/// The partitions whose lease rows several statements of the transaction lock. None, if one does,
-/// or if they lock one row.
+/// The partitions whose lease rows the transaction has to lock first, because several of its
+/// statements lock such rows. Empty if only one statement does, or if they all lock the same row.
 fn locked_parts(writes: &[&Write]) -> Vec<i16> {
     let mut are_all_acks = true;
     let mut partitions = BTreeSet::new();
@@ -147,7 +150,7 @@ pub(super) struct Making<'a> {
     /// The epochs of this node's partitions.
     own: &'a BTreeMap<Partition, u64>,
     pub(super) outcomes: Vec<Option<Outcome>>,
-    /// What changes depend on that are blocked: later ones of these wait, too.
+    /// The rows and keys of changes that are blocked. Later changes of these wait, too.
     blocked: HashSet<Token>,
 }
 
@@ -170,7 +173,7 @@ impl<'a> Making<'a> {
             .collect()
     }
 
-    /// Somebody's transaction is in the way of this change.
+    /// Notes that another transaction is in the way of this change.
     pub(super) fn block(&mut self, number: usize) {
         let write = &self.writes[number];
         self.blocked.extend(tokens_of(write));
@@ -228,7 +231,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Takes those of these changes that are such.
+    /// Takes the changes for which `is_such` is true out of `numbers`, and returns their numbers.
     pub(super) fn take(
         &self,
         numbers: &mut Vec<usize>,
@@ -238,8 +241,8 @@ impl<'a> Making<'a> {
         numbers.extract_if(.., is_such).collect()
     }
 
-    /// The epoch of a row that this node writes, and that nobody has handed out: it is not suspect,
-    /// if it is this node's.
+    /// The epoch for a row that this node writes and that was not handed out. In a partition of
+    /// this node it is the epoch of the lease, so the row is no suspect. Elsewhere it is 0.
     pub(super) fn own_epoch(&self, partition: Partition) -> i64 {
         self.own.get(&partition).map_or(0, |&own| epoch(own))
     }
