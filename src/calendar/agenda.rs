@@ -6,13 +6,14 @@ use crate::error::ScheduleError;
 use crate::service::ServiceHandle;
 use std::time::{Duration, SystemTime};
 
-/// If the wall clock is set back by more than this, it was wrong before: runs that were made come
-/// again.
+/// If the wall clock is set back by more than this, the calendar takes it that the clock was wrong
+/// before. Then runs that were made come again.
 const CORRECTION: Duration = Duration::from_secs(3 * 3_600);
 
 struct Agenda {
     calendar: Calendar,
-    /// The last look: what the wall clock showed, and the service's clock, which nobody sets.
+    /// What the wall clock showed at the last look, and what the service's clock did. The service's
+    /// clock is never set.
     seen: (SystemTime, u64),
     next: Option<SystemTime>,
     /// Missed runs in a row that were made up for.
@@ -33,7 +34,7 @@ impl Agenda {
     /// How far the wall clock was set back since the last look.
     fn set_back(&mut self, now: SystemTime, now_ns: u64) -> Duration {
         let (seen, seen_ns) = std::mem::replace(&mut self.seen, (now, now_ns));
-        // What it would show if nobody had set it.
+        // The time that the wall clock would show if it had not been set.
         let passed = Duration::from_nanos(now_ns.saturating_sub(seen_ns));
         seen.checked_add(passed)
             .unwrap_or(seen)
@@ -41,8 +42,8 @@ impl Agenda {
             .unwrap_or_default()
     }
 
-    /// The time until the next run; zero if it is due, and then it counts as made. `None` if there
-    /// are no more runs.
+    /// Returns the time until the next run. If the run is due, returns zero, and counts the run as
+    /// made. Returns `None` if there are no more runs.
     fn look(&mut self, now: SystemTime, now_ns: u64) -> Option<Duration> {
         if self.set_back(now, now_ns) > CORRECTION {
             (self.next, self.made_up) = (self.calendar.next(now), 0);
@@ -63,8 +64,8 @@ impl<T: Send + 'static> ServiceHandle<T> {
     /// rounded up to a tick. Two runs are never in progress at once. After the calendar's last run,
     /// if it has one, the timer ends.
     ///
-    /// The timer looks at the system's clock at least once a minute, and wakes its shard for that.
-    /// (A [`ManualClock`](crate::ManualClock) tells it when it is set.)
+    /// The timer reads the system's clock at least once a minute, and wakes its shard for that. (A
+    /// [`ManualClock`](crate::ManualClock) tells the timer when it is set.)
     ///
     /// Like a periodic timer, it takes a closure whatever the service's payload is. It can be
     /// cancelled but not taken, and `stop` does not hand it back. If

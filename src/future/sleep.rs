@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 ///
 /// It is ready at the first tick at or after its deadline, never before, and stays ready. Its first
 /// poll arms a timer with the waker that it gets; its drop cancels the timer. A further poll with
-/// the same waker has one look at the timer. A poll with another waker arms a new timer.
+/// the same waker reads the timer's state. A poll with another waker arms a new timer.
 ///
 /// It allocates nothing, may be moved (it is `Unpin`), and may be polled on any thread, under any
 /// runtime.
 ///
-/// [`Timers::handle`](super::Timers::handle) sees its timer. If that is cancelled there, or moved
-/// to an earlier time, the next poll arms a new one.
+/// [`Timers::handle`](super::Timers::handle) gives access to this timer, too. If the timer is
+/// cancelled there, or moved to an earlier time, the next poll arms a new one.
 ///
 /// A service of your own may be full ([`max_pending`](crate::Builder::max_pending)). As long as it
 /// is, a sleep asks to be polled again at once.

@@ -1,22 +1,24 @@
 //! Ahead: goes along the lists of the next ticks, so that their timers are in the processor's
 //! caches when they are given out.
 //!
-//! A list names its next cell in this one. Over many timers, which are not in the caches, each step
-//! waits for memory. But the lists of several ticks do not depend on each other: in turn, each goes
-//! on by a step, to what was fetched a turn before.
+//! Each cell of a list names the next one. Many timers do not fit into the caches, so each step
+//! along a list waits for memory. But the lists of several ticks do not depend on each other. So
+//! the lists take turns. At its turn a list goes on by one step, to the cell that was fetched at
+//! its turn before.
 
-/// Lists at a time, each of a tick.
+/// How many lists take turns. Each is the list of one tick.
 const TICKS: usize = 8;
 
-/// Cells that it is ahead, at most: what was fetched is still to be in the cache when its turn
-/// comes.
+/// The most cells that were fetched and are not given out yet. A cell has to be in the cache still
+/// when it is given out.
 const CELLS: usize = 256;
 
-/// Where it is in the lists of the next ticks: of slots of level 0, by their numbers.
+/// How far the lists of the next ticks were gone along. They are the lists of slots of level 0, and
+/// are named by the slots' numbers.
 ///
-/// All of it is a hint. A cell may have left its list since: then another list is gone along, or
-/// none. Time may be in other 256 ticks by now, whose slots have the same numbers. And a list that
-/// is at its end stays there until its tick is over.
+/// All of it is a hint. If a cell has left its list, another list is gone along, or none. When time
+/// has come to the next 256 ticks, their slots have the same numbers as the former ones. A list
+/// that has come to its end stays there until its tick is over.
 pub(super) struct Ahead {
     lists: [List; TICKS],
     /// The list whose turn it is.
@@ -25,7 +27,7 @@ pub(super) struct Ahead {
     current: usize,
     /// The last slot whose list was begun.
     front: usize,
-    /// How many cells it is ahead.
+    /// How many cells were fetched and are not given out yet.
     cells: usize,
 }
 
@@ -52,21 +54,22 @@ impl Ahead {
     #[inline]
     pub(super) fn given_out(&mut self, slot: usize) {
         if slot < self.current {
-            // It is one of other 256 ticks.
+            // The slot belongs to other 256 ticks.
             *self = Self::new();
         }
         self.current = slot;
         self.cells = self.cells.saturating_sub(1);
     }
 
-    /// Whether it may go on.
+    /// Whether more cells may be fetched.
     #[inline]
     pub(super) fn may_go_on(&self) -> bool {
         self.cells < CELLS
     }
 
-    /// Gives the next list its turn, and returns the link from which to go on there. `None` if its
-    /// tick is over: it makes room for that of the first slot that has timers after `front`.
+    /// Gives the next list its turn, and returns the link from which to go on there. `None` if the
+    /// list's tick is over: then the list of the first slot after `front` that has timers takes its
+    /// place.
     #[inline]
     pub(super) fn turn(&mut self) -> Option<u32> {
         self.turn = (self.turn + 1) % TICKS;

@@ -11,7 +11,7 @@ const NEAR: u32 = 64;
 #[derive(Default)]
 struct Layout {
     cells: usize,
-    /// Cells that lie near one of the two before them, of those that came first in their list.
+    /// Cells that came first in their list, and lie near one of the two cells that did so before.
     near: usize,
 }
 
@@ -32,8 +32,9 @@ impl Former {
 }
 
 impl<K> Wheel<K> {
-    /// Moves the timers of a slot to the slots of their deadlines. In a list the next cell is known
-    /// once this one was loaded. So it is read from both ends: two loads at a time.
+    /// Moves the timers of a slot to the slots of their deadlines. The next cell of a list is known
+    /// only when the present one was loaded. So the list is read from both ends, by two loads at a
+    /// time.
     #[inline(never)]
     pub(super) fn cascade(&mut self, slot: SlotNumber) {
         if self.levels.are_many(self.nodes.len()) {
@@ -46,7 +47,7 @@ impl<K> Wheel<K> {
         }
     }
 
-    /// `cascade`, where further lists may have cells.
+    /// The same as `cascade`, if further lists may have cells.
     #[inline(never)]
     fn cascade_among_many(&mut self, slot: SlotNumber) {
         let Layout { cells, near } = match self.levels.only_list(slot) {

@@ -99,7 +99,8 @@
 // How it works. Each timer has a cell (`nodes.rs`), and the cell has a link (`link.rs`), by which
 // it is in the list of a slot (`levels.rs`).
 //
-// With many timers what comes next is fetched ahead of its turn (`levels.rs`, `ahead.rs`).
+// With many timers, cells and links are fetched into the cache before they are needed (`levels.rs`,
+// `ahead.rs`).
 //
 // There are two times: `Wheel::now`, to which the caller has moved the wheel, and that of the
 // levels, up to which slots were entered.
@@ -110,7 +111,7 @@
 //  - The time of the levels is never after the caller's, and stands at the tick of the timers that
 //    are given out, until they are. So deadlines come out in order, and a timer that is armed
 //    meanwhile has its place among them.
-//  - No code of the caller runs while a timer is half in and half out.
+//  - No code of the caller runs while a timer is only partly put in or taken out.
 
 mod ahead;
 mod cascade;
@@ -129,7 +130,8 @@ use link::lists;
 use nodes::{Gone, Nodes};
 use slot::SlotNumber;
 
-/// Of fewer timers it is hard to predict whether one is alone in its slot (`SlotLists::unlink`).
+/// With fewer timers than this, the processor can hardly predict whether a timer is alone in its
+/// slot (`SlotLists::unlink`).
 const FEW: usize = 2_048;
 
 /// A timing wheel for one thread: timers with a key of type `K` each, and a time that the caller

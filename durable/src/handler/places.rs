@@ -1,14 +1,14 @@
 //! Places: how many calls of a kind's handler run at once, and the timers that wait for one.
 //!
-//! Each kind has them. Threads that call handlers take places and give them back. The writer takes
-//! out what is cancelled.
+//! Each kind has its places. Threads that call handlers take places and give them back. The writer
+//! takes out timers that are cancelled while they wait.
 //!
 //! # Ground rules
 //!  - A call of a kind without a limit needs no place, and takes no lock, on a thread of the pool.
 //!    On a thread that relieves the pool it needs the one place that such threads have. So each of
-//!    these threads is blocked by another kind, and there are as many of them as kinds at the most.
-//!  - While timers wait, a place is taken. Whoever has it calls the handler for them, until none
-//!    waits. A place is given back in the same step, under the lock, that finds none.
+//!    these threads is blocked by a different kind, and there are at most as many of them as kinds.
+//!  - While timers wait, a place is taken. The thread that has it calls the handler for them, until
+//!    none waits. It gives the place back under the lock, in the step that finds that none waits.
 
 use super::delivery::Delivery;
 use crate::store::fault::{DurableFault, is_broken};
@@ -29,20 +29,20 @@ pub(crate) struct Places {
     taken: Mutex<TakenPlaces>,
 }
 
-/// What is taken, and who waits.
+/// Which places are taken, and which timers wait.
 #[derive(Default)]
 struct TakenPlaces {
-    /// Of the places up to the limit, if there is one.
+    /// How many places are taken, if the kind has a limit.
     count: usize,
-    /// The place of threads that relieve the pool.
+    /// Whether the place of threads that relieve the pool is taken.
     by_relief: bool,
-    /// Those that wait, in the order in which they came.
+    /// The timers that wait, in the order in which they came.
     waiting: BTreeMap<u64, Delivery>,
     numbers: IdMap<DurableId, u64>,
     next: u64,
 }
 
-/// What a call has, and gives back.
+/// The place that a call of a handler has, and that is given back after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallPlace {
     is_counted: bool,
@@ -75,9 +75,9 @@ impl Places {
 
     /// Whether timers may wait.
     pub(super) fn may_wait(&self) -> bool {
-        // Ordering: Relaxed. A timer comes to wait on a thread that has it, and the writer looks
-        // for it after that thread has told of it, or in vain: then it counts as handed out. A
-        // thread that looks for something to do finds it later.
+        // Ordering: Relaxed. The thread that has a timer lets it wait. If the writer does not see
+        // that yet, the timer counts as handed out. A thread that looks for something to do finds
+        // the timer later.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -87,7 +87,7 @@ impl Places {
         self.waiting.store(taken.waiting.len(), Ordering::Relaxed);
     }
 
-    /// PlaceTake: takes a place for a call with these timers. `None`: they wait for one.
+    /// PlaceTake: takes a place for a call with these timers. `None`: the timers wait for a place.
     /// `relieves`: the thread relieves the pool, and the call may block it.
     pub(crate) fn take(
         &self,
@@ -117,8 +117,8 @@ impl Places {
         Some((place, timers))
     }
 
-    /// The same for a thread of the pool that has nothing else to do: up to `most` timers that
-    /// wait. `None`: none does, or there is no place.
+    /// Takes a place for up to `most` timers that wait, on a thread of the pool that has nothing
+    /// else to do. `None`: no timer waits, or there is no place.
     pub(crate) fn take_waiting(&self, most: usize) -> Option<(CallPlace, Vec<Delivery>)> {
         let mut taken = self.lock();
         if self.is_full(&taken) {
@@ -178,7 +178,7 @@ impl Places {
         delivery.is_some()
     }
 
-    /// Forgets what waits. It stays stored.
+    /// Forgets the timers that wait. They stay stored.
     pub(super) fn forget_waiting(&self) {
         let mut taken = self.lock();
         let waiting = std::mem::take(&mut taken.waiting);

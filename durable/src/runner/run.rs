@@ -35,8 +35,8 @@ pub(crate) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
                     .first()
                     .is_some_and(|first| first.row.kind != delivery.row.kind);
                 if is_other && !shared.is_manual() {
-                    // It must not wait for the others' handler. (A service that has stopped leaves
-                    // it stored.)
+                    // This timer must not wait for the handler of the others, so it is armed anew.
+                    // (If the service has stopped, the timer stays stored.)
                     let _ = batch
                         .service()
                         .schedule(Duration::ZERO, Fired::Row(delivery));
@@ -57,14 +57,14 @@ pub(crate) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
                 }
             }
             Fired::Turn => {}
-            // (It must not wait for the handler of those either.)
+            // (The request for help must not wait for that handler either.)
             Fired::Help if !together.is_empty() => {
                 let _ = batch.service().schedule(Duration::ZERO, Fired::Help);
             }
             Fired::Help => {
                 shared.kinds.note_help(false);
                 if is_relief_thread() {
-                    // The pool's threads are blocked.
+                    // The pool's threads are blocked: they are asked again later.
                     ask_for_help(shared, batch, HELP_AGAIN);
                 } else {
                     help_waiting(shared, batch);
@@ -85,11 +85,12 @@ pub(crate) fn run(shared: &Arc<DurableShared>, batch: &mut Batch<'_, Fired>) {
 /// The most rounds of calls for timers that wait, before other work of the pool has its turn.
 const HELPED: usize = 64;
 
-/// When a thread of the pool is asked for help once more, if none has heard it.
+/// How long it takes until the pool is asked for help once more, if none of its threads has heard
+/// the request.
 const HELP_AGAIN: Duration = Duration::from_secs(1);
 
-/// PlaceHelp: calls handlers for timers that wait for their kinds, of each kind in turn. Whatever
-/// still waits is left to the next thread.
+/// PlaceHelp: calls handlers for timers that wait for a place, of each kind in turn. Timers that
+/// still wait after `HELPED` rounds are left to the next thread.
 fn help_waiting(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>) {
     for _ in 0..HELPED {
         let mut has_helped = false;
@@ -108,16 +109,17 @@ fn help_waiting(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>) {
     ask_for_help(shared, batch, Duration::ZERO);
 }
 
-/// PlaceAsk: if timers wait, has a thread of the pool look for them, unless one is on its way.
+/// PlaceAsk: if timers wait, asks a thread of the pool to look for them, unless such a request is
+/// on its way already.
 fn ask_for_help(shared: &DurableShared, batch: &Batch<'_, Fired>, wait: Duration) {
     let some_wait = shared.kinds.waited_for().next().is_some();
     if some_wait && !shared.kinds.note_help(true) {
-        // (A service that has stopped needs none.)
+        // (A service that has stopped needs no help.)
         let _ = batch.service().schedule(wait, Fired::Help);
     }
 }
 
-/// Hands timers of one kind to their handler: now, or when it has a free place.
+/// Hands timers of one kind to their handler: now, or when the kind has a free place.
 fn hand_over(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>, timers: Vec<Delivery>) {
     let Some(first) = timers.first() else {
         return;
@@ -142,7 +144,7 @@ fn hand_over(shared: &Arc<DurableShared>, batch: &Batch<'_, Fired>, timers: Vec<
     }
 }
 
-/// Runs the handler for these timers, and for those that wait for its place.
+/// Runs the handler for these timers, and then for those that wait for a place.
 fn run_in_place(
     shared: &Arc<DurableShared>,
     kind: &Kind,
@@ -210,20 +212,21 @@ fn call(
     ControlFlow::Continue(())
 }
 
-/// Places of kinds that are free: those of a service, by the kind's name.
+/// Places that have become free, each with its service and the name of its kind.
 type FreePlaces = Vec<(Arc<DurableShared>, Arc<str>, CallPlace)>;
 
 per_thread! {
-    /// What this thread has still to give to others. `None`: it gives nothing. Without a
-    /// destructor: the destructors of other thread-locals may drop a future too.
+    /// The places that this thread has still to give away. `None`: it is not in `give_place`. This
+    /// has no destructor, because the destructors of other thread-locals may drop a future too.
     static PLACES: RefCell<ManuallyDrop<Option<FreePlaces>>> = const {
         RefCell::new(ManuallyDrop::new(None))
     };
 }
 
-/// A future has ended: its place goes to the next timer of its kind. The spawner may run that
-/// timer's future at once, or drop it, so that it ends within this call. Then its place is noted,
-/// and given by the outermost call: however many wait, the stack stays as it is.
+/// Gives the place of a future that has ended to the next timer of its kind. The spawner may run
+/// that timer's future at once, or drop it, so that this future ends within this call. Then its
+/// place is noted, and the outermost call gives it away. So the stack does not grow with the number
+/// of timers that wait.
 fn give_place(shared: &Arc<DurableShared>, kind: &Arc<str>, place: CallPlace) {
     let is_outermost = PLACES.with(|places| {
         let mut places = places.borrow_mut();
