@@ -456,7 +456,9 @@ fn a_run_that_has_ended_well_stays_though_its_timer_is_just_being_cancelled() {
     let (begun, runs) = channel();
     let (go, may_go) = channel::<()>();
     let may_go = Mutex::new(may_go);
-    let node = Durable::builder(schema.store())
+    // (With a lease of a second it would wait for half of one.)
+    let store = schema.builder(&schema.database).lease(MS * 4_000);
+    let node = Durable::builder(store.connect().unwrap())
         .on_in_transaction("work", move |_, transaction| {
             transaction.execute(&insert, &[])?;
             begun.send(())?;

@@ -2,11 +2,10 @@
 
 use super::builder::DurableBuilder;
 use crate::handler::delivery::{Delivery, HandlerResult};
-use crate::handler::kinds::KindHandler;
+use crate::handler::kinds::{HasRight, KindHandler};
 use crate::store::write::Write;
-use crate::stores::postgres::blocking::{
-    AckError, HandlerConnection, HandlerDatabase, PostgresTransaction,
-};
+use crate::stores::postgres::acknowledge::AckError;
+use crate::stores::postgres::blocking::{HandlerConnection, HandlerDatabase, PostgresTransaction};
 use crate::stores::postgres::session::apart;
 use crate::stores::postgres::store::Postgres;
 use crossbeam_channel::never;
@@ -53,14 +52,17 @@ impl DurableBuilder<Postgres> {
     /// The transaction begins at `READ COMMITTED`, whatever the role's default is. The handler may
     /// set another level first. If the transaction fails with 40001 or 40P01 (it met another one),
     /// the handler is called again in a new one, up to 8 times, with waits of 0.4 s in all: that is
-    /// no attempt. The same is done if a transaction of yours has the timer or its key locked when
-    /// the handler has returned. If yours lasts longer than these calls, the attempt has failed.
+    /// no attempt.
     ///
-    /// The handler must not end the transaction by SQL (`COMMIT`, `ROLLBACK`). What it has so
-    /// committed stays, though the handler fails or its node ends, and the timer is tried again.
-    /// What it has rolled back is lost, though its timer ends after `Ok`. Settings of the session
-    /// (`SET` without `LOCAL`) and session advisory locks stay on the connection, which later calls
-    /// get.
+    /// A transaction of yours may have the timer or its key locked when the handler has returned.
+    /// Then the handler's transaction waits for it with its work done, for up to a second (half a
+    /// lease, if that is shorter). If yours lasts longer, the attempt has failed. If another
+    /// transaction waits for the handler's meanwhile, the handler's is rolled back at once, and the
+    /// handler is called again, as after 40001.
+    ///
+    /// The handler must not end the transaction by SQL (`COMMIT`, `ROLLBACK`). The attempt has
+    /// failed then, and what it has so committed stays. Settings of the session (`SET` without
+    /// `LOCAL`) and session advisory locks stay on the connection, which later calls get.
     ///
     /// # Example
     /// ```
@@ -94,10 +96,10 @@ impl DurableBuilder<Postgres> {
             database: self.store.for_handlers(),
             free: Mutex::default(),
         };
-        let run = move |delivery: &Delivery, ack: &Write| {
+        let run = move |delivery: &Delivery, ack: &Write, has_right: HasRight<'_>| {
             let work = |transaction: &mut PostgresTransaction<'_>| handler(delivery, transaction);
             // (In a task of tokio no thread may block on another runtime.)
-            apart(|| run_in(&connections, ack, work))
+            apart(|| run_in(&connections, ack, has_right, work))
         };
         self.kinds.entry(kind).handler = Some(KindHandler::InTransaction(Box::new(run)));
         self
@@ -107,13 +109,15 @@ impl DurableBuilder<Postgres> {
 fn run_in(
     connections: &Connections,
     ack: &Write,
+    has_right: HasRight<'_>,
     handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     let mut connection = match connections.take() {
         Some(connection) => connection,
         None => connections.database.connect()?,
     };
-    let work = |transaction: PostgresTransaction<'_>| work_in(transaction, ack, &handler);
+    let work =
+        |transaction: PostgresTransaction<'_>| work_in(transaction, ack, has_right, &handler);
     let mut done = connection.begin().map(work);
     if done.is_err() {
         // The server was restarted while no handler had this connection, say.
@@ -130,6 +134,10 @@ fn run_in(
             connection = connections.database.connect()?;
         }
         let _ = never::<()>().recv_timeout(Duration::from_millis(wait_ms));
+        // RightsLook, as before the first call.
+        if !has_right() {
+            break;
+        }
         done = connection.begin().map(work);
     }
     // A transaction that may be open has rows locked: its connection is closed.
@@ -140,7 +148,7 @@ fn run_in(
 }
 
 /// Whether an error, or what has caused it, is a conflict with another transaction: 40001, 40P01,
-/// or a transaction that was in the way of the acknowledgement.
+/// or a transaction in the way of the acknowledgement while another one was waiting for this one.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     let conflicts = [
         &SqlState::T_R_SERIALIZATION_FAILURE,
@@ -148,7 +156,7 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     ];
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(AckError::Blocked(_)) = error.downcast_ref() {
+        if let Some(AckError::Yielded(_)) = error.downcast_ref() {
             return true;
         }
         let code = error
@@ -166,10 +174,11 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
 fn work_in(
     mut transaction: PostgresTransaction<'_>,
     ack: &Write,
+    has_right: HasRight<'_>,
     handler: impl Fn(&mut PostgresTransaction<'_>) -> HandlerResult,
 ) -> HandlerResult {
     match catch_unwind(AssertUnwindSafe(|| handler(&mut transaction))) {
-        Ok(Ok(())) => match transaction.commit_with(ack)? {
+        Ok(Ok(())) => match transaction.commit_with(ack, has_right)? {
             true => Ok(()),
             false => Err(STALE.into()),
         },

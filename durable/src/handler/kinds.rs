@@ -33,9 +33,15 @@ pub(crate) type BatchHandler = Box<dyn Fn(&[Delivery]) -> Vec<HandlerResult> + S
 pub(crate) type OneHandler = Box<dyn Fn(&Delivery) -> Said + Send + Sync>;
 
 /// A handler that works in a transaction of the store. If it answers `Ok`, it has also made this
-/// change in it, which ends the timer.
+/// change in it, which ends the timer. It asks whether the timer is still its node's before it does
+/// something again.
 #[cfg(feature = "postgres")]
-pub(crate) type TransactionHandler = Box<dyn Fn(&Delivery, &Write) -> HandlerResult + Send + Sync>;
+pub(crate) type TransactionHandler =
+    Box<dyn Fn(&Delivery, &Write, HasRight<'_>) -> HandlerResult + Send + Sync>;
+
+/// Whether a timer's lease is still the node's, as far as the node knows.
+#[cfg(feature = "postgres")]
+pub(crate) type HasRight<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What runs for a kind.
 pub(crate) enum KindHandler {

@@ -39,7 +39,7 @@ pub(super) fn may_still_begin(shared: &DurableShared, delivery: &Delivery) -> bo
 }
 
 /// Whether this node may hand the timer out: it has the lease under which it was loaded.
-fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
+pub(super) fn has_right(shared: &DurableShared, delivery: &Delivery) -> bool {
     shared.has_right(delivery.row.id.partition(), delivery.fence)
         || is_broken(DurableFault::LeaseIgnored)
 }

@@ -1,6 +1,7 @@
 //! In transaction: calls a handler that works in a transaction of the store, which also ends its
 //! timer.
 
+use super::admit::has_right;
 use super::settle::{lateness, settle, verdict};
 use crate::handler::delivery::{Delivery, Done, Settlement, Verdict};
 use crate::handler::ending::Ending;
@@ -32,7 +33,8 @@ pub(super) fn call_in_transaction(
         of: of.clone(),
         next: next.at,
     };
-    match catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack))) {
+    let has_right = || has_right(shared, delivery);
+    match catch_unwind(AssertUnwindSafe(|| handler(delivery, &ack, &has_right))) {
         Ok(Ok(())) => {
             shared.tell(Told::Acked(Done { of, lateness_ns }, next.made_up));
             if row.calendar.is_some() {

@@ -1,6 +1,7 @@
 //! The promises that take a PostgreSQL to try, a module each. The server is one for all of them
 //! (`../common/server.rs`).
 
+mod acknowledgements;
 #[path = "../common/both_stores/mod.rs"]
 mod both_stores;
 mod contract;

@@ -2,15 +2,11 @@
 //! on a connection with a runtime of its own. The outbox takes such a transaction, and also one of
 //! the crate `postgres`.
 
-use super::session::{
-    Asking, CLIENT_CHECK, Connect, OneTrouble, Texts, idle_setting, trouble_of_one,
-};
-use super::statements::commit;
-use crate::store::write::{Outcome, Write};
-use std::collections::BTreeMap;
+use super::acknowledge::{AckError, AckSettings, acknowledge};
+use super::session::{CLIENT_CHECK, Connect, Texts};
+use crate::store::write::Write;
 use std::error::Error as StdError;
 use std::fmt;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -124,7 +120,7 @@ pub struct PostgresTransaction<'a> {
     runtime: &'a Runtime,
     inner: Transaction<'a>,
     texts: &'a Texts,
-    before_ack: &'a str,
+    ack: &'a AckSettings,
     has_ended: &'a mut bool,
 }
 
@@ -216,16 +212,21 @@ impl<'a> PostgresTransaction<'a> {
 
     /// Makes this change, as a node's commit does, and commits the transaction. Returns `false` if
     /// the row no longer belongs to the delivery. Then all is rolled back, and after an error too.
-    pub(crate) fn commit_with(self, write: &Write) -> Result<bool, AckError> {
+    /// `has_right`: whether the node still has the row's lease, as far as it knows.
+    pub(crate) fn commit_with(
+        self,
+        write: &Write,
+        has_right: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, AckError> {
         let Self {
             runtime,
             inner,
             texts,
-            before_ack,
+            ack,
             has_ended,
         } = self;
         runtime.block_on(async {
-            match acknowledge(&inner, texts, before_ack, write).await {
+            match acknowledge(&inner, texts, ack, write, has_right).await {
                 Ok(true) => {
                     inner.commit().await?;
                     *has_ended = true;
@@ -242,55 +243,6 @@ impl<'a> PostgresTransaction<'a> {
     /// Rolls the transaction back. (If the connection is gone, the database has done so.)
     pub(crate) fn rollback(self) {
         self.runtime.block_on(roll_back(self.inner, self.has_ended));
-    }
-}
-
-/// Makes this change in the transaction. Returns `false` if the row no longer belongs to the
-/// delivery.
-async fn acknowledge(
-    transaction: &Transaction<'_>,
-    texts: &Texts,
-    before_ack: &str,
-    write: &Write,
-) -> Result<bool, AckError> {
-    transaction.batch_execute(before_ack).await?;
-    let asking = Asking::of_texts(transaction.client(), texts);
-    let made = commit::make(asking, slice::from_ref(write), &BTreeMap::new()).await;
-    let outcomes = made.map_err(|error| match trouble_of_one(&error) {
-        Some(OneTrouble::Blocked) => AckError::Blocked(error),
-        _ => AckError::Failed(error),
-    })?;
-    Ok(matches!(outcomes[..], [Outcome::Settled(true, _)]))
-}
-
-/// Why a handler's transaction was not committed.
-#[derive(Debug)]
-pub(crate) enum AckError {
-    /// Somebody's transaction has the timer locked, or its key.
-    Blocked(Error),
-    Failed(Error),
-}
-
-impl From<Error> for AckError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl fmt::Display for AckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Blocked(_) => write!(f, "another transaction has the timer locked, or its key"),
-            Self::Failed(_) => write!(f, "the handler's transaction was not committed"),
-        }
-    }
-}
-
-impl StdError for AckError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Blocked(error) | Self::Failed(error) => Some(error),
-        }
     }
 }
 
@@ -384,32 +336,20 @@ impl fmt::Debug for PostgresTransaction<'_> {
     }
 }
 
-/// Constraints that were to be checked at the end are checked before the acknowledgement. The check
-/// may wait for locks, in the time that the handler allows.
-const CHECK_CONSTRAINTS: &str = "SET CONSTRAINTS ALL IMMEDIATE";
-
-/// The acknowledgement has the lease locked. So it waits for the timer's row no longer than a
-/// node's commit does: a transaction of the user's may have it, and may last.
-const ACK_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 20";
-
 /// Makes the connections of handlers to the database.
 pub(crate) struct HandlerDatabase {
     connect: Connect,
     texts: Arc<Texts>,
-    /// What is sent before an acknowledgement. From there on the transaction has the lease locked,
-    /// and other nodes want the lease if this node stands still. So a setting limits for how long
-    /// the transaction may stand still, and another one for how long it waits for locks.
-    before_ack: Arc<str>,
+    ack: Arc<AckSettings>,
 }
 
 impl HandlerDatabase {
     /// `lasts`: how long a lease lasts.
     pub(super) fn new(connect: Connect, texts: Arc<Texts>, lasts: Duration) -> Self {
-        let idle = idle_setting(lasts / 2).replace("SET ", "SET LOCAL ");
         Self {
             connect,
             texts,
-            before_ack: format!("{CHECK_CONSTRAINTS}; {idle}; {ACK_LOCK_TIMEOUT}").into(),
+            ack: Arc::new(AckSettings::new(lasts)),
         }
     }
 
@@ -426,7 +366,7 @@ impl HandlerDatabase {
             client: connected.client,
             runtime: Some(runtime),
             texts: self.texts.clone(),
-            before_ack: self.before_ack.clone(),
+            ack: self.ack.clone(),
             has_ended: true,
         })
     }
@@ -438,7 +378,7 @@ pub(crate) struct HandlerConnection {
     /// `None` once it is being dropped.
     runtime: Option<Runtime>,
     texts: Arc<Texts>,
-    before_ack: Arc<str>,
+    ack: Arc<AckSettings>,
     /// Whether the database has said that the last transaction has ended.
     has_ended: bool,
 }
@@ -468,7 +408,7 @@ impl HandlerConnection {
             runtime,
             inner: runtime.block_on(begin.start())?,
             texts: &self.texts,
-            before_ack: &self.before_ack,
+            ack: &self.ack,
             has_ended: &mut self.has_ended,
         })
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub(crate) mod acknowledge;
 pub(crate) mod blocking;
 mod clock;
 mod connect;
