@@ -7,12 +7,15 @@
 
 #[path = "common/own_schema.rs"]
 mod own_schema;
+#[path = "common/proxy.rs"]
+mod proxy;
 
-use own_schema::{Schema, until};
+use own_schema::{Schema, next, until};
+use postgres::{Client, NoTls};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 use wheelwork::Dispatch;
 use wheelwork_durable::{BlockingTransaction, Cause, Durable, PostgresOutbox, RetryPolicy};
@@ -462,6 +465,210 @@ fn a_failed_commit_is_tried_again() {
     let count = schema.client().query_one(&count, &[]).unwrap();
     assert_eq!(count.get::<_, i64>(0), 2);
     node.stop().unwrap();
+}
+
+/// The node of a handler is gone, and the handler's statement waits for a lock: the server ends it
+/// (`client_connection_check_interval`), so what the handler has locked is free.
+#[test]
+fn a_handlers_statement_ends_when_its_node_is_gone() {
+    let Some(schema) = Schema::new("gone") else {
+        return;
+    };
+    drop(schema.store());
+    let make = "CREATE TABLE {s}.work (n int); INSERT INTO {s}.work VALUES (1), (2)";
+    schema.client().batch_execute(&schema.sql(make)).unwrap();
+    let lock = |n: i32, how: &str| {
+        schema.sql(&format!(
+            "SELECT FROM {{s}}.work WHERE n = {n} FOR UPDATE {how}"
+        ))
+    };
+    let (own, others) = (lock(1, ""), lock(2, ""));
+    let mut other = schema.client();
+    other.batch_execute("BEGIN").unwrap();
+    other.batch_execute(&others).unwrap();
+    let (database, seen) = proxy::to(&schema.database);
+    let store = schema.builder(&database).connect().unwrap();
+    let (begins, begun) = mpsc::channel();
+    let node = Durable::builder(store)
+        .on_in_transaction("work", move |work, transaction| {
+            if work.attempt() == 1 {
+                transaction.batch_execute(&own)?;
+                let pid = transaction.query_one("SELECT pg_backend_pid()", &[])?;
+                begins.send(pid.get::<_, i32>(0))?;
+                transaction.batch_execute(&others)?;
+            }
+            Ok(())
+        })
+        .retry_policy(RetryPolicy::new().first(MS))
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    let pid = next(&begun);
+    let mut watch = schema.client();
+    until("it waits", || {
+        let waits = "SELECT count(*) > 0 FROM pg_locks WHERE pid = $1 AND NOT granted";
+        watch.query_one(waits, &[&pid]).unwrap().get(0)
+    });
+    seen.cut_all();
+    let own = lock(1, "SKIP LOCKED");
+    until("the server has ended it", || {
+        !watch.query(&own, &[]).unwrap().is_empty()
+    });
+    until("it is tried again", || node.stats().done == 1);
+    assert_eq!(node.stats().failed, 1);
+    node.stop().unwrap();
+}
+
+#[test]
+fn each_call_at_one_time_has_a_connection_that_is_kept() {
+    let Some(schema) = Schema::new("kept") else {
+        return;
+    };
+    let (tells, pids) = mpsc::channel();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |_, transaction| {
+            let pid = transaction.query_one("SELECT pg_backend_pid()", &[])?;
+            tells.send(pid.get::<_, i32>(0))?;
+            Ok(())
+        })
+        .max_calls("work", NonZeroUsize::new(2).unwrap())
+        .start()
+        .unwrap();
+    node.schedule_many((0..40).map(|_| ("work", MS, "")))
+        .unwrap();
+    let mut all: Vec<i32> = (0..40).map(|_| next(&pids)).collect();
+    node.stop().unwrap();
+    all.sort_unstable();
+    all.dedup();
+    assert!(all.len() <= 2, "{all:?}");
+}
+
+/// What `docs/guide/transactions.md` says of sessions and of transactions that a handler ends.
+#[test]
+fn a_session_goes_from_call_to_call_and_a_transaction_may_not_be_ended() {
+    let Some(schema) = Schema::new("session") else {
+        return;
+    };
+    drop(schema.store());
+    let make = schema.sql("CREATE TABLE {s}.work (payload text)");
+    schema.client().batch_execute(&make).unwrap();
+    let insert = schema.sql("INSERT INTO {s}.work VALUES ('work')");
+    let (tells, told) = mpsc::channel();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
+            match work.payload() {
+                b"sets" => transaction.batch_execute(
+                    "SET wheelwork_test.of_session = 'session'; SET LOCAL wheelwork_test.of_call = 'call';
+                    CREATE TEMPORARY TABLE mine (n int)",
+                )?,
+                b"locks" => {
+                    transaction.batch_execute(
+                        "SELECT pg_advisory_lock(4711); SET wheelwork_test.of_failure = 'rolled back'",
+                    )?;
+                    return Err("it fails".into());
+                }
+                b"ends" => {
+                    transaction.batch_execute(&format!("{insert}; COMMIT; BEGIN; {insert}"))?;
+                    return Err("it fails".into());
+                }
+                _ => {}
+            }
+            let of_session = "SELECT concat_ws(' ', current_setting('wheelwork_test.of_session', true),
+                current_setting('wheelwork_test.of_call', true),
+                current_setting('wheelwork_test.of_failure', true), to_regclass('mine'),
+                (SELECT count(*) FROM pg_locks
+                    WHERE locktype = 'advisory' AND pid = pg_backend_pid()))";
+            tells.send(transaction.query_one(of_session, &[])?.get::<_, String>(0))?;
+            Ok(())
+        })
+        .max_calls("work", NonZeroUsize::MIN)
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    let call = |payload: &str| {
+        let ended = node.stats().done + node.stats().died;
+        node.schedule("work", MS, payload).unwrap();
+        until("it has ended", || {
+            node.stats().done + node.stats().died > ended
+        });
+    };
+    call("sets");
+    assert_eq!(next(&told), "session call mine 0");
+    call("locks");
+    call("looks");
+    let seen = next(&told);
+    let seen: Vec<_> = seen.split_whitespace().collect();
+    assert_eq!(seen, ["session", "mine", "1"]);
+    call("ends");
+    let count = schema.sql("SELECT count(*) FROM {s}.work");
+    let count = schema.client().query_one(&count, &[]).unwrap();
+    assert_eq!(count.get::<_, i64>(0), 1, "what it has committed stays");
+    node.stop().unwrap();
+}
+
+#[test]
+fn an_attempt_is_nine_calls_that_meet_others() {
+    let Some(schema) = Schema::new("nine") else {
+        return;
+    };
+    let (tells, told) = mpsc::channel();
+    let node = Durable::builder(schema.store())
+        .on_in_transaction("work", move |work, transaction| {
+            tells.send((work.attempt(), Instant::now()))?;
+            transaction.batch_execute("DO $$BEGIN RAISE SQLSTATE '40P01'; END$$")?;
+            Ok(())
+        })
+        .retry_policy(RetryPolicy::never())
+        .start()
+        .unwrap();
+    node.schedule("work", MS, "").unwrap();
+    until("it is dead", || node.stats().died == 1);
+    node.stop().unwrap();
+    drop(node);
+    let calls: Vec<(u32, Instant)> = told.iter().collect();
+    assert!(
+        calls.len() == 9 && calls.iter().all(|call| call.0 == 1),
+        "{calls:?}"
+    );
+    assert!(calls[8].1 - calls[0].1 >= MS * 388);
+}
+
+/// A handler that gets no connection has failed: an attempt.
+#[test]
+fn a_handler_without_a_database_has_failed() {
+    let Some(schema) = Schema::new("refused") else {
+        return;
+    };
+    let name = schema.name.clone();
+    let mut admin = schema.client();
+    admin
+        .batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0"))
+        .unwrap();
+    let database = format!("{} dbname={name}", schema.database);
+    let (tells, told) = mpsc::channel();
+    let node = Durable::builder(schema.builder(&database).connect().unwrap())
+        .on_in_transaction("work", |_, _| Ok(()))
+        .on_failed(move |work, why| tells.send((work.attempt(), why.to_owned())).unwrap())
+        .retry_policy(RetryPolicy::new().first(MS))
+        .start()
+        .unwrap();
+    let allow = |admin: &mut Client, allow: bool| {
+        let allow = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {allow}");
+        admin.batch_execute(&allow).unwrap();
+    };
+    // (Sessions that are open stay.)
+    allow(&mut admin, false);
+    assert!(Client::connect(&database, NoTls).is_err());
+    node.schedule("work", MS, "").unwrap();
+    let (first, second) = (next(&told), next(&told));
+    allow(&mut admin, true);
+    assert!(first.1.contains("not currently accepting"), "{first:?}");
+    assert_eq!((first.0, second.0), (1, 2));
+    until("it is done", || node.stats().done == 1);
+    node.stop().unwrap();
+    drop(node);
+    let drop = format!("DROP DATABASE {name} WITH (FORCE)");
+    admin.batch_execute(&drop).unwrap();
 }
 
 /// What becomes of a timer does not depend on which kind of handler has answered.

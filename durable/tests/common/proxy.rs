@@ -1,8 +1,11 @@
 //! A proxy between nodes and their database that can let a connection die silently: it stays open,
-//! and nothing goes through it any more.
+//! and nothing goes through it any more. It can also end connections as a process does that is
+//! killed.
+
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,6 +17,8 @@ pub struct Seen {
     listening: Mutex<Vec<Arc<AtomicBool>>>,
     /// How often the clock was asked for on those.
     pub readings: AtomicUsize,
+    /// The server's ends of all connections so far.
+    servers: Mutex<Vec<TcpStream>>,
 }
 
 impl Seen {
@@ -21,6 +26,14 @@ impl Seen {
     pub fn listening(&self) -> usize {
         let listening = self.listening.lock();
         listening.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Closes all connections to the server.
+    pub fn cut_all(&self) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        for server in servers.drain(..) {
+            let _ = server.shutdown(Shutdown::Both);
+        }
     }
 
     /// From now on nothing goes through those any more.
@@ -32,9 +45,18 @@ impl Seen {
     }
 }
 
+/// Starts one for the server of this connection string. Returns the string for it.
+pub fn to(database: &str) -> (String, Arc<Seen>) {
+    let config: postgres::Config = database.parse().unwrap();
+    let port = config.get_ports()[0];
+    let (own_port, seen) = start(port);
+    let (port, own_port) = (format!("port={port}"), format!("port={own_port}"));
+    (database.replace(&port, &own_port), seen)
+}
+
 /// Starts one for a server on this port of this machine. Returns its own port. Its threads go with
 /// their connections, and the last one with the process.
-pub fn start(to_port: u16) -> (u16, Arc<Seen>) {
+fn start(to_port: u16) -> (u16, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let here = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = here.local_addr().unwrap().port();
@@ -59,6 +81,10 @@ fn has(message: &[u8], words: &str) -> bool {
 fn pass(client: TcpStream, server: TcpStream, seen: &Arc<Seen>) {
     let is_dead = Arc::new(AtomicBool::new(false));
     let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let servers = seen.servers.lock();
+    servers
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(server.try_clone().unwrap());
     let (seen, flag) = (seen.clone(), is_dead.clone());
     let mut is_listening = false;
     thread::spawn(move || {
@@ -89,5 +115,5 @@ fn copy(mut from: TcpStream, mut to: TcpStream, is_dead: &AtomicBool, mut look: 
             break;
         }
     }
-    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }

@@ -7,9 +7,8 @@
 
 use crate::own_schema::{Schema, next, until};
 use crate::proxy;
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
 use std::error::Error;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -155,21 +154,12 @@ fn an_error_has_the_databases_error_behind_it() {
     assert!(failure.source().is_some(), "{failure}");
 }
 
-/// A proxy to the database, and the connection string for it.
-fn through_proxy(schema: &Schema) -> (String, Arc<proxy::Seen>) {
-    let config: Config = schema.database.parse().unwrap();
-    let port = config.get_ports()[0];
-    let (own_port, seen) = proxy::start(port);
-    let (port, own_port) = (format!("port={port}"), format!("port={own_port}"));
-    (schema.database.replace(&port, &own_port), seen)
-}
-
 #[test]
 fn a_listener_whose_connection_has_died_silently_gets_another_one() {
     let Some(schema) = Schema::new("silent") else {
         return;
     };
-    let (database, seen) = through_proxy(&schema);
+    let (database, seen) = proxy::to(&schema.database);
     let (send, handled) = channel();
     let store = schema.builder(&database).connect().unwrap();
     let node = Schema::node_of(store, &send);
@@ -186,7 +176,7 @@ fn the_clock_is_read_while_timers_are_due() {
     let Some(schema) = Schema::new("readings") else {
         return;
     };
-    let (database, seen) = through_proxy(&schema);
+    let (database, seen) = proxy::to(&schema.database);
     let (send, handled) = channel();
     let store = schema.builder(&database).connect().unwrap();
     let node = Schema::node_of(store, &send);
