@@ -9,6 +9,7 @@ mod databases;
 mod nodes;
 #[path = "../common/own_schema.rs"]
 mod own_schema;
+mod poolers;
 mod program;
 #[path = "../common/proxy.rs"]
 mod proxy;

@@ -19,6 +19,10 @@ use tokio_postgres::{AsyncMessage, Config, Error, NoTls, Socket};
 const IDLE_MIN: Duration = Duration::from_millis(100);
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
+/// What is said of a pooler that gives a session for a transaction.
+const POOLED: &str = "connections share a session there, as with PgBouncer's transaction pooling, \
+    and a node needs sessions of its own: connect to the database itself";
+
 /// How a [`Postgres`] is connected: made by [`Postgres::builder`].
 ///
 /// # Example
@@ -39,7 +43,8 @@ impl Postgres {
     ///
     /// # Errors
     /// The string makes no sense, the database does not answer or refuses, it can only be read (a
-    /// standby, say), its encoding is not `UTF8`, or its tables are of another version.
+    /// standby, say), its encoding is not `UTF8`, its tables are of another version, or a pooler
+    /// gives one session to several connections (transaction pooling).
     ///
     /// # Example
     /// See [`Postgres`].
@@ -195,6 +200,10 @@ impl PostgresBuilder {
         let texts = Arc::new(statements::texts(&schema));
         let mut session = Session::new(connect.clone(), what, texts.clone(), Duration::ZERO, idle)?;
         session.ensure(false, &mut Patience::new(Duration::ZERO))?;
+        if session.shares_its_session() {
+            let why = format!("{}: {POOLED}", session.what);
+            return Err(StoreError::Io(why.into()));
+        }
         schema::check(&mut session)?;
         session.patience = self.patience;
         schema::prepare(&mut session, &schema)?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Error, Statement as Prepared};
+use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement as Prepared};
 
 /// The first wait before something is tried again.
 const BACKOFF: Duration = Duration::from_millis(2);
@@ -382,6 +382,29 @@ impl Session {
         }
     }
 
+    /// Whether this connection and another one have one session in turn, as they have behind a
+    /// pooler that gives a session for a transaction. (If that cannot be found out now, it does not
+    /// count.) The settings are taken back then: other programs get the session.
+    pub(super) fn shares_its_session(&self) -> bool {
+        let (Some(live), Some(runtime)) = (&self.live, &self.runtime) else {
+            return false;
+        };
+        let asked = async {
+            let own = pid_of(&live.client).await?;
+            let other = (self.connect)(Arc::new(|| {})).await.ok()?;
+            let driver = tokio::spawn(other.driver);
+            // (A pooler gives the session that has just become free.)
+            let is_shared = pid_of(&other.client).await? == own;
+            driver.abort();
+            if is_shared {
+                let _ = live.client.batch_execute("RESET ALL").await;
+            }
+            Some(is_shared)
+        };
+        let asked = runtime.block_on(async { tokio::time::timeout(ANSWER_MAX, asked).await });
+        matches!(asked, Ok(Some(true)))
+    }
+
     /// Forgets the connection: the next one is prepared anew.
     pub(super) fn forget(&mut self) {
         self.live = None;
@@ -449,6 +472,17 @@ impl Session {
             }
         }
     }
+}
+
+/// Which process of the server has this session. (A pooler may have nothing prepared.)
+async fn pid_of(client: &Client) -> Option<String> {
+    let answer = client
+        .simple_query("SELECT pg_catalog.pg_backend_pid()")
+        .await;
+    answer.ok()?.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    })
 }
 
 /// Calls this on a thread that waits for the database: in async code another one than the caller's.
