@@ -145,3 +145,15 @@ together() {
     rm "$log"
     return "$status"
 }
+
+# side_by_side COUNT COMMAND: calls it with each COUNT words of the input, which end with a zero byte,
+# as often at a time as there are cores. What a call prints comes when it has ended. After one that
+# fails none begins.
+side_by_side() {
+    # shellcheck disable=SC2016
+    xargs -0 -n "$1" -P "$(getconf _NPROCESSORS_ONLN)" bash -c '
+        status=0
+        output=$("$@" 2>&1) || status=255
+        printf "%s\n" "$output"
+        exit "$status"' bash "${@:2}"
+}

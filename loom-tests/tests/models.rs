@@ -1,5 +1,5 @@
-//! All models, as one program: its tests keep both cores at work until the end. Each protocol's
-//! models are in a file of their own.
+//! All models, as one program, which is linked once. `scripts/check loom` runs each of them as a
+//! process of its own. Each protocol's models are in a file of their own.
 
 mod attendant;
 mod cell;
