@@ -12,6 +12,7 @@ mod crashes;
 #[path = "../common/durable_model.rs"]
 mod durable_model;
 mod fair;
+mod golden;
 mod held_up;
 #[path = "../common/histories.rs"]
 mod histories;

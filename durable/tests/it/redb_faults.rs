@@ -24,7 +24,7 @@ const CALLS: usize = 160;
 const SAMPLE: u64 = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+pub enum Trouble {
     /// From then on nothing works, and what was not synced is gone.
     Crash,
     /// So, but a part of what was not synced is there.
@@ -36,27 +36,27 @@ enum Trouble {
 }
 
 #[derive(Clone)]
-enum Op {
+pub enum Op {
     Write(u64, Vec<u8>),
     SetLen(u64),
 }
 
-struct Disk {
+pub struct Disk {
     /// What is read.
-    live: Vec<u8>,
+    pub live: Vec<u8>,
     /// What was synced.
     synced: Vec<u8>,
     /// What came after.
     ops: Vec<Op>,
-    accesses: u64,
+    pub accesses: u64,
     fails_at: u64,
     trouble: Trouble,
-    has_failed: bool,
+    pub has_failed: bool,
     rng: fastrand::Rng,
 }
 
 impl Disk {
-    fn new(image: Vec<u8>, trouble: Trouble, fails_at: u64) -> Arc<Mutex<Self>> {
+    pub fn new(image: Vec<u8>, trouble: Trouble, fails_at: u64) -> Arc<Mutex<Self>> {
         Arc::new(Mutex::new(Self {
             live: image.clone(),
             synced: image,
@@ -70,7 +70,7 @@ impl Disk {
     }
 
     /// A disk that works.
-    fn sound(image: Vec<u8>) -> Arc<Mutex<Self>> {
+    pub fn sound(image: Vec<u8>) -> Arc<Mutex<Self>> {
         Self::new(image, Trouble::Crash, u64::MAX)
     }
 
@@ -108,7 +108,7 @@ impl Disk {
     }
 
     /// What is there after it all.
-    fn image(&mut self) -> Vec<u8> {
+    pub fn image(&mut self) -> Vec<u8> {
         match self.trouble {
             Trouble::Crash if self.has_failed => self.synced.clone(),
             Trouble::Torn if self.has_failed => self.torn(),
@@ -195,7 +195,7 @@ impl StorageBackend for Backend {
     }
 }
 
-fn open(disk: &Arc<Mutex<Disk>>, check: bool) -> Result<Redb, StoreError> {
+pub fn open(disk: &Arc<Mutex<Disk>>, check: bool) -> Result<Redb, StoreError> {
     let builder = Redb::builder().cache_bytes(1 << 17).sweep_at(10, 40);
     builder
         .check_at_open(check)
@@ -347,7 +347,7 @@ fn an_error_of_the_disk_loses_nothing_acknowledged() {
 }
 
 /// redb's panics are caught, and are not to fill the screen.
-fn quiet() {
+pub fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let show = panic::take_hook();

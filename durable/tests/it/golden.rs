@@ -1,0 +1,293 @@
+//! Promise: a file that any released version has written can be opened for ever.
+//!
+//! `tests/golden/` has two files of each format: one that was closed, and one whose process was
+//! killed. Beside each is a text of what it holds. A file is opened as a copy, has what its text
+//! says, has it again when it was closed and opened once more, and can be changed.
+//!
+//! A new format gets its files once, when it is complete:
+//! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`
+
+use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, time};
+use crate::redb_faults::{Disk, open};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+use wheelwork_durable::contract::{Outcome, Position, Settled, Store, Target, Write};
+use wheelwork_durable::{Cause, DeadLetter, Redb, Row, StoreTime};
+
+/// Calls of the history that makes a file.
+const CALLS: usize = 220;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// A payload in a text: its length, and a checksum (FNV-1a).
+fn payload(bytes: &[u8]) -> String {
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{}:{sum:016x}", bytes.len())
+}
+
+/// A row in a text: what it has, and nothing of what it has not. So a part that later versions add
+/// changes no line of an earlier format.
+fn row_line(row: &Row) -> String {
+    let mut line = format!("{} due={} kind={:?}", row.id, row.due.as_millis(), row.kind);
+    if let Some(key) = &row.key {
+        write!(line, " key={key:?}").unwrap();
+    }
+    if let Some(calendar) = &row.calendar {
+        write!(line, " calendar={calendar:?}").unwrap();
+    }
+    for (name, count) in [("attempts", row.attempts), ("crashes", row.crashes)] {
+        if count > 0 {
+            write!(line, " {name}={count}").unwrap();
+        }
+    }
+    for (name, is_so) in [("suspect", row.suspect), ("superseded", row.superseded)] {
+        if is_so {
+            write!(line, " {name}").unwrap();
+        }
+    }
+    write!(line, " payload={}", payload(&row.payload)).unwrap();
+    line
+}
+
+fn dead_line(letter: &DeadLetter) -> String {
+    let DeadLetter {
+        row, cause, since, ..
+    } = letter;
+    let since = since.as_millis();
+    format!("dead {} since={since} cause={cause:?}", row_line(row))
+}
+
+/// What a store holds, with the lease taken: a line for each row and dead letter, sorted.
+fn text(store: &mut Redb) -> String {
+    let (rows, dead) = contents(store).unwrap();
+    let rows = rows.iter().map(|row| format!("row {}", row_line(row)));
+    let mut lines: Vec<_> = rows.chain(dead.iter().map(dead_line)).collect();
+    lines.sort();
+    lines.join("\n") + "\n"
+}
+
+/// The names of the files, without ending.
+fn names() -> Vec<String> {
+    let paths = fs::read_dir(folder()).unwrap();
+    let paths = paths.map(|entry| entry.unwrap().path());
+    let mut names: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "redb"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_string())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 2, "{names:?} are not all");
+    names
+}
+
+fn image(name: &str) -> Vec<u8> {
+    fs::read(folder().join(format!("{name}.redb"))).unwrap()
+}
+
+fn text_of(name: &str) -> String {
+    fs::read_to_string(folder().join(format!("{name}.txt"))).unwrap()
+}
+
+#[test]
+fn every_format_opens_and_has_what_it_had() {
+    for name in names() {
+        let (folder, expected) = (Folder::new("golden"), text_of(&name));
+        fs::write(folder.file(), image(&name)).unwrap();
+        let open = || {
+            let mut store = Redb::builder()
+                .must_exist(true)
+                .open(folder.file())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let epoch = store.acquire().unwrap()[0].epoch;
+            assert!(text(&mut store) == expected, "{name} has something else");
+            (store, epoch)
+        };
+        let (mut store, epoch) = open();
+        assert!(epoch > 1, "{name}: the epoch begins anew");
+        store.release().unwrap();
+        drop(store);
+        let (mut store, next) = open();
+        assert_eq!(next, epoch + 1, "{name}");
+        while store.upkeep().unwrap() {}
+        assert!(text(&mut store) == expected, "{name} was swept badly");
+    }
+}
+
+/// Each row is found by its id and its key, moved, and ended; each dead letter is revived.
+#[test]
+fn every_format_can_be_changed() {
+    for name in names() {
+        let mut store = open(&Disk::sound(image(&name)), true).unwrap();
+        store.acquire().unwrap();
+        let (rows, dead) = contents(&mut store).unwrap();
+        let mut gate = HandedOut::default();
+        for row in &rows {
+            let target = Target::Id(row.id);
+            assert_eq!(store.get(&target).unwrap().as_ref(), Some(row), "{name}");
+            if let Some(key) = &row.key {
+                let by_key = store.get(&Target::Key(key.clone())).unwrap();
+                assert_eq!(by_key.as_ref(), Some(row), "{name}");
+            }
+            let due = StoreTime::from_millis(row.due.as_millis() + 7);
+            let writes = vec![Write::Move(target.clone(), due)];
+            let outcomes = store.commit(writes, &mut gate).unwrap();
+            let expected = (!row.superseded).then(|| {
+                let mut moved = row.clone();
+                moved.due = due;
+                moved
+            });
+            assert_eq!(outcomes, [Outcome::Moved(expected)], "{name}");
+            let outcomes = store.commit(vec![Write::Cancel(target)], &mut gate);
+            let cancelled = Outcome::Cancelled(Some(row.id));
+            assert_eq!(outcomes.unwrap(), [cancelled], "{name}");
+        }
+        for letter in &dead {
+            let writes = vec![Write::Revive(letter.row.id, time(9))];
+            let outcomes = store.commit(writes, &mut gate).unwrap();
+            assert!(outcomes[0].clone() != Outcome::Revived(None), "{name}");
+        }
+        let size = store.size().unwrap();
+        assert_eq!((size.rows, size.dead), (dead.len() as u64, 0), "{name}");
+        let known = rows.iter().chain(dead.iter().map(|letter| &letter.row));
+        let next = store.new_id(None, time(1)).number();
+        assert!(known.map(|row| row.id.number()).all(|number| number < next));
+    }
+}
+
+/// A file that has no row of some shape would show nothing about it.
+#[test]
+fn the_files_have_rows_of_all_shapes() {
+    let mut counts = BTreeMap::new();
+    for name in names() {
+        let format = name.trim_end_matches("-crashed").to_string();
+        for line in text_of(&name).lines() {
+            let words = line
+                .split(' ')
+                .map(|word| word.split_once('=').unwrap_or((word, "")));
+            for (word, value) in words {
+                let shape = if word == "cause" { value } else { word };
+                let shape = shape.split('(').next().unwrap().to_string();
+                *counts.entry((format.clone(), shape)).or_insert(0) += 1;
+            }
+            let is_moved = !line.contains(&format!("{:012x}", due_of(line)));
+            if is_moved {
+                *counts.entry((format.clone(), "moved".into())).or_insert(0) += 1;
+            }
+        }
+    }
+    let formats: Vec<_> = names()
+        .into_iter()
+        .filter(|name| !name.ends_with("-crashed"))
+        .collect();
+    for format in formats {
+        for shape in [
+            "row",
+            "dead",
+            "key",
+            "calendar",
+            "attempts",
+            "crashes",
+            "suspect",
+            "superseded",
+            "moved",
+            "UnknownKind",
+            "Undecodable",
+            "Failed",
+            "Crashed",
+        ] {
+            let count = counts.get(&(format.clone(), shape.into()));
+            assert!(
+                count.is_some_and(|&count| count >= 3),
+                "{format} has {count:?} {shape}"
+            );
+        }
+    }
+}
+
+fn due_of(line: &str) -> u64 {
+    let (_, rest) = line.split_once(" due=").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// How many causes a dead letter may have.
+const CAUSES: usize = 4;
+
+/// Makes a row a dead letter, of the cause with this number.
+fn bury(store: &mut Redb, row: &Row, epoch: u64, cause: usize) -> Write {
+    let causes = [
+        Cause::UnknownKind,
+        Cause::Undecodable("no JSON".into()),
+        Cause::Failed("no answer".into()),
+        Cause::Crashed,
+    ];
+    let next = row.calendar.is_some().then(|| time(5_000));
+    Write::Bury {
+        of: Settled {
+            id: row.id,
+            due: row.due,
+            epoch,
+        },
+        cause: causes[cause % CAUSES].clone(),
+        since: time(4_000),
+        attempts: row.attempts + 1,
+        crashes: row.crashes,
+        next: next.map(|next| (next, store.new_id(None, next))),
+    }
+}
+
+/// Makes the files of the format that this program writes. Its number is in `WHEELWORK_GOLDEN`.
+#[test]
+#[ignore = "makes files of a format, once"]
+fn makes_the_files_of_this_format() {
+    let number: u64 = env::var("WHEELWORK_GOLDEN").unwrap().parse().unwrap();
+    fs::create_dir_all(folder()).unwrap();
+    for (name, is_closed) in [("", true), ("-crashed", false)] {
+        let disk = Disk::sound(Vec::new());
+        let mut history = History::new(number * 2 + u64::from(is_closed));
+        let mut store = open(&disk, true).unwrap();
+        for call in 0..CALLS {
+            // Several lives, and the last one leaves rows in flight.
+            let call = match call % 55 {
+                0 => Call::Acquire,
+                _ => history.next_call(&mut store),
+            };
+            let mut gate = history.gate.clone();
+            let answer = make(&mut store, &call, &mut gate).unwrap();
+            assert_eq!(answer, history.expect(&call));
+        }
+        let rows = history
+            .model
+            .load(Position::MIN, StoreTime::MAX, usize::MAX);
+        let mut buried: Vec<_> = rows.iter().filter(|row| !row.superseded).collect();
+        buried.truncate(4 * CAUSES);
+        let upto = buried.iter().map(|row| row.due).max().unwrap();
+        let writes = buried.iter().enumerate();
+        let writes = writes.map(|(at, row)| bury(&mut store, row, history.model.epoch, at));
+        let writes = writes.collect();
+        for call in [Call::HandOut(upto), Call::Commit(writes)] {
+            let mut gate = history.gate.clone();
+            let answer = make(&mut store, &call, &mut gate).unwrap();
+            assert_eq!(answer, history.expect(&call));
+        }
+        // Rows in both tables, and some that have ended.
+        let (rows, recent) = (store.size().unwrap().rows, store.recent_rows() as u64);
+        assert!(0 < recent && recent < rows && store.ended_rows().unwrap() > 0);
+        if is_closed {
+            drop(store);
+        } else {
+            std::mem::forget(store);
+        }
+        let image = disk.lock().unwrap().live.clone();
+        let mut copy = open(&Disk::sound(image.clone()), true).unwrap();
+        copy.acquire().unwrap();
+        let path = folder().join(format!("file-{number}{name}.redb"));
+        assert!(!path.exists(), "the files of this format are there");
+        fs::write(path.with_extension("txt"), text(&mut copy)).unwrap();
+        fs::write(path, image).unwrap();
+    }
+}
