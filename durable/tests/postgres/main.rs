@@ -6,6 +6,7 @@ mod acknowledgements;
 mod both_stores;
 mod contract;
 mod databases;
+mod golden;
 mod nodes;
 #[path = "../common/own_schema.rs"]
 mod own_schema;
@@ -16,3 +17,4 @@ mod proxy;
 #[path = "../common/shared_memory/mod.rs"]
 mod shared_memory;
 mod upkeep;
+mod versions;

@@ -22,7 +22,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const MS: Duration = Duration::from_millis(1);
 
 /// Nothing is in a window.
-struct AllMayGo;
+pub struct AllMayGo;
 
 impl Gate for AllMayGo {
     fn let_go(&mut self, _: DurableId) -> bool {

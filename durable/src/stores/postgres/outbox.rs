@@ -70,6 +70,19 @@ impl Calls {
     }
 }
 
+/// The texts of the calls, for the tests that keep them.
+#[cfg(test)]
+pub(super) fn texts(schema: &str) -> [String; 5] {
+    let Calls {
+        schedule,
+        reschedule,
+        reschedule_key,
+        cancel,
+        cancel_key,
+    } = Calls::new(schema);
+    [schedule, reschedule, reschedule_key, cancel, cancel_key]
+}
+
 /// When a timer is due, as the statement takes it: milliseconds, from now or since 1970.
 fn due(when: When) -> (bool, i64) {
     match when {

@@ -1,5 +1,5 @@
 //! Tests of what a database is not needed for: its clock between two readings, settings, and a
-//! server that does not answer.
+//! server that does not answer. And what writes the golden file of the statements.
 
 use super::clock::ClockBounds;
 use super::connect::{connecting, idle_of, notice_dead};
@@ -264,4 +264,36 @@ fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
     drop(TcpStream::connect(address));
     // The code of a cancel request, and the key.
     assert_eq!(server.join().unwrap(), [80_877_102, 7, 9]);
+}
+
+/// Writes the golden file of this version's statements, each with the types of its parameters and
+/// of its columns: `tests/golden/README.md` says when.
+#[test]
+#[ignore = "it writes a file, once for a version of the schema"]
+fn write_the_statements() {
+    let database = std::env::var("WHEELWORK_POSTGRES").expect("scripts/with-postgres sets it");
+    let number = super::migrations::schema::NUMBER;
+    // (A schema of this name is in no text otherwise.)
+    let schema = "golden";
+    drop(super::Postgres::builder(&database).schema(schema).connect());
+    let mut texts: Vec<String> = super::statements::texts(schema).values().cloned().collect();
+    texts.extend(super::outbox::texts(schema));
+    texts.sort();
+    let mut client = postgres::Client::connect(&database, NoTls).unwrap();
+    let written: Vec<String> = texts
+        .iter()
+        .map(|text| {
+            let prepared = client.prepare(text).unwrap();
+            let takes: Vec<&str> = prepared.params().iter().map(|ty| ty.name()).collect();
+            let columns = prepared.columns().iter();
+            let gives: Vec<&str> = columns.map(|column| column.type_().name()).collect();
+            let (takes, gives) = (takes.join(" "), gives.join(" "));
+            format!("-- takes: {takes}; gives: {gives}\n{}\n", text.trim())
+        })
+        .collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let file = format!("{folder}/statements-{number}.txt");
+    std::fs::write(file, written.join("\n")).unwrap();
+    let drop = format!("DROP SCHEMA {schema} CASCADE");
+    client.batch_execute(&drop).unwrap();
 }

@@ -6,8 +6,8 @@ use crate::stores::postgres::session::{Patience, Session, Trouble, trouble};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// The version that is made and used.
-const VERSION: i64 = 3;
+/// The number of the schema that is made and used.
+pub(in crate::stores::postgres) const NUMBER: i64 = 3;
 
 /// The longest name of a schema.
 const NAME_MAX: usize = 50;
@@ -118,7 +118,7 @@ pub(in crate::stores::postgres) fn prepare(
             },
         );
         match found {
-            Some(Ok(Found::Version(VERSION))) => break,
+            Some(Ok(Found::Version(NUMBER))) => break,
             Some(Ok(Found::Version(other))) => {
                 let other = u64::try_from(other).unwrap_or(0);
                 let what = format!("{}, schema {schema}", session.what);
