@@ -308,6 +308,116 @@ fn an_old_snapshot_says_no_wrong_yes() {
     }
 }
 
+/// What `docs/limits.md` says of old snapshots: which calls fail, and which do not.
+#[test]
+fn in_an_old_snapshot_a_timer_without_a_key_can_be_armed() {
+    let Some(schema) = Schema::new("old") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let arm = "SELECT {s}.wheelwork_schedule('mail', now() + interval '1 hour', 'later'";
+    let calls = [
+        ("wheelwork_cancel_key('far')", true),
+        ("wheelwork_reschedule_key('far', now())", true),
+        ("wheelwork_schedule('mail', now(), '', 'far')", true),
+        (
+            "wheelwork_schedule('mail', now() + interval '1 hour', '')",
+            false,
+        ),
+    ];
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let mut user = schema.client();
+        for (call, fails) in calls {
+            let far = schema.sql(&format!("{arm}, 'far')"));
+            user.execute(&far, &[]).unwrap();
+            let begin = format!("BEGIN ISOLATION LEVEL {level}");
+            user.batch_execute(&begin).unwrap();
+            assert!(count(&mut user, &schema) > 0, "the snapshot is taken");
+            // All partitions are this node's, and it raises its watermark for this timer. (The one
+            // before is up to 75 ms ahead.)
+            thread::sleep(MS * 200);
+            node.schedule("mail", MS, "one").unwrap();
+            next(&handled);
+            let answer = user.execute(&schema.sql(&format!("SELECT {{s}}.{call}")), &[]);
+            let code = answer.err().and_then(|error| error.code().cloned());
+            let failure = fails.then_some(SqlState::T_R_SERIALIZATION_FAILURE);
+            assert_eq!(code, failure, "{level}: {call}");
+            let end = if fails { "ROLLBACK" } else { "COMMIT" };
+            user.batch_execute(end).unwrap();
+        }
+    }
+    node.stop().unwrap();
+}
+
+/// A transaction arms a timer whose deadline passes before the transaction ends, and its node hands
+/// out another timer meanwhile.
+#[test]
+fn a_timer_whose_deadline_passes_in_its_transaction_is_too_late_to_cancel() {
+    let Some(schema) = Schema::new("passes") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let mut user = schema.client();
+    begin(&mut user);
+    let arm = "SELECT {s}.wheelwork_schedule('mail', now(), 'own', 'K')";
+    user.execute(&schema.sql(arm), &[]).unwrap();
+    node.schedule("mail", MS, "another").unwrap();
+    assert_eq!(next(&handled).0, "another");
+    let is_cancelled = ask(&mut user, &schema, "wheelwork_cancel_key('K')");
+    user.batch_execute("COMMIT").unwrap();
+    assert!(!is_cancelled);
+    assert_eq!(next(&handled).0, "own");
+    node.stop().unwrap();
+}
+
+#[test]
+fn of_two_transactions_that_arm_one_key_the_second_one_waits_and_replaces() {
+    let Some(schema) = Schema::new("second") else {
+        return;
+    };
+    drop(schema.store());
+    let (mut first, mut second) = (schema.client(), schema.client());
+    begin(&mut first);
+    arm(&mut first, &schema, "K");
+    thread::scope(|scope| {
+        let arms = scope.spawn(|| {
+            let arm = "SELECT {s}.wheelwork_schedule('mail', now(), 'second', 'K')";
+            second.execute(&schema.sql(arm), &[]).unwrap();
+        });
+        thread::sleep(MS * 100);
+        assert!(!arms.is_finished(), "it waits");
+        first.batch_execute("COMMIT").unwrap();
+        arms.join().unwrap();
+    });
+    let left = schema.sql("SELECT convert_from(payload, 'UTF8') FROM {s}.timer");
+    let left = first.query(&left, &[]).unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].get::<_, String>(0), "second");
+}
+
+#[test]
+fn a_null_is_a_deadline_and_nothing_else() {
+    let Some(schema) = Schema::new("null") else {
+        return;
+    };
+    let (send, handled) = channel();
+    let node = schema.node(&send);
+    let mut user = schema.client();
+    let mut arm = |values: &str| {
+        let arm = format!("SELECT {{s}}.wheelwork_schedule({values})");
+        let armed = user.execute(&schema.sql(&arm), &[]);
+        armed.map_err(|error| error.code().cloned().unwrap())
+    };
+    assert_eq!(arm("'mail', NULL, 'now'"), Ok(1));
+    assert_eq!(next(&handled).0, "now");
+    for values in ["NULL, now(), ''", "'mail', now(), NULL"] {
+        assert_eq!(arm(values), Err(SqlState::NOT_NULL_VIOLATION), "{values}");
+    }
+    node.stop().unwrap();
+}
+
 #[test]
 fn a_bad_text_is_refused_and_ends_nothing() {
     let Some(schema) = Schema::new("texts") else {
