@@ -55,6 +55,11 @@ impl RequestQueue {
         self.stop.is_none() && self.calls.is_empty() && self.words.is_empty()
     }
 
+    /// How many calls wait, and how many words of handlers.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        (self.calls.len(), self.words.len())
+    }
+
     /// The next request. `words_first`: what handlers have said comes before what callers want.
     pub(crate) fn next(&mut self, words_first: bool) -> Option<Request> {
         if words_first && !is_broken(DurableFault::WordsBehindCalls) {

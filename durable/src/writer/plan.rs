@@ -91,10 +91,11 @@ pub(super) enum Ended {
 }
 
 impl Changes {
-    pub(super) fn new(elapsed: Duration) -> Self {
+    /// With room for this many changes, which are large: a turn of many moves none to make room.
+    pub(super) fn with_room(changes: usize, elapsed: Duration) -> Self {
         Self {
-            writes: Vec::new(),
-            plans: Vec::new(),
+            writes: Vec::with_capacity(changes),
+            plans: Vec::with_capacity(changes),
             elapsed,
         }
     }

@@ -24,7 +24,7 @@ impl Writer {
         clocks: ClockReading,
         now: StoreTime,
     ) -> Result<(), StoreError> {
-        let mut changes = Changes::new(self.core.shared.elapsed());
+        let mut changes = Changes::with_room(taken.count(), self.core.shared.elapsed());
         let mut backs = Vec::new();
         // What handlers have said comes first. So the other changes of this commit find these rows
         // settled, and no longer with a handler.

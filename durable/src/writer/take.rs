@@ -6,7 +6,6 @@ use crate::store::fault::{DurableFault, is_broken};
 use crate::store::write::{SliceLimit, Write};
 
 /// What a turn has taken. Each kind is in the order in which it came.
-#[derive(Default)]
 pub(super) struct Taken {
     pub(super) told: Vec<Told>,
     pub(super) controls: Vec<Control>,
@@ -15,6 +14,16 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// With room for this many calls and words: a large turn moves no request to make room.
+    fn with_room(calls: usize, words: usize) -> Self {
+        Self {
+            told: Vec::with_capacity(words),
+            controls: Vec::new(),
+            changes: Vec::with_capacity(calls),
+            looks: Vec::new(),
+        }
+    }
+
     pub(super) fn count(&self) -> usize {
         self.told.len() + self.controls.len() + self.changes.len() + self.looks.len()
     }
@@ -42,7 +51,9 @@ impl Writer {
             rows: limit.rows.div_ceil(2),
             bytes: limit.bytes / 2,
         };
-        let (mut taken, mut count, mut bytes) = (Taken::default(), 0, 0);
+        let (calls, words) = self.requests.lengths();
+        let mut taken = Taken::with_room(calls.min(limit.rows), words.min(limit.rows));
+        let (mut count, mut bytes) = (0, 0);
         while !limit.is_reached(count, bytes)
             && let Some(request) = (self.requests).next(!half.is_reached(count, bytes))
         {
