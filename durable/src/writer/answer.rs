@@ -22,6 +22,15 @@ enum NotMade {
     Refused(DurableError),
 }
 
+impl From<Unmade> for NotMade {
+    fn from(unmade: Unmade) -> Self {
+        match unmade {
+            Unmade::Blocked(write) => Self::Blocked(vec![write]),
+            Unmade::Refused(why) => Self::Refused(why),
+        }
+    }
+}
+
 impl Writer {
     /// Carries out the plans of a commit. `outcomes` is in the order of the plans. `backs` has the
     /// deliveries that have come back: each returns to the window, unless a change of the commit
@@ -54,7 +63,7 @@ impl Writer {
         self.core.aside.end_turn();
         for delivery in backs {
             if outcomes.is_untouched(delivery.row.id) {
-                self.core.take(delivery, clocks);
+                self.core.take(Box::new(delivery), clocks);
             }
         }
     }
@@ -68,18 +77,17 @@ impl Writer {
         clocks: ClockReading,
     ) -> Option<NotMade> {
         let blocked = match plan {
-            // (A call for many timers may name none. It gets its answer, too.)
-            Plan::Many(Many::Arm(many)) => self.arm_many(many, outcomes, clocks),
-            Plan::Many(Many::Cancel(many)) => self.cancel_many(many, outcomes),
+            Plan::Many(many) => match &mut **many {
+                // (A call for many timers may name none. It gets its answer, too.)
+                Many::Arm(many) => self.arm_many(many, outcomes, clocks),
+                Many::Cancel(many) => self.cancel_many(many, outcomes),
+                Many::Kind(_) => return outcomes.next_unmade().map(NotMade::from),
+            },
             // These are not set aside: the suspect's delivery comes back, or the writer takes the
             // charge back later.
-            Plan::Begin(..) | Plan::TakeBack(_) => Vec::new(),
-            Plan::Arm(..) | Plan::One | Plan::Many(Many::Kind(_)) | Plan::Settle(_) => {
-                match outcomes.next_unmade() {
-                    Some(Unmade::Blocked(write)) => vec![write],
-                    Some(Unmade::Refused(why)) => return Some(NotMade::Refused(why)),
-                    None => Vec::new(),
-                }
+            Plan::Begin(..) | Plan::TakeBack(_) => return None,
+            Plan::Arm(..) | Plan::One | Plan::Settle(_) => {
+                return outcomes.next_unmade().map(NotMade::from);
             }
         };
         (!blocked.is_empty()).then_some(NotMade::Blocked(blocked))
@@ -97,7 +105,7 @@ impl Writer {
         match plan {
             Plan::Arm(id, near) => {
                 outcomes.next();
-                self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
+                self.insert_near(near, outcomes, clocks);
                 self.core.shared.counts.armed.add(1);
                 reply.id(id);
             }
@@ -106,18 +114,25 @@ impl Writer {
                 reply.yes(was_there);
             }
             Plan::Many(many) if many.goes_on() => self.large.push(many, reply),
-            Plan::Many(Many::Arm(many)) => match many.refused {
-                None => reply.ids(many.ids),
-                Some(why) => reply.refuse(&why),
-            },
-            Plan::Many(Many::Cancel(many)) => match many.refused {
-                None => reply.count(many.gone),
-                Some(why) => reply.refuse(&why),
-            },
-            Plan::Many(Many::Kind(kind)) => self.go_on_with_kind(kind, outcomes.next(), reply),
+            Plan::Many(many) => self.many_done(*many, reply, outcomes),
             Plan::Begin(id, crashes) => self.trial_begun(id, crashes, outcomes.next(), reply),
             Plan::TakeBack(delivery) => self.taken_back(delivery, outcomes, clocks),
             Plan::Settle(ended) => self.settled(ended, outcomes, clocks),
+        }
+    }
+
+    /// The last slice of a call for many timers was done, or the present one of a kind.
+    fn many_done(&mut self, many: Many, reply: Reply, outcomes: &mut Outcomes) {
+        match many {
+            Many::Arm(many) => match many.refused {
+                None => reply.ids(many.ids),
+                Some(why) => reply.refuse(&why),
+            },
+            Many::Cancel(many) => match many.refused {
+                None => reply.count(many.gone),
+                Some(why) => reply.refuse(&why),
+            },
+            Many::Kind(kind) => self.go_on_with_kind(kind, outcomes.next(), reply),
         }
     }
 
@@ -157,7 +172,7 @@ impl Writer {
                 None => {
                     outcomes.next();
                     self.core.shared.counts.armed.add(1);
-                    self.insert_near(near.filter(|row| outcomes.is_untouched(row.id)), clocks);
+                    self.insert_near(near, outcomes, clocks);
                 }
             }
         }
@@ -213,9 +228,16 @@ impl Writer {
         }
     }
 
-    fn insert_near(&mut self, near: Option<Row>, clocks: ClockReading) {
-        if let Some(row) = near {
-            self.core.take(self.core.delivery(row), clocks);
+    /// A row was armed: it comes into the window, if it is due there, and no later change of this
+    /// commit ends or moves it.
+    fn insert_near(
+        &mut self,
+        near: Option<Box<Delivery>>,
+        outcomes: &Outcomes,
+        clocks: ClockReading,
+    ) {
+        if let Some(delivery) = near.filter(|of| outcomes.is_untouched(of.row.id)) {
+            self.core.take(delivery, clocks);
         }
     }
 
@@ -228,7 +250,7 @@ impl Writer {
         let epoch = self.core.epoch(row.id.partition());
         self.core.window.suspects.correct(&mut row, epoch);
         if self.core.is_loaded(&row) {
-            self.insert_near(Some(row), clocks);
+            self.core.take(self.core.delivery(row), clocks);
         } else {
             self.ownership.expect(&self.core, &row);
         }

@@ -149,29 +149,29 @@ impl Core {
         Ok(outcomes)
     }
 
-    /// A row as a handler gets it.
-    pub(super) fn delivery(&self, row: Row) -> Delivery {
+    /// A row as a handler gets it, in the place in which the window's timer has it.
+    pub(super) fn delivery(&self, row: Row) -> Box<Delivery> {
         // (A lease may have been lost meanwhile. Then another node finds the row.)
         let fence = self.epoch(row.id.partition());
         let made_up = match row.calendar {
             Some(_) => self.made_up.get(&row.id).copied().unwrap_or_default(),
             None => 0,
         };
-        Delivery {
+        Box::new(Delivery {
             row,
             fence,
             made_up,
-        }
+        })
     }
 
     /// Takes a row into the window: a suspect waits there.
-    pub(super) fn take(&mut self, mut delivery: Delivery, clocks: ClockReading) {
+    pub(super) fn take(&mut self, mut delivery: Box<Delivery>, clocks: ClockReading) {
         let suspects = &mut self.window.suspects;
         suspects.correct(&mut delivery.row, delivery.fence);
         let row = &delivery.row;
         let policy = self.shared.kinds.retry_of(&row.kind);
         if row.is_on_trial() && !policy.has_crashed_out(row.crashes) {
-            self.window.hold(delivery, clocks.monotonic);
+            self.window.hold(*delivery, clocks.monotonic);
         } else {
             self.window.insert(delivery, clocks);
         }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// The calls that are under way. They take turns.
 #[derive(Default)]
 pub(super) struct LargeCalls {
-    pub(super) writes: VecDeque<(Many, Reply)>,
+    pub(super) writes: VecDeque<(Box<Many>, Reply)>,
     pub(super) looks: VecDeque<Look>,
     /// The rows that the present commit moves, if a kind is being cancelled.
     pub(super) moved: Vec<Row>,
@@ -28,7 +28,7 @@ impl LargeCalls {
         self.writes.is_empty() && self.looks.is_empty()
     }
 
-    pub(super) fn push(&mut self, many: Many, reply: Reply) {
+    pub(super) fn push(&mut self, many: Box<Many>, reply: Reply) {
         self.writes.push_back((many, reply));
     }
 
@@ -50,9 +50,11 @@ impl LargeCalls {
     /// to where that has been already.
     pub(super) fn note_moved(&mut self, plans: &[Planned], outcomes: &[Outcome]) {
         self.moved.clear();
-        let is_kind = |planned: &Planned| matches!(planned.plan, Plan::Many(Many::Kind(_)));
-        let is_waiting = |(many, _): &(Many, Reply)| matches!(many, Many::Kind(_));
-        if !plans.iter().any(is_kind) && !self.writes.iter().any(is_waiting) {
+        let is_kind = |many: &Many| matches!(many, Many::Kind(_));
+        let is_planned =
+            |planned: &Planned| matches!(&planned.plan, Plan::Many(many) if is_kind(many));
+        let is_waiting = |(many, _): &(Box<Many>, Reply)| is_kind(many);
+        if !plans.iter().any(is_planned) && !self.writes.iter().any(is_waiting) {
             return;
         }
         for outcome in outcomes {
@@ -61,7 +63,7 @@ impl LargeCalls {
             }
         }
         for (many, _) in &mut self.writes {
-            if let Many::Kind(kind) = many {
+            if let Many::Kind(kind) = &mut **many {
                 kind.note(&self.moved);
             }
         }

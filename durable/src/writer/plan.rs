@@ -3,7 +3,7 @@
 use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::request::{NewTimer, Reply};
-use crate::store::row::{DeadLetter, DurableId, Row};
+use crate::store::row::{DeadLetter, DurableId};
 use crate::store::write::{KindSlice, Write};
 use std::time::Duration;
 use std::vec;
@@ -26,11 +26,12 @@ pub(super) struct Planned {
 
 /// What becomes of the outcomes. One of a call for many timers has several, all others have one.
 pub(super) enum Plan {
-    /// The row, if it is due in the window.
-    Arm(DurableId, Option<Row>),
+    /// What comes into the window, if the row is due there.
+    Arm(DurableId, Option<Box<Delivery>>),
     /// The outcome says all.
     One,
-    Many(Many),
+    /// (Boxed: it is large, and a commit has few of them.)
+    Many(Box<Many>),
     Settle(Ended),
     /// A suspect begins alone, with these crashes.
     Begin(DurableId, u32),
@@ -51,8 +52,8 @@ pub(super) struct ManyArmed {
     pub(super) rest: vec::IntoIter<NewTimer>,
     /// Of all timers of the slices so far.
     pub(super) ids: Vec<DurableId>,
-    /// Those whose outcome is not known yet, and their rows, if they are due in the window.
-    pub(super) rows: Vec<(DurableId, Option<Row>)>,
+    /// Those whose outcome is not known yet, and what comes into the window, if they are due there.
+    pub(super) rows: Vec<(DurableId, Option<Box<Delivery>>)>,
     /// Why one of them was refused.
     pub(super) refused: Option<DurableError>,
 }
@@ -127,7 +128,7 @@ impl Plan {
     pub(super) fn without_rows(mut self) -> Self {
         match &mut self {
             Self::Arm(_, near) => *near = None,
-            Self::Many(Many::Arm(many)) => many.rows.iter_mut().for_each(|(_, near)| *near = None),
+            Self::Many(many) => many.without_rows(),
             _ => {}
         }
         self
@@ -135,31 +136,37 @@ impl Plan {
 }
 
 impl Many {
-    pub(super) fn arm(timers: Vec<NewTimer>) -> Self {
-        Self::Arm(ManyArmed {
+    pub(super) fn arm(timers: Vec<NewTimer>) -> Box<Self> {
+        Box::new(Self::Arm(ManyArmed {
             ids: Vec::with_capacity(timers.len()),
             rest: timers.into_iter(),
             rows: Vec::new(),
             refused: None,
-        })
+        }))
     }
 
     /// Cancels the timers with these ids. The call has cancelled `gone` others before.
-    pub(super) fn cancel(ids: Vec<DurableId>, gone: usize) -> Self {
-        Self::Cancel(ManyCancelled {
+    pub(super) fn cancel(ids: Vec<DurableId>, gone: usize) -> Box<Self> {
+        Box::new(Self::Cancel(ManyCancelled {
             rest: ids.into_iter(),
             left: 0,
             gone,
             refused: None,
-        })
+        }))
     }
 
-    pub(super) fn kind(kind: &str) -> Self {
-        Self::Kind(KindCancelled {
+    pub(super) fn kind(kind: &str) -> Box<Self> {
+        Box::new(Self::Kind(KindCancelled {
             slice: KindSlice::all(kind),
             moved: Vec::new(),
             gone: 0,
-        })
+        }))
+    }
+
+    fn without_rows(&mut self) {
+        if let Self::Arm(many) = self {
+            many.rows.iter_mut().for_each(|(_, near)| *near = None);
+        }
     }
 
     /// Whether slices of it are still to come, after the present one. (Of a kind its outcome says

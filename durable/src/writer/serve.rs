@@ -7,6 +7,7 @@ use super::plan::{Changes, Many, Plan, Planned};
 use super::take::Taken;
 use super::turn::Writer;
 use super::window::ClockReading;
+use crate::handler::delivery::Delivery;
 use crate::handler::error::DurableError;
 use crate::queue::request::{Change, Control, Look, NewTimer, Reply};
 use crate::store::contract::StoreError;
@@ -144,14 +145,14 @@ impl Writer {
         }
     }
 
-    /// The row of a new timer, and a copy of it if it belongs in the window.
-    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Row>) {
+    /// The row of a new timer, and what comes into the window, if it belongs there.
+    pub(super) fn new_row(&mut self, timer: NewTimer) -> (Row, Option<Box<Delivery>>) {
         let id = self.core.store.new_id(timer.key.as_deref(), timer.due);
         let mut row = Row::new(id, timer.due, timer.kind, timer.payload);
         row.key = timer.key;
         row.calendar = timer.calendar;
         let is_near = self.core.is_loaded(&row) && !is_broken(DurableFault::ArmNotPlaced);
-        let near = is_near.then(|| row.clone());
+        let near = is_near.then(|| self.core.delivery(row.clone()));
         if !is_near {
             self.ownership.expect(&self.core, &row);
         }

@@ -110,7 +110,7 @@ impl Writer {
         let last = last.filter(|_| !is_broken(DurableFault::SliceLast));
         if let Some(last) = last {
             kind.slice.after = last;
-            self.large.push(Many::Kind(kind), reply);
+            self.large.push(Box::new(Many::Kind(kind)), reply);
         } else if kind.moved.is_empty() {
             reply.count(kind.gone);
         } else {

@@ -77,7 +77,7 @@ impl Writer {
                     self.core.window.begin_trial(delivery, true, clocks)
                 }
                 // Somebody's transaction is in the way.
-                Outcome::Blocked(_) => self.core.take(delivery, clocks),
+                Outcome::Blocked(_) => self.core.take(Box::new(delivery), clocks),
                 Outcome::Begun(TrialBegun::Superseded) => {
                     self.core.window.remove(id);
                 }
@@ -150,7 +150,7 @@ impl Writer {
             Some(Outcome::Begun(TrialBegun::Superseded)) => {}
             // It is not there, or the lease is lost.
             Some(Outcome::Begun(TrialBegun::Refused)) => self.core.look_again(&delivery.row),
-            _ => self.core.take(*delivery, clocks),
+            _ => self.core.take(delivery, clocks),
         }
     }
 

@@ -264,15 +264,14 @@ impl Window {
     }
 
     /// Takes a row in, and arms its timer. If it is here already, it is armed anew.
-    pub(super) fn insert(&mut self, delivery: Delivery, clocks: ClockReading) {
+    pub(super) fn insert(&mut self, delivery: Box<Delivery>, clocks: ClockReading) {
         let row = &delivery.row;
         let (id, position, fence, bytes) = (row.id, row.position(), delivery.fence, row.bytes());
         self.remove(id);
         // (Not a delay: the commit has taken some of it.)
         let deadline = clocks.deadline(row.due);
         // A service that has stopped hands nothing out: the row stays stored.
-        let fired = Fired::Row(Box::new(delivery));
-        let Ok(timer) = self.service.schedule_at(deadline, fired) else {
+        let Ok(timer) = self.service.schedule_at(deadline, Fired::Row(delivery)) else {
             return;
         };
         debug_assert!(!self.has(id), "a row has one entry");
@@ -315,7 +314,7 @@ impl Window {
     /// Arms the timer of a suspect that has waited. `noted`: in the store, with its group.
     pub(super) fn begin_trial(&mut self, delivery: Delivery, noted: bool, clocks: ClockReading) {
         let (of, crashes) = (delivery.settled(), delivery.row.crashes);
-        self.insert(delivery, clocks);
+        self.insert(Box::new(delivery), clocks);
         let noted = noted.then(|| of.clone());
         self.suspects
             .begin_trial(of.id, crashes, noted, clocks.monotonic);
