@@ -62,11 +62,17 @@ impl RequestQueue {
 
     /// The next request. `words_first`: what handlers have said comes before what callers want.
     pub(crate) fn next(&mut self, words_first: bool) -> Option<Request> {
-        if words_first && !is_broken(DurableFault::WordsBehindCalls) {
-            self.next_word().or_else(|| self.next_call())
-        } else {
-            self.next_call().or_else(|| self.next_word())
+        // (Early returns, as a request is large: it is moved no more often than it must be.)
+        if !words_first || is_broken(DurableFault::WordsBehindCalls) {
+            if let call @ Some(_) = self.next_call() {
+                return call;
+            }
+            return self.next_word();
         }
+        if let word @ Some(_) = self.next_word() {
+            return word;
+        }
+        self.next_call()
     }
 
     fn next_word(&self) -> Option<Request> {
@@ -74,13 +80,19 @@ impl RequestQueue {
     }
 
     fn next_call(&mut self) -> Option<Request> {
-        let call = self.stop.take().or_else(|| self.calls.try_recv().ok())?;
         // StopRelease comes behind all that handlers have said, and nothing overtakes it.
-        if matches!(call, Request::Control(Control::Stop(_))) && !self.words.is_empty() {
-            self.stop = Some(call);
+        if self.stop.is_some() {
+            return match self.words.is_empty() {
+                true => self.stop.take(),
+                false => None,
+            };
+        }
+        let call = self.calls.try_recv().ok();
+        if matches!(call, Some(Request::Control(Control::Stop(_)))) && !self.words.is_empty() {
+            self.stop = call;
             return None;
         }
-        Some(call)
+        call
     }
 
     /// All that is in it.
