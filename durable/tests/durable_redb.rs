@@ -732,21 +732,21 @@ fn what_cannot_be_opened_says_why() {
     assert!(matches!(refused(&folder.file()), StoreError::InUse(_)));
     drop(store);
 
-    // Another version of the format: 4, with its checksum.
+    // Another version of the format: 9, with its checksum.
     let meta = redb::TableDefinition::<&str, &[u8]>::new("meta");
     let database = redb::Database::open(folder.file()).unwrap();
     let transaction = database.begin_write().unwrap();
     let mut table = transaction.open_table(meta).unwrap();
     let mut sum = crc32fast::Hasher::new();
     sum.update(&[0; 16]);
-    sum.update(&[4]);
-    let value = [&[4][..], &sum.finalize().to_le_bytes()].concat();
+    sum.update(&[9]);
+    let value = [&[9][..], &sum.finalize().to_le_bytes()].concat();
     table.insert("version", &*value).unwrap();
     drop(table);
     transaction.commit().unwrap();
     drop(database);
-    assert!(matches!(refused(&folder.file()), StoreError::Version(_, 4)));
-    assert!(refused(&folder.file()).to_string().contains("version 4"));
+    assert!(matches!(refused(&folder.file()), StoreError::Version(_, 9)));
+    assert!(refused(&folder.file()).to_string().contains("version 9"));
 
     // An empty file becomes a store.
     let empty = folder.path().join("empty");

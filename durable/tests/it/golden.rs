@@ -4,17 +4,24 @@
 //! killed. Beside each is a text of what it holds. A file is opened as a copy, has what its text
 //! says, has it again when it was closed and opened once more, and can be changed.
 //!
+//! - A file is taken from its format to the present one in steps. A step that a crash, a full disk
+//!   or an error interrupts is made by the next open. It changes no row.
+//! - A file of a later format is refused, by the name of the program that has written it, and stays
+//!   as it was, byte for byte: also if its process was killed, so that redb would repair it.
+//!
 //! A new format gets its files once, when it is complete:
 //! `WHEELWORK_GOLDEN=5 cargo test -p wheelwork-durable --test it golden::makes -- --ignored`
 
 use crate::durable_model::{Call, Folder, HandedOut, History, contents, make, time};
-use crate::redb_faults::{Disk, open};
-use std::collections::BTreeMap;
+use crate::redb_faults::{Backend, Disk, Trouble, open, quiet};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::{env, fs};
 use wheelwork_durable::contract::{Outcome, Position, Settled, Store, Target, Write};
-use wheelwork_durable::{Cause, DeadLetter, Redb, Row, StoreTime};
+use wheelwork_durable::{Cause, DeadLetter, Redb, Row, StoreError, StoreTime};
 
 /// Calls of the history that makes a file.
 const CALLS: usize = 220;
@@ -289,5 +296,228 @@ fn makes_the_files_of_this_format() {
         assert!(!path.exists(), "the files of this format are there");
         fs::write(path.with_extension("txt"), text(&mut copy)).unwrap();
         fs::write(path, image).unwrap();
+    }
+}
+
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+
+/// With the checksum that each part of `meta` has.
+fn sealed(part: &[u8]) -> Vec<u8> {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[0; 16]);
+    sum.update(part);
+    [part, &sum.finalize().to_le_bytes()].concat()
+}
+
+fn database(disk: &Arc<Mutex<Disk>>) -> Database {
+    let backend = Backend(disk.clone());
+    Database::builder().create_with_backend(backend).unwrap()
+}
+
+/// A part of `meta`, without its checksum.
+fn meta(image: &[u8], name: &str) -> Option<Vec<u8>> {
+    let database = database(&Disk::sound(image.to_vec()));
+    let meta = database.begin_read().unwrap().open_table(META).unwrap();
+    let value = meta.get(name).unwrap()?.value().to_vec();
+    Some(value[..value.len() - 4].to_vec())
+}
+
+/// The file as a later program would have it, closed or not.
+fn with_meta(image: Vec<u8>, parts: &[(&str, &[u8])], is_closed: bool) -> Vec<u8> {
+    let disk = Disk::sound(image);
+    let database = database(&disk);
+    let transaction = database.begin_write().unwrap();
+    let mut meta = transaction.open_table(META).unwrap();
+    for (name, part) in parts {
+        meta.insert(*name, &*sealed(part)).unwrap();
+    }
+    drop(meta);
+    transaction.commit().unwrap();
+    if is_closed {
+        drop(database);
+    } else {
+        std::mem::forget(database);
+    }
+    disk.lock().unwrap().live.clone()
+}
+
+/// The bytes of each table, but for `meta`.
+fn tables(image: &[u8]) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let database = database(&Disk::sound(image.to_vec()));
+    let read = database.begin_read().unwrap();
+    let mut tables = BTreeMap::new();
+    for name in ["recent", "tombstones", "by_due", "moved", "keys", "dead"] {
+        let mut values = Vec::new();
+        macro_rules! values {
+            ($key:ty, $value:ty) => {
+                for entry in read
+                    .open_table(TableDefinition::<$key, $value>::new(name))
+                    .unwrap()
+                    .iter()
+                    .unwrap()
+                {
+                    let (key, value) = entry.unwrap();
+                    values.push(format!("{:?} {:?}", key.value(), value.value()).into_bytes());
+                }
+            };
+        }
+        match name {
+            "recent" | "tombstones" => values!(u64, &[u8]),
+            "by_due" => values!(&[u8; 20], &[u8]),
+            "moved" => values!(u64, &[u8; 20]),
+            "keys" => values!(&[u8], u128),
+            _ => values!(u128, &[u8]),
+        }
+        tables.insert(name.to_string(), values);
+    }
+    tables
+}
+
+#[test]
+fn a_file_of_a_later_format_is_refused_and_stays_as_it_was() {
+    for (name, is_closed) in names()
+        .iter()
+        .flat_map(|name| [(name, true), (name, false)])
+    {
+        let writer = b"wheelwork-durable 9.1.0";
+        let parts = [("version", &[99_u8][..]), ("floor_by", writer)];
+        let image = with_meta(image(name), &parts, is_closed);
+        for check in [true, false] {
+            let folder = Folder::new("later");
+            fs::write(folder.file(), &image).unwrap();
+            let opened = Redb::builder().check_at_open(check).open(folder.file());
+            let error = opened.unwrap_err();
+            assert!(matches!(error, StoreError::Version(_, 99)), "{error}");
+            let error = error.to_string();
+            assert!(
+                error.contains(", written by wheelwork-durable 9.1.0: "),
+                "{error}"
+            );
+            assert!(
+                error.contains("version 99") && !error.contains('\n'),
+                "{error}"
+            );
+            let after = fs::read(folder.file()).unwrap();
+            assert!(after == image, "{name}, {is_closed}: it was changed");
+            // redb by itself would have changed it.
+            drop(Database::create(folder.file()).unwrap());
+            let after = fs::read(folder.file()).unwrap();
+            assert!(after != image, "{name}, {is_closed}: nothing is shown");
+        }
+    }
+}
+
+/// What names the later program may be anything.
+#[test]
+fn who_has_written_a_later_format_is_told_in_one_line() {
+    for (writer, shown) in [
+        (None, "a backend: its format"),
+        (
+            Some(&b"\n\xff"[..]),
+            "a backend, written by \u{fffd}\u{fffd}: ",
+        ),
+        (Some(&[b'x'; 4_000]), "xxx: its format"),
+    ] {
+        let mut parts = vec![("version", &[5_u8][..])];
+        parts.extend(writer.map(|writer| ("floor_by", writer)));
+        let image = with_meta(image("file-3"), &parts, true);
+        let error = open(&Disk::sound(image), true).unwrap_err().to_string();
+        assert!(error.contains(shown) && error.len() < 300, "{error}");
+    }
+}
+
+/// A later program has had the file, and used nothing that this one does not know.
+#[test]
+fn a_later_step_is_no_later_format() {
+    let parts = [("version", &[4_u8][..]), ("step", &[9])];
+    let disk = Disk::sound(with_meta(image("file-3"), &parts, true));
+    let mut store = open(&disk, true).unwrap();
+    store.acquire().unwrap();
+    assert!(text(&mut store) == text_of("file-3"));
+    drop(store);
+    let image = disk.lock().unwrap().live.clone();
+    assert_eq!(meta(&image, "step"), Some(vec![9]), "it is no step back");
+    assert_eq!(meta(&image, "step_by"), None);
+}
+
+/// The program before this one opens a file after the steps, until something is written that it
+/// does not know: its own entries of `meta` and all rows are as it has left them.
+#[test]
+fn a_step_changes_no_row_and_leaves_the_floor() {
+    for name in ["file-3", "file-3-crashed"] {
+        let before = image(name);
+        let disk = Disk::sound(before.clone());
+        drop(open(&disk, true).unwrap());
+        let after = disk.lock().unwrap().live.clone();
+        assert!(tables(&after) == tables(&before), "{name}");
+        for part in ["version", "state"] {
+            assert_eq!(meta(&after, part), meta(&before, part), "{name}, {part}");
+        }
+        assert_eq!(meta(&before, "step"), None);
+        assert_eq!(meta(&after, "step"), Some(vec![4]));
+        let program = meta(&after, "step_by").unwrap();
+        assert!(program.starts_with(b"wheelwork-durable 0."), "{program:?}");
+    }
+}
+
+#[test]
+fn a_store_keeps_its_identity() {
+    let mut known = BTreeSet::new();
+    for begin in [Vec::new(), Vec::new(), image("file-3"), image("file-3")] {
+        let disk = Disk::sound(begin);
+        drop(open(&disk, true).unwrap());
+        let image = disk.lock().unwrap().live.clone();
+        let identity = meta(&image, "store").unwrap();
+        assert_eq!(identity.len(), 16);
+        drop(open(&disk, false).unwrap());
+        let image = disk.lock().unwrap().live.clone();
+        assert_eq!(meta(&image, "store").as_ref(), Some(&identity));
+        assert!(known.insert(identity), "two stores have one identity");
+    }
+}
+
+/// A step that is interrupted at any access to the disk is made by the next open, or was made.
+#[test]
+fn a_step_survives_every_trouble() {
+    quiet();
+    for name in ["file-3", "file-3-crashed"] {
+        let (before, expected) = (image(name), text_of(name));
+        for trouble in [
+            Trouble::Crash,
+            Trouble::Torn,
+            Trouble::Full,
+            Trouble::Failing,
+        ] {
+            let (mut fails_at, mut numbers) = (0, BTreeSet::new());
+            loop {
+                let place = format!("{name}, {trouble:?}, access {fails_at}");
+                let disk = Disk::new(before.clone(), trouble, fails_at);
+                let opened = open(&disk, true);
+                let mut disk_after = disk.lock().unwrap();
+                if !disk_after.has_failed {
+                    break;
+                }
+                let image = disk_after.image();
+                drop(disk_after);
+                if let Err(error) = opened {
+                    assert!(matches!(error, StoreError::Io(_)), "{place}: {error}");
+                }
+                let step = meta(&image, "step");
+                numbers.insert(step.clone());
+                assert!([None, Some(vec![4])].contains(&step), "{place}: {step:?}");
+                assert_eq!(meta(&image, "store").is_some(), step.is_some(), "{place}");
+                let disk = Disk::sound(image);
+                let mut store =
+                    open(&disk, true).unwrap_or_else(|error| panic!("{place}: {error}"));
+                store.acquire().unwrap();
+                assert!(text(&mut store) == expected, "{place}: something else");
+                drop(store);
+                let image = disk.lock().unwrap().live.clone();
+                assert_eq!(meta(&image, "step"), Some(vec![4]), "{place}");
+                fails_at += 1;
+            }
+            assert!(fails_at > 5, "{fails_at} accesses make no step");
+            assert!(numbers.contains(&None), "{trouble:?}: it was never before");
+        }
     }
 }

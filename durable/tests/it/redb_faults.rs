@@ -131,7 +131,7 @@ fn write(image: &mut Vec<u8>, at: u64, data: &[u8]) {
     image[at..at + data.len()].copy_from_slice(data);
 }
 
-struct Backend(Arc<Mutex<Disk>>);
+pub struct Backend(pub Arc<Mutex<Disk>>);
 
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

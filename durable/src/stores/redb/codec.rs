@@ -228,6 +228,18 @@ pub(crate) fn decode_version(bytes: &[u8]) -> Result<u64, Flaw> {
     }
 }
 
+/// A part of `meta` that is bytes: a text, or the identity of the store.
+pub(crate) fn encode_part(part: &[u8]) -> Vec<u8> {
+    let mut out = part.to_vec();
+    seal(0, &mut out, 0);
+    out
+}
+
+/// The bytes of a part of `meta`.
+pub(crate) fn decode_part(bytes: &[u8]) -> Result<&[u8], Flaw> {
+    unseal(0, bytes)
+}
+
 /// Appends a row to `out`.
 pub(crate) fn encode_row(out: &mut Vec<u8>, number: u64, row: &RowView<'_>) {
     let begin = out.len();

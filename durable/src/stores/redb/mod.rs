@@ -9,8 +9,10 @@ mod file;
 mod load;
 mod number_map;
 mod open;
+mod overlay;
 mod recent;
 mod room;
+mod steps;
 mod sweep;
 mod tables;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use commit::{RowChanges, Scratch};
 use error::{io_error, one_line, store_error};
 use file::{OpenPath, StoreFile};
 use load::Loading;
+use overlay::Overlay;
 use recent::RecentIndex;
 use redb::{
     Database, Error, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend,
@@ -242,10 +245,11 @@ impl RedbBuilder {
             .set_cache_size(self.cache_bytes)
             .set_check_integrity_on_open(self.check);
         let room = backend.room();
+        let overlay = Overlay::new(backend);
         let open = || {
-            let database = builder.create_with_backend(backend);
+            let database = builder.create_with_backend(overlay.clone());
             let database = database.map_err(|error| store_error(&what, error.into()))?;
-            let opened = open::read(&what, &database)?;
+            let opened = open::read(&what, &database, || overlay.let_through())?;
             Ok(OpenFile {
                 next: open::first_number(opened.state.next_number),
                 database,
@@ -279,8 +283,9 @@ impl Redb {
     /// It reads the whole file, unless [told](RedbBuilder::check_at_open) otherwise.
     ///
     /// # Errors
-    /// Another process has it open, or this one has; it is something else; it has another
-    /// version's format; it is damaged; or the system refuses.
+    /// Another process has it open, or this one has; it is something else; a later version has
+    /// written it in a format that this one does not read; it is damaged; or the system refuses.
+    /// In all but the last of these cases the file is as it was, byte for byte.
     ///
     /// # Example
     /// See [`Redb`].

@@ -1,24 +1,19 @@
 //! Open: a file that is a store, or is to become one.
 
-use super::codec::{self, StoreState};
+use super::codec::StoreState;
 use super::due_key::DueKey;
 use super::error::{damage, io_error, one_line, store_error};
 use super::recent::RecentIndex;
+use super::steps::{self, FLOOR_MIN, FORMAT, Numbers};
 use super::tables::{
-    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, VERSION, WriteTables, damaged,
-    recent_row,
+    BY_DUE, DEAD, KEYS, META, MOVED, RECENT, STATE, TOMBSTONES, WriteTables, damaged, recent_row,
 };
 use super::tombstones::EndedLog;
 use crate::store::contract::StoreError;
 use redb::{Database, Error, ReadTransaction, ReadableDatabase, ReadableTable, TableHandle};
-use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::path::Path;
-
-/// The version of the format that is written and read.
-pub(super) const FORMAT: u64 = 3;
 
 /// What a file holds that is open.
 pub(super) struct Opened {
@@ -85,9 +80,16 @@ fn folder(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Reads the state, and which rows are in `recent`. Makes the tables of a file that has none.
-pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError> {
+/// Reads the state, and which rows are in `recent`. Makes the tables of a file that has none, and
+/// the steps that an older one lacks. Nothing of the file is changed before `let_through` is
+/// called: then it is known that this program can work with it.
+pub(super) fn read(
+    what: &str,
+    database: &Database,
+    let_through: impl FnOnce() -> io::Result<()>,
+) -> Result<Opened, StoreError> {
     let io = |error: Error| store_error(what, error);
+    let let_through = || let_through().map_err(|error| io_error(what, error));
     let transaction = database.begin_read().map_err(|error| io(error.into()))?;
     let tables: Vec<_> = transaction
         .list_tables()
@@ -100,13 +102,18 @@ pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError
         .count();
     if tables.is_empty() && multimaps == 0 {
         drop(transaction);
+        let_through()?;
         return make(database).map_err(io);
     }
-    let version = stored_version(&transaction).map_err(io)?;
-    match version {
-        None => return Err(StoreError::Foreign(what.into())),
-        Some(FORMAT) => {}
-        Some(other) => return Err(StoreError::Version(what.into(), other)),
+    let Some(numbers) = Numbers::read(&transaction).map_err(io)? else {
+        return Err(StoreError::Foreign(what.into()));
+    };
+    if !(FLOOR_MIN..=FORMAT).contains(&numbers.floor) {
+        let what = match steps::program(&transaction, steps::FLOOR_BY).map_err(io)? {
+            Some(program) => format!("{what}, written by {program}"),
+            None => what.into(),
+        };
+        return Err(StoreError::Version(what.into(), numbers.floor));
     }
     let ours = [
         RECENT.name(),
@@ -123,28 +130,19 @@ pub(super) fn read(what: &str, database: &Database) -> Result<Opened, StoreError
     {
         return Err(damage(what, &format!("there is no table {missing}")));
     }
-    rows(&transaction).map_err(io)
-}
-
-/// The version of the format. `None`: this is not our file.
-fn stored_version(transaction: &ReadTransaction) -> Result<Option<u64>, Error> {
-    let meta = match transaction.open_table(META) {
-        Ok(meta) => meta,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let Some(value) = ReadableTable::get(&meta, VERSION)? else {
-        return Ok(None);
-    };
-    codec::decode_version(value.value())
-        .map(Some)
-        .map_err(|flaw| damaged("meta", 0, flaw))
+    // What was damaged while the file was closed shows here, before anything is written. No step
+    // changes a row.
+    let opened = rows(&transaction).map_err(io)?;
+    drop(transaction);
+    let_through()?;
+    steps::take(database, numbers.step).map_err(io)?;
+    Ok(opened)
 }
 
 /// The first number that is given after `last`. It is some way off, by chance: files have no
 /// numbers in common, nor has a file what a copy of it has given since.
 pub(super) fn first_number(last: u64) -> u64 {
-    let random = RandomState::new().build_hasher().finish();
+    let random = steps::random();
     // Number 0 is left out: the position of its row could be that before all rows.
     match last {
         0 => 1 + (random >> 2),
@@ -159,11 +157,9 @@ fn make(database: &Database) -> Result<Opened, Error> {
     };
     let transaction = database.begin_write()?;
     let mut tables = WriteTables::open(&transaction)?;
-    tables
-        .meta
-        .insert(VERSION, &*codec::encode_version(FORMAT))?;
     tables.put_state(&state)?;
     drop(tables);
+    steps::make_all(&transaction)?;
     transaction.commit()?;
     Ok(Opened {
         state,

@@ -19,11 +19,26 @@ pub(super) const MOVED: TableDefinition<'_, u64, &[u8; 20]> = TableDefinition::n
 pub(super) const KEYS: TableDefinition<'_, &[u8], u128> = TableDefinition::new("keys");
 /// Dead letters by id.
 pub(super) const DEAD: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("dead");
-/// The version of the format, and the state.
+/// Timers that have ended, by when they did: six bytes of the time, and the id. Nothing is written
+/// to it yet.
+pub(super) const DONE: TableDefinition<'_, &[u8; 22], &[u8]> = TableDefinition::new("done");
+/// What is set for kinds: `=` and the kind, or `*` and the beginning of keys. Nothing is written to
+/// it yet.
+pub(super) const KINDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("kinds");
+/// The numbers of the format, who wrote them, and the state.
 pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
-/// In `meta`: the version of the format.
-pub(super) const VERSION: &str = "version";
+/// In `meta`: the floor, the lowest format that a program has to know to work with this file.
+/// (Version 3 of the format called it so, and had no step.)
+pub(super) const FLOOR: &str = "version";
+/// In `meta`: the program that has raised the floor last.
+pub(super) const FLOOR_BY: &str = "floor_by";
+/// In `meta`: the format that the file has reached. Without it, it is 3.
+pub(super) const STEP: &str = "step";
+/// In `meta`: the program that has made the last step.
+pub(super) const STEP_BY: &str = "step_by";
+/// In `meta`: what names this store for ever, 16 bytes.
+pub(super) const IDENTITY: &str = "store";
 /// In `meta`: the [`StoreState`].
 pub(super) const STATE: &str = "state";
 
