@@ -395,6 +395,9 @@ pub enum StoreError {
     Foreign(StoreCause),
     /// It was written by another version of this library: the version of its format.
     Version(StoreCause, u64),
+    /// It was written by an earlier version of this library, and this program may not, or could
+    /// not, take it further: the number that it has.
+    NeedsMigration(StoreCause, u64),
     /// It is damaged: where, and how.
     Damaged(StoreCause),
     /// The system or the database refused: a full disk, no rights, an I/O error.
@@ -407,6 +410,7 @@ impl StoreError {
             Self::InUse(cause)
             | Self::Foreign(cause)
             | Self::Version(cause, _)
+            | Self::NeedsMigration(cause, _)
             | Self::Damaged(cause)
             | Self::Io(cause) => cause,
         }
@@ -426,7 +430,7 @@ impl fmt::Display for StoreError {
                  not read"
             ),
             Self::Damaged(what) => write!(f, "{what}: the store is damaged"),
-            Self::Io(what) => f.write_str(what),
+            Self::NeedsMigration(what, _) | Self::Io(what) => f.write_str(what),
         }
     }
 }

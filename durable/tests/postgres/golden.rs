@@ -193,7 +193,7 @@ fn write_the_schema() {
     assert!(dump.status.success(), "{dump:?}");
     let mut client = Client::connect(&database, NoTls).unwrap();
     let number: i64 = client
-        .query_one("SELECT version FROM golden.meta", &[])
+        .query_one("SELECT value FROM golden.setting WHERE name = 'step'", &[])
         .unwrap()
         .get(0);
     // What it sets for the whole session concerns psql alone.

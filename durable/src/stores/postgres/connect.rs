@@ -2,10 +2,11 @@
 
 use super::clock::DatabaseClock;
 use super::leases::{Leases, random, random_node};
-use super::migrations::schema;
+use super::migrations::schema::{self, Reached, Wanted};
+use super::migrations::steps::{STEPS, Step};
 use super::session::{Cancel, Connect, Connected, Patience, Session, apart};
 use super::statements;
-use super::store::Postgres;
+use super::store::{Postgres, Waiting};
 use crate::store::contract::{StoreCause, StoreError, StoreSize};
 use crate::store::why::with_causes;
 use std::fmt;
@@ -34,17 +35,25 @@ pub struct PostgresBuilder {
     name: Option<String>,
     lasts: Duration,
     patience: Duration,
+    migrates: bool,
+    /// `STEPS`, but for tests.
+    pub(super) steps: &'static [Step],
     connect: Option<Box<dyn FnOnce(Config) -> Connect + Send>>,
 }
+
 impl Postgres {
     /// Connects without TLS, to a connection string (`host=.. user=.. dbname=..`) or a URL
     /// (`postgres://..`). Several hosts are tried in turn. If the tables are not there, they are
-    /// made, in the schema `wheelwork`.
+    /// made, in the schema `wheelwork`. If an earlier version of this library has made them, they
+    /// get what they lack, while other nodes work with them.
     ///
     /// # Errors
     /// The string makes no sense, the database does not answer or refuses, it can only be read (a
-    /// standby, say), its encoding is not `UTF8`, its tables are of another version, or a pooler
-    /// gives one session to several connections (transaction pooling).
+    /// standby, say), its encoding is not `UTF8`, a pooler gives one session to several connections
+    /// (transaction pooling), or its tables are of a later version ([`StoreError::Version`]).
+    /// [`StoreError::NeedsMigration`]: the tables are of an earlier
+    /// version, and the role may not change them, or a transaction has been in the way for as long
+    /// as [`patience`](PostgresBuilder::patience) lasts.
     ///
     /// # Example
     /// See [`Postgres`].
@@ -72,6 +81,27 @@ impl Postgres {
     pub fn builder(config: &str) -> PostgresBuilder {
         PostgresBuilder::new(config)
     }
+
+    /// The SQL that takes a schema from a number to this program's, for an operator who runs it as
+    /// the owner of the tables, by `psql` say. From 0 it makes the schema. It needs no connection.
+    ///
+    /// Each step is a transaction that checks the number first. So the text may be run again, and
+    /// beside nodes.
+    ///
+    /// # Errors
+    /// The name cannot be that of a schema, or no schema has that number.
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::Postgres;
+    ///
+    /// let sql = Postgres::migrations("wheelwork", 3)?;
+    /// assert!(sql.contains("ALTER TABLE wheelwork.timer"));
+    /// # Ok::<(), wheelwork_durable::StoreError>(())
+    /// ```
+    pub fn migrations(schema: &str, from: u64) -> Result<String, StoreError> {
+        schema::printed(schema, from, STEPS)
+    }
 }
 
 impl PostgresBuilder {
@@ -82,6 +112,8 @@ impl PostgresBuilder {
             name: None,
             lasts: Duration::from_secs(10),
             patience: Duration::from_secs(300),
+            migrates: true,
+            steps: STEPS,
             connect: None,
         }
     }
@@ -125,6 +157,26 @@ impl PostgresBuilder {
     /// See [`Postgres::builder`].
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Sets whether this program may make the tables, and may change those that an earlier version
+    /// has made. `true` unless set. With `false`, [`connect`](Self::connect) returns
+    /// [`StoreError::NeedsMigration`] where that is to be done, and an operator does it by
+    /// [`Postgres::migrations`].
+    ///
+    /// # Example
+    /// ```
+    /// use wheelwork_durable::Postgres;
+    ///
+    /// // (Here is no database.)
+    /// let store = Postgres::builder("host=127.0.0.1 port=1 user=shop")
+    ///     .migrate(false)
+    ///     .connect();
+    /// assert!(store.is_err());
+    /// ```
+    pub fn migrate(mut self, migrates: bool) -> Self {
+        self.migrates = migrates;
         self
     }
 
@@ -206,7 +258,17 @@ impl PostgresBuilder {
         }
         schema::check(&mut session)?;
         session.patience = self.patience;
-        schema::prepare(&mut session, &schema)?;
+        let wanted = Wanted {
+            schema: &schema,
+            steps: self.steps,
+            migrates: self.migrates,
+        };
+        let reached = schema::prepare(&mut session, &wanted)?;
+        let waiting = Waiting {
+            is_so: reached == Reached::AllButWaiting,
+            steps: self.steps,
+            again: 0.0,
+        };
         let name = self.name.unwrap_or_else(|| {
             let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
             let host = host.unwrap_or_else(|_| "node".to_owned());
@@ -217,7 +279,13 @@ impl PostgresBuilder {
             connect,
             texts,
             schema: schema.into(),
-            leases: Leases::new(random_node(), name, self.lasts),
+            leases: Leases::new(
+                random_node(),
+                name,
+                self.lasts,
+                schema::number_of(self.steps),
+            ),
+            waiting,
             clock: Arc::new(DatabaseClock::new()),
             seq: 0,
             next: random() >> 1,

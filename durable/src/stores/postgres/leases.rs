@@ -7,6 +7,7 @@
 //! at a time, since there may be many.
 
 use super::clock::DatabaseClock;
+use super::migrations::PROGRAM;
 use super::session::{Live, Session};
 use super::statements::lease::{
     Expire, ForgetNodes, ForgetSeqs, ForgetWatermarks, Free, Join, JoinWatermark, OtherNodes,
@@ -48,6 +49,8 @@ const SLOW_AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Leases {
     pub(super) node: Uuid,
     pub(super) name: String,
+    /// The number of the schema that this program knows.
+    number: i64,
     pub(crate) lasts: Duration,
     /// Epochs by partition.
     pub(super) own: BTreeMap<Partition, u64>,
@@ -77,10 +80,11 @@ pub(super) struct Watermark {
 }
 
 impl Leases {
-    pub(super) fn new(node: Uuid, name: String, lasts: Duration) -> Self {
+    pub(super) fn new(node: Uuid, name: String, lasts: Duration, number: i64) -> Self {
         Self {
             node,
             name,
+            number,
             lasts,
             own: BTreeMap::new(),
             owed: BTreeMap::new(),
@@ -196,6 +200,8 @@ impl Leases {
             node,
             name: &self.name,
             lasts: self.lasts.as_secs_f64(),
+            number: self.number,
+            program: PROGRAM,
         };
         session.run(async |live| {
             live.ask(&comes).await?;

@@ -10,6 +10,7 @@ use crate::time::Clock;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -218,21 +219,28 @@ pub(super) struct Patience {
     ticking: Clock,
     max: Duration,
     wait: Duration,
+    wait_max: Duration,
 }
 
 impl Patience {
     pub(super) fn new(max: Duration) -> Self {
+        Self::waiting(max, BACKOFF..=BACKOFF_MAX)
+    }
+
+    /// With other waits: the first one and the longest one.
+    pub(super) fn waiting(max: Duration, waits: RangeInclusive<Duration>) -> Self {
         Self {
             ticking: Clock::monotonic(),
             max,
-            wait: BACKOFF,
+            wait: *waits.start(),
+            wait_max: *waits.end(),
         }
     }
 
     /// The next wait. `None`: it is at its end.
     pub(super) fn next(&mut self) -> Option<Duration> {
         let wait = self.wait;
-        self.wait = (wait * 2).min(BACKOFF_MAX);
+        self.wait = (wait * 2).min(self.wait_max);
         (Duration::from_nanos(self.ticking.now_ns()) + wait < self.max).then_some(wait)
     }
 }

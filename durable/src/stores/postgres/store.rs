@@ -4,7 +4,8 @@ use super::blocking::HandlerDatabase;
 use super::clock::DatabaseClock;
 use super::leases::Leases;
 use super::listen;
-use super::migrations::schema;
+use super::migrations::schema::{self, Reached, Wanted};
+use super::migrations::steps::Step;
 use super::outbox::PostgresOutbox;
 use super::session::{Connect, Patience, STATEMENT_TIMEOUT, Session, Texts, apart};
 use super::statements::dead::Dead;
@@ -23,6 +24,9 @@ use uuid::Uuid;
 /// How often the sizes of the tables are asked for, in seconds; and at most this share of the time.
 const SIZE_EVERY: f64 = 60.0;
 const SIZE_SHARE: f64 = 1_000.0;
+
+/// How often a step is tried that waits for other nodes to end, in seconds.
+const WAITING_EVERY: f64 = 30.0;
 
 /// Rows are counted up to here. If there are more, the database's estimate is taken.
 const COUNT_MAX: i64 = 10_000;
@@ -72,6 +76,7 @@ pub struct Postgres {
     pub(super) texts: Arc<Texts>,
     pub(super) schema: Arc<str>,
     pub(super) leases: Leases,
+    pub(super) waiting: Waiting,
     pub(super) clock: Arc<DatabaseClock>,
     /// The number of the last commit.
     pub(super) seq: i64,
@@ -84,6 +89,14 @@ pub struct Postgres {
     pub(super) size_at: f64,
     pub(super) listener: Option<listen::Listener>,
     pub(super) broken: Option<StoreError>,
+}
+
+/// A step of the schema that waits until no node is alive that it would break.
+pub(super) struct Waiting {
+    pub(super) is_so: bool,
+    pub(super) steps: &'static [Step],
+    /// When it is tried next, in seconds.
+    pub(super) again: f64,
 }
 
 impl Postgres {
@@ -176,8 +189,25 @@ impl Postgres {
         self.size = StoreSize::new(size[0].unwrap_or(0), size[1].unwrap_or(0), None);
     }
 
+    /// Tries to make a step that waits.
+    fn make_waiting_step(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.elapsed();
+        if !self.waiting.is_so || now < self.waiting.again {
+            return Ok(());
+        }
+        self.waiting.again = now + WAITING_EVERY;
+        let wanted = Wanted {
+            schema: &self.schema,
+            steps: self.waiting.steps,
+            migrates: true,
+        };
+        self.waiting.is_so = schema::go_on(&mut self.session, &wanted)? != Reached::All;
+        Ok(())
+    }
+
     pub(super) fn change_leases(&mut self) -> Result<LeaseNews, StoreError> {
         let news = self.leases.renew(&mut self.session, &self.clock)?;
+        self.make_waiting_step()?;
         if self.leases.renewals == 2 {
             // A node that has just come: others are over their share now.
             self.tell();

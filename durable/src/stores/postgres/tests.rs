@@ -3,6 +3,8 @@
 
 use super::clock::ClockBounds;
 use super::connect::{connecting, idle_of, notice_dead};
+use super::migrations::schema;
+use super::migrations::steps::STEPS;
 use super::session::{Patience, Session};
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -272,12 +274,12 @@ fn a_statement_without_an_answer_is_cancelled_before_it_is_sent_again() {
 #[ignore = "it writes a file, once for a version of the schema"]
 fn write_the_statements() {
     let database = std::env::var("WHEELWORK_POSTGRES").expect("scripts/with-postgres sets it");
-    let number = super::migrations::schema::NUMBER;
+    let number = schema::number_of(STEPS);
     // (A schema of this name is in no text otherwise.)
-    let schema = "golden";
-    drop(super::Postgres::builder(&database).schema(schema).connect());
-    let mut texts: Vec<String> = super::statements::texts(schema).values().cloned().collect();
-    texts.extend(super::outbox::texts(schema));
+    let name = "golden";
+    drop(super::Postgres::builder(&database).schema(name).connect());
+    let mut texts: Vec<String> = super::statements::texts(name).values().cloned().collect();
+    texts.extend(super::outbox::texts(name));
     texts.sort();
     let mut client = postgres::Client::connect(&database, NoTls).unwrap();
     let written: Vec<String> = texts
@@ -294,6 +296,6 @@ fn write_the_statements() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
     let file = format!("{folder}/statements-{number}.txt");
     std::fs::write(file, written.join("\n")).unwrap();
-    let drop = format!("DROP SCHEMA {schema} CASCADE");
+    let drop = format!("DROP SCHEMA {name} CASCADE");
     client.batch_execute(&drop).unwrap();
 }

@@ -3,6 +3,8 @@
 //! They run with the rights of the role that has made the schema, so a role that may use the schema
 //! needs no rights on its tables. Names in them are those of the schema or of `pg_catalog`.
 //!
+//! Those of number 3 are never changed: steps replace them, or add others (`steps.rs`).
+//!
 //! A function that ends, moves or replaces a timer enters the gate (GateEnter), locks the row
 //! (RowLock) and reads the watermark in a statement after that (WatermarkLook). A timer that was
 //! handed out is not locked any longer than the call: the savepoint is rolled back in which it was.
@@ -279,4 +281,98 @@ pub(super) const RESCHEDULE_KEY: &str = "CREATE FUNCTION {s}.wheelwork_reschedul
     key text, due timestamptz)
 RETURNS boolean LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT {s}.wheelwork_reschedule_key_at($1, {s}.wheelwork_millis($2))
+$$";
+
+/// FloorRaise, of step 4. No program below this number joins from now on, and none renews its
+/// leases. If a node below it is alive, nothing is done: its name.
+///
+/// The lock of the table makes renewals that are under way come first. Nodes whose leases have run
+/// out are dead afterwards, as LeaseExpire makes them. The check holds for all rows that are
+/// written, so theirs get the number.
+pub(super) const CLOSE: &str = "CREATE FUNCTION {s}.wheelwork_close(number bigint, program text)
+RETURNS text LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    former bigint;
+    older text;
+BEGIN
+    SELECT m.version INTO former FROM {s}.meta m WHERE m.one = 1 FOR UPDATE;
+    IF former >= $1 THEN
+        RETURN NULL;
+    END IF;
+    LOCK TABLE {s}.node IN ACCESS EXCLUSIVE MODE;
+    SELECT n.name INTO older FROM {s}.node n
+        WHERE n.version < $1 AND n.until > now() AND NOT n.dead ORDER BY n.name LIMIT 1;
+    IF FOUND THEN
+        RETURN older;
+    END IF;
+    UPDATE {s}.node n SET dead = true, version = $1 WHERE n.version < $1;
+    EXECUTE 'ALTER TABLE {s}.node DROP CONSTRAINT IF EXISTS node_number';
+    EXECUTE 'ALTER TABLE {s}.node ADD CONSTRAINT node_number CHECK (version >= ' || $1
+        || ') NOT VALID';
+    UPDATE {s}.meta m SET version = $1 WHERE m.one = 1;
+    INSERT INTO {s}.setting (name, value, program) VALUES ('floor', $1, $2)
+        ON CONFLICT (name) DO UPDATE SET value = $1, program = $2;
+    RETURN NULL;
+END
+$$";
+
+/// Of step 5: a timer that is moved is held no more.
+pub(super) const RESCHEDULE_AT_5: &str = "CREATE OR REPLACE FUNCTION {s}.wheelwork_reschedule_at(
+    timer uuid, due bigint)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    part int := ('x' || substr($1::text, 1, 4))::bit(16)::int;
+    first bigint := ('x' || substr(replace($1::text, '-', ''), 5, 12))::bit(48)::bigint;
+    next bigint := LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655);
+    p smallint;
+    d bigint;
+BEGIN
+    IF part > 255 THEN
+        RETURN false;
+    END IF;
+    p := part;
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    d := {s}.wheelwork_find(p, first, $1);
+    IF d IS NULL THEN
+        RETURN false;
+    END IF;
+    IF d <= {s}.wheelwork_upto(p) THEN
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    UPDATE {s}.timer t SET due = next, moved = next <> first, held = 0,
+            held_since = NULL
+        WHERE t.part = p AND t.due = d AND t.id = $1 AND NOT t.superseded;
+    RETURN FOUND;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
+$$";
+
+/// Of step 5: the same, by key.
+pub(super) const RESCHEDULE_KEY_AT_5: &str =
+    "CREATE OR REPLACE FUNCTION {s}.wheelwork_reschedule_key_at(
+    key text, due bigint)
+RETURNS boolean LANGUAGE plpgsql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    p smallint := {s}.wheelwork_part($1);
+    next bigint := LEAST(GREATEST($2, {s}.wheelwork_clock()), 281474976710655);
+    old record;
+BEGIN
+    PERFORM 1 FROM {s}.gate g WHERE g.part = p FOR SHARE;
+    SELECT f.d, f.timer INTO old FROM {s}.wheelwork_find_key(p, $1) f;
+    IF old.timer IS NULL THEN
+        RETURN false;
+    END IF;
+    IF old.d <= {s}.wheelwork_upto(p) THEN
+        RAISE EXCEPTION USING ERRCODE = 'WW001';
+    END IF;
+    UPDATE {s}.timer t SET due = next, moved = true, held = 0, held_since = NULL
+        WHERE t.part = p AND t.due = old.d AND t.id = old.timer;
+    RETURN true;
+EXCEPTION WHEN SQLSTATE 'WW001' THEN
+    RETURN false;
+END
 $$";

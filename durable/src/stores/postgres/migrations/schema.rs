@@ -1,13 +1,18 @@
-//! Schema: makes the tables, or finds them. Any number of nodes may do so at one time.
+//! Schema: makes the tables, or finds them, and takes them to this program's number. Any number of
+//! nodes may do so at one time.
 
+use super::apply::{self, Made, PROGRAM};
+use super::steps::Step;
 use super::tables;
-use crate::store::contract::StoreError;
-use crate::stores::postgres::session::{Patience, Session, Trouble, trouble};
+use crate::store::contract::{StoreCause, StoreError};
+use crate::stores::postgres::session::{Live, Patience, Session, Trouble, trouble};
+use std::time::Duration;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// The number of the schema that is made and used.
-pub(in crate::stores::postgres) const NUMBER: i64 = 3;
+/// Between two tries to make a step that others are in the way of: the first wait and the longest.
+const WAIT_MIN: Duration = Duration::from_millis(50);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The longest name of a schema.
 const NAME_MAX: usize = 50;
@@ -72,16 +77,62 @@ fn shown(session: &mut Session, setting: &str) -> Result<Option<String>, StoreEr
     }
 }
 
+/// A schema as a program sees it.
+pub(in crate::stores::postgres) struct Wanted<'a> {
+    pub(in crate::stores::postgres) schema: &'a str,
+    /// The steps that this program knows.
+    pub(in crate::stores::postgres) steps: &'a [Step],
+    /// Whether it may make those that are missing.
+    pub(in crate::stores::postgres) migrates: bool,
+}
+
+/// Whether a schema has come as far as a program knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::stores::postgres) enum Reached {
+    All,
+    /// A step waits until no node is alive that it would break.
+    AllButWaiting,
+}
+
+/// The SQL that takes a schema from a number to that of a program that knows these steps.
+pub(in crate::stores::postgres) fn printed(
+    schema: &str,
+    from: u64,
+    steps: &[Step],
+) -> Result<String, StoreError> {
+    if let Some(why) = wrong_name(schema) {
+        return Err(StoreError::Io(format!("PostgreSQL: {why}").into()));
+    }
+    let known = i64::try_from(from).ok().filter(|&from| {
+        let is_made = (apply::FIRST..=number_of(steps)).contains(&from);
+        from == 0 || is_made
+    });
+    match known {
+        Some(from) => Ok(apply::printed(schema, from, steps)),
+        None => {
+            let what = format!("PostgreSQL, schema {schema}");
+            Err(StoreError::Version(what.into(), from))
+        }
+    }
+}
+
 /// What a look at the schema has found.
 enum Found {
     Nothing,
-    Version(i64),
+    /// The lowest number of a program that may work with it; the number that it has reached, unless
+    /// the role may not see that.
+    Numbers(i64, Option<i64>),
 }
 
 /// Whether this error says that a table, or the schema, is not there.
 fn is_missing(error: &Error) -> bool {
     let missing = [&SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME];
     error.code().is_some_and(|code| missing.contains(&code))
+}
+
+/// Whether it says that the role has no right to do this.
+fn is_refused(error: &Error) -> bool {
+    error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
 /// Whether it says that another node has just made what is to be made.
@@ -100,52 +151,216 @@ fn is_made(error: &Error) -> bool {
     error.code().is_some_and(|code| made.contains(&code))
 }
 
-/// Has the schema made, if it is not there.
-pub(in crate::stores::postgres) fn prepare(
-    session: &mut Session,
-    schema: &str,
-) -> Result<(), StoreError> {
-    let mut patience = Patience::new(session.patience);
-    loop {
-        session.ensure(false, &mut patience)?;
-        let version = tables::VERSION.replace("{s}", schema);
-        let found = session.once(
-            async |live| match live.client.query_opt(&version, &[]).await {
-                Ok(Some(row)) => Ok(Found::Version(row.get(0))),
-                Ok(None) => Ok(Found::Nothing),
-                Err(error) if is_missing(&error) => Ok(Found::Nothing),
-                Err(error) => Err(error),
-            },
-        );
-        match found {
-            Some(Ok(Found::Version(NUMBER))) => break,
-            Some(Ok(Found::Version(other))) => {
-                let other = u64::try_from(other).unwrap_or(0);
-                let what = format!("{}, schema {schema}", session.what);
-                return Err(StoreError::Version(what.into(), other));
-            }
-            Some(Ok(Found::Nothing)) => match session.once(async |live| make(live, schema).await) {
-                Some(Ok(())) => {}
-                Some(Err(error)) if is_made(&error) => {
-                    if let Some(wait) = patience.next() {
-                        session.pause(wait);
-                    } else {
-                        return Err(session.error(error));
-                    }
-                }
-                Some(Err(error)) => session.after(Some(error), &mut patience)?,
-                None => session.after(None, &mut patience)?,
-            },
-            Some(Err(error)) => session.after(Some(error), &mut patience)?,
-            None => session.after(None, &mut patience)?,
-        }
-    }
-    // The next connection has the statements prepared, which need the tables.
-    session.forget();
-    Ok(())
+/// The number of a program that knows these steps.
+pub(in crate::stores::postgres) fn number_of(steps: &[Step]) -> i64 {
+    steps.last().map_or(apply::FIRST, |step| step.to)
 }
 
-async fn make(live: &crate::stores::postgres::session::Live, schema: &str) -> Result<(), Error> {
+/// Has the schema made, if it is not there, and the steps that it lacks.
+pub(in crate::stores::postgres) fn prepare(
+    session: &mut Session,
+    wanted: &Wanted<'_>,
+) -> Result<Reached, StoreError> {
+    let mut patience = Patience::new(session.patience);
+    let mut blocked = Patience::waiting(session.patience, WAIT_MIN..=WAIT_MAX);
+    let reached = loop {
+        session.ensure(false, &mut patience)?;
+        let error = match advance(session, wanted)? {
+            Tried::Again => continue,
+            Tried::Reached(reached) => break reached,
+            Tried::Lost => None,
+            Tried::Failed(error, _) if trouble(&error) == Trouble::Lost => Some(error),
+            Tried::Failed(error, step) => {
+                let is_later = apply::is_in_the_way(&error) || is_made(&error);
+                if !is_later {
+                    return Err(session.error(error));
+                }
+                if let Some(wait) = blocked.next() {
+                    session.pause(wait);
+                    continue;
+                }
+                return Err(gave_up(session, wanted, error, step));
+            }
+        };
+        session.after(error, &mut patience)?;
+    };
+    // The next connection has the statements prepared, which need the tables.
+    session.forget();
+    Ok(reached)
+}
+
+/// Makes the next step, if it breaks nobody any more and nobody is in its way. For a node that
+/// works: what does not go well is tried again later.
+pub(in crate::stores::postgres) fn go_on(
+    session: &mut Session,
+    wanted: &Wanted<'_>,
+) -> Result<Reached, StoreError> {
+    loop {
+        match advance(session, wanted) {
+            Ok(Tried::Again) => {}
+            Ok(Tried::Reached(reached)) => return Ok(reached),
+            Ok(Tried::Lost | Tried::Failed(..)) | Err(StoreError::NeedsMigration(..)) => {
+                return Ok(Reached::AllButWaiting);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What has come of a look and, at most, one step.
+enum Tried {
+    /// It is made, or there was nothing to do.
+    Reached(Reached),
+    /// There may be more to do.
+    Again,
+    /// There was no answer.
+    Lost,
+    /// The number that the schema has.
+    Failed(Error, i64),
+}
+
+fn advance(session: &mut Session, wanted: &Wanted<'_>) -> Result<Tried, StoreError> {
+    let schema = wanted.schema;
+    let (floor, step) = match session.once(async |live| look(live, schema).await) {
+        None => return Ok(Tried::Lost),
+        Some(Err(error)) => return Ok(Tried::Failed(error, 0)),
+        Some(Ok(Found::Nothing)) if !wanted.migrates => {
+            return Err(needs(session, wanted, 0, None));
+        }
+        Some(Ok(Found::Nothing)) => {
+            return Ok(match session.once(async |live| make(live, schema).await) {
+                None => Tried::Lost,
+                Some(Err(error)) => Tried::Failed(error, 0),
+                Some(Ok(())) => Tried::Again,
+            });
+        }
+        Some(Ok(Found::Numbers(floor, step))) => (floor, step),
+    };
+    if floor > number_of(wanted.steps) {
+        return Err(newer(session, schema, floor));
+    }
+    // (A role that sees no number works by the functions alone, and those are there.)
+    let missing = step.and_then(|step| {
+        let next = wanted.steps.iter().find(|next| next.to > step)?;
+        Some((step, next))
+    });
+    let Some((step, next)) = missing else {
+        return Ok(Tried::Reached(Reached::All));
+    };
+    // (A program works without its breaking step: others may make that later.)
+    let is_breaking = next.breaks.is_some();
+    if !wanted.migrates && is_breaking {
+        return Ok(Tried::Reached(Reached::All));
+    }
+    if !wanted.migrates {
+        return refused(session, wanted, step, None);
+    }
+    match session.once(async |live| apply::make(live, schema, next).await) {
+        None => Ok(Tried::Lost),
+        Some(Ok(Made::Done)) => Ok(Tried::Again),
+        Some(Ok(Made::Breaks(_))) => Ok(Tried::Reached(Reached::AllButWaiting)),
+        Some(Err(error)) if is_refused(&error) && is_breaking => {
+            Ok(Tried::Reached(Reached::AllButWaiting))
+        }
+        Some(Err(error)) if is_refused(&error) => refused(session, wanted, step, Some(error)),
+        Some(Err(error)) => Ok(Tried::Failed(error, step)),
+    }
+}
+
+/// Reads both numbers.
+async fn look(live: &Live, schema: &str) -> Result<Found, Error> {
+    let floor = tables::FLOOR.replace("{s}", schema);
+    let floor = match live.client.query_opt(&floor, &[]).await {
+        Ok(Some(row)) => row.get(0),
+        Ok(None) => return Ok(Found::Nothing),
+        Err(error) if is_missing(&error) => return Ok(Found::Nothing),
+        Err(error) => return Err(error),
+    };
+    let step = tables::STEP.replace("{s}", schema);
+    let step = match live.client.query_opt(&step, &[]).await {
+        Ok(row) => Some(row.map_or(apply::FIRST, |row| row.get(0))),
+        Err(error) if is_missing(&error) => Some(apply::FIRST),
+        Err(error) if is_refused(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Found::Numbers(floor, step))
+}
+
+/// The role makes no steps. If it may not read timers, it does without: it only calls functions.
+fn refused(
+    session: &mut Session,
+    wanted: &Wanted<'_>,
+    step: i64,
+    error: Option<Error>,
+) -> Result<Tried, StoreError> {
+    let reads = tables::READS.replace("{s}", wanted.schema);
+    match session.once(async |live| live.client.batch_execute(&reads).await) {
+        None => Ok(Tried::Lost),
+        Some(Err(error)) if is_refused(&error) => Ok(Tried::Reached(Reached::All)),
+        Some(Err(error)) => Ok(Tried::Failed(error, step)),
+        Some(Ok(())) => Err(needs(session, wanted, step, error)),
+    }
+}
+
+/// The database in an error about a schema.
+fn what_of(session: &Session, schema: &str) -> String {
+    format!("{}, schema {schema}", session.what)
+}
+
+/// The schema is of a number that this program does not know.
+fn newer(session: &mut Session, schema: &str, floor: i64) -> StoreError {
+    let what = what_of(session, schema);
+    let writer = tables::WRITER.replace("{s}", schema);
+    let writer = session.once(async |live| live.client.query_opt(&writer, &[]).await);
+    let what = match writer {
+        Some(Ok(Some(row))) => format!("{what}, last changed by {}", row.get::<_, &str>(0)),
+        _ => what,
+    };
+    StoreError::Version(what.into(), u64::try_from(floor).unwrap_or(0))
+}
+
+/// The schema lacks steps that this program does not make.
+fn needs(session: &Session, wanted: &Wanted<'_>, step: i64, error: Option<Error>) -> StoreError {
+    let (what, to) = (what_of(session, wanted.schema), number_of(wanted.steps));
+    let why = match &error {
+        Some(error) => {
+            let why = error
+                .as_db_error()
+                .map_or("refused", |error| error.message());
+            format!("the role may not take it there ({why})")
+        }
+        None => "`migrate(false)` is set".to_owned(),
+    };
+    let line = format!(
+        "{what}: it has number {step}, and {PROGRAM} needs {to}: {why}. Run the SQL of \
+         `Postgres::migrations({:?}, {step})` as the owner of the tables",
+        wanted.schema
+    );
+    let line = line.replace(char::is_control, " ");
+    let cause = match error {
+        Some(error) => StoreCause::new(line, error),
+        None => line.into(),
+    };
+    StoreError::NeedsMigration(cause, u64::try_from(step).unwrap_or(0))
+}
+
+/// Others were in the way of a step for as long as the user is patient.
+fn gave_up(session: &mut Session, wanted: &Wanted<'_>, error: Error, step: i64) -> StoreError {
+    let schema = wanted.schema;
+    let way = session.once(async |live| Ok(apply::in_the_way(live, schema).await));
+    let Some(Ok(Some(way))) = way else {
+        return session.error(error);
+    };
+    let what = what_of(session, schema);
+    let to = number_of(wanted.steps);
+    let line = format!("{what}: it has number {step}, and {PROGRAM} needs {to}: {way}");
+    StoreError::NeedsMigration(
+        StoreCause::new(line, error),
+        u64::try_from(step).unwrap_or(0),
+    )
+}
+
+async fn make(live: &Live, schema: &str) -> Result<(), Error> {
     let has_schema = live
         .client
         .query_one(&tables::SCHEMA.replace("{s}", schema), &[])

@@ -1,4 +1,8 @@
-//! Tables: the statements that make a schema, and that find one. `{s}` stands for the schema.
+//! Tables: the statements that make a schema of number 3, and that find one. `{s}` stands for the
+//! schema.
+//!
+//! They are never changed: a new schema is made so, and then takes the steps (`steps.rs`) that the
+//! old ones take.
 
 use super::functions;
 
@@ -70,4 +74,15 @@ pub(super) const TUNE: &[&str] = &[
         {s}.wheelwork_arm(text, text, bigint, bytea, smallint, uuid) FROM PUBLIC",
 ];
 
-pub(super) const VERSION: &str = "SELECT version FROM {s}.meta WHERE one = 1";
+/// The lowest number of a program that may work with the schema.
+pub(super) const FLOOR: &str = "SELECT version FROM {s}.meta WHERE one = 1";
+
+/// The number that its tables have reached.
+pub(super) const STEP: &str = "SELECT value FROM {s}.setting WHERE name = 'step'";
+
+/// The programs that have raised the floor, or made a step: that of the floor first.
+pub(super) const WRITER: &str = "SELECT program FROM {s}.setting
+    WHERE name IN ('floor', 'step') AND program <> '' ORDER BY name LIMIT 1";
+
+/// Refused to a role that has no rights on the timers: it only calls functions.
+pub(super) const READS: &str = "SELECT part FROM {s}.timer LIMIT 0";

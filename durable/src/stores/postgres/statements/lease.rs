@@ -30,12 +30,14 @@ pub(super) const ALL: &[&Sql] = &[
 ];
 
 statement! {
-    /// A node comes: its rows, before it owns anything.
-    Join<'a> { node: Uuid, name: &'a str, lasts: f64 }
+    /// A node comes: its rows, before it owns anything. It is refused (23514) if the schema was
+    /// closed for programs of its number.
+    Join<'a> { node: Uuid, name: &'a str, lasts: f64, number: i64, program: &'a str }
     -> () = |_| ();
     "
-INSERT INTO {s}.node (node, name, until, slow, dead)
-    VALUES (:node, :name, now() + :lasts::float8 * interval '1 second', false, false)
+INSERT INTO {s}.node (node, name, until, slow, dead, version, program)
+    VALUES (:node, :name, now() + :lasts::float8 * interval '1 second', false, false, :number,
+        :program)
 ON CONFLICT (node) DO NOTHING"
 }
 

@@ -20,7 +20,7 @@ const SOURCES: [&str; 9] = [
 ];
 
 /// The types of parameters without a cast: those of the columns that they are compared with.
-static TYPES: [(&str, Type); 16] = [
+static TYPES: [(&str, Type); 17] = [
     ("after", Type::UUID),
     ("bytes", Type::INT8),
     ("due", Type::INT8),
@@ -33,6 +33,7 @@ static TYPES: [(&str, Type); 16] = [
     ("node", Type::UUID),
     ("number", Type::INT8),
     ("part", Type::INT2),
+    ("program", Type::TEXT),
     ("seq", Type::INT8),
     ("slow", Type::BOOL),
     ("until", Type::INT8),

@@ -1,0 +1,233 @@
+//! Apply: makes a step, beside nodes that work and nodes that want to make it too; or prints it.
+//!
+//! A step is made under two locks. The advisory one lets other nodes wait without an error in the
+//! database's log. The row of `meta` is what counts: the step's number is read after it is locked.
+//!
+//! A step locks tables. Behind a user's long transaction it would wait, and every statement of all
+//! nodes behind it. So it waits for 50 ms and is rolled back, and is tried again after a pause.
+
+use super::steps::Step;
+use super::tables;
+use crate::stores::postgres::session::{Live, Trouble, trouble};
+use std::fmt::Write as _;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// What says in the schema which program has done something.
+pub(in crate::stores::postgres) const PROGRAM: &str =
+    concat!("wheelwork-durable ", env!("CARGO_PKG_VERSION"));
+
+/// The number of a schema that has no table of numbers.
+pub(super) const FIRST: i64 = 3;
+
+/// The first key of the advisory lock, for all schemas. The second one is the schema's.
+const LOCK: i32 = 0x7777_6865;
+
+/// How long a step may wait for another node that makes it.
+const WAIT_FOR_OTHERS: &str = "SET LOCAL lock_timeout = 10000";
+
+/// How long it may wait for a table.
+const WAIT_FOR_TABLES: &str = "SET LOCAL lock_timeout = 50";
+
+/// What became of a try.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// The step is made, by this node or by another one.
+    Done,
+    /// The step would break a node that is alive: the node's name.
+    Breaks(String),
+}
+
+/// The second key of the advisory lock: FNV-1a of the schema's name.
+fn key_of(schema: &str) -> i32 {
+    let hash = schema.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    hash.cast_signed()
+}
+
+/// The statements that take both locks.
+fn exclusion(schema: &str) -> [String; 2] {
+    let advisory = format!("SELECT pg_advisory_xact_lock({LOCK}, {})", key_of(schema));
+    let row = format!("SELECT version FROM {schema}.meta WHERE one = 1 FOR UPDATE");
+    [advisory, row]
+}
+
+/// What a step does, and its number at the end.
+fn statements(schema: &str, step: &Step) -> Vec<String> {
+    let sql = step.sql.iter().map(|sql| sql.replace("{s}", schema));
+    let to = step.to;
+    let number = format!(
+        "UPDATE {schema}.setting SET value = {to}, program = '{PROGRAM}' WHERE name = 'step'"
+    );
+    sql.chain([number]).collect()
+}
+
+/// The text that asks to close the schema for programs below a number.
+fn close(schema: &str, number: i64) -> String {
+    format!("SELECT {schema}.wheelwork_close({number}, '{PROGRAM}')")
+}
+
+/// Whether a database has no such statement, or no such function: it is not PostgreSQL.
+fn is_unknown(error: &Error) -> bool {
+    let unknown = [
+        &SqlState::FEATURE_NOT_SUPPORTED,
+        &SqlState::SYNTAX_ERROR,
+        &SqlState::UNDEFINED_FUNCTION,
+        &SqlState::UNDEFINED_OBJECT,
+        &SqlState::UNDEFINED_PARAMETER,
+    ];
+    error.code().is_some_and(|code| unknown.contains(&code))
+}
+
+/// Tries once to make a step. After an error nothing of it is made.
+pub(super) async fn make(live: &Live, schema: &str, step: &Step) -> Result<Made, Error> {
+    if let Some(number) = step.breaks {
+        let older = live.client.query_one(&close(schema, number), &[]).await?;
+        if let Some(older) = older.get(0) {
+            return Ok(Made::Breaks(older));
+        }
+    }
+    let made = make_within(live, schema, step).await;
+    if made.is_err() {
+        // (If this fails, the connection is lost, and the transaction with it.)
+        let _ = live.client.batch_execute("ROLLBACK").await;
+    }
+    made.map(|()| Made::Done)
+}
+
+/// StepMake.
+async fn make_within(live: &Live, schema: &str, step: &Step) -> Result<(), Error> {
+    let [advisory, row] = exclusion(schema);
+    live.client.batch_execute("BEGIN").await?;
+    live.client.batch_execute(WAIT_FOR_OTHERS).await?;
+    passed_over(live, &[advisory]).await?;
+    live.client.batch_execute(WAIT_FOR_TABLES).await?;
+    live.client.batch_execute(&row).await?;
+    if step_of(live, schema).await? < step.to {
+        for statement in statements(schema, step) {
+            live.client.batch_execute(&statement).await?;
+        }
+        let rights = step.rights.iter().map(|sql| sql.replace("{s}", schema));
+        passed_over(live, &rights.collect::<Vec<_>>()).await?;
+    }
+    live.client.batch_execute("COMMIT").await
+}
+
+/// Runs what PostgreSQL knows and other databases may not know.
+async fn passed_over(live: &Live, statements: &[String]) -> Result<(), Error> {
+    live.client.batch_execute("SAVEPOINT more").await?;
+    for statement in statements {
+        match live.client.batch_execute(statement).await {
+            Err(error) if is_unknown(&error) => {
+                let back = "ROLLBACK TO SAVEPOINT more";
+                return live.client.batch_execute(back).await;
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The number that a schema has reached, inside a transaction.
+async fn step_of(live: &Live, schema: &str) -> Result<i64, Error> {
+    let has_setting = format!("SELECT to_regclass('{schema}.setting') IS NOT NULL");
+    let has_setting: bool = live.client.query_one(&has_setting, &[]).await?.get(0);
+    if !has_setting {
+        return Ok(FIRST);
+    }
+    let step = tables::STEP.replace("{s}", schema);
+    let row = live.client.query_opt(&step, &[]).await?;
+    Ok(row.map_or(FIRST, |row| row.get(0)))
+}
+
+/// Whether a try may go well later.
+pub(super) fn is_in_the_way(error: &Error) -> bool {
+    trouble(error) == Trouble::Conflict
+}
+
+/// Which transaction has used the schema's tables for longest, in a few words.
+pub(super) async fn in_the_way(live: &Live, schema: &str) -> Option<String> {
+    let longest = format!(
+        "SELECT l.pid, c.relname::text, extract(epoch FROM now() - a.xact_start)::bigint
+        FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+            JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+            JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+        WHERE l.granted AND n.nspname = '{schema}' AND c.relkind = 'r'
+            AND l.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
+        ORDER BY a.xact_start, c.relname = 'timer' DESC LIMIT 1"
+    );
+    let row = live.client.query_opt(&longest, &[]).await.ok()??;
+    let (pid, table, seconds): (i32, String, i64) = (row.get(0), row.get(1), row.get(2));
+    Some(format!(
+        "a transaction of pid {pid} has used {table} for {seconds} s"
+    ))
+}
+
+/// The SQL that takes a schema from a number (0: there is none) through these steps.
+pub(super) fn printed(schema: &str, from: i64, steps: &[Step]) -> String {
+    let to = steps.last().map_or(FIRST, |step| step.to);
+    let mut all = format!("-- {PROGRAM}, schema {schema}: {from} -> {to}\n");
+    all.push_str("-- If a step fails because a table is in use, run all of this again.\n");
+    if from < FIRST {
+        let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
+        let tables = tables::CREATE.iter().map(|sql| sql.replace("{s}", schema));
+        let tune = tables::TUNE.iter().map(|sql| sql.replace("{s}", schema));
+        let statements = [create].into_iter().chain(tables).chain(tune);
+        transaction(&mut all, FIRST, statements);
+    }
+    let mut former = FIRST;
+    for step in steps {
+        if step.to > from {
+            let has = format!("SELECT value FROM {schema}.setting WHERE name = 'step'");
+            // (A body of PL/pgSQL is planned when it is reached: the table need not be there.)
+            let check = format!(
+                "DO $$
+DECLARE
+    reached bigint := {FIRST};
+BEGIN
+    IF to_regclass('{schema}.setting') IS NOT NULL THEN
+        reached := ({has});
+    END IF;
+    IF reached <> {former} THEN
+        RAISE EXCEPTION 'the schema has number %, and not {former}', reached;
+    END IF;
+END
+$$"
+            );
+            let closed = step.breaks.map(|number| {
+                format!(
+                    "DO $$
+BEGIN
+    IF ({}) IS NOT NULL THEN
+        RAISE EXCEPTION 'a node of a program below {number} is alive';
+    END IF;
+END
+$$",
+                    close(schema, number)
+                )
+            });
+            let begin = [WAIT_FOR_TABLES.to_string()]
+                .into_iter()
+                .chain(exclusion(schema));
+            let rights = step.rights.iter().map(|sql| sql.replace("{s}", schema));
+            let statements = begin
+                .chain([check])
+                .chain(closed)
+                .chain(statements(schema, step))
+                .chain(rights);
+            transaction(&mut all, step.to, statements);
+        }
+        former = step.to;
+    }
+    all
+}
+
+/// A transaction of these statements.
+fn transaction(all: &mut String, number: i64, statements: impl Iterator<Item = String>) {
+    let _ = write!(all, "\n-- {number}\nBEGIN;\n");
+    for statement in statements {
+        let _ = writeln!(all, "{};", statement.trim());
+    }
+    all.push_str("COMMIT;\n");
+}

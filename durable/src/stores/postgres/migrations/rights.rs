@@ -1,0 +1,36 @@
+//! Rights: who may do what with what a step has made. For PostgreSQL alone: a database that does
+//! not know these statements does without. `{s}` stands for the schema.
+
+/// What is new belongs to the owner of the tables, whoever has made the step. Roles get the rights
+/// on new tables that they have on `timer`; those that may write it may close the schema, too.
+pub(super) const STEP_4: &[&str] = &[
+    "ALTER TABLE {s}.kind SET (fillfactor = 20)",
+    "REVOKE EXECUTE ON FUNCTION {s}.wheelwork_close(bigint, text) FROM PUBLIC",
+    "DO $$
+DECLARE
+    of record;
+BEGIN
+    FOR of IN SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r
+            ON r.oid = c.relowner
+        WHERE c.oid = '{s}.timer'::regclass AND r.rolname <> current_user
+    LOOP
+        EXECUTE format('ALTER TABLE {s}.setting OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER TABLE {s}.kind OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER TABLE {s}.done OWNER TO %I', of.rolname);
+        EXECUTE format('ALTER FUNCTION {s}.wheelwork_close(bigint, text) OWNER TO %I', of.rolname);
+    END LOOP;
+    FOR of IN SELECT a.privilege_type AS what,
+            CASE WHEN r.rolname IS NULL THEN 'PUBLIC' ELSE format('%I', r.rolname) END AS whose
+        FROM pg_catalog.pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
+            LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+        WHERE c.oid = '{s}.timer'::regclass AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('GRANT %s ON {s}.setting, {s}.kind, {s}.done TO %s', of.what, of.whose);
+        IF of.what = 'UPDATE' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION {s}.wheelwork_close(bigint, text) TO %s',
+                of.whose);
+        END IF;
+    END LOOP;
+END
+$$",
+];

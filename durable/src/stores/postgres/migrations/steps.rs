@@ -1,0 +1,82 @@
+//! Steps: what takes a schema from one number to the next. `{s}` stands for the schema.
+//!
+//! A step is one transaction, which ends with its number. A program of the number before goes on
+//! beside a schema that has made a step, unless the step says that it breaks such programs. So a
+//! step adds tables, and columns that may be null or have a default. It changes no type, drops
+//! nothing, and gives no function that is there another parameter: a call without it would fit two
+//! functions.
+//!
+//! A new column has no name that is a variable or a parameter of a function that uses its table: a
+//! body that names the variable would mean either (`tests/postgres/versions.rs`).
+//!
+//! A step that breaks programs is the last one of its program, which works without it until no node
+//! is in its way.
+//!
+//! A step that was released is never changed. The next one has the change.
+
+use super::{functions, rights};
+
+/// From one number of the schema to the next.
+pub(in crate::stores::postgres) struct Step {
+    /// The number that it makes.
+    pub(in crate::stores::postgres) to: i64,
+    /// Nodes of programs below this number would do wrong afterwards: it waits until none is alive.
+    pub(in crate::stores::postgres) breaks: Option<i64>,
+    /// What it does, in this order. The table that is used most comes last: it is locked for the
+    /// shortest time.
+    pub(in crate::stores::postgres) sql: &'static [&'static str],
+    /// The same for PostgreSQL alone: who may do what with what is new.
+    pub(in crate::stores::postgres) rights: &'static [&'static str],
+}
+
+/// All of them, in their order.
+pub(in crate::stores::postgres) const STEPS: &[Step] = &[
+    Step {
+        to: 4,
+        breaks: None,
+        sql: STEP_4,
+        rights: rights::STEP_4,
+    },
+    Step {
+        to: 5,
+        breaks: None,
+        sql: STEP_5,
+        rights: &[],
+    },
+];
+
+/// It locks no table that nodes write all the time. `setting` has numbers of the schema, and the
+/// program that has set each. `kind` and `done` are room for a kind's state and for timers that
+/// have ended.
+const STEP_4: &[&str] = &[
+    "CREATE TABLE {s}.setting (
+        name text PRIMARY KEY, value bigint NOT NULL, program text NOT NULL DEFAULT '')",
+    "INSERT INTO {s}.setting (name, value) VALUES ('step', 3), ('partitions', 256), ('kinds', 0)",
+    "CREATE TABLE {s}.kind (
+        name text PRIMARY KEY, paused boolean NOT NULL DEFAULT false, since bigint,
+        per_second float8, burst bigint, slot bigint, calls bigint)",
+    "CREATE TABLE {s}.done (
+        part smallint NOT NULL, ended bigint NOT NULL, id uuid NOT NULL, due bigint NOT NULL,
+        began bigint, took_us bigint, kind text NOT NULL, key text, attempts bigint NOT NULL,
+        crashes bigint NOT NULL, node text NOT NULL, ending smallint NOT NULL,
+        PRIMARY KEY (part, ended, id))",
+    functions::CLOSE,
+    "ALTER TABLE {s}.node
+        ADD COLUMN version bigint NOT NULL DEFAULT 3, ADD COLUMN program text NOT NULL DEFAULT '',
+        ADD COLUMN kinds text[], ADD COLUMN looks boolean NOT NULL DEFAULT false",
+];
+
+/// Room for timers that are held, that expire, that have a limit for an attempt, or a trace.
+///
+/// No index is added to `timer`, which would take as long as it is large. A column with a constant
+/// for its default rewrites no row.
+const STEP_5: &[&str] = &[
+    "ALTER TABLE {s}.dead
+        ADD COLUMN expires bigint, ADD COLUMN limit_ms bigint, ADD COLUMN trace text",
+    "ALTER TABLE {s}.lease ADD COLUMN wants text[]",
+    "ALTER TABLE {s}.timer
+        ADD COLUMN held smallint NOT NULL DEFAULT 0, ADD COLUMN held_since bigint,
+        ADD COLUMN expires bigint, ADD COLUMN limit_ms bigint, ADD COLUMN trace text",
+    functions::RESCHEDULE_AT_5,
+    functions::RESCHEDULE_KEY_AT_5,
+];
