@@ -53,7 +53,7 @@ fn assert_refuses(script: &Path, args: &[&str]) {
 #[test]
 fn help_lists_all_names_and_how_long_they_take() {
     let Some(folder) = folder() else { return };
-    for (kind, count) in [("check", 16), ("bench", 11)] {
+    for (kind, count) in [("check", 17), ("bench", 11)] {
         let output = run(&folder.join(kind), &["--help"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}");
@@ -96,7 +96,7 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
             assert_refuses(&folder.join(kind), args);
         }
     }
-    let wrong: [&[&str]; 14] = [
+    let wrong: [&[&str]; 15] = [
         &["compare", "nobody"],
         &["files", "surplus"],
         &["fuzz", "nobody"],
@@ -111,6 +111,7 @@ fn what_is_not_there_is_one_line_and_exit_code_2() {
         &["race", "nobody"],
         &["release", "--soon"],
         &["simulation", "--seeds", "0"],
+        &["versions", "nobody"],
     ];
     for args in wrong {
         assert_refuses(&folder.join("check"), args);

@@ -36,6 +36,22 @@ pub(crate) fn again() -> Result<Command, String> {
     Ok(command)
 }
 
+/// A program of an earlier version, to be started with the arguments of this one: those but
+/// `--old`, which it does not know.
+#[cfg(feature = "fleet")]
+pub(crate) fn again_as(program: &std::path::Path) -> Command {
+    let mut command = Command::new(program);
+    let mut arguments = env::args_os().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--old" {
+            arguments.next();
+        } else if !argument.to_string_lossy().starts_with("--old=") {
+            command.arg(argument);
+        }
+    }
+    command
+}
+
 /// Has a process work, and tell why it cannot go on.
 pub(crate) fn tell_of(
     events: impl Write + Send + 'static,

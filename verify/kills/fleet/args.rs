@@ -1,6 +1,7 @@
 //! The command line of a fleet.
 
 use crate::trouble::Trouble;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Nodes that share a PostgreSQL, in trouble: every timer is accounted for
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// With a synchronous standby, which is promoted; runs of 10 minutes have one in any case
     #[arg(long)]
     pub(crate) standby: bool,
+    /// This program of an earlier version is half of the nodes, and the first one
+    #[arg(long)]
+    pub(crate) old: Option<PathBuf>,
     /// Only these troubles
     #[arg(long, value_delimiter = ',')]
     pub(crate) only: Vec<Trouble>,

@@ -2,10 +2,10 @@
 
 use super::node::DATABASE;
 use super::server::signal;
-use crate::process::{Child, Orders, Process, Told, again, read_from};
+use crate::process::{Child, Orders, Process, Told, again, again_as, read_from};
 use crate::wire::Order;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
@@ -31,10 +31,14 @@ struct Node {
 pub(crate) struct Nodes {
     offset_ns: i64,
     database: String,
+    /// The program of an earlier version.
+    old: Option<PathBuf>,
     sender: SyncSender<Told>,
     pub(crate) orders: AllOrders,
     nodes: BTreeMap<u32, Node>,
     next: u32,
+    /// Nodes that were started of the earlier version.
+    pub(crate) of_old: u32,
     /// Nodes that were started with a clock that is off.
     pub(crate) with_other_clock: u32,
     pub(crate) is_quiet: bool,
@@ -46,15 +50,23 @@ pub(crate) fn can_fake() -> bool {
 }
 
 impl Nodes {
-    /// From the common clock to the server's; the connection string; where nodes are heard.
-    pub(crate) fn new(offset_ns: i64, database: String, sender: SyncSender<Told>) -> Self {
+    /// From the common clock to the server's; the connection string; the program of an earlier
+    /// version; where nodes are heard.
+    pub(crate) fn new(
+        offset_ns: i64,
+        database: String,
+        old: Option<PathBuf>,
+        sender: SyncSender<Told>,
+    ) -> Self {
         Self {
             offset_ns,
             database,
+            old,
             sender,
             orders: AllOrders::default(),
             nodes: BTreeMap::new(),
             next: 1,
+            of_old: 0,
             with_other_clock: 0,
             is_quiet: false,
         }
@@ -64,7 +76,14 @@ impl Nodes {
     pub(crate) fn start(&mut self, off: i32) -> Result<u32, String> {
         let generation = self.next;
         self.next += 1;
-        let mut command = again()?;
+        // (The first one is of the earlier version, and makes its tables.)
+        let mut command = match &self.old {
+            Some(old) if generation % 2 == 1 => {
+                self.of_old += 1;
+                again_as(old)
+            }
+            _ => again()?,
+        };
         command.arg("--node").arg(generation.to_string());
         command.arg("--offset-ns").arg(self.offset_ns.to_string());
         if self.is_quiet {
@@ -95,6 +114,11 @@ impl Nodes {
             random.i32(-OFF_MAX..=OFF_MAX)
         };
         if can_fake() { off } else { 0 }
+    }
+
+    /// How many were started so far.
+    pub(crate) fn started(&self) -> u32 {
+        self.next - 1
     }
 
     pub(crate) fn alive(&self) -> Vec<u32> {

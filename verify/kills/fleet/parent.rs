@@ -99,7 +99,8 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
     made.map_err(|error| format!("the tables of the check: {error}"))?;
     let (sender, told) = sync_channel::<Told>(TOLD_MAX);
     let offset = offset_ns();
-    let nodes = Nodes::new(offset, database.clone(), sender.clone());
+    let old = options.old.clone();
+    let nodes = Nodes::new(offset, database.clone(), old, sender.clone());
     say(format_args!(
         "{} nodes, {} arms a second each, leases of {} s, {} min of trouble, seed {}, {} cores{}{}",
         options.nodes,
@@ -140,6 +141,12 @@ pub(crate) fn run(options: &Args) -> Result<ExitCode, String> {
         common.sql_is_over.store(true, Relaxed);
         common.is_over.store(true, Relaxed);
         let (with_other_clock, server) = (run.nodes.with_other_clock, run.server);
+        if options.old.is_some() {
+            let (old, all) = (run.nodes.of_old, run.nodes.started());
+            say(format_args!(
+                "{old} of {all} nodes were of the earlier version"
+            ));
+        }
         // The readers end with their pipes, and the ledger with them.
         drop(run.nodes);
         let ledger = ledger.join().expect("it does not panic");
@@ -268,6 +275,10 @@ impl Common {
 impl Run<'_> {
     fn all(&mut self, has_standby: bool) -> Result<Facts, String> {
         self.nodes.start(0)?;
+        if self.options.old.is_some() {
+            // It makes the tables, and works while the next node takes them further.
+            self.wait_ready()?;
+        }
         for _ in 1..self.options.nodes {
             self.start_node()?;
         }
